@@ -1,0 +1,47 @@
+# Two commands do everything on a fresh machine with Python 3.11 or newer:
+#   make demo   sets up, then runs the main job on an embedded default
+#   make test   sets up, then runs all checks
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/'
+
+setup: $(READY)  ## make .venv with everything the tests need, versions pinned by constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("cmpe needs Python 3.11 or newer, found %s; set PYTHON=..." % sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $(READY)
+
+demo: $(READY)  ## generate a small grid problem, solve a batch exactly, show certificates
+	$(BIN)/cmpe demo
+
+test: $(READY) lint  ## ruff, mypy, pytest
+	$(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(READY)  ## ruff and mypy only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## let ruff format and fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## run one benchmark: make bench NAME=reading
+	$(BIN)/python -m benchmarks.$(or $(NAME),all)
+
+docs: $(READY)  ## check that every example in README.md and docs/ runs
+	$(BIN)/python -m pytest tests/test_docs.py
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache

@@ -1,0 +1,2 @@
+"""Constrained most probable explanation in graphical models: fast, batched, certified."""
+

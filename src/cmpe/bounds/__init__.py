@@ -1,0 +1,1 @@
+"""Numbers that are proved: relaxations whose value is never below the optimum."""

@@ -1,0 +1,1 @@
+"""Functions of an assignment: log-linear models and multilinear polynomials."""

@@ -1,0 +1,103 @@
+"""Tables end to end: the one layout that compiled code reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.errors import ModelError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FlatTables:
+    """Tables over shared variables as arrays.
+
+    Table f starts at `values[offsets[f]]`. Its scope is `variables[starts[f]:starts[f + 1]]`;
+    the entry for assignment z is at offsets[f] + sum of strides * z over that scope.
+    """
+
+    cardinalities: Integers  # (n,)
+    values: Floats  # (T,)
+    offsets: Integers  # (F + 1,)
+    starts: Integers  # (F + 1,)
+    variables: Integers  # (S,)
+    strides: Integers  # (S,)
+
+    @classmethod
+    def of(
+        cls, cardinalities: Sequence[int], tables: Sequence[tuple[tuple[int, ...], Floats]]
+    ) -> FlatTables:
+        """Lay out (scope, table) pairs; tables must have the shape of their scope."""
+        scopes = [scope for scope, _ in tables]
+        empty = cls.shaped(cardinalities, scopes)
+        values = np.concatenate([t.ravel() for _, t in tables]) if tables else np.zeros(0)
+        return replace(empty, values=values)
+
+    @classmethod
+    def shaped(
+        cls, cardinalities: Sequence[int], scopes: Sequence[tuple[int, ...]]
+    ) -> FlatTables:
+        """The layout of tables over `scopes`, all zero."""
+        sizes, strides = [], []
+        for scope in scopes:
+            size = 1
+            steps: list[int] = []
+            for variable in reversed(scope):
+                steps.append(size)
+                size *= cardinalities[variable]
+            strides.extend(reversed(steps))
+            sizes.append(size)
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+        arities = [len(scope) for scope in scopes]
+        return cls(
+            cardinalities=np.asarray(cardinalities, dtype=np.int64),
+            values=np.zeros(int(offsets[-1])),
+            offsets=offsets,
+            starts=np.concatenate([[0], np.cumsum(arities, dtype=np.int64)]).astype(np.int64),
+            variables=np.asarray([v for scope in scopes for v in scope], dtype=np.int64),
+            strides=np.asarray(strides, dtype=np.int64),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many tables."""
+        return len(self.offsets) - 1
+
+    def evaluate(self, assignments: NDArray[np.integer]) -> Floats:
+        """The sum of all tables at each row of `assignments` (B, n): (B,)."""
+        from cmpe.models import kernels
+
+        if not np.issubdtype(assignments.dtype, np.integer):
+            assignments = _as_integers(assignments)
+        rows = np.ascontiguousarray(assignments, dtype=np.int32)
+        out = np.zeros(len(rows))
+        bad = kernels.evaluate(
+            rows,
+            self.values,
+            self.offsets,
+            self.starts,
+            self.variables,
+            self.strides,
+            self.cardinalities,
+            out,
+        )
+        if bad >= 0:
+            row, variable = divmod(bad, rows.shape[1])
+            raise ModelError(
+                f"row {row}, variable {variable}: a value must be from 0 to "
+                f"{self.cardinalities[variable] - 1}, found {rows[row, variable]}"
+            )
+        return out
+
+
+def _as_integers(values: NDArray[np.generic]) -> NDArray[np.int64]:
+    whole = values.astype(np.int64)
+    if not np.array_equal(whole, values):
+        raise ModelError("an assignment must hold whole numbers, found fractions")
+    return whole

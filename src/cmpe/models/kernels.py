@@ -1,0 +1,61 @@
+"""Compiled loops over flat tables. Imported only when they run: numba loads in 0.4 s.
+
+Rows are handled in blocks of lanes (the innermost axis), so that the compiler vectorises the
+index arithmetic and gathers the table entries of many rows at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+LANES = 64
+
+
+@njit(cache=True)
+def evaluate(rows, values, offsets, starts, variables, strides, cardinalities, out):  # type: ignore[no-untyped-def]
+    """Add up every table at every row into `out`; return the flat position of a bad value or -1."""
+    count, width = rows.shape
+    block = np.zeros((width, LANES), dtype=np.int32)
+    index = np.zeros(LANES, dtype=np.uint32)
+    total = np.zeros(LANES)
+    for first in range(0, count, LANES):
+        lanes = min(LANES, count - first)
+        for lane in range(lanes):
+            for v in range(width):
+                value = rows[first + lane, v]
+                if value < 0 or value >= cardinalities[v]:
+                    return (first + lane) * width + v
+                block[v, lane] = value
+        total[:] = 0.0
+        for f in range(len(offsets) - 1):
+            base = np.uint32(0)
+            for lane in range(LANES):
+                index[lane] = base
+            for s in range(starts[f], starts[f + 1]):
+                stride = np.uint32(strides[s])
+                column = block[variables[s]]
+                for lane in range(LANES):
+                    index[lane] += stride * np.uint32(column[lane])
+            table = values[offsets[f] : offsets[f + 1]]
+            for lane in range(LANES):
+                total[lane] += table[index[lane]]
+        for lane in range(lanes):
+            out[first + lane] = total[lane]
+    return -1
+
+
+@njit(cache=True)
+def condition(evidence, values, offsets, starts, columns, strides, entries, steps, targets, out):  # type: ignore[no-untyped-def]
+    """Add, for every row of evidence, the entries it leaves of every table into `out` (B, E).
+
+    Table f reads its evidence from `columns[starts[f]:starts[f + 1]]`; what is left of it are
+    `steps[entries[f]:entries[f + 1]]` (offsets within the table), summed into `targets`.
+    """
+    for row in range(len(evidence)):
+        for f in range(len(offsets) - 1):
+            base = offsets[f]
+            for s in range(starts[f], starts[f + 1]):
+                base += strides[s] * evidence[row, columns[s]]
+            for e in range(entries[f], entries[f + 1]):
+                out[row, targets[e]] += values[base + steps[e]]

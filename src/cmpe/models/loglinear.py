@@ -1,0 +1,226 @@
+"""Log-linear models: a sum of log-tables over discrete variables (SPEC §1, paper §2).
+
+    h(z) = sum over factors of log_table[z restricted to the factor's scope]
+
+A log-table entry of -inf (a potential of 0) is kept as -inf; NaN and +inf are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmpe.errors import ModelError
+from cmpe.models.flat import FlatTables
+
+if TYPE_CHECKING:
+    from cmpe.models.polynomial import MultilinearPolynomial
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A log-table over the variables of its scope; axis k belongs to `scope[k]`."""
+
+    scope: tuple[int, ...]
+    log_table: Floats
+
+    def __post_init__(self) -> None:
+        scope = tuple(int(v) for v in self.scope)
+        # C order always: a table made by transposing is copied into its own layout.
+        table = np.array(self.log_table, dtype=np.float64, order="C", copy=True)
+        if len(set(scope)) != len(scope) or any(v < 0 for v in scope):
+            raise ModelError(f"a scope must list distinct variables from 0 up, found {scope}")
+        if table.ndim != len(scope):
+            raise ModelError(f"scope {scope} needs {len(scope)} table axes, found {table.ndim}")
+        if np.isnan(table).any() or np.isposinf(table).any():
+            raise ModelError(f"log-table of scope {scope} must be finite or -inf, found NaN or inf")
+        table.setflags(write=False)
+        object.__setattr__(self, "scope", scope)
+        object.__setattr__(self, "log_table", table)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Factor)
+            and self.scope == other.scope
+            and np.array_equal(self.log_table, other.log_table)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def reduced(self, evidence: Mapping[int, int]) -> Factor:
+        """The factor over the variables that `evidence` leaves free."""
+        index = tuple(evidence.get(v, slice(None)) for v in self.scope)
+        return Factor(tuple(v for v in self.scope if v not in evidence), self.log_table[index])
+
+
+@dataclass(frozen=True)
+class LogLinearModel:
+    """A sum of factors over variables 0..n-1 with the given cardinalities."""
+
+    cardinalities: tuple[int, ...]
+    factors: tuple[Factor, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        cards = tuple(int(k) for k in self.cardinalities)
+        object.__setattr__(self, "cardinalities", cards)
+        object.__setattr__(self, "factors", tuple(self.factors))
+        object.__setattr__(self, "names", tuple(self.names))
+        if any(k < 1 for k in cards):
+            raise ModelError(f"every cardinality must be at least 1, found {min(cards)}")
+        if self.names and len(self.names) != len(cards):
+            raise ModelError(f"{len(cards)} variables need as many names, found {len(self.names)}")
+        for number, factor in enumerate(self.factors):
+            self._check(number, factor)
+
+    def _check(self, number: int, factor: Factor) -> None:
+        if factor.scope and max(factor.scope) >= self.variables:
+            found = max(factor.scope)
+            raise ModelError(
+                f"factor {number}: variables must be below {self.variables}, found {found}"
+            )
+        shape = tuple(self.cardinalities[v] for v in factor.scope)
+        if factor.log_table.shape != shape:
+            raise ModelError(
+                f"factor {number} over {factor.scope} must have shape {shape}, "
+                f"found {factor.log_table.shape}"
+            )
+
+    @classmethod
+    def from_tables(
+        cls, cardinalities: Sequence[int], tables: Iterable[tuple[Sequence[int], ArrayLike]]
+    ) -> LogLinearModel:
+        """Build a model from (scope, log-table) pairs."""
+        factors = tuple(Factor(tuple(scope), np.asarray(table)) for scope, table in tables)
+        return cls(tuple(cardinalities), factors)
+
+    @property
+    def variables(self) -> int:
+        """How many variables there are, whether or not a factor mentions them."""
+        return len(self.cardinalities)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no entry is -inf."""
+        return bool(np.isfinite(self.flat.values).all())
+
+    @cached_property
+    def flat(self) -> FlatTables:
+        """All tables end to end: what compiled code reads."""
+        return FlatTables.of(self.cardinalities, [(f.scope, f.log_table) for f in self.factors])
+
+    def value(self, assignments: ArrayLike) -> Floats:
+        """h of each row of `assignments` (B, n), or of one assignment (n,), in float64."""
+        rows = np.asarray(assignments)
+        if rows.ndim == 1:
+            rows = rows[np.newaxis, :]
+        if rows.ndim != 2 or rows.shape[1] != self.variables:
+            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        return self.flat.evaluate(rows)  # (B,)
+
+    def condition(self, evidence: Mapping[int, int]) -> LogLinearModel:
+        """The same variables with `evidence` fixed: observed variables leave every scope."""
+        for variable, value in evidence.items():
+            if not 0 <= variable < self.variables:
+                raise ModelError(f"evidence on variable {variable}: must be below {self.variables}")
+            if not 0 <= value < self.cardinalities[variable]:
+                raise ModelError(
+                    f"evidence on variable {variable}: must be below "
+                    f"{self.cardinalities[variable]}, found {value}"
+                )
+        return replace(self, factors=tuple(f.reduced(evidence) for f in self.factors))
+
+    def __add__(self, other: LogLinearModel) -> LogLinearModel:
+        """The sum of two functions of the same variables."""
+        if self.cardinalities != other.cardinalities:
+            raise ModelError("models to be added must have the same variables and cardinalities")
+        return replace(self, factors=self.factors + other.factors)
+
+    def scale(self, weight: float) -> LogLinearModel:
+        """`weight` times the function; -inf stays -inf, so a negative weight needs finite tables."""
+        if not math.isfinite(weight):
+            raise ModelError(f"a scale must be finite, found {weight}")
+        if weight < 0 and not self.is_finite:
+            raise ModelError("a model with zero potentials cannot be scaled by a negative number")
+        return self._mapped(
+            lambda table: np.where(
+                np.isneginf(table), -np.inf, weight * np.where(np.isneginf(table), 0.0, table)
+            )
+        )
+
+    def negated(self) -> tuple[LogLinearModel, LogLinearModel]:
+        """(-h where h is finite and 0 elsewhere, the support of h as a 0/-inf model).
+
+        Lets `h >= threshold` be written with `<=`: bound the first by -threshold and add the
+        second to an objective, where -inf forbids.
+        """
+        minus = self._mapped(lambda table: np.where(np.isneginf(table), 0.0, -table))
+        support = self._mapped(lambda table: np.where(np.isneginf(table), -np.inf, 0.0))
+        return minus, replace(
+            support, factors=tuple(f for f in support.factors if np.isneginf(f.log_table).any())
+        )
+
+    def perturb(self, variance: float, seed: int | np.random.SeedSequence) -> LogLinearModel:
+        """Add independent N(0, variance) noise to every finite entry (SPEC §5)."""
+        if not (math.isfinite(variance) and variance >= 0):
+            raise ModelError(f"a variance must be finite and at least 0, found {variance}")
+        generator = np.random.default_rng(seed)
+        deviation = math.sqrt(variance)
+        return self._mapped(lambda t: t + deviation * generator.standard_normal(t.shape))
+
+    def merged(self) -> LogLinearModel:
+        """The same function with one factor per set of variables, scopes ascending."""
+        tables: dict[tuple[int, ...], Floats] = {}
+        for factor in self.factors:
+            axes = tuple(int(a) for a in np.argsort(factor.scope))
+            scope = tuple(factor.scope[a] for a in axes)
+            table = factor.log_table.transpose(axes)
+            tables[scope] = tables[scope] + table if scope in tables else table
+        return replace(self, factors=tuple(Factor(s, t) for s, t in sorted(tables.items())))
+
+    def ceiling(self) -> float:
+        """The sum over tables of the largest finite entry: an upper bound of every finite value."""
+        return float(sum(_largest_finite(f.log_table) for f in self.factors))
+
+    def to_polynomial(self) -> MultilinearPolynomial:
+        """The multilinear polynomial of a binary, finite model (paper §2)."""
+        from cmpe.models.polynomial import MultilinearPolynomial
+
+        return MultilinearPolynomial.from_model(self)
+
+    @classmethod
+    def from_pgmpy(cls, network: Any) -> LogLinearModel:
+        """Read a pgmpy DiscreteMarkovNetwork or DiscreteBayesianNetwork (extra `interop`)."""
+        from cmpe.models.interop import from_pgmpy
+
+        return from_pgmpy(network)
+
+    def to_pgmpy(self) -> Any:
+        """Make a pgmpy DiscreteMarkovNetwork (extra `interop`)."""
+        from cmpe.models.interop import to_pgmpy
+
+        return to_pgmpy(self)
+
+    @classmethod
+    def from_pyagrum(cls, network: Any) -> LogLinearModel:
+        """Read a pyAgrum MarkovRandomField or BayesNet (extra `interop`)."""
+        from cmpe.models.interop import from_pyagrum
+
+        return from_pyagrum(network)
+
+    def _mapped(self, function: Any) -> LogLinearModel:
+        factors = tuple(Factor(f.scope, function(f.log_table)) for f in self.factors)
+        return replace(self, factors=factors)
+
+
+def _largest_finite(table: Floats) -> float:
+    finite = table[np.isfinite(table)]
+    return float(finite.max()) if finite.size else 0.0

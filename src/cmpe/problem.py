@@ -1,0 +1,232 @@
+"""The problem: maximise h(x, y) over y subject to t_j(x, y) <= q_j, for given evidence x.
+
+This module alone decides what feasible means (SPEC §2) and how a problem becomes the
+minimisation min f, g <= 0 of the losses (SPEC §1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmpe.errors import EvidenceError, ModelError
+from cmpe.models.conditioning import Conditioning
+from cmpe.models.loglinear import Floats, LogLinearModel
+
+FEASIBILITY_TOLERANCE = 1e-6
+FREE = -1
+
+Evidence = ArrayLike | Mapping[int, ArrayLike]
+Assignments = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """function(x, y) <= at_most. A function value of -inf always satisfies it."""
+
+    function: LogLinearModel
+    at_most: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at_most", float(self.at_most))
+        if not math.isfinite(self.at_most):
+            raise ModelError(f"at_most must be a finite number, found {self.at_most}")
+
+    @property
+    def tolerance(self) -> float:
+        """How far above `at_most` still counts as satisfied: 1e-6 * max(1, |q|)."""
+        return FEASIBILITY_TOLERANCE * max(1.0, abs(self.at_most))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective, any number of constraints, and the variables that evidence fixes."""
+
+    objective: LogLinearModel
+    constraints: tuple[Constraint, ...] = ()
+    evidence_variables: tuple[int, ...] = ()
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        observed = tuple(int(v) for v in self.evidence_variables)
+        object.__setattr__(self, "evidence_variables", observed)
+        for number, constraint in enumerate(self.constraints):
+            if constraint.function.cardinalities != self.objective.cardinalities:
+                raise ModelError(
+                    f"constraint {number} must have the objective's variables and cardinalities"
+                )
+        if len(set(observed)) != len(observed):
+            raise ModelError("evidence_variables must be distinct")
+        if observed and not (min(observed) >= 0 and max(observed) < self.variables):
+            raise ModelError(f"evidence_variables must be from 0 to {self.variables - 1}")
+
+    @property
+    def variables(self) -> int:
+        """How many variables, evidence included."""
+        return self.objective.variables
+
+    @property
+    def functions(self) -> tuple[LogLinearModel, ...]:
+        """The objective, then the constraints' functions."""
+        return (self.objective, *(c.function for c in self.constraints))
+
+    def observing(self, variables: Sequence[int]) -> Problem:
+        """The same problem with another set of evidence variables."""
+        chosen = tuple(int(v) for v in variables)
+        return self if chosen == self.evidence_variables else replace(self, evidence_variables=chosen)
+
+    @cached_property
+    def conditioning(self) -> Conditioning:
+        """What evidence leaves of each function, shared by all rows."""
+        return Conditioning(self.functions, self.evidence_variables)
+
+    def given(self, evidence: Evidence | None = None) -> Instances:
+        """One instance per row of `evidence`.
+
+        Evidence is (B, |X|) or (|X|,) in the order of `evidence_variables`, a mapping from
+        variable to value or to B values, or (B, n) with -1 at exactly the free variables.
+        """
+        observed = self.evidence_variables
+        if evidence is None:
+            evidence = np.zeros((1, 0), dtype=np.int32)
+        if isinstance(evidence, Mapping):
+            rows = _from_mapping(evidence, observed)
+        else:
+            rows = _two_dimensional(evidence)
+            if rows.shape[1] == self.variables != len(observed):
+                rows = self._from_full(rows)
+        if rows.shape[1] != len(observed):
+            raise EvidenceError(
+                f"evidence must have {len(observed)} columns (the evidence variables) or "
+                f"{self.variables} (all variables, -1 where free), found {rows.shape[1]}"
+            )
+        self._check_range(rows, observed)
+        return Instances(self, np.ascontiguousarray(rows, dtype=np.int32))
+
+    def full_rows(self, evidence: ArrayLike) -> Assignments:
+        """Evidence (B, n) with -1 where free, checked; rows may observe different variables."""
+        rows = _two_dimensional(evidence)
+        if rows.shape[1] != self.variables:
+            raise EvidenceError(f"evidence must have {self.variables} columns, found {rows.shape[1]}")
+        self._check_range(np.where(rows == FREE, 0, rows), range(self.variables))
+        return np.ascontiguousarray(rows, dtype=np.int32)
+
+    def _from_full(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        wanted = np.zeros(self.variables, dtype=bool)
+        wanted[list(self.evidence_variables)] = True
+        wrong = (rows != FREE) != wanted
+        if wrong.any():
+            row, variable = (int(i) for i in np.argwhere(wrong)[0])
+            need = "observed" if wanted[variable] else "free (-1)"
+            raise EvidenceError(f"row {row}: variable {variable} must be {need} in this problem")
+        return rows[:, list(self.evidence_variables)]
+
+    def _check_range(self, rows: NDArray[np.int64], variables: Sequence[int]) -> None:
+        cards = np.asarray(self.objective.cardinalities, dtype=np.int64)[list(variables)]
+        wrong = (rows < 0) | (rows >= cards)
+        if wrong.any():
+            row, column = (int(i) for i in np.argwhere(wrong)[0])
+            raise EvidenceError(
+                f"row {row}, variable {variables[column]}: evidence must be from 0 to "
+                f"{cards[column] - 1}, found {rows[row, column]}"
+            )
+
+    def constraint_values(self, assignments: ArrayLike) -> Floats:
+        """Each t_j of each row of `assignments` (B, n): (B, m)."""
+        rows = np.atleast_2d(np.asarray(assignments))
+        out = np.empty((len(rows), len(self.constraints)))
+        for j, constraint in enumerate(self.constraints):
+            out[:, j] = constraint.function.value(rows)
+        return out
+
+    @property
+    def limits(self) -> Floats:
+        """Each q_j: (m,)."""
+        return np.array([c.at_most for c in self.constraints])
+
+    @property
+    def tolerances(self) -> Floats:
+        """Each constraint's tolerance: (m,)."""
+        return np.array([c.tolerance for c in self.constraints])
+
+    def violations(self, assignments: ArrayLike) -> Floats:
+        """t_j - q_j of each row (B, m); -inf where a potential of 0 satisfies the constraint."""
+        return self.constraint_values(assignments) - self.limits
+
+    def is_feasible(self, assignments: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each row satisfies every constraint within tolerance and h > -inf: (B,)."""
+        satisfied = (self.violations(assignments) <= self.tolerances).all(axis=1)
+        return satisfied & np.isfinite(self.objective.value(assignments))
+
+    @cached_property
+    def shift(self) -> float:
+        """C of SPEC §1: the sum over h's tables of the largest finite entry, plus 1."""
+        return self.objective.ceiling() + 1.0
+
+    def minimisation(self, assignments: ArrayLike) -> tuple[Floats, Floats]:
+        """(f, g) with f = C - h >= 1 (B,) and g = t - q (B, m): the form of the losses."""
+        return self.shift - self.objective.value(assignments), self.violations(assignments)
+
+
+@dataclass(frozen=True)
+class Instances:
+    """A problem with evidence: one instance per row, all observing the same variables."""
+
+    problem: Problem
+    evidence: Assignments  # (B, |X|)
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    @property
+    def conditioning(self) -> Conditioning:
+        """The structure that the rows share."""
+        return self.problem.conditioning
+
+    def tables(self, which: int, rows: slice = slice(None)) -> Floats:
+        """What evidence leaves of function `which` (0 is the objective) for `rows`: (B, E)."""
+        return self.conditioning.tables(which, self.evidence[rows])
+
+    def complete(self, free_values: ArrayLike, rows: slice = slice(None)) -> Assignments:
+        """Full assignments (B, n) from values of `conditioning.free` (B, |free|)."""
+        evidence = self.evidence[rows]
+        out = np.zeros((len(evidence), self.problem.variables), dtype=np.int32)
+        out[:, list(self.problem.evidence_variables)] = evidence
+        out[:, list(self.conditioning.free)] = free_values
+        return out
+
+
+def observed_groups(rows: Assignments) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
+    """Split full-width evidence by the set it observes: (variables, row numbers) pairs."""
+    patterns, which = np.unique(rows != FREE, axis=0, return_inverse=True)
+    return [
+        (tuple(int(v) for v in np.flatnonzero(pattern)), np.flatnonzero(which.ravel() == k))
+        for k, pattern in enumerate(patterns)
+    ]
+
+
+def _two_dimensional(evidence: ArrayLike) -> NDArray[np.int64]:
+    rows = np.asarray(evidence)
+    rows = rows[np.newaxis, :] if rows.ndim == 1 else rows
+    if rows.ndim != 2:
+        raise EvidenceError(f"evidence must have one or two axes, found {rows.ndim}")
+    if rows.size and not np.issubdtype(rows.dtype, np.integer) and rows.dtype != np.bool_:
+        if not np.issubdtype(rows.dtype, np.floating) or not (rows == np.floor(rows)).all():
+            raise EvidenceError(f"evidence must be whole numbers, found dtype {rows.dtype}")
+    return rows.astype(np.int64)
+
+
+def _from_mapping(evidence: Mapping[int, ArrayLike], observed: Sequence[int]) -> NDArray[np.int64]:
+    if set(evidence) != set(observed):
+        odd = sorted(set(evidence) ^ set(observed))
+        raise EvidenceError(f"evidence must observe exactly the evidence variables; check {odd[:5]}")
+    columns = [np.atleast_1d(np.asarray(evidence[v])) for v in observed]
+    if not columns:
+        return np.zeros((1, 0), dtype=np.int64)
+    return _two_dimensional(np.stack(np.broadcast_arrays(*columns), axis=1))

@@ -1,0 +1,105 @@
+"""Queries that are special cases of CMPE (paper §1-2), each one line of reduction.
+
+A decision function D decides d where D(z) > 0 and not-d elsewhere. `<=` can only say
+D >= something, and the feasibility test has a tolerance, so "D > 0" is posed as D >= margin
+with a margin of twice that tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cmpe.errors import ModelError
+from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.problem import FEASIBILITY_TOLERANCE, Constraint, Problem
+
+POSITIVE_MARGIN = 2 * FEASIBILITY_TOLERANCE
+
+
+def mpe(model: LogLinearModel, evidence_variables: Sequence[int] = ()) -> Problem:
+    """Most probable explanation: maximise h(x, y), no constraint."""
+    return Problem(model, (), tuple(evidence_variables), name="mpe")
+
+
+def nearest_assignment(
+    model: LogLinearModel,
+    reference: Sequence[int],
+    at_least: float,
+    evidence_variables: Sequence[int] = (),
+) -> Problem:
+    """Fewest changes to `reference` such that the log-weight h reaches `at_least`.
+
+    maximise -(number of changed variables)  subject to  -h <= -at_least, where h = -inf is
+    forbidden by the objective (Rouhani, Rahman, Gogate 2018).
+    """
+    distance = minus_hamming(model.cardinalities, reference)
+    return _at_least(distance, model, at_least, evidence_variables, "nearest assignment")
+
+
+def decision_preserving_mpe(
+    model: LogLinearModel,
+    decision: LogLinearModel,
+    positive: bool,
+    evidence_variables: Sequence[int] = (),
+) -> Problem:
+    """Most likely completion of the evidence that keeps the decision: D > 0 iff `positive`.
+
+    maximise h  subject to  -D <= -margin (keep d)  or  D <= 0 (keep not-d)
+    (Choi, Xue, Darwiche 2012).
+    """
+    return _with_decision(model, decision, positive, evidence_variables, "decision-preserving mpe")
+
+
+def smallest_flip(
+    decision: LogLinearModel,
+    reference: Sequence[int],
+    evidence_variables: Sequence[int] = (),
+) -> Problem:
+    """Fewest changes to `reference` that turn the decision D > 0 into D <= 0, or back.
+
+    maximise -(number of changed variables)  subject to  D <= 0  or  -D <= -margin.
+    """
+    distance = minus_hamming(decision.cardinalities, reference)
+    is_positive = bool(decision.value(np.asarray(reference))[0] > 0)
+    return _with_decision(distance, decision, not is_positive, evidence_variables, "smallest flip")
+
+
+def minus_hamming(cardinalities: Sequence[int], reference: Sequence[int]) -> LogLinearModel:
+    """-(number of variables that differ from `reference`), as a log-linear model."""
+    if len(reference) != len(cardinalities):
+        raise ModelError(f"a reference needs {len(cardinalities)} values, found {len(reference)}")
+    factors = []
+    for variable, (size, value) in enumerate(zip(cardinalities, reference, strict=True)):
+        if not 0 <= value < size:
+            raise ModelError(f"reference value of variable {variable} must be below {size}, found {value}")
+        table = np.full(size, -1.0)
+        table[value] = 0.0
+        factors.append(Factor((variable,), table))
+    return LogLinearModel(tuple(cardinalities), tuple(factors))
+
+
+def _with_decision(
+    objective: LogLinearModel,
+    decision: LogLinearModel,
+    positive: bool,
+    evidence_variables: Sequence[int],
+    name: str,
+) -> Problem:
+    if positive:
+        return _at_least(objective, decision, POSITIVE_MARGIN, evidence_variables, name)
+    return Problem(objective, (Constraint(decision, 0.0),), tuple(evidence_variables), name)
+
+
+def _at_least(
+    objective: LogLinearModel,
+    function: LogLinearModel,
+    threshold: float,
+    evidence_variables: Sequence[int],
+    name: str,
+) -> Problem:
+    """Maximise `objective` subject to function >= threshold; -inf never reaches it."""
+    minus, support = function.negated()
+    constraint = Constraint(minus, -threshold)
+    return Problem(objective + support, (constraint,), tuple(evidence_variables), name)

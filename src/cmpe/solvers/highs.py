@@ -1,0 +1,97 @@
+"""HiGHS as a back-end of `milp`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmpe.errors import BackendError
+from cmpe.models.loglinear import Floats
+from cmpe.solvers.milp import ProgramAnswer
+from cmpe.solvers.rows import Limits
+
+if TYPE_CHECKING:
+    from cmpe.bounds.linearization import LinearProgram
+    from cmpe.solvers.milp import Backend
+
+_OPTIONS = {
+    "output_flag": False,
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 1e-7,
+    "mip_feasibility_tolerance": 1e-9,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
+_threads = 0  # HiGHS keeps one thread pool per process; it must be reset to change its size
+
+
+def load() -> Backend:
+    """The back-end; highspy is a core dependency."""
+    return maximise
+
+
+def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> ProgramAnswer:
+    """Solve to a gap of 1e-7, or to the time limit."""
+    import highspy
+
+    solver = highspy.Highs()
+    _configure(solver, limits)
+    solver.passModel(_linear_program(program))
+    if start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        solver.setSolution(solution)
+    solver.run()
+    status = solver.getModelStatus()
+    answered = highspy.HighsModelStatus
+    if status == answered.kInterrupt:
+        raise KeyboardInterrupt
+    if status in (answered.kInfeasible, answered.kUnboundedOrInfeasible):
+        return ProgramAnswer(None, infeasible=True)
+    if status not in (answered.kOptimal, answered.kTimeLimit):
+        raise BackendError(f"HiGHS stopped with status {solver.modelStatusToString(status)}")
+    info = solver.getInfo()
+    # Without integer columns there is no dual bound of the search; an optimal LP is its own.
+    bound = info.mip_dual_bound if program.integer.any() else info.objective_function_value
+    bound = float(bound) if math.isfinite(bound) else math.inf
+    has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    columns = np.array(solver.getSolution().col_value) if has_solution else None
+    return ProgramAnswer(columns, bound)
+
+
+def _configure(solver: Any, limits: Limits) -> None:
+    global _threads
+    if _threads != limits.threads:
+        type(solver).resetGlobalScheduler(True)
+        _threads = limits.threads
+    for name, value in _OPTIONS.items():
+        solver.setOptionValue(name, value)
+    solver.setOptionValue("threads", limits.threads)
+    solver.setOptionValue("random_seed", limits.seed % 2**31)
+    if limits.seconds is not None:
+        solver.setOptionValue("time_limit", float(limits.seconds))
+    # Ctrl-C is polled by a Python thread, which only the main thread of a session can use.
+    solver.HandleKeyboardInterrupt = sys.stderr is not None and sys.stderr.isatty()
+
+
+def _linear_program(program: LinearProgram) -> Any:
+    import highspy
+
+    lp = highspy.HighsLp()
+    rows, columns = program.rows.shape
+    lp.num_row_, lp.num_col_ = rows, columns
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.offset_ = program.offset
+    lp.col_cost_ = program.cost
+    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
+    lp.row_lower_, lp.row_upper_ = program.lower, program.upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = program.rows.indptr
+    lp.a_matrix_.index_ = program.rows.indices
+    lp.a_matrix_.value_ = program.rows.data
+    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+    lp.integrality_ = [kinds[int(i)] for i in program.integer]
+    return lp

@@ -1,0 +1,129 @@
+"""Solvers that answer one row at a time: the shared loop, limits and assembly."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.errors import BackendError, Interrupted, MethodError
+from cmpe.execution import map_rows
+from cmpe.problem import Assignments, Instances
+from cmpe.solution import Solutions
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Running:
+    """How to run, as opposed to what to solve."""
+
+    workers: int = 1
+    threads: int = 1
+    start: Assignments | None = None  # (B, n): one assignment per row to begin from
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "threads"):
+            if getattr(self, name) < 1:
+                raise MethodError(f"{name} must be at least 1, found {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one row may use."""
+
+    seconds: float | None = None
+    threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None and not self.seconds > 0:
+            raise MethodError(f"a time limit must be above 0 seconds, found {self.seconds}")
+
+
+class Clock:
+    """Shares one row's time limit among repeated solves."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._begin = time.perf_counter()
+
+    def left(self) -> Limits:
+        """The limits with the time that remains, at least a millisecond."""
+        if self._limits.seconds is None:
+            return self._limits
+        spent = time.perf_counter() - self._begin
+        return replace(self._limits, seconds=max(1e-3, self._limits.seconds - spent))
+
+
+@dataclass(frozen=True)
+class RowAnswer:
+    """What a method says of one row, before anything is recomputed."""
+
+    free_values: NDArray[np.int32] | None  # (|free|,) or no assignment
+    bound: float = np.inf
+    infeasible: bool = False
+    seconds: float = 0.0
+
+
+RowJob = Callable[[int], RowAnswer]
+
+
+def solve_rows(instances: Instances, job: RowJob, method: str, running: Running) -> Solutions:
+    """Answer every row with `job`; on Ctrl-C raise Interrupted with what is finished."""
+    answers: dict[int, RowAnswer] = {}
+    timed = _Timed(job)
+    try:
+        for row, answer in map_rows(timed, len(instances), workers=running.workers):
+            answers[row] = answer
+            if running.progress is not None:
+                running.progress(len(answers), len(instances))
+    except KeyboardInterrupt:
+        partial = _assemble(instances, answers, method)
+        raise Interrupted(partial, len(answers)) from None
+    return _assemble(instances, answers, method)
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A row job with its wall-clock time; a failing back-end leaves the row unknown."""
+
+    job: RowJob
+
+    def __call__(self, row: int) -> RowAnswer:
+        begin = time.perf_counter()
+        try:
+            answer = self.job(row)
+        except BackendError as error:
+            warnings.warn(f"row {row}: {error}", RuntimeWarning, stacklevel=2)
+            answer = RowAnswer(None)
+        spent = time.perf_counter() - begin
+        return RowAnswer(answer.free_values, answer.bound, answer.infeasible, spent)
+
+
+def _assemble(instances: Instances, answers: Mapping[int, RowAnswer], method: str) -> Solutions:
+    count, free = len(instances), len(instances.conditioning.free)
+    values = np.zeros((count, free), dtype=np.int32)
+    found = np.zeros(count, dtype=bool)
+    bound, seconds = np.full(count, np.inf), np.zeros(count)
+    infeasible = np.zeros(count, dtype=bool)
+    for row, answer in answers.items():
+        if answer.free_values is not None:
+            values[row], found[row] = answer.free_values, True
+        bound[row], seconds[row] = answer.bound, answer.seconds
+        infeasible[row] = answer.infeasible
+    assignments = instances.complete(values)
+    assignments[~found] = -1
+    return Solutions.of(
+        instances.problem,
+        assignments,
+        bound=bound,
+        infeasible=infeasible,
+        method=method,
+        seconds=seconds,
+    )
