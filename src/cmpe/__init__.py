@@ -1,2 +1,85 @@
-"""Constrained most probable explanation in graphical models: fast, batched, certified."""
+"""Constrained most probable explanation in graphical models: fast, batched, certified.
 
+    import cmpe
+    h, t = cmpe.read_uai("objective.uai"), cmpe.read_uai("constraint.uai")
+    problem = cmpe.Problem(h, [cmpe.Constraint(t, at_most=12.5)])
+    answer = cmpe.solve(problem, {0: 1, 7: 0})
+
+Names are loaded when they are first used, so that `import cmpe` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cmpe import queries
+    from cmpe.errors import CmpeError, Interrupted
+    from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
+    from cmpe.formats.evidence import read_evidence
+    from cmpe.formats.uai import read_uai, write_uai
+    from cmpe.generation import Recipe, generate
+    from cmpe.models.loglinear import Factor, LogLinearModel
+    from cmpe.models.polynomial import MultilinearPolynomial
+    from cmpe.problem import Constraint, Instances, Problem
+    from cmpe.sampling import sample
+    from cmpe.solution import Solutions, Status
+    from cmpe.solvers import METHODS, Solver, solve, solver
+    from cmpe.solvers.rows import Running
+
+_HOMES = {
+    "cmpe.errors": ("CmpeError", "Interrupted"),
+    "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
+    "cmpe.formats.evidence": ("read_evidence",),
+    "cmpe.formats.uai": ("read_uai", "write_uai"),
+    "cmpe.generation": ("Recipe", "generate"),
+    "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
+    "cmpe.models.polynomial": ("MultilinearPolynomial",),
+    "cmpe.problem": ("Constraint", "Instances", "Problem"),
+    "cmpe.sampling": ("sample",),
+    "cmpe.solution": ("Solutions", "Status"),
+    "cmpe.solvers": ("METHODS", "Solver", "solve", "solver"),
+    "cmpe.solvers.rows": ("Running",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "METHODS",
+    "CmpeError",
+    "Constraint",
+    "Factor",
+    "Instances",
+    "Interrupted",
+    "LogLinearModel",
+    "MultilinearPolynomial",
+    "Problem",
+    "ProblemDirectory",
+    "Recipe",
+    "Running",
+    "Solutions",
+    "Solver",
+    "Status",
+    "generate",
+    "queries",
+    "read_directory",
+    "read_evidence",
+    "read_uai",
+    "sample",
+    "solve",
+    "solver",
+    "write_directory",
+    "write_uai",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "queries":
+        return import_module("cmpe.queries")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'cmpe' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

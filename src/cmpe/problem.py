@@ -79,7 +79,9 @@ class Problem:
     def observing(self, variables: Sequence[int]) -> Problem:
         """The same problem with another set of evidence variables."""
         chosen = tuple(int(v) for v in variables)
-        return self if chosen == self.evidence_variables else replace(self, evidence_variables=chosen)
+        return (
+            self if chosen == self.evidence_variables else replace(self, evidence_variables=chosen)
+        )
 
     @cached_property
     def conditioning(self) -> Conditioning:
@@ -113,7 +115,9 @@ class Problem:
         """Evidence (B, n) with -1 where free, checked; rows may observe different variables."""
         rows = _two_dimensional(evidence)
         if rows.shape[1] != self.variables:
-            raise EvidenceError(f"evidence must have {self.variables} columns, found {rows.shape[1]}")
+            raise EvidenceError(
+                f"evidence must have {self.variables} columns, found {rows.shape[1]}"
+            )
         self._check_range(np.where(rows == FREE, 0, rows), range(self.variables))
         return np.ascontiguousarray(rows, dtype=np.int32)
 
@@ -216,16 +220,20 @@ def _two_dimensional(evidence: ArrayLike) -> NDArray[np.int64]:
     rows = rows[np.newaxis, :] if rows.ndim == 1 else rows
     if rows.ndim != 2:
         raise EvidenceError(f"evidence must have one or two axes, found {rows.ndim}")
-    if rows.size and not np.issubdtype(rows.dtype, np.integer) and rows.dtype != np.bool_:
-        if not np.issubdtype(rows.dtype, np.floating) or not (rows == np.floor(rows)).all():
-            raise EvidenceError(f"evidence must be whole numbers, found dtype {rows.dtype}")
+    is_whole = rows.dtype.kind in "iub" or (
+        rows.dtype.kind == "f" and (rows == np.floor(rows)).all()
+    )
+    if rows.size and not is_whole:
+        raise EvidenceError(f"evidence must be whole numbers, found dtype {rows.dtype}")
     return rows.astype(np.int64)
 
 
 def _from_mapping(evidence: Mapping[int, ArrayLike], observed: Sequence[int]) -> NDArray[np.int64]:
     if set(evidence) != set(observed):
         odd = sorted(set(evidence) ^ set(observed))
-        raise EvidenceError(f"evidence must observe exactly the evidence variables; check {odd[:5]}")
+        raise EvidenceError(
+            f"evidence must observe exactly the evidence variables; check {odd[:5]}"
+        )
     columns = [np.atleast_1d(np.asarray(evidence[v])) for v in observed]
     if not columns:
         return np.zeros((1, 0), dtype=np.int64)

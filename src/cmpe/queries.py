@@ -73,7 +73,9 @@ def minus_hamming(cardinalities: Sequence[int], reference: Sequence[int]) -> Log
     factors = []
     for variable, (size, value) in enumerate(zip(cardinalities, reference, strict=True)):
         if not 0 <= value < size:
-            raise ModelError(f"reference value of variable {variable} must be below {size}, found {value}")
+            raise ModelError(
+                f"reference value of variable {variable} must be below {size}, found {value}"
+            )
         table = np.full(size, -1.0)
         table[value] = 0.0
         factors.append(Factor((variable,), table))

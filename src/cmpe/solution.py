@@ -127,11 +127,15 @@ class Solutions:
     def concatenate(parts: Sequence[Solutions]) -> Solutions:
         """All rows of all parts, in order."""
         return Solutions(
-            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Solutions)}
+            **{
+                f.name: np.concatenate([getattr(p, f.name) for p in parts])
+                for f in fields(Solutions)
+            }
         )
 
 
 def _closed(upper: Floats, objective: Floats) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         allowed = OPTIMALITY_TOLERANCE * np.maximum(1.0, np.abs(objective))
-        return np.asarray(upper - objective <= allowed)
+        closed: NDArray[np.bool_] = upper - objective <= allowed
+    return closed

@@ -60,17 +60,23 @@ class Conditioning:
         place = {scope: i for i, scope in enumerate(self.scopes)}
         column = {v: i for i, v in enumerate(self.observed)}
         flat = model.flat
-        starts, columns, strides = [0], [], []
+        starts: list[int] = [0]
+        columns: list[int] = []
+        strides: list[int] = []
         steps: list[Integers] = []
         targets: list[Integers] = []
         for f, scope in enumerate(kept):
             own = slice(flat.starts[f], flat.starts[f + 1])
-            stride = dict(zip(flat.variables[own].tolist(), flat.strides[own].tolist(), strict=True))
+            stride = dict(
+                zip(flat.variables[own].tolist(), flat.strides[own].tolist(), strict=True)
+            )
             seen = [v for v in stride if v in column]
             columns.extend(column[v] for v in seen)
             strides.extend(stride[v] for v in seen)
             starts.append(len(columns))
-            steps.append(_offsets([self.cardinalities[v] for v in scope], [stride[v] for v in scope]))
+            steps.append(
+                _offsets([self.cardinalities[v] for v in scope], [stride[v] for v in scope])
+            )
             targets.append(self.layout.offsets[place[scope]] + np.arange(len(steps[-1])))
         return _Gather(
             model,
@@ -83,7 +89,7 @@ class Conditioning:
         )
 
     def tables(self, which: int, evidence: NDArray[np.integer]) -> Floats:
-        """The entries of model number `which` for every row of `evidence` (B, |observed|): (B, E)."""
+        """The entries of model `which` for every row of `evidence` (B, |observed|): (B, E)."""
         from cmpe.models import kernels
 
         gather = self._gathers[which]

@@ -40,11 +40,10 @@ class FlatTables:
         return replace(empty, values=values)
 
     @classmethod
-    def shaped(
-        cls, cardinalities: Sequence[int], scopes: Sequence[tuple[int, ...]]
-    ) -> FlatTables:
+    def shaped(cls, cardinalities: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> FlatTables:
         """The layout of tables over `scopes`, all zero."""
-        sizes, strides = [], []
+        sizes: list[int] = []
+        strides: list[int] = []
         for scope in scopes:
             size = 1
             steps: list[int] = []

@@ -145,7 +145,7 @@ class LogLinearModel:
         return replace(self, factors=self.factors + other.factors)
 
     def scale(self, weight: float) -> LogLinearModel:
-        """`weight` times the function; -inf stays -inf, so a negative weight needs finite tables."""
+        """`weight` times the function; -inf stays, so a negative weight needs finite tables."""
         if not math.isfinite(weight):
             raise ModelError(f"a scale must be finite, found {weight}")
         if weight < 0 and not self.is_finite:

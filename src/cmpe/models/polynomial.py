@@ -1,6 +1,6 @@
 """Multilinear polynomials over binary or [0, 1] variables (paper §2).
 
-    p(z) = sum over monomials I of w_I * product of z_i, i in I
+p(z) = sum over monomials I of w_I * product of z_i, i in I
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class MultilinearPolynomial:
         (-1)^|I - J| table[indicator of J].
         """
         if any(k > 2 for k in model.cardinalities):
-            raise ModelError(f"a polynomial needs binary variables, found {max(model.cardinalities)} values")
+            raise ModelError(
+                f"a polynomial needs binary variables, found {max(model.cardinalities)} values"
+            )
         if not model.is_finite:
             raise ModelError("a polynomial needs finite tables, found a potential of 0")
         weights: dict[Monomial, float] = {}

@@ -121,7 +121,9 @@ def _grouped(
             progress=_shifted(how, done, len(rows)),
         )
         try:
-            parts.append(answer(problem.observing(observed), rows[numbers][:, list(observed)], part))
+            parts.append(
+                answer(problem.observing(observed), rows[numbers][:, list(observed)], part)
+            )
         except Interrupted as stop:
             parts.append(stop.solutions)
             order.append(numbers)

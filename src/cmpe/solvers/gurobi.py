@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from cmpe.bounds.linearization import LinearProgram
     from cmpe.solvers.milp import Backend
 
-_OPTIONS = {"OutputFlag": 0, "MIPGap": 0.0, "MIPGapAbs": 1e-7, "FeasibilityTol": 1e-9, "IntFeasTol": 1e-9}
+_OPTIONS = {
+    "OutputFlag": 0,
+    "MIPGap": 0.0,
+    "MIPGapAbs": 1e-7,
+    "FeasibilityTol": 1e-9,
+    "IntFeasTol": 1e-9,
+}
 _LICENCE_ERRORS = (10009, 10010, 10030, 10032)  # none, too large for the free one, expired
 
 
@@ -36,9 +42,11 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     import gurobipy
 
     try:
-        with gurobipy.Env(params={"OutputFlag": 0}) as environment:
-            with gurobipy.Model(env=environment) as model:
-                return _solve(model, program, limits, start)
+        with (
+            gurobipy.Env(params={"OutputFlag": 0}) as environment,
+            gurobipy.Model(env=environment) as model,
+        ):
+            return _solve(model, program, limits, start)
     except gurobipy.GurobiError as error:
         if error.errno in _LICENCE_ERRORS:
             raise MissingExtra(
@@ -48,7 +56,9 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
         raise BackendError(f"Gurobi failed: {error}") from None
 
 
-def _solve(model: Any, program: LinearProgram, limits: Limits, start: Floats | None) -> ProgramAnswer:
+def _solve(
+    model: Any, program: LinearProgram, limits: Limits, start: Floats | None
+) -> ProgramAnswer:
     from gurobipy import GRB
 
     for name, value in _OPTIONS.items():

@@ -24,7 +24,7 @@ from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows
 
 BACKENDS = ("highs", "scip", "gurobi")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
-MARGIN = 1e-7  # of max(1, |bound|), added to a back-end's bound: its own tolerances
+MARGIN = 1e-9  # of |bound|, plus 1e-7, added to a back-end's bound: its own tolerances
 MOST_CUTS = 50
 
 
@@ -49,7 +49,9 @@ class MilpSolver:
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise MethodError(f"a MILP back-end is one of {', '.join(BACKENDS)}, found {self.backend!r}")
+            raise MethodError(
+                f"a MILP back-end is one of {', '.join(BACKENDS)}, found {self.backend!r}"
+            )
 
     def solve(
         self,
@@ -94,7 +96,8 @@ class _Row:
             return self._only_candidate(row)
         tables = [self.instances.tables(1 + j, here)[0] for j in range(len(problem.constraints))]
         limits = [
-            c.at_most + c.tolerance + PADDING * max(1.0, abs(c.at_most)) for c in problem.constraints
+            c.at_most + c.tolerance + PADDING * max(1.0, abs(c.at_most))
+            for c in problem.constraints
         ]
         program = self._polytope.program(objective, tables, limits)
         return self._cut_and_solve(row, program)
@@ -116,7 +119,7 @@ class _Row:
             answer = maximise(program, clock.left(), start)
             if answer.infeasible:
                 return RowAnswer(None, -np.inf, infeasible=True)
-            bound = min(bound, answer.bound + MARGIN * max(1.0, abs(answer.bound)))
+            bound = min(bound, answer.bound + 1e-7 + MARGIN * abs(answer.bound))
             if answer.columns is None:
                 break
             values = self._polytope.decode(answer.columns)

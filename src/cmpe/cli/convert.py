@@ -1,0 +1,65 @@
+"""`cmpe convert`: models between .uai and .LG, compressed or not; problems to toulbar2's .cfn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cmpe.errors import InputError
+
+if TYPE_CHECKING:
+    from cmpe.problem import Problem
+
+MODELS = (".uai", ".LG")
+
+
+def convert(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A model file or a problem directory.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Ends in .uai, .LG or .cfn (+ .gz, .xz, .bz2).")
+    ],
+    row: Annotated[
+        int | None, typer.Option(min=0, help="For a directory: fix this test row's evidence.")
+    ] = None,
+) -> int:
+    """Write IN in the format that OUT's suffix names."""
+    from cmpe.formats.cfn import write_cfn
+    from cmpe.formats.text import suffix_of
+    from cmpe.formats.uai import read_uai, write_uai
+    from cmpe.problem import Problem
+
+    suffix = suffix_of(target)
+    if suffix == ".cfn":
+        problem, evidence = (
+            _problem(source, row) if source.is_dir() else (Problem(read_uai(source)), None)
+        )
+        write_cfn(problem, target, evidence)
+    elif suffix in MODELS and source.is_file():
+        write_uai(read_uai(source), target)
+    elif suffix in MODELS and source.is_dir():
+        raise InputError(
+            f"{target}: a problem directory holds several models; expected a .cfn target"
+        )
+    elif suffix in MODELS:
+        raise InputError(f"{source}: cannot be read: No such file or directory")
+    else:
+        raise InputError(
+            f"{target}: expected a suffix of .uai, .LG or .cfn, found {suffix or 'none'!r}"
+        )
+    return 0
+
+
+def _problem(source: Path, row: int | None) -> tuple[Problem, dict[int, int] | None]:
+    from cmpe.formats.directory import read_directory
+
+    content = read_directory(source)
+    if row is None:
+        return content.problem.observing(()), None
+    if row >= len(content.test):
+        raise InputError(f"--row must be below {len(content.test)} (the test rows), found {row}")
+    observed = content.problem.evidence_variables
+    return content.problem, dict(zip(observed, content.test[row].tolist(), strict=True))

@@ -1,0 +1,41 @@
+"""`cmpe generate`: a problem directory from one model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def generate(
+    model: Annotated[Path, typer.Argument(help="The model M1: .uai or .LG, also compressed.")],
+    out: Annotated[Path, typer.Option(help="The directory to write.")],
+    evidence_fraction: Annotated[float, typer.Option(help="Share of observed variables.")] = 0.6,
+    noise_variance: Annotated[
+        float, typer.Option(help="Variance of the noise that makes M2.")
+    ] = 0.1,
+    percentile: Annotated[int, typer.Option(help="q: which of 100 sorted samples of M2.")] = 80,
+    samples: Annotated[int, typer.Option(help="Evidence rows; 90 % train, 10 % test.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+) -> int:
+    """Make a constrained problem from a model as the paper does, and write it to a directory."""
+    from cmpe.formats.directory import ProblemDirectory, write_directory
+    from cmpe.formats.text import suffix_of
+    from cmpe.formats.uai import read_uai, storable
+    from cmpe.generation import Recipe, perturbed
+    from cmpe.generation import generate as make
+
+    recipe = Recipe(evidence_fraction, noise_variance, percentile, samples, seed)
+    first = storable(read_uai(model))
+    name = model.name.split(suffix_of(model))[0] if suffix_of(model) else model.name
+    made = make(first, recipe, name=name, noisy=storable(perturbed(first, recipe)))
+    write_directory(ProblemDirectory(made.problem, made.train, made.test, made.provenance), out)
+    sampler = made.provenance["sampler"]
+    problem = made.problem
+    typer.echo(
+        f"{out}: {problem.variables} variables, {len(problem.evidence_variables)} observed, "
+        f"t <= {problem.limits[0]:.6g}, {len(made.train)} train and {len(made.test)} test rows, "
+        f"{sampler['evidence']} sampling (width {sampler['width']})"
+    )
+    return 0

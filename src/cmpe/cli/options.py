@@ -1,0 +1,73 @@
+"""Words that several commands share, and how they become a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cmpe.errors import InputError
+
+if TYPE_CHECKING:
+    from cmpe.formats.directory import ProblemDirectory
+    from cmpe.problem import Problem
+    from cmpe.solvers.rows import Progress
+
+
+class Format(StrEnum):
+    """How answers are written."""
+
+    json = "json"
+    uai = "uai"
+    table = "table"
+
+
+def read_problem(
+    directory: Path | None,
+    objective: Path | None,
+    constraints: Sequence[Path],
+    limits: Sequence[float],
+) -> tuple[Problem, ProblemDirectory | None]:
+    """The problem of a directory, or of model files."""
+    from cmpe.formats.directory import read_directory
+    from cmpe.formats.uai import read_uai
+    from cmpe.problem import Constraint, Problem
+
+    if (directory is None) == (objective is None):
+        raise InputError("give either a problem directory or --objective FILE.uai")
+    if directory is not None:
+        if constraints or limits:
+            raise InputError("--constraint and --at-most go with --objective, not with a directory")
+        content = read_directory(directory)
+        return content.problem, content
+    if len(constraints) != len(limits):
+        raise InputError(
+            f"every --constraint needs one --at-most: found {len(constraints)} and {len(limits)}"
+        )
+    assert objective is not None
+    model = read_uai(objective)
+    pairs = zip(constraints, limits, strict=True)
+    bounded = tuple(Constraint(read_uai(file), limit) for file, limit in pairs)
+    for file, constraint in zip(constraints, bounded, strict=True):
+        if constraint.function.cardinalities != model.cardinalities:
+            raise InputError(f"{file}: expected the variables and cardinalities of {objective}")
+    return Problem(model, bounded, name=objective.stem), None
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Progress | None]:
+    """A progress callback that draws to stderr, or None when stderr is not a terminal."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (label, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

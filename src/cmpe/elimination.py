@@ -1,0 +1,269 @@
+"""Variable elimination: one plan per structure, then tables of numbers (SPEC §3.2).
+
+Eliminating variable v multiplies (here: adds, in logs) all tables that mention v into a bucket
+and sums v out; the message that is left mentions v's neighbours. The order decides the size of
+the tables, so several heuristics compete, with seeded restarts, and the cheapest order wins:
+
+- min-fill and min-degree (weighted by cardinality), ties broken at random: good on sparse,
+  irregular graphs;
+- sweeps: breadth-first from a peripheral vertex, as Cuthill and McKee number a band matrix.
+  A 20x20 grid gets width 20 this way, where min-fill finds 29.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cmpe.errors import TooLarge
+from cmpe.models.loglinear import Floats, LogLinearModel
+
+MEMORY_LIMIT = 4 << 30  # bytes
+Graph = list[set[int]]
+Scope = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Eliminates `variable`: the tables it takes and the scope of the message it leaves."""
+
+    variable: int
+    inputs: tuple[int, ...]  # table numbers: the model's, then message k as len(tables) + k
+    scope: Scope  # of the message, in the order in which its variables will be eliminated
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An elimination order with its buckets, for tables of given scopes."""
+
+    cardinalities: tuple[int, ...]
+    scopes: tuple[Scope, ...]
+    buckets: tuple[Bucket, ...]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The variables in the order of their elimination."""
+        return tuple(bucket.variable for bucket in self.buckets)
+
+    @property
+    def width(self) -> int:
+        """The largest number of variables in a message: the induced width of the order."""
+        return max((len(bucket.scope) for bucket in self.buckets), default=0)
+
+    def _size(self, scope: Iterable[int]) -> int:
+        return math.prod(self.cardinalities[v] for v in scope)
+
+    @property
+    def operations(self) -> int:
+        """Entries of all buckets together: what one elimination touches."""
+        return sum(self._size((*b.scope, b.variable)) for b in self.buckets)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all messages, which sampling keeps, and of the largest bucket."""
+        messages = sum(self._size(b.scope) for b in self.buckets)
+        largest = max((self._size((*b.scope, b.variable)) for b in self.buckets), default=0)
+        return 8 * (messages + 3 * largest)
+
+    def require(self, memory_limit: int = MEMORY_LIMIT) -> None:
+        """Refuse before any memory is taken."""
+        if self.bytes > memory_limit:
+            raise TooLarge(
+                f"elimination of width {self.width} needs {_readable(self.bytes)}; "
+                f"the limit is {_readable(memory_limit)}"
+            )
+
+
+def make_plan(
+    cardinalities: Sequence[int], scopes: Sequence[Scope], *, seed: int = 0, restarts: int = 4
+) -> Plan:
+    """The cheapest plan that the heuristics find; variables in no scope come first."""
+    graph = interaction_graph(len(cardinalities), scopes)
+    generator = np.random.default_rng(seed)
+    best: Plan | None = None
+    for order in _candidate_orders(graph, cardinalities, generator, restarts):
+        plan = _plan(tuple(cardinalities), tuple(scopes), order)
+        if best is None or plan.operations < best.operations:
+            best = plan
+    assert best is not None
+    return best
+
+
+def interaction_graph(variables: int, scopes: Sequence[Scope]) -> Graph:
+    """Variables are neighbours when a scope holds both."""
+    graph: Graph = [set() for _ in range(variables)]
+    for scope in scopes:
+        for v in scope:
+            graph[v].update(scope)
+    for v, neighbours in enumerate(graph):
+        neighbours.discard(v)
+    return graph
+
+
+def _candidate_orders(
+    graph: Graph, cardinalities: Sequence[int], generator: np.random.Generator, restarts: int
+) -> Iterable[list[int]]:
+    logs = [math.log2(k) for k in cardinalities]
+
+    def fill(g: Graph, v: int) -> float:
+        neighbours = g[v]
+        return sum(len(neighbours - g[u]) - 1 for u in neighbours) / 2.0
+
+    def weight(g: Graph, v: int) -> float:
+        return sum(logs[u] for u in g[v])
+
+    for start in range(restarts):
+        yield _sweep(graph, generator, centred=bool(start % 2))
+        yield _greedy(graph, weight, generator)
+        yield _greedy(graph, fill, generator)
+
+
+def _greedy(
+    graph: Graph, cost: Callable[[Graph, int], float], generator: np.random.Generator
+) -> list[int]:
+    """Eliminate the cheapest variable again and again; ties go to a random one."""
+    graph = [set(neighbours) for neighbours in graph]
+    noise = generator.random(len(graph)).tolist()
+    costs = {v: (cost(graph, v), noise[v]) for v in range(len(graph))}
+    order = []
+    while costs:
+        v = min(costs, key=costs.__getitem__)
+        del costs[v]
+        order.append(v)
+        touched = _eliminate(graph, v)
+        for u in touched:
+            costs[u] = (cost(graph, u), noise[u])
+    return order
+
+
+def _eliminate(graph: Graph, v: int) -> set[int]:
+    """Connect v's neighbours, remove v, and return the vertices whose cost may have changed."""
+    neighbours = graph[v]
+    touched = set(neighbours)
+    for u in neighbours:
+        graph[u].discard(v)
+        new = neighbours - graph[u]
+        new.discard(u)
+        if new:
+            graph[u] |= new
+            for w in new:  # a common neighbour of u and w now sees one fill edge less
+                touched |= graph[u] & graph[w]
+    graph[v] = set()
+    return touched
+
+
+def _sweep(graph: Graph, generator: np.random.Generator, centred: bool) -> list[int]:
+    """Breadth-first order of each component from a far end, or from a random vertex."""
+    order: list[int] = []
+    seen: set[int] = set()
+    for root in generator.permutation(len(graph)).tolist():
+        if root not in seen:
+            start = root if centred else _far_end(graph, root)
+            component = _breadth_first(graph, start)
+            seen.update(component)
+            order.extend(component)
+    return order
+
+
+def _far_end(graph: Graph, root: int) -> int:
+    """A vertex of small degree far from `root`: repeated breadth-first search."""
+    for _ in range(4):
+        root = _breadth_first(graph, root)[-1]
+    return root
+
+
+def _breadth_first(graph: Graph, root: int) -> list[int]:
+    seen, order, queue = {root}, [], deque([root])
+    while queue:
+        v = queue.popleft()
+        order.append(v)
+        for u in sorted(graph[v] - seen, key=lambda w: (len(graph[w]), w)):
+            seen.add(u)
+            queue.append(u)
+    return order
+
+
+def _plan(cardinalities: tuple[int, ...], scopes: tuple[Scope, ...], order: list[int]) -> Plan:
+    position = {v: i for i, v in enumerate(order)}
+    waiting: list[list[int]] = [[] for _ in order]  # table numbers by the position they wait at
+    known: list[Scope] = list(scopes)
+    for number, scope in enumerate(scopes):
+        if scope:
+            waiting[min(position[v] for v in scope)].append(number)
+    buckets = []
+    for i, variable in enumerate(order):
+        mentioned = {u for number in waiting[i] for u in known[number]} - {variable}
+        message = tuple(sorted(mentioned, key=position.__getitem__))
+        buckets.append(Bucket(variable, tuple(waiting[i]), message))
+        known.append(message)
+        if message:
+            waiting[position[message[0]]].append(len(known) - 1)
+    return Plan(cardinalities, scopes, tuple(buckets))
+
+
+@dataclass(frozen=True)
+class Eliminated:
+    """All tables of a plan, messages included, and the logarithm of the total."""
+
+    plan: Plan
+    tables: tuple[Floats, ...]
+    log_total: float
+
+
+def log_sum_exp(
+    model: LogLinearModel, plan: Plan, *, memory_limit: int = MEMORY_LIMIT
+) -> Eliminated:
+    """Sum out every variable: log_total = log sum over z of exp h(z), maybe -inf."""
+    plan.require(memory_limit)
+    tables = [factor.log_table for factor in model.factors]
+    total = float(sum(f.log_table for f in model.factors if not f.scope))
+    scopes = list(plan.scopes)
+    for bucket in plan.buckets:
+        scope = (*bucket.scope, bucket.variable)
+        shape = [plan.cardinalities[v] for v in scope]
+        product = np.zeros(shape)
+        for number in bucket.inputs:
+            product += _aligned(tables[number], scopes[number], scope)
+        message = _log_sum_last(product)
+        if not bucket.scope:
+            total += float(message)
+        tables.append(message)
+        scopes.append(bucket.scope)
+    return Eliminated(plan, tuple(tables), total)
+
+
+def log_partition(model: LogLinearModel, *, seed: int = 0) -> float:
+    """log sum over all assignments of exp h."""
+    plan = make_plan(model.cardinalities, [f.scope for f in model.factors], seed=seed)
+    return log_sum_exp(model, plan).log_total
+
+
+def _aligned(table: Floats, scope: Scope, target: Scope) -> Floats:
+    """A view of `table` that broadcasts over the axes of `target`."""
+    place = {v: i for i, v in enumerate(scope)}
+    axes = [place[v] for v in target if v in place]
+    shape = [table.shape[place[v]] if v in place else 1 for v in target]
+    return table.transpose(axes).reshape(shape)
+
+
+def _log_sum_last(product: Floats) -> Floats:
+    """log sum exp over the last axis, in place of `product`; -inf where all is -inf."""
+    highest = product.max(axis=-1)
+    finite = np.where(np.isneginf(highest), 0.0, highest)
+    product -= finite[..., np.newaxis]
+    np.exp(product, out=product)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(product.sum(axis=-1)) + finite)
+
+
+def _readable(count: int) -> str:
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TiB"

@@ -1,0 +1,1 @@
+"""Bytes <-> values, no mathematics: one module per file format, each a reader and a writer."""

@@ -1,0 +1,220 @@
+"""Cost function networks: what toulbar2 reads, in memory and as `.cfn` files (JSON).
+
+toulbar2 minimises and counts in integers, and its upper bounds are strict. So every table is
+scaled and rounded: cost = round(-scale * h). Rounding moves a sum of F tables by at most F / 2
+units; each constraint is loosened by F units, so that no feasible assignment is lost, and the
+caller tests what comes back.
+
+One constraint becomes a second network with a limit on its cost. toulbar2 1.4 crashes on some
+problems with several of those, so several constraints become knapsacks over the entries. It
+also crashes on wide tables in a second network: a table over more than `widest` variables
+becomes a unary table over one new variable whose values are the entries, channelled to the
+variables of the scope by hard binary tables.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from cmpe.formats.text import write_text
+from cmpe.models.loglinear import Floats
+from cmpe.problem import Constraint, Evidence, Instances, Problem
+
+LARGEST_COST = 10**15  # the sum of all costs stays below it
+DIGITS = 9  # at most this many decimals
+WIDEST_TABLE = 2
+PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
+FORBIDDEN = math.inf
+
+Function = tuple[tuple[str, ...], list[float]]  # (variable names, costs: whole numbers or inf)
+
+
+@dataclass(frozen=True)
+class CostLimit:
+    """A constraint: the sum of these functions is at most `limit`."""
+
+    functions: list[Function]
+    limit: int
+
+    @cached_property
+    def lowest(self) -> int:
+        """The least the sum can be if every table is at its least."""
+        return int(sum(min(costs) for _, costs in self.functions))
+
+
+class CostNetwork:
+    """One row of instances as integer cost functions over named variables."""
+
+    def __init__(self, instances: Instances, row: int) -> None:
+        self.structure = instances.conditioning
+        self._starts = self.structure.layout.offsets
+        here = slice(row, row + 1)
+        constraints = instances.problem.constraints
+        tables = [instances.tables(k, here)[0] for k in range(1 + len(constraints))]
+        self.linear = len(constraints) > 1
+        self.digits = _digits(tables)
+        self.rounding = len(self.structure.scopes)
+        self.objective = self._functions(np.rint(-tables[0] * self.scale))
+        self.limits = [self._limit(c, t) for c, t in zip(constraints, tables[1:], strict=True)]
+
+    @property
+    def scale(self) -> float:
+        """Units per nat."""
+        return 10.0**self.digits
+
+    @cached_property
+    def variables(self) -> dict[str, int]:
+        """Sizes by name: the free variables in order, then the entry variables."""
+        sizes = {f"z{v}": self.structure.cardinalities[v] for v in self.structure.free}
+        for k, scope in enumerate(self.structure.scopes):
+            if self._is_wide(scope):
+                sizes[f"e{k}"] = int(self._starts[k + 1] - self._starts[k])
+        return sizes
+
+    def _is_wide(self, scope: Sequence[int]) -> bool:
+        return len(scope) > (1 if self.linear else WIDEST_TABLE)
+
+    def _names(self, k: int) -> tuple[str, ...]:
+        scope = self.structure.scopes[k]
+        return (f"e{k}",) if self._is_wide(scope) else tuple(f"z{v}" for v in scope)
+
+    def _functions(self, table: Floats) -> list[Function]:
+        return [
+            (self._names(k), table[self._starts[k] : self._starts[k + 1]].tolist())
+            for k in range(len(self.structure.scopes))
+        ]
+
+    def _limit(self, constraint: Constraint, table: Floats) -> CostLimit:
+        """-inf becomes a cost low enough to satisfy the constraint on its own."""
+        q = constraint.at_most
+        loose = q + constraint.tolerance + PADDING * max(1.0, abs(q))
+        limit = math.floor(loose * self.scale) + self.rounding
+        satisfied = np.isneginf(table)
+        costs = np.rint(np.where(satisfied, 0.0, table) * self.scale)
+        if satisfied.any():
+            highest = np.maximum.reduceat(costs, self._starts[:-1]).sum()
+            costs[satisfied] = min(0.0, limit - highest)
+        return CostLimit(self._functions(costs), limit)
+
+    def channels(self) -> list[Function]:
+        """Hard binary tables that make each entry variable agree with its scope."""
+        functions: list[Function] = []
+        for k, scope in enumerate(self.structure.scopes):
+            if self._is_wide(scope):
+                sizes = [self.structure.cardinalities[v] for v in scope]
+                for digits, variable, size in zip(np.indices(sizes), scope, sizes, strict=True):
+                    agree = digits.ravel()[:, np.newaxis] == np.arange(size)
+                    costs = np.where(agree, 0.0, FORBIDDEN).ravel().tolist()
+                    functions.append(((f"e{k}", f"z{variable}"), costs))
+        return functions
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether a constant alone rules everything out (toulbar2 does not look)."""
+        constant = [costs[0] for names, costs in self.objective if not names]
+        return FORBIDDEN in constant or any(c.limit < c.lowest for c in self.limits)
+
+    def text(self, name: str) -> str:
+        """The `.cfn` file; a nested network must start on a line of its own."""
+        top = (
+            sum(
+                max((abs(c) for c in costs if c != FORBIDDEN), default=0)
+                for _, costs in self.objective
+            )
+            + 1
+        )
+        lines = _function_lines(self.objective + self.channels(), self.digits, top)
+        if self.is_hopeless:
+            first, size = next(iter(self.variables.items()))
+            lines.append(_function_line("none", (first,), [FORBIDDEN] * size, self.digits, top))
+        elif self.linear:
+            lines += [self._knapsack_line(j, c) for j, c in enumerate(self.limits)]
+        else:
+            lines += [self._network_line(c) for c in self.limits]
+        return _network_text(name, self.variables, lines, self.digits, top)
+
+    def _network_line(self, constraint: CostLimit) -> str:
+        top = (
+            sum(max(map(abs, costs)) for _, costs in constraint.functions)
+            + abs(constraint.limit)
+            + 1
+        )
+        lines = _function_lines(constraint.functions, self.digits, top)
+        inner = _network_text("constraint", self.variables, lines, self.digits, top)
+        lowest, limit = (
+            _decimal(c, self.digits) for c in (constraint.lowest - 1, constraint.limit + 1)
+        )
+        return (
+            f'"limit":{{"scope":{_json(list(self.variables))},"type":"cfnconstraint","params":{{\n'
+            f'"cfn":\n{inner},\n"lb":{lowest},"ub":{limit},"duplicatehard":0,"strongduality":0}}}}'
+        )
+
+    def _knapsack_line(self, number: int, constraint: CostLimit) -> str:
+        weights, constant = knapsack(constraint)
+        scope = sorted({variable for variable, _, _ in weights})
+        values = [[variable, value, -weight] for variable, value, weight in weights]
+        params = {"capacity": constant - constraint.limit, "weightedvalues": values}
+        function = {"scope": scope, "type": "knapsackv", "params": params}
+        return f'"limit{number}":{_json(function)}'
+
+
+def knapsack(constraint: CostLimit) -> tuple[list[tuple[str, int, int]], int]:
+    """(variable, value, weight) triplets and the constant of a constraint of unary functions."""
+    weights, constant = [], 0
+    for names, costs in constraint.functions:
+        if names:
+            weights += [(names[0], value, int(cost)) for value, cost in enumerate(costs)]
+        else:
+            constant += int(costs[0])
+    return weights, constant
+
+
+def write_cfn(problem: Problem, path: Path | str, evidence: Evidence | None = None) -> None:
+    """Write the whole problem given one row of evidence; free variables are named z0, z1, ..."""
+    network = CostNetwork(problem.given(evidence), 0)
+    clean = "".join(c if c.isalnum() or c in "-." else "_" for c in problem.name or "cmpe")
+    write_text(path, network.text(clean) + "\n")
+
+
+def _digits(tables: Sequence[Floats]) -> int:
+    largest = max(float(np.abs(t[np.isfinite(t)]).sum()) for t in tables)
+    return min(DIGITS, math.floor(math.log10(LARGEST_COST / max(1.0, largest))))
+
+
+def _network_text(
+    name: str, variables: dict[str, int], functions: Sequence[str], digits: int, top: float
+) -> str:
+    sizes = ",\n".join(f'"{variable}":{size}' for variable, size in variables.items())
+    return (
+        f'{{"problem":{{"name":"{name}","mustbe":"<{_decimal(top, digits)}"}},\n'
+        f'"variables":{{\n{sizes}\n}},\n"functions":{{\n' + ",\n".join(functions) + "\n}\n}"
+    )
+
+
+def _function_lines(functions: Sequence[Function], digits: int, top: float) -> list[str]:
+    return [_function_line(f"f{k}", *f, digits, top) for k, f in enumerate(functions)]
+
+
+def _function_line(
+    name: str, variables: Sequence[str], costs: Sequence[float], digits: int, top: float
+) -> str:
+    """A forbidden entry costs so much that no other entries bring the sum back below `top`."""
+    entries = ",".join(_decimal(min(cost, 3 * top), digits) for cost in costs)
+    return f'"{name}":{{"scope":{_json(list(variables))},"costs":[{entries}]}}'
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _decimal(cost: float, digits: int) -> str:
+    """`cost` units as nats, exactly."""
+    sign, whole = ("-", -int(cost)) if cost < 0 else ("", int(cost))
+    return f"{sign}{whole // 10**digits}.{whole % 10**digits:0{digits}d}"

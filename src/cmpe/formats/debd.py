@@ -1,0 +1,45 @@
+"""DEBD data sets (`.data`, `.data.gz`): rows of comma-separated small whole numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.errors import FormatError
+from cmpe.formats.text import atomic_writer, lines_of, read_text
+
+
+def read_debd(path: Path | str) -> NDArray[np.uint8]:
+    """The rows (N, columns) of a data set."""
+    text = read_text(path)
+    lines = text.splitlines()
+    if not lines:
+        raise FormatError.at(path, "line 1", "a row of data", "an empty file")
+    width = lines[0].count(",") + 1
+    flat = text.replace(",", " ").split()
+    if len(flat) == width * len(lines) and set(flat) <= {"0", "1"}:  # the usual case, in one pass
+        bits = np.frombuffer("".join(flat).encode("ascii"), dtype=np.uint8) - ord("0")
+        return bits.reshape(len(lines), width)
+    return np.array(
+        [_row(path, n, line, width) for n, line in lines_of(path, text)], dtype=np.uint8
+    )
+
+
+def _row(path: Path | str, number: int, line: str, width: int) -> list[int]:
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != width:
+        raise FormatError.at(path, f"line {number}", f"{width} columns", str(len(cells)))
+    for cell in cells:
+        if not (cell.isdigit() and len(cell) <= 3 and int(cell) < 256):
+            expected = "whole numbers from 0 to 255"
+            raise FormatError.at(path, f"line {number}", expected, repr(cell[:40]))
+    return [int(cell) for cell in cells]
+
+
+def write_debd(rows: NDArray[np.integer], path: Path | str) -> None:
+    """Write a data set."""
+    with atomic_writer(path) as stream:
+        for row in rows.tolist():
+            stream.write((",".join(map(str, row)) + "\n").encode("ascii"))

@@ -1,0 +1,123 @@
+"""UAI models: MARKOV and BAYES, and `.LG` files whose tables are natural logarithms.
+
+    MARKOV | BAYES
+    <number of variables>  <cardinalities>
+    <number of factors>    <arity> <variables> of each
+    <number of entries> <entries> of each table, the last variable of the scope fastest
+
+A potential is read as log(p) and written as a p whose log is the same float64 again. Every
+table that came from a `.uai` file is therefore written back bit for bit. Where no float64
+potential has that logarithm (a table made by arithmetic), the nearest one is written and the
+log changes by an ulp of p; `.LG` stores any table exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cmpe.errors import FormatError, InputError
+from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
+from cmpe.models.loglinear import Factor, Floats, LogLinearModel
+
+LOG_SUFFIX = ".LG"
+
+
+def read_uai(path: Path | str) -> LogLinearModel:
+    """Read a model; a `.LG` suffix means log-potentials, .gz, .xz and .bz2 are unpacked."""
+    text = read_text(path)
+    if "_" in text:  # Python would read 1_0 as 10
+        line = text.count("\n", 0, text.index("_")) + 1
+        raise FormatError.at(path, f"line {line}", "numbers", "'_'")
+    tokens = Tokens(path, text)
+    kind = tokens.word("MARKOV or BAYES")
+    if kind not in ("MARKOV", "BAYES"):
+        raise tokens.error("MARKOV or BAYES", repr(kind[:40]), back=1)
+    count = tokens.whole("the number of variables", least=1)
+    cards = tokens.wholes(count, "a cardinality", least=1)
+    scopes = _read_scopes(tokens, count)
+    is_log = suffix_of(path) == LOG_SUFFIX
+    factors = [_read_table(tokens, scope, cards, is_log) for scope in scopes]
+    tokens.finish()
+    return LogLinearModel(tuple(cards), tuple(factors))
+
+
+def _read_scopes(tokens: Tokens, variables: int) -> list[tuple[int, ...]]:
+    count = tokens.whole("the number of factors")
+    tokens.need(count, "the arity of a factor")
+    scopes = []
+    for number in range(count):
+        arity = tokens.whole(f"the arity of factor {number}", most=variables)
+        scope = tokens.wholes(arity, f"a variable of factor {number}", most=variables - 1)
+        if len(set(scope)) != arity:
+            raise tokens.error(f"distinct variables in factor {number}", str(scope), back=arity)
+        scopes.append(tuple(scope))
+    return scopes
+
+
+def _read_table(tokens: Tokens, scope: tuple[int, ...], cards: list[int], is_log: bool) -> Factor:
+    shape = [cards[v] for v in scope]
+    size = math.prod(shape)
+    declared = tokens.whole(f"the table size {size} of scope {scope}")
+    if declared != size:
+        raise tokens.error(f"the table size {size} of scope {scope}", str(declared), back=1)
+    values = np.array(tokens.reals(size, "a table entry"), dtype=np.float64)
+    wrong = np.isnan(values) | np.isposinf(values) | (False if is_log else values < 0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        expected = "a finite number or -inf" if is_log else "a finite potential of at least 0"
+        raise tokens.error(expected, str(values[at]), back=size - at)
+    if not is_log:
+        with np.errstate(divide="ignore"):
+            values = np.log(values)
+    return Factor(scope, values.reshape(shape))
+
+
+def write_uai(model: LogLinearModel, path: Path | str) -> None:
+    """Write a model as MARKOV, potentials or (suffix .LG) logarithms."""
+    is_log = suffix_of(path) == LOG_SUFFIX
+    lines = ["MARKOV", str(model.variables), " ".join(map(str, model.cardinalities))]
+    lines.append(str(len(model.factors)))
+    lines += [" ".join(map(str, (len(f.scope), *f.scope))) for f in model.factors]
+    for number, factor in enumerate(model.factors):
+        table = factor.log_table.ravel()
+        if not is_log:
+            table = _potentials(table, f"{path}: factor {number}")
+        lines += ["", str(table.size), " ".join(map(repr, table.tolist()))]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def storable(model: LogLinearModel) -> LogLinearModel:
+    """The model as a `.uai` file gives it back: each log the nearest that a potential can have."""
+
+    def stored(factor: Factor) -> Factor:
+        with np.errstate(divide="ignore"):
+            logs = np.log(_potentials(factor.log_table.ravel(), f"scope {factor.scope}"))
+        return Factor(factor.scope, logs.reshape(factor.log_table.shape))
+
+    return replace(model, factors=tuple(stored(f) for f in model.factors))
+
+
+def _potentials(logs: Floats, where: str) -> Floats:
+    """A p with log(p) equal to each entry where one exists, else the nearest p."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        guess = np.exp(logs)
+        lost = np.isinf(guess) | ((guess == 0) & np.isfinite(logs))
+        if lost.any():
+            raise InputError(
+                f"{where}: the logarithm {logs[lost][0]} has no float64 potential; "
+                "write a .LG file instead"
+            )
+        best = guess.copy()
+        below, above = guess, guess
+        for _ in range(4):
+            wrong = np.log(best) != logs
+            if not wrong.any():
+                break
+            below, above = np.nextafter(below, 0.0), np.nextafter(above, np.inf)
+            for candidate in (below, above):
+                best = np.where(wrong & (np.log(candidate) == logs), candidate, best)
+    return best

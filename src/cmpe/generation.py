@@ -1,0 +1,121 @@
+"""Problems made from one model, as the paper makes them (SPEC §5, paper §5).
+
+M1 is the given model. M2 adds N(0, variance) to every log-table entry. q is the k-th smallest
+t of 100 samples of M2. A random share of the variables is evidence; samples of M1 give its
+values, the first 90 % to train and the rest to test. One seed decides everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.elimination import MEMORY_LIMIT
+from cmpe.errors import InputError
+from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.problem import Constraint, Problem
+from cmpe.sampling import sample
+
+QUANTILE_SAMPLES = 100
+TRAIN_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The choices of SPEC §5."""
+
+    evidence_fraction: float = 0.6
+    noise_variance: float = 0.1
+    percentile: int = 80
+    samples: int = 10_000
+    seed: int = 0
+    memory_limit: int = MEMORY_LIMIT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.evidence_fraction <= 1:
+            raise InputError(
+                f"evidence_fraction must be from 0 to 1, found {self.evidence_fraction}"
+            )
+        if not (np.isfinite(self.noise_variance) and self.noise_variance >= 0):
+            raise InputError(f"noise_variance must be at least 0, found {self.noise_variance}")
+        if not 1 <= self.percentile <= QUANTILE_SAMPLES:
+            raise InputError(f"percentile must be from 1 to 100, found {self.percentile}")
+        if self.samples < 2:
+            raise InputError(f"samples must be at least 2, found {self.samples}")
+        if self.seed < 0:
+            raise InputError(f"seed must be at least 0, found {self.seed}")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A problem with rows to train and to test on, and how they came about."""
+
+    problem: Problem
+    train: NDArray[np.int32]  # (N, |X|), in the order of problem.evidence_variables
+    test: NDArray[np.int32]
+    provenance: dict[str, Any]
+
+
+def generate(
+    model: LogLinearModel,
+    recipe: Recipe | None = None,
+    *,
+    name: str = "",
+    noisy: LogLinearModel | None = None,
+) -> Generated:
+    """Make a problem from `model`; `noisy` replaces the M2 that `perturbed` would make."""
+    choices = recipe or Recipe()
+    _, quantile, variables, rows = _seeds(choices.seed)
+    second = noisy if noisy is not None else perturbed(model, choices)
+    drawn = sample(second, QUANTILE_SAMPLES, quantile, memory_limit=choices.memory_limit)
+    values = np.sort(second.value(drawn.assignments))
+    at_most = float(values[choices.percentile - 1])
+    observed = _choose(model.variables, choices.evidence_fraction, variables)
+    evidence = sample(model, choices.samples, rows, memory_limit=choices.memory_limit)
+    train = max(1, min(choices.samples - 1, round(TRAIN_SHARE * choices.samples)))
+    chosen = evidence.assignments[:, list(observed)]
+    problem = Problem(model, (Constraint(second, at_most),), observed, name)
+    provenance = {
+        "recipe": {k: v for k, v in asdict(choices).items() if k != "memory_limit"},
+        "sampler": {
+            "evidence": evidence.sampler,
+            "quantile": drawn.sampler,
+            "width": evidence.width,
+        },
+    }
+    return Generated(problem, chosen[:train], chosen[train:], provenance)
+
+
+def perturbed(model: LogLinearModel, recipe: Recipe) -> LogLinearModel:
+    """M2 of the recipe."""
+    return model.perturb(recipe.noise_variance, _seeds(recipe.seed)[0])
+
+
+def _seeds(seed: int) -> list[np.random.SeedSequence]:
+    return np.random.SeedSequence(seed).spawn(4)
+
+
+def _choose(count: int, fraction: float, seed: np.random.SeedSequence) -> tuple[int, ...]:
+    size = round(fraction * count)
+    chosen = np.random.default_rng(seed).choice(count, size=size, replace=False)
+    return tuple(sorted(int(v) for v in chosen))
+
+
+def grid(
+    rows: int, columns: int, *, coupling: float = 1.0, values: int = 2, seed: int = 0
+) -> LogLinearModel:
+    """A random grid: N(0, 1) unary and N(0, coupling^2) pairwise log-tables."""
+    generator = np.random.default_rng(seed)
+    factors = [Factor((v,), generator.normal(size=values)) for v in range(rows * columns)]
+    for r in range(rows):
+        for c in range(columns):
+            here = r * columns + c
+            for other in ([here + 1] if c + 1 < columns else []) + (
+                [here + columns] if r + 1 < rows else []
+            ):
+                table = coupling * generator.normal(size=(values, values))
+                factors.append(Factor((here, other), table))
+    return LogLinearModel((values,) * (rows * columns), tuple(factors))
