@@ -137,5 +137,4 @@ class Solutions:
 def _closed(upper: Floats, objective: Floats) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         allowed = OPTIMALITY_TOLERANCE * np.maximum(1.0, np.abs(objective))
-        closed: NDArray[np.bool_] = upper - objective <= allowed
-    return closed
+        return np.less_equal(upper - objective, allowed)
