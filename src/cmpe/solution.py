@@ -108,7 +108,7 @@ class Solutions:
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """Which answers satisfy every constraint: (B,)."""
-        return (self.status == Status.OPTIMAL) | (self.status == Status.FEASIBLE)
+        return np.isin(self.status, (Status.OPTIMAL, Status.FEASIBLE))
 
     @property
     def gap(self) -> Floats:
@@ -137,4 +137,4 @@ class Solutions:
 def _closed(upper: Floats, objective: Floats) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         allowed = OPTIMALITY_TOLERANCE * np.maximum(1.0, np.abs(objective))
-        return np.less_equal(upper - objective, allowed)
+        return np.asarray(upper - objective <= allowed, dtype=np.bool_)

@@ -1,0 +1,33 @@
+import itertools
+
+import numpy as np
+from hypothesis import given
+from tests.problems import random_problem, seeds
+
+from cmpe.models.flat import FlatTables
+
+
+@given(seeds)
+def test_conditioned_tables_add_up_to_the_function(seed):
+    problem, evidence = random_problem(seed)
+    instances = problem.given(evidence)
+    structure = instances.conditioning
+    assert structure.scopes[0] == ()
+    assert len(set(structure.scopes)) == len(structure.scopes)
+    cards = problem.objective.cardinalities
+    free_values = np.array(list(itertools.product(*(range(cards[v]) for v in structure.free))))
+    for which, function in enumerate(problem.functions):
+        tables = instances.tables(which)
+        for row in range(len(instances)):
+            one = problem.given(evidence[row : row + 1].repeat(len(free_values), axis=0))
+            full = one.complete(free_values)
+            layout = structure.layout
+            flat = FlatTables(
+                layout.cardinalities,
+                tables[row],
+                layout.offsets,
+                layout.starts,
+                layout.variables,
+                layout.strides,
+            )
+            np.testing.assert_allclose(flat.evaluate(full), function.value(full), atol=1e-12)

@@ -1,0 +1,85 @@
+"""Problems shared by the tests: the worked example, and random small ones full of awkward cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from cmpe import Constraint, Factor, LogLinearModel, MultilinearPolynomial, Problem
+
+# SPEC §1: x1, x2, y1, y2 are variables 0, 1, 2, 3.
+WORKED_H = MultilinearPolynomial(
+    4,
+    {(): 18, (0,): -3, (1,): 1, (2,): -7, (3,): -1, (0, 2): 5, (1, 3): -4, (2, 3): -1},
+)
+WORKED_T = MultilinearPolynomial(
+    4, {(): 28, (0,): 2, (1,): -7, (2,): -4, (3,): -2, (0, 2): 2, (1, 3): -1}
+)
+
+
+def worked_example() -> Problem:
+    return Problem(WORKED_H.to_model(), (Constraint(WORKED_T.to_model(), 20.0),), (0, 1))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How awkward a random problem may be."""
+
+    variables: int = 5
+    values: int = 4
+    arity: int = 4
+    factors: int = 6
+    constraints: int = 2
+    zeros: bool = True
+
+
+def random_model(rng: np.random.Generator, cards: list[int], shape: Shape) -> LogLinearModel:
+    """Factors of mixed arity; half the tables are small whole numbers, so that ties are common."""
+    factors = []
+    for _ in range(int(rng.integers(0, shape.factors + 1))):
+        arity = int(rng.integers(0, min(shape.arity, len(cards)) + 1))
+        scope = tuple(int(v) for v in rng.choice(len(cards), arity, replace=False))
+        size = [cards[v] for v in scope]
+        table = (
+            rng.integers(-3, 4, size).astype(float) if rng.random() < 0.5 else rng.normal(size=size)
+        )
+        if shape.zeros and rng.random() < 0.3:
+            table = np.where(rng.random(size) < 0.3, -np.inf, table)
+        factors.append(Factor(scope, table))
+    return LogLinearModel(tuple(cards), tuple(factors))
+
+
+def random_problem(seed: int, shape: Shape | None = None) -> tuple[Problem, np.ndarray]:
+    """A problem and up to three rows of evidence: ties at q, infeasible rows, no constraint, ..."""
+    shape = shape or Shape()
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, shape.variables + 1))
+    cards = [int(k) for k in rng.integers(1, shape.values + 1, count)]
+    constraints = tuple(
+        random_constraint(rng, cards, shape)
+        for _ in range(int(rng.integers(0, shape.constraints + 1)))
+    )
+    observed = tuple(
+        int(v) for v in rng.choice(count, int(rng.integers(0, count + 1)), replace=False)
+    )
+    problem = Problem(random_model(rng, cards, shape), constraints, observed)
+    rows = 3 if observed else 1
+    evidence = np.zeros((rows, len(observed)), dtype=int)
+    for column, variable in enumerate(observed):
+        evidence[:, column] = rng.integers(0, cards[variable], rows)
+    return problem, evidence
+
+
+def random_constraint(rng: np.random.Generator, cards: list[int], shape: Shape) -> Constraint:
+    """q is usually the value of some assignment: a tie; sometimes too low for any."""
+    function = random_model(rng, cards, shape)
+    values = function.value(np.stack([rng.integers(0, k, 40) for k in cards], axis=1))
+    finite = values[np.isfinite(values)]
+    if not len(finite) or rng.random() < 0.1:
+        return Constraint(function, -30.0)
+    return Constraint(function, float(rng.choice(finite)))
+
+
+seeds = st.integers(0, 2**32 - 1)

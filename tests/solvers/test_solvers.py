@@ -1,0 +1,217 @@
+"""Every solver against enumeration, on hundreds of problems full of awkward cases."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.problems import Shape, random_problem, seeds, worked_example
+
+import cmpe
+from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status
+from cmpe.errors import InputError, MethodError, MissingExtra, TooLarge
+
+REAL_METHODS = [m for m in cmpe.METHODS if m not in ("exhaustive", "milp")]
+
+
+def assert_same_answers(found, truth):
+    np.testing.assert_array_equal(found.status, truth.status)
+    np.testing.assert_allclose(found.objective, truth.objective, atol=1e-6, rtol=1e-6)
+    answered = truth.feasible
+    assert (found.bound[answered] >= truth.objective[answered]).all()
+
+
+@pytest.mark.parametrize("method", REAL_METHODS)
+@settings(max_examples=200)
+@given(seeds)
+def test_against_enumeration(method, seed):
+    problem, evidence = random_problem(seed)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    assert_same_answers(cmpe.solve(problem, evidence, method=method), truth)
+
+
+@pytest.mark.parametrize("method", REAL_METHODS)
+@settings(max_examples=25)
+@given(seeds)
+def test_larger_binary_pairwise_problems(method, seed):
+    shape = Shape(variables=12, values=2, arity=2, factors=30, constraints=2)
+    problem, evidence = random_problem(seed, shape)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    assert_same_answers(cmpe.solve(problem, evidence, method=method), truth)
+
+
+def test_the_exhaustive_oracle_itself():
+    """Against a loop that shares nothing with it."""
+    import itertools
+
+    for seed in range(100):
+        problem, evidence = random_problem(seed)
+        answers = cmpe.solve(problem, evidence, method="exhaustive")
+        for row, observed in enumerate(evidence):
+            best = -np.inf
+            for z in itertools.product(*map(range, problem.objective.cardinalities)):
+                if any(
+                    z[v] != x for v, x in zip(problem.evidence_variables, observed, strict=True)
+                ):
+                    continue
+                h, *ts = (
+                    sum((f.log_table[tuple(z[v] for v in f.scope)] for f in m.factors), 0.0)
+                    for m in problem.functions
+                )
+                limits = [(c.at_most, c.tolerance) for c in problem.constraints]
+                if all(t <= q + e for t, (q, e) in zip(ts, limits, strict=True)):
+                    best = max(best, h)
+            if best == -np.inf:
+                assert answers.status[row] == Status.INFEASIBLE
+            else:
+                assert answers.status[row] == Status.OPTIMAL
+                assert answers.objective[row] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("method", cmpe.METHODS)
+def test_the_worked_example(method):
+    problem = worked_example()
+    answer = cmpe.solve(problem, {0: 1, 1: 1}, method=method)
+    assert answer.assignments.tolist() == [[1, 1, 0, 1]]
+    assert answer.objective.tolist() == [11]
+    mpe = cmpe.solve(cmpe.queries.mpe(problem.objective, (0, 1)), [1, 1], method=method)
+    assert mpe.assignments.tolist() == [[1, 1, 0, 0]]
+    assert mpe.objective.tolist() == [16]
+
+
+@pytest.mark.parametrize("method", REAL_METHODS)
+@pytest.mark.parametrize("excess", [0.0, 0.99e-6, 1.004e-6, 1.02e-6, 2e-6])
+def test_no_solver_tolerance_decides_a_tie(method, excess):
+    """The better value exceeds q by `excess`: feasible up to 1e-6, no matter who solves."""
+    h = LogLinearModel.from_tables([2, 2], [((0,), [0.0, 1.0]), ((1,), [0.0, 0.1])])
+    t = LogLinearModel.from_tables([2, 2], [((0,), [0.0, excess])])
+    answer = cmpe.solve(Problem(h, (Constraint(t, 0.0),)), method=method)
+    assert Status(answer.status[0]) is Status.OPTIMAL
+    assert answer.assignments[0, 0] == int(excess <= 1e-6)
+
+
+@pytest.mark.parametrize("method", cmpe.METHODS)
+def test_rows_may_observe_different_variables(method):
+    problem = worked_example()
+    rows = np.array([[1, 1, -1, -1], [-1, -1, -1, -1], [0, -1, 1, -1], [0, 1, -1, -1]])
+    answers = cmpe.solve(problem, rows, method=method)
+    for i, row in enumerate(rows):
+        one = cmpe.solve(
+            problem, {v: int(x) for v, x in enumerate(row) if x >= 0}, method="exhaustive"
+        )
+        assert answers.objective[i] == one.objective[0]
+        assert ((answers.assignments[i] == row) | (row < 0)).all()
+
+
+@pytest.mark.parametrize("method", cmpe.METHODS)
+def test_a_warm_start_changes_nothing_but_the_path(method):
+    for seed in range(20):
+        problem, evidence = random_problem(seed)
+        truth = cmpe.solve(problem, evidence, method="exhaustive")
+        start = np.where(truth.assignments < 0, 0, truth.assignments)
+        again = cmpe.solve(problem, evidence, method=method, running=Running(start=start))
+        assert_same_answers(again, truth)
+
+
+@pytest.mark.parametrize("method", ["milp:highs", "toulbar2"])
+def test_workers_give_the_same_answers_and_progress(method):
+    problem = worked_example()
+    rows = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    seen = []
+    running = Running(workers=2, progress=lambda done, total: seen.append((done, total)))
+    answers = cmpe.solve(problem, rows, method=method, running=running)
+    truth = cmpe.solve(problem, rows, method="exhaustive")
+    assert_same_answers(answers, truth)
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("method", ["milp:highs", "milp:scip", "toulbar2"])
+def test_a_time_limit_leaves_a_true_answer(method):
+    rng = np.random.default_rng(0)
+    pairs = [(i, j) for i in range(40) for j in range(i)]
+    h = LogLinearModel((2,) * 40, tuple(Factor(p, rng.normal(size=(2, 2))) for p in pairs))
+    t = h.perturb(0.1, 1)
+    problem = Problem(h, (Constraint(t, 100.0),))
+    answer = cmpe.solve(problem, method=method, time_limit=0.5)
+    assert answer.seconds[0] < 20
+    status = Status(answer.status[0])
+    assert status in (Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN)
+    if status is not Status.UNKNOWN:
+        assert problem.is_feasible(answer.assignments)[0]
+        assert answer.bound[0] >= answer.objective[0]
+
+
+def test_exhaustive_is_guarded_by_size():
+    with pytest.raises(
+        TooLarge, match=r"at most 4194304 assignments a row; this problem has 3.44e\+10"
+    ):
+        cmpe.solve(Problem(LogLinearModel((2,) * 35)), method="exhaustive")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: cmpe.solve(worked_example(), [0, 0], method="magic"),
+            "exhaustive, milp, .*'magic'",
+        ),
+        (lambda: cmpe.solve(worked_example(), [0, 0], time_limit=0), "above 0 seconds, found 0"),
+        (lambda: Running(workers=0), "workers must be at least 1, found 0"),
+        (lambda: Running(threads=0), "threads must be at least 1"),
+    ],
+)
+def test_wrong_calls_are_said(call, message):
+    with pytest.raises(MethodError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("method", "package", "extra"),
+    [("milp:scip", "pyscipopt", "scip"), ("toulbar2", "pytoulbar2", "toulbar2"),
+     ("milp:gurobi", "gurobipy", "gurobi")],
+)  # fmt: skip
+def test_a_missing_extra_is_named(monkeypatch, method, package, extra):
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(MissingExtra, match=rf"cmpe\[{extra}\]"):
+        cmpe.solve(worked_example(), [0, 0], method=method)
+
+
+def test_gurobi_without_a_licence_says_so():
+    pytest.importorskip("gurobipy")
+    from cmpe.generation import grid
+
+    model = grid(40, 40, seed=0)
+    with pytest.raises(InputError, match="licence"):
+        cmpe.solve(cmpe.queries.mpe(model), method="milp:gurobi", time_limit=1)
+
+
+def test_a_failing_backend_leaves_its_row_unknown(monkeypatch):
+    from cmpe.errors import BackendError
+    from cmpe.solvers import highs
+
+    def fail(*_):
+        raise BackendError("it broke")
+
+    monkeypatch.setattr(highs, "maximise", fail)
+    with pytest.warns(RuntimeWarning, match="row 0: it broke"):
+        answer = cmpe.solve(worked_example(), [[0, 0]], method="milp:highs")
+    assert Status(answer.status[0]) is Status.UNKNOWN
+
+
+def test_ctrl_c_keeps_what_is_finished():
+    problem = worked_example()
+
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    rows = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    with pytest.raises(cmpe.Interrupted, match="after 2 of 4 rows") as caught:
+        cmpe.solve(problem, rows, running=Running(progress=stop))
+    truth = cmpe.solve(problem, rows, method="exhaustive")
+    status = caught.value.solutions.status
+    assert status.tolist() == [*truth.status[:2], Status.UNKNOWN, Status.UNKNOWN]
+    mixed = [[0, 0, -1, -1], [0, -1, -1, -1], [1, 0, -1, -1], [1, 1, -1, -1]]
+    with pytest.raises(cmpe.Interrupted) as caught:
+        cmpe.solve(problem, mixed, running=Running(progress=stop))
+    status = caught.value.solutions.status
+    assert (status == Status.UNKNOWN).sum() == 2
+    assert np.isin(status[status != Status.UNKNOWN], [Status.OPTIMAL, Status.INFEASIBLE]).all()

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from hypothesis import given
+
+from cmpe import Constraint, LogLinearModel, Problem
+from cmpe.errors import EvidenceError, ModelError
+from cmpe.problem import observed_groups
+from tests.problems import random_problem, seeds, worked_example
+
+ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
+
+
+def test_ties_are_decided_by_one_tolerance():
+    for q in (0.0, 3.0, -2e6):
+        tolerance = 1e-6 * max(1.0, abs(q))
+        above = LogLinearModel.from_tables(
+            [2], [((0,), [q + 0.9 * tolerance, q + 1.1 * tolerance])]
+        )
+        problem = Problem(ONE, (Constraint(above, q),))
+        assert problem.is_feasible([[0], [1]]).tolist() == [True, False]
+
+
+def test_zero_potentials_forbid_in_h_and_satisfy_in_t():
+    h = LogLinearModel.from_tables([2], [((0,), [-np.inf, 1.0])])
+    t = LogLinearModel.from_tables([2], [((0,), [-np.inf, 9.0])])
+    assert Problem(h).is_feasible([[0], [1]]).tolist() == [False, True]
+    assert Problem(ONE, (Constraint(t, -100.0),)).is_feasible([[0], [1]]).tolist() == [True, False]
+    assert Problem(ONE, (Constraint(t, 0.0),)).violations([[0]])[0, 0] == -np.inf
+
+
+def test_the_minimisation_form():
+    problem = worked_example()
+    f, g = problem.minimisation([[1, 1, 0, 1]])
+    assert f.tolist() == [problem.shift - 11]
+    assert g.tolist() == [[0]]
+
+
+@given(seeds)
+def test_f_is_at_least_one(seed):
+    problem, evidence = random_problem(seed)
+    rows = problem.given(evidence).complete(0)
+    assert (problem.minimisation(rows)[0] >= 1 - 1e-9).all()
+
+
+def test_evidence_in_every_form_is_the_same():
+    problem = worked_example()
+    expected = [[1, 0], [0, 1]]
+    for evidence in (
+        expected,
+        np.array(expected, dtype=bool),
+        np.array(expected, dtype=float),
+        [[1, 0, -1, -1], [0, 1, -1, -1]],
+        {1: [0, 1], 0: [1, 0]},
+    ):
+        assert problem.given(evidence).evidence.tolist() == expected
+    assert problem.given([1, 0]).evidence.tolist() == [[1, 0]]
+    assert problem.given({0: 1, 1: 0}).evidence.tolist() == [[1, 0]]
+    assert Problem(ONE).given().evidence.shape == (1, 0)
+
+
+def test_observed_groups_cover_the_rows():
+    rows = np.array([[0, -1], [-1, 1], [1, -1], [-1, -1]])
+    groups = {observed: numbers.tolist() for observed, numbers in observed_groups(rows)}
+    assert groups == {(0,): [0, 2], (1,): [1], (): [3]}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ([[0, 2]], "row 0, variable 1: evidence must be from 0 to 1, found 2"),
+        ([[0, -1]], "found -1"),
+        ([[0, 1, 1]], "2 columns .* or 4 .*, found 3"),
+        ([[0, 1, 0, -1]], r"row 0: variable 2 must be free"),
+        ([[0, -1, -1, -1]], "row 0: variable 1 must be observed"),
+        ({0: 1}, "exactly the evidence variables; check .1."),
+        ([[0.5, 1]], "whole numbers"),
+        ([[[0]]], "one or two axes"),
+        ([["a", "b"]], "whole numbers"),
+    ],
+)
+def test_wrong_evidence_is_said(evidence, message):
+    with pytest.raises(EvidenceError, match=message):
+        worked_example().given(evidence)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Constraint(ONE, np.inf), "finite number"),
+        (lambda: Constraint(ONE, np.nan), "finite number"),
+        (lambda: Problem(ONE, (Constraint(LogLinearModel((3,)), 0),)), "constraint 0"),
+        (lambda: Problem(ONE, (), (0, 0)), "distinct"),
+        (lambda: Problem(ONE, (), (1,)), "from 0 to 0"),
+    ],
+)
+def test_wrong_problems_are_said(build, message):
+    with pytest.raises(ModelError, match=message):
+        build()

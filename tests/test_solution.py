@@ -1,0 +1,41 @@
+import numpy as np
+
+from cmpe import Solutions, Status
+from tests.problems import worked_example
+
+
+def test_values_and_statuses_are_recomputed():
+    problem = worked_example()
+    rows = [[1, 1, 0, 1], [1, 1, 0, 1], [1, 1, 0, 0], [-1] * 4, [-1] * 4, [1, 1, 0, 1]]
+    answers = Solutions.of(
+        problem,
+        rows,
+        bound=[11 + 1e-6, 12, 16, 16, 16, 3],
+        infeasible=[False, False, False, True, False, True],
+        method="hand",
+    )
+    assert answers.objective[:3].tolist() == [11, 11, 16]
+    assert answers.constraint_values[:3, 0].tolist() == [20, 20, 23]
+    assert answers.violations[:3, 0].tolist() == [0, 0, 3]
+    # A feasible answer refutes a claimed proof of infeasibility and lifts a bound below it.
+    assert [Status(s).label for s in answers.status] == [
+        "optimal", "feasible", "violated", "infeasible", "unknown", "optimal",
+    ]  # fmt: skip
+    assert answers.bound[3] == -np.inf
+    assert answers.bound[5] == 11
+    assert answers.feasible.tolist() == [True, True, False, False, False, True]
+    np.testing.assert_allclose(answers.gap, [1e-6, 1, np.nan, np.nan, np.nan, 0], atol=1e-12)
+    assert np.isnan(answers.objective[3])
+
+
+def test_take_and_concatenate_keep_rows_whole():
+    problem = worked_example()
+    answers = Solutions.of(problem, [[1, 1, 0, 1], [0, 0, 1, 1]], method=["a", "b"], seconds=[1, 2])
+    back = Solutions.concatenate([answers.take([1]), answers.take([0])])
+    assert back.method.tolist() == ["b", "a"]
+    assert back.seconds.tolist() == [2, 1]
+    assert back.assignments.tolist() == [[0, 0, 1, 1], [1, 1, 0, 1]]
+
+
+def test_every_status_has_a_sentence():
+    assert all(status.sentence and status.label.islower() for status in Status)
