@@ -23,6 +23,7 @@ from cmpe.errors import TooLarge
 from cmpe.models.loglinear import Floats, LogLinearModel
 
 MEMORY_LIMIT = 4 << 30  # bytes
+CHEAP = 16  # bucket entries per variable: a plan this small needs no better order
 Graph = list[set[int]]
 Scope = tuple[int, ...]
 
@@ -63,11 +64,15 @@ class Plan:
         return sum(self._size((*b.scope, b.variable)) for b in self.buckets)
 
     @property
+    def message_entries(self) -> int:
+        """Entries of all messages together."""
+        return sum(self._size(b.scope) for b in self.buckets)
+
+    @property
     def bytes(self) -> int:
         """Memory of all messages, which sampling keeps, and of the largest bucket."""
-        messages = sum(self._size(b.scope) for b in self.buckets)
         largest = max((self._size((*b.scope, b.variable)) for b in self.buckets), default=0)
-        return 8 * (messages + 3 * largest)
+        return 8 * (self.message_entries + 3 * largest)
 
     def require(self, memory_limit: int = MEMORY_LIMIT) -> None:
         """Refuse before any memory is taken."""
@@ -79,16 +84,24 @@ class Plan:
 
 
 def make_plan(
-    cardinalities: Sequence[int], scopes: Sequence[Scope], *, seed: int = 0, restarts: int = 4
+    cardinalities: Sequence[int],
+    scopes: Sequence[Scope],
+    *,
+    variables: Sequence[int] | None = None,
+    seed: int = 0,
+    restarts: int = 4,
 ) -> Plan:
-    """The cheapest plan that the heuristics find; variables in no scope come first."""
+    """The cheapest plan that the heuristics find for `variables` (all, if not given)."""
     graph = interaction_graph(len(cardinalities), scopes)
+    chosen = set(range(len(cardinalities)) if variables is None else variables)
     generator = np.random.default_rng(seed)
     best: Plan | None = None
     for order in _candidate_orders(graph, cardinalities, generator, restarts):
-        plan = _plan(tuple(cardinalities), tuple(scopes), order)
+        plan = _plan(tuple(cardinalities), tuple(scopes), [v for v in order if v in chosen])
         if best is None or plan.operations < best.operations:
             best = plan
+        if best.operations <= CHEAP * len(chosen):
+            break  # another order could not save what looking for it costs
     assert best is not None
     return best
 
@@ -117,9 +130,9 @@ def _candidate_orders(
         return sum(logs[u] for u in g[v])
 
     for start in range(restarts):
-        yield _sweep(graph, generator, centred=bool(start % 2))
         yield _greedy(graph, weight, generator)
         yield _greedy(graph, fill, generator)
+        yield _sweep(graph, generator, centred=bool(start % 2))
 
 
 def _greedy(

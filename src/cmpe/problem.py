@@ -10,13 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.elimination import Plan, make_plan
 from cmpe.errors import EvidenceError, ModelError
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.loglinear import Floats, LogLinearModel
+
+if TYPE_CHECKING:
+    from cmpe.elimination_kernels import CompiledPlan
 
 FEASIBILITY_TOLERANCE = 1e-6
 FREE = -1
@@ -87,6 +92,19 @@ class Problem:
     def conditioning(self) -> Conditioning:
         """What evidence leaves of each function, shared by all rows."""
         return Conditioning(self.functions, self.evidence_variables)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """An elimination order of the free variables, shared by all rows."""
+        structure = self.conditioning
+        return make_plan(structure.cardinalities, structure.scopes, variables=structure.free)
+
+    @cached_property
+    def compiled_plan(self) -> CompiledPlan:
+        """The plan as arrays for compiled code."""
+        from cmpe.elimination_kernels import compile_plan
+
+        return compile_plan(self.plan, self.conditioning.layout)
 
     def given(self, evidence: Evidence | None = None) -> Instances:
         """One instance per row of `evidence`.
@@ -165,8 +183,14 @@ class Problem:
 
     def is_feasible(self, assignments: ArrayLike) -> NDArray[np.bool_]:
         """Whether each row satisfies every constraint within tolerance and h > -inf: (B,)."""
-        satisfied = (self.violations(assignments) <= self.tolerances).all(axis=1)
-        return satisfied & np.isfinite(self.objective.value(assignments))
+        return self.are_feasible(
+            self.objective.value(assignments), self.constraint_values(assignments)
+        )
+
+    def are_feasible(self, objective: Floats, values: Floats) -> NDArray[np.bool_]:
+        """The same from h (B,) and every t_j (B, m), where they are known already."""
+        satisfied: NDArray[np.bool_] = (values - self.limits <= self.tolerances).all(axis=1)
+        return satisfied & np.isfinite(objective)
 
     @cached_property
     def shift(self) -> float:

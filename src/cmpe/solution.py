@@ -82,7 +82,7 @@ class Solutions:
         if found.any():
             objective[found] = problem.objective.value(rows[found])
             values[found] = problem.constraint_values(rows[found])
-            feasible[found] = problem.is_feasible(rows[found])
+            feasible[found] = problem.are_feasible(objective[found], values[found])
         proved = np.broadcast_to(np.asarray(infeasible, dtype=bool), count) & ~feasible
         upper = np.where(proved, -np.inf, np.broadcast_to(np.asarray(bound, dtype=float), count))
         upper[feasible] = np.maximum(upper[feasible], objective[feasible])

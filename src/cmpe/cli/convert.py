@@ -30,32 +30,34 @@ def convert(
     from cmpe.formats.cfn import write_cfn
     from cmpe.formats.text import suffix_of
     from cmpe.formats.uai import read_uai, write_uai
-    from cmpe.problem import Problem
 
     suffix = suffix_of(target)
-    if suffix == ".cfn":
-        problem, evidence = (
-            _problem(source, row) if source.is_dir() else (Problem(read_uai(source)), None)
-        )
-        write_cfn(problem, target, evidence)
-    elif suffix in MODELS and source.is_file():
-        write_uai(read_uai(source), target)
-    elif suffix in MODELS and source.is_dir():
-        raise InputError(
-            f"{target}: a problem directory holds several models; expected a .cfn target"
-        )
-    elif suffix in MODELS:
-        raise InputError(f"{source}: cannot be read: No such file or directory")
-    else:
+    if suffix not in (*MODELS, ".cfn"):
         raise InputError(
             f"{target}: expected a suffix of .uai, .LG or .cfn, found {suffix or 'none'!r}"
         )
+    if source.is_dir() and suffix in MODELS:
+        raise InputError(
+            f"{target}: a problem directory holds several models; expected a .cfn target"
+        )
+    if row is not None and not source.is_dir():
+        raise InputError(f"--row goes with a problem directory, found {source}")
+    if suffix == ".cfn":
+        problem, evidence = _problem(source, row)
+        write_cfn(problem, target, evidence)
+    else:
+        write_uai(read_uai(source), target)
     return 0
 
 
 def _problem(source: Path, row: int | None) -> tuple[Problem, dict[int, int] | None]:
     from cmpe.formats.directory import read_directory
+    from cmpe.formats.text import stem_of
+    from cmpe.formats.uai import read_uai
+    from cmpe.problem import Problem
 
+    if not source.is_dir():
+        return Problem(read_uai(source), name=stem_of(source)), None
     content = read_directory(source)
     if row is None:
         return content.problem.observing(()), None

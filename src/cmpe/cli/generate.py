@@ -21,15 +21,15 @@ def generate(
 ) -> int:
     """Make a constrained problem from a model as the paper does, and write it to a directory."""
     from cmpe.formats.directory import ProblemDirectory, write_directory
-    from cmpe.formats.text import suffix_of
+    from cmpe.formats.text import stem_of
     from cmpe.formats.uai import read_uai, storable
     from cmpe.generation import Recipe, perturbed
     from cmpe.generation import generate as make
 
     recipe = Recipe(evidence_fraction, noise_variance, percentile, samples, seed)
     first = storable(read_uai(model))
-    name = model.name.split(suffix_of(model))[0] if suffix_of(model) else model.name
-    made = make(first, recipe, name=name, noisy=storable(perturbed(first, recipe)))
+    noisy = storable(perturbed(first, recipe))
+    made = make(first, recipe, name=stem_of(model), noisy=noisy)
     write_directory(ProblemDirectory(made.problem, made.train, made.test, made.provenance), out)
     sampler = made.provenance["sampler"]
     problem = made.problem

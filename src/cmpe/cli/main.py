@@ -5,11 +5,16 @@ Exit code 0: done. 1: the question has no answer. 2: bad input, one line `error:
 
 from __future__ import annotations
 
-import errno
+import io
 import os
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
+from typing import Any
 
 import typer
 
@@ -23,7 +28,6 @@ from cmpe.errors import CmpeError
 app = typer.Typer(
     name="cmpe",
     help="Constrained most probable explanation in graphical models: fast, batched, certified.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -53,29 +57,36 @@ def _root(
 def main() -> None:
     """Run the command line; never a traceback for what a user can mend."""
     warnings.showwarning = _one_line_warning
+    sys.unraisablehook = partial(_interrupt_again, sys.unraisablehook)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without box characters shows "?"
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
     try:
-        sys.exit(_run() or 0)
+        code = _run(sys.argv[1:] or ["--help"])
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output went away: not our error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _forget_output()
+        return 0
     except (CmpeError, MemoryError, OSError, KeyboardInterrupt) as error:
-        if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            sys.exit(0)
-        _fail(_sentence(error))
-
-
-def _run() -> int | None:
-    try:
-        code: int | None = app(standalone_mode=False)
-    except typer.Exit as stop:
-        return stop.exit_code
-    except typer.Abort:
-        _fail("interrupted")
+        return _fail(_sentence(error))
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        _fail(error.format_message())  # a usage error of the option parser
+        return _fail(error.format_message())  # a usage error of the option parser
     return code
+
+
+def _run(arguments: list[str]) -> int:
+    """Not `app()`: its own loop would swallow Ctrl-C and what the command says of it."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("cmpe", arguments) as context:
+            return int(command.invoke(context) or 0)
+    except typer.Exit as stop:
+        return stop.exit_code
 
 
 def _sentence(error: BaseException) -> str:
@@ -88,11 +99,26 @@ def _sentence(error: BaseException) -> str:
     return str(error)
 
 
-def _fail(message: str) -> None:
-    line = " ".join(message.split())
-    sys.stdout.flush()
-    print(f"error: {line}", file=sys.stderr)
-    sys.exit(2)
+def _fail(message: str) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk: what is still buffered cannot be saved
+        _forget_output()
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _forget_output() -> None:
+    """Let the flush at exit succeed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _interrupt_again(otherwise: Callable[[Any], object], lost: Any) -> None:
+    """Ctrl-C inside a callback from C (a kernel being loaded) is lost there: send it once more."""
+    if lost.exc_type is KeyboardInterrupt:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        otherwise(lost)
 
 
 def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -32,6 +32,7 @@ def read_problem(
 ) -> tuple[Problem, ProblemDirectory | None]:
     """The problem of a directory, or of model files."""
     from cmpe.formats.directory import read_directory
+    from cmpe.formats.text import stem_of
     from cmpe.formats.uai import read_uai
     from cmpe.problem import Constraint, Problem
 
@@ -53,7 +54,7 @@ def read_problem(
     for file, constraint in zip(constraints, bounded, strict=True):
         if constraint.function.cardinalities != model.cardinalities:
             raise InputError(f"{file}: expected the variables and cardinalities of {objective}")
-    return Problem(model, bounded, name=objective.stem), None
+    return Problem(model, bounded, name=stem_of(objective)), None
 
 
 @contextmanager

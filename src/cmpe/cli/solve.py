@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cmpe.cli.options import Format, progress_bar, read_problem
-from cmpe.errors import InputError, Interrupted
+from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +54,7 @@ def solve(
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
     from cmpe.formats.evidence import read_evidence
+    from cmpe.formats.text import check_writable
     from cmpe.solution import Status
     from cmpe.solvers import solve as answer
     from cmpe.solvers import solver
@@ -64,8 +65,10 @@ def solve(
     rows: NDArray[np.integer] | None = directory.test if directory else None
     if evidence is not None:
         rows = read_evidence(evidence, problem)
-    beginning = None if start is None else _read_start(start, problem)
-    _check_writable(output)
+    count = 1 if rows is None else len(rows)
+    beginning = None if start is None else _read_start(start, problem, count)
+    if output is not None:
+        check_writable(output)
     shape = format or (Format.table if output is None and sys.stdout.isatty() else Format.json)
     with progress_bar("solving") as progress:
         running = Running(workers, threads, beginning, progress)
@@ -80,29 +83,22 @@ def solve(
     return int(len(solutions) > 0 and bool((solutions.status == Status.INFEASIBLE).all()))
 
 
-def _read_start(path: Path, problem: Problem) -> NDArray[np.int32]:
+def _read_start(path: Path, problem: Problem, count: int) -> NDArray[np.int32]:
     import numpy as np
 
     from cmpe.formats.evidence import read_array
     from cmpe.formats.results import read_mpe
 
     rows = read_array(path) if path.suffix == ".npy" else read_mpe(path, problem.variables)
-    problem.objective.value(np.maximum(rows, 0))  # refuses wrong shapes and values out of range
+    if len(rows) != count:
+        raise FormatError.at(
+            path, "the assignments", f"{count} rows, as the evidence", f"{len(rows)}"
+        )
+    try:
+        problem.objective.value(rows)  # refuses wrong shapes and values out of range
+    except ModelError as error:
+        raise FormatError(f"{path}: {error}") from None
     return rows.astype(np.int32)
-
-
-def _check_writable(output: Path | None) -> None:
-    """Find out before hours of work whether the answer can be written."""
-    from cmpe.formats.text import atomic_writer
-
-    if output is None:
-        return
-    if output.is_dir():
-        raise InputError(f"{output}: cannot be written: it is a directory")
-    probe = output.with_name(output.name + ".probe")
-    with atomic_writer(probe):
-        pass
-    probe.unlink(missing_ok=True)
 
 
 def _write(problem: Problem, solutions: Solutions, shape: Format, output: Path | None) -> None:
@@ -133,10 +129,11 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
     """A table of the first `most` rows and a summary line."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from cmpe.solution import Status
 
-    table = Table(title=problem.name or None, title_justify="left")
+    table = Table(title=Text(problem.name) if problem.name else None, title_justify="left")
     table.add_column("row", justify="right")
     table.add_column("status")
     constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} <= {c.at_most:.6g}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cmpe.errors import InputError
 from cmpe.formats.text import write_text
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Constraint, Evidence, Instances, Problem
@@ -131,14 +133,16 @@ class CostNetwork:
             + 1
         )
         lines = _function_lines(self.objective + self.channels(), self.digits, top)
+        variables = self.variables
         if self.is_hopeless:
-            first, size = next(iter(self.variables.items()))
+            variables = variables or {"none": 1}
+            first, size = next(iter(variables.items()))
             lines.append(_function_line("none", (first,), [FORBIDDEN] * size, self.digits, top))
         elif self.linear:
             lines += [self._knapsack_line(j, c) for j, c in enumerate(self.limits)]
         else:
             lines += [self._network_line(c) for c in self.limits]
-        return _network_text(name, self.variables, lines, self.digits, top)
+        return _network_text(name, variables, lines, self.digits, top)
 
     def _network_line(self, constraint: CostLimit) -> str:
         top = (
@@ -178,13 +182,21 @@ def knapsack(constraint: CostLimit) -> tuple[list[tuple[str, int, int]], int]:
 
 def write_cfn(problem: Problem, path: Path | str, evidence: Evidence | None = None) -> None:
     """Write the whole problem given one row of evidence; free variables are named z0, z1, ..."""
-    network = CostNetwork(problem.given(evidence), 0)
-    clean = "".join(c if c.isalnum() or c in "-." else "_" for c in problem.name or "cmpe")
+    instances = problem.given(evidence)
+    if len(instances) != 1:
+        raise InputError(f"{path}: a .cfn file holds one row of evidence, found {len(instances)}")
+    network = CostNetwork(instances, 0)
+    allowed = string.ascii_letters + string.digits + "-."
+    clean = "".join(c if c in allowed else "_" for c in problem.name or "cmpe")
     write_text(path, network.text(clean) + "\n")
 
 
 def _digits(tables: Sequence[Floats]) -> int:
     largest = max(float(np.abs(t[np.isfinite(t)]).sum()) for t in tables)
+    if largest > LARGEST_COST:
+        raise InputError(
+            f"toulbar2 counts costs up to {LARGEST_COST:.0e}; these tables add up to {largest:.3g}"
+        )
     return min(DIGITS, math.floor(math.log10(LARGEST_COST / max(1.0, largest))))
 
 

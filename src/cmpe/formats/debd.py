@@ -14,17 +14,25 @@ from cmpe.formats.text import atomic_writer, lines_of, read_text
 def read_debd(path: Path | str) -> NDArray[np.uint8]:
     """The rows (N, columns) of a data set."""
     text = read_text(path)
-    lines = text.splitlines()
+    digits = _single_digits(text)
+    if digits is not None:
+        return digits
+    lines = lines_of(text)
     if not lines:
         raise FormatError.at(path, "line 1", "a row of data", "an empty file")
-    width = lines[0].count(",") + 1
-    flat = text.replace(",", " ").split()
-    if len(flat) == width * len(lines) and set(flat) <= {"0", "1"}:  # the usual case, in one pass
-        bits = np.frombuffer("".join(flat).encode("ascii"), dtype=np.uint8) - ord("0")
-        return bits.reshape(len(lines), width)
-    return np.array(
-        [_row(path, n, line, width) for n, line in lines_of(path, text)], dtype=np.uint8
-    )
+    width = lines[0][1].count(",") + 1
+    return np.array([_row(path, n, line, width) for n, line in lines], dtype=np.uint8)
+
+
+def _single_digits(text: str) -> NDArray[np.uint8] | None:
+    """The usual case in one pass: equally long lines `d,d,...,d`; None for anything else."""
+    length = text.find("\n") + 1
+    if length < 2 or length % 2 or len(text) % length:
+        return None
+    cells = np.frombuffer(text.encode("ascii"), dtype=np.uint8).reshape(-1, length)
+    digits = cells[:, ::2] - np.uint8(ord("0"))
+    regular = (cells[:, 1:-1:2] == ord(",")).all() and (cells[:, -1] == ord("\n")).all()
+    return digits if regular and (digits <= 9).all() else None
 
 
 def _row(path: Path | str, number: int, line: str, width: int) -> list[int]:

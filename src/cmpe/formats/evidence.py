@@ -1,8 +1,9 @@
 """Evidence: UAI `.evid`, `.npy` and `.csv`.
 
 An `.evid` file is one sample `k v1 a1 ... vk ak`, or a line with the number of samples followed
-by one such line each. A file is read as many samples exactly when its first line is a lone
-number that counts the lines after it, each of which is a sample.
+by one such line each. White space separates, so one sample may take several lines. A lone number
+on the first line counts the lines after it when each of them is a sample (if there are more or
+fewer the file is refused, not guessed at) or when the file as a whole is not one sample.
 
 `.npy` and `.csv` hold a row per sample: the evidence variables in order, or all variables with
 -1 (in `.csv` also an empty cell) where free.
@@ -10,13 +11,16 @@ number that counts the lines after it, each of which is a sample.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import math
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.errors import FormatError
+from cmpe.errors import EvidenceError, FormatError, InputError
 from cmpe.formats.text import lines_of, read_bytes, read_text, suffix_of, write_text
 from cmpe.problem import FREE, Problem
 
@@ -25,18 +29,25 @@ Samples = list[dict[int, int]]
 
 def read_evid(path: Path | str) -> Samples:
     """The samples of an `.evid` file, each a mapping from variable to value."""
-    lines = [
-        (number, _numbers(path, number, line)) for number, line in lines_of(path, read_text(path))
-    ]
+    return [sample for _, sample in _numbered_samples(path)]
+
+
+def _numbered_samples(path: Path | str) -> list[tuple[int, dict[int, int]]]:
+    """(line, sample) pairs."""
+    lines = [(number, _numbers(path, number, line)) for number, line in lines_of(read_text(path))]
     if not lines:
         raise FormatError.at(path, "line 1", "the number of observed variables", "an empty file")
-    head, rest = lines[0][1], lines[1:]
-    if rest and len(head) == 1 and all(_is_sample(numbers) for _, numbers in rest):
-        if head[0] != len(rest):
-            expected = f"{head[0]} samples, as the first line says"
-            raise FormatError.at(path, f"line {lines[0][0]}", expected, str(len(rest)))
-        return [_sample(path, number, numbers) for number, numbers in rest]
-    return [_sample(path, lines[0][0], [n for _, numbers in lines for n in numbers])]
+    (first, head), rest = lines[0], lines[1:]
+    everything = [n for _, numbers in lines for n in numbers]
+    is_many = len(head) == 1 and bool(rest)
+    if is_many and not all(_is_sample(numbers) for _, numbers in rest):
+        is_many = not _is_sample(everything)
+    if not is_many:
+        return [(first, _sample(path, first, everything))]
+    if head[0] != len(rest):
+        expected = f"{head[0]} samples, as the first line says"
+        raise FormatError.at(path, f"line {first}", expected, str(len(rest)))
+    return [(number, _sample(path, number, numbers)) for number, numbers in rest]
 
 
 def _numbers(path: Path | str, number: int, line: str) -> list[int]:
@@ -67,6 +78,8 @@ def _sample(path: Path | str, number: int, numbers: Sequence[int]) -> dict[int, 
 
 def write_evid(samples: Sequence[Mapping[int, int]], path: Path | str) -> None:
     """Write one sample in the one-line form, several in the many-sample form."""
+    if not samples:
+        raise InputError(f"{path}: expected at least one sample to write, found none")
     lines = [
         " ".join(map(str, [len(s), *(n for pair in sorted(s.items()) for n in pair)]))
         for s in samples
@@ -79,55 +92,82 @@ def read_evidence(path: Path | str, problem: Problem) -> NDArray[np.int64]:
     """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables."""
     suffix = suffix_of(path)
     if suffix == ".evid":
-        rows = _full_width(path, read_evid(path), problem)
-    elif suffix == ".npy":
-        rows = read_array(path)
-    elif suffix == ".csv":
-        rows = _read_csv(path)
-    else:
+        return _full_width(path, problem)
+    if suffix not in (".npy", ".csv"):
         raise FormatError(f"{path}: expected a file ending in .evid, .npy or .csv")
-    allowed = {len(problem.evidence_variables), problem.variables}
-    if rows.shape[1] not in allowed:
-        expected = " or ".join(f"{width} columns" for width in sorted(allowed))
+    rows = read_array(path) if suffix == ".npy" else _read_csv(path)
+    return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
+
+
+def check_rows(
+    path: Path | str, rows: NDArray[np.int64], problem: Problem, widths: Collection[int]
+) -> NDArray[np.int64]:
+    """The rows, if they have one of `widths` columns and values that the variables can take."""
+    if rows.shape[1] not in widths:
+        expected = " or ".join(f"{width} columns" for width in sorted(set(widths)))
         raise FormatError.at(path, "every row", expected, str(rows.shape[1]))
+    try:
+        if rows.shape[1] == len(problem.evidence_variables):
+            problem.given(rows)
+        else:
+            problem.full_rows(rows)
+    except EvidenceError as error:
+        raise EvidenceError(f"{path}: {error}") from None
     return rows
 
 
-def _full_width(path: Path | str, samples: Samples, problem: Problem) -> NDArray[np.int64]:
+def _full_width(path: Path | str, problem: Problem) -> NDArray[np.int64]:
+    samples = _numbered_samples(path)
     rows = np.full((len(samples), problem.variables), FREE, dtype=np.int64)
     cards = problem.objective.cardinalities
-    for number, sample in enumerate(samples):
+    for row, (line, sample) in zip(rows, samples, strict=True):
         for variable, value in sample.items():
-            place = f"sample {number}"
             if variable >= problem.variables:
                 expected = f"variables below {problem.variables}"
-                raise FormatError.at(path, place, expected, str(variable))
+                raise FormatError.at(path, f"line {line}", expected, str(variable))
             if value >= cards[variable]:
                 expected = f"a value of variable {variable} below {cards[variable]}"
-                raise FormatError.at(path, place, expected, str(value))
-            rows[number, variable] = value
+                raise FormatError.at(path, f"line {line}", expected, str(value))
+            row[variable] = value
     return rows
 
 
 def read_array(path: Path | str) -> NDArray[np.int64]:
     """A whole-number matrix from a `.npy` file; objects are never unpickled."""
-    import io
+    stream = io.BytesIO(read_bytes(path))
+    shape, is_fortran, dtype = _array_header(path, stream)
+    if len(shape) != 2 or not all(0 <= size < 2**31 for size in shape):
+        raise FormatError.at(path, "the shape", "two axes (rows, variables)", str(shape)[:60])
+    if dtype.kind not in "iub":
+        raise FormatError.at(path, "the array", "whole numbers", f"dtype {dtype}")
+    data = stream.read()
+    size = math.prod(shape) * dtype.itemsize
+    if len(data) != size:
+        raise FormatError.at(path, "the array", f"{size} bytes for shape {shape}", str(len(data)))
+    stored = np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
+    low, high = (int(stored.min()), int(stored.max())) if stored.size else (0, 0)
+    if low < -(2**31) or high >= 2**31:
+        raise FormatError.at(path, "the array", "values within 32 bits", f"{low} to {high}")
+    return stored.astype(np.int64)
 
+
+def _array_header(
+    path: Path | str, stream: IO[bytes]
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran order, and dtype: claims, to be held against the data's size."""
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
     try:
-        rows = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        return readers[np.lib.format.read_magic(stream)](stream)
+    except Exception as error:  # NumPy parses Python syntax here: a hostile header raises anything
         raise FormatError(f"{path}: expected a .npy array, found: {error}") from None
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2:
-        found = f"{rows.ndim} axes" if isinstance(rows, np.ndarray) else type(rows).__name__
-        raise FormatError.at(path, "the array", "two axes (rows, variables)", found)
-    if rows.dtype.kind not in "iub":
-        raise FormatError.at(path, "the array", "whole numbers", f"dtype {rows.dtype}")
-    return rows.astype(np.int64)
 
 
 def _read_csv(path: Path | str) -> NDArray[np.int64]:
     rows: list[list[int]] = []
-    for number, line in lines_of(path, read_text(path)):
+    for number, line in lines_of(read_text(path)):
         cells = [cell.strip() or str(FREE) for cell in line.split(",")]
         for cell in cells:
             if not (cell.isdigit() or cell == str(FREE)) or len(cell) > 9:

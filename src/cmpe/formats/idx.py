@@ -19,9 +19,8 @@ def read_idx(path: Path | str) -> NDArray[np.uint8]:
     """The array of an idx file of unsigned bytes."""
     data = read_bytes(path)
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTE:
-        raise FormatError.at(
-            path, "byte 0", "the header 00 00 08 of an idx file", data[:4].hex(" ")
-        )
+        found = data[:4].hex(" ") or "an empty file"
+        raise FormatError.at(path, "byte 0", "the header 00 00 08 of an idx file", found)
     axes = data[3]
     start = 4 + 4 * axes
     if len(data) < start:
@@ -30,7 +29,10 @@ def read_idx(path: Path | str) -> NDArray[np.uint8]:
     if len(data) - start != math.prod(shape):
         expected = f"{math.prod(shape)} bytes for shape {shape}"
         raise FormatError.at(path, f"byte {start}", expected, str(len(data) - start))
-    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
+    except ValueError as error:  # too many axes, or sizes beyond memory beside one of 0
+        raise FormatError.at(path, "byte 4", "sizes of an array", str(error)) from None
 
 
 def write_idx(array: NDArray[np.uint8], path: Path | str) -> None:

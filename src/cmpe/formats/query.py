@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,8 @@ def read_query(path: Path | str) -> tuple[int, ...]:
     count = tokens.whole("the number of query variables")
     variables = tokens.wholes(count, "a query variable")
     if len(set(variables)) != count:
-        raise tokens.error("distinct query variables", str(variables), back=count)
+        found = f"{Counter(variables).most_common(1)[0][0]} twice"
+        raise tokens.error("distinct query variables", found, back=count)
     tokens.finish()
     return tuple(variables)
 

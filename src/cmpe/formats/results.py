@@ -1,7 +1,8 @@
 """Answers as files: UAI MPE results, and one JSON object a line.
 
-A UAI result is `MPE`, the number of rows when it is not 1, then `n z1 ... zn` per row; a row
-without an assignment is `0`. In JSON -inf, inf and NaN are null.
+A UAI result is `MPE`, a line with the number of rows, then a line `n z1 ... zn` per row; a row
+without an assignment is `0`, and one row that has an assignment needs no number of rows. In JSON
+-inf, inf and NaN are null.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.errors import FormatError
-from cmpe.formats.text import Tokens, read_text
+from cmpe.formats.text import Tokens, lines_of, parse_object, read_text
 from cmpe.problem import Problem
 from cmpe.solution import Solutions, Status
 
@@ -25,30 +25,38 @@ def format_mpe(assignments: NDArray[np.integer]) -> str:
     """The text of a UAI MPE result."""
     rows = [r if (r >= 0).all() else r[:0] for r in assignments]
     lines = [" ".join(map(str, [len(row), *row.tolist()])) for row in rows]
-    return "\n".join(["MPE", *([] if len(lines) == 1 else [str(len(lines))]), *lines]) + "\n"
+    count = [] if len(rows) == 1 and len(rows[0]) else [str(len(rows))]
+    return "\n".join(["MPE", *count, *lines]) + "\n"
 
 
 def read_mpe(path: Path | str, variables: int) -> NDArray[np.int32]:
     """The assignments (B, variables) of a UAI MPE result; -1 in rows without one."""
-    tokens = Tokens(path, read_text(path))
-    if tokens.word("MPE") != "MPE":
-        raise tokens.error("MPE", "another word", back=1)
-    first = tokens.whole("a number of rows or of values")
-    if first in (0, variables) and tokens.left == first:  # one row, no count before it
-        return np.array([_row(tokens, first, variables)], dtype=np.int32)
-    count = first
+    text = read_text(path)
+    tokens = Tokens(path, text)
+    word = tokens.word("MPE")
+    if word != "MPE":
+        raise tokens.error("MPE", repr(word[:40]), back=1)
+    count = 1 if _is_one_row(text, variables) else tokens.whole("the number of rows")
     tokens.need(count, "a row")
-    rows = [_row(tokens, tokens.whole("the number of values"), variables) for _ in range(count)]
+    rows = [_row(tokens, variables) for _ in range(count)]
     tokens.finish()
     return np.array(rows, dtype=np.int32).reshape(count, variables)
 
 
-def _row(tokens: Tokens, length: int, variables: int) -> list[int]:
+def _is_one_row(text: str, variables: int) -> bool:
+    """Whether an assignment, not the number of rows, follows MPE: only the line end can tell."""
+    lines = lines_of(text.split("MPE", 1)[1])
+    words = lines[0][1].split() if lines else []
+    return len(words) > 1 and words[0] == str(variables)
+
+
+def _row(tokens: Tokens, variables: int) -> list[int]:
+    length = tokens.whole("the number of values")
     if length == 0:
         return [-1] * variables
     if length != variables:
         raise tokens.error(f"{variables} values, or 0 for no answer", str(length), back=1)
-    return tokens.wholes(length, "a value")
+    return tokens.wholes(length, "a value", most=np.iinfo(np.int32).max)
 
 
 def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
@@ -87,10 +95,4 @@ def _number(value: float) -> float | None:
 
 def read_json_rows(path: Path | str) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file."""
-    rows = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise FormatError.at(path, f"line {number}", "a JSON object", error.msg) from None
-    return rows
+    return [parse_object(path, line, line=number) for number, line in lines_of(read_text(path))]

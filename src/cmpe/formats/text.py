@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
-import itertools
+import json
 import lzma
 import os
 import tempfile
@@ -16,7 +16,8 @@ from typing import IO, Any
 
 from cmpe.errors import FormatError, InputError
 
-MOST_BYTES = 1 << 32  # of one file, after decompression
+MOST_BYTES = 1 << 30  # of one file, after decompression
+_PIECE = 1 << 20
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -26,14 +27,23 @@ def read_bytes(path: Path | str) -> bytes:
     opener = _OPENERS.get(file.suffix, open)
     try:
         with opener(file, "rb") as stream:
-            data: bytes = stream.read(MOST_BYTES + 1)
-    except (gzip.BadGzipFile, lzma.LZMAError, EOFError, zlib.error) as error:
+            return _read_most(path, stream)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         raise FormatError(f"{path}: expected a whole {file.suffix} file, found: {error}") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(data) > MOST_BYTES:
-        raise FormatError(f"{path}: expected at most {MOST_BYTES} bytes, found more")
-    return data
+
+
+def _read_most(path: Path | str, stream: IO[bytes]) -> bytes:
+    """In pieces: one read of `MOST_BYTES` would take that memory for the smallest file."""
+    pieces: list[bytes] = []
+    left = MOST_BYTES
+    while piece := stream.read(_PIECE):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise FormatError(f"{path}: expected at most {MOST_BYTES} bytes, found more")
+    return b"".join(pieces)
 
 
 def read_text(path: Path | str) -> str:
@@ -49,42 +59,107 @@ def read_text(path: Path | str) -> str:
 
 def suffix_of(path: Path | str) -> str:
     """The suffix that tells the format, without that of the compression."""
+    return _uncompressed(path).suffix
+
+
+def stem_of(path: Path | str) -> str:
+    """The name without the suffixes of format and compression."""
+    return _uncompressed(path).stem
+
+
+def _uncompressed(path: Path | str) -> Path:
     file = Path(path)
-    return Path(file.stem).suffix if file.suffix in _OPENERS else file.suffix
+    return Path(file.stem) if file.suffix in _OPENERS else Path(file.name)
+
+
+@contextlib.contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """What goes wrong with the disk in here becomes one line about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 @contextlib.contextmanager
 def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
-    """A binary stream that becomes `path` only if all of it was written."""
+    """A binary stream that becomes `path` only if all of it was written.
+
+    A device or a pipe cannot be replaced by a file: it is written as it is.
+    """
     target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with writing(path), target.open("wb") if _is_device(target) else _replacing(target) as raw:
+        if target.suffix in _OPENERS:
+            with _compressor(target.suffix, raw) as stream:
+                yield stream
+        else:
+            yield raw
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    """A temporary file beside `target` that takes its place; a link keeps pointing at it."""
+    final = Path(os.path.realpath(target))
+    handle, name = tempfile.mkstemp(prefix=f".{final.name}.", dir=final.parent)
     try:
         with os.fdopen(handle, "wb") as raw:
-            if target.suffix in _OPENERS:
-                with _OPENERS[target.suffix](raw, "wb") as stream:
-                    yield stream
-            else:
-                yield raw
+            yield raw
             raw.flush()
             os.fsync(raw.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        os.chmod(name, 0o666 & ~umask())
+        os.replace(name, final)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
 
 
+def _compressor(suffix: str, raw: IO[bytes]) -> Any:
+    if suffix == ".gz":  # without a time stamp: equal content gives equal bytes
+        return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+    return _OPENERS[suffix](raw, "wb")
+
+
+def _is_device(target: Path) -> bool:
+    """Also /dev/stdout when it is a file: a shell holds it open, so it must not be replaced."""
+    is_regular = target.is_file() and Path("/dev") not in target.absolute().parents
+    return target.exists() and not (is_regular or target.is_dir())
+
+
+def umask() -> int:
+    """The permissions that new files do not get; the system only tells while setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def check_writable(path: Path | str) -> None:
+    """Find out before hours of work whether `path` can be written."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{path}: cannot be written: it is a directory")
+    if not _is_device(target):
+        with writing(path), tempfile.TemporaryFile(dir=Path(os.path.realpath(target)).parent):
+            pass
+
+
 def write_text(path: Path | str, text: str) -> None:
     """Write all of `text`, or nothing."""
     with atomic_writer(path) as stream:
-        stream.write(text.encode("ascii"))
+        stream.write(text.encode())
+
+
+def parse_object(path: Path | str, data: bytes | str, *, line: int = 1) -> dict[str, Any]:
+    """The JSON object in `data`, which starts at `line` of the file."""
+    try:
+        value = json.loads(data)
+    except json.JSONDecodeError as error:
+        place = f"line {line + error.lineno - 1}, column {error.colno}"
+        raise FormatError.at(path, place, "a JSON object", error.msg) from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, a number too long, nested too deep
+        raise FormatError.at(path, f"line {line}", "a JSON object", str(error)) from None
+    if not isinstance(value, dict):
+        raise FormatError.at(path, f"line {line}", "a JSON object", type(value).__name__)
+    return value
 
 
 class Tokens:
@@ -126,6 +201,10 @@ class Tokens:
         self.need(count, expected)
         return [self.whole(expected, least=least, most=most) for _ in range(count)]
 
+    def recent(self, back: int) -> str:
+        """The word that was taken `back` words ago; 1 is the last."""
+        return self._words[self._next - back]
+
     def reals(self, count: int, expected: str) -> list[float]:
         """The next `count` words as floating-point numbers."""
         self.need(count, expected)
@@ -141,8 +220,8 @@ class Tokens:
     def need(self, count: int, expected: str) -> None:
         """Refuse now if fewer than `count` words remain."""
         if count > self.left:
-            self._next = len(self._words)
-            raise self.error(f"{count} x {expected}", f"only {self.left} more words before the end")
+            found = f"only {self.left} more words before the end of the file"
+            raise self.error(f"{count} x {expected}", found)
 
     def finish(self) -> None:
         """Refuse if words remain."""
@@ -151,19 +230,17 @@ class Tokens:
 
     def error(self, expected: str, found: str, back: int = 0) -> FormatError:
         """An error at the next word, or `back` words before it."""
-        place = self._next - back
-        return FormatError.at(
-            self.path, f"line {self._line(place)}, word {place + 1}", expected, found
-        )
+        line, word = self._place(self._next - back)
+        return FormatError.at(self.path, f"line {line}, word {word}", expected, found)
 
-    def _line(self, place: int) -> int:
-        seen = 0
-        lines = self._text.split("\n")
-        for number, line in enumerate(lines, 1):
-            seen += len(line.split())
-            if seen > place:
-                return number
-        return len(lines)
+    def _place(self, index: int) -> tuple[int, int]:
+        """Line and word within the line, both from 1, of word `index`."""
+        counts = [len(line.split()) for line in self._text.split("\n")]
+        line = 0
+        while index >= counts[line] and line + 1 < len(counts):
+            index -= counts[line]
+            line += 1
+        return line + 1, index + 1
 
 
 def _is_real(word: str) -> bool:
@@ -174,7 +251,6 @@ def _is_real(word: str) -> bool:
     return True
 
 
-def lines_of(path: Path | str, text: str) -> Iterator[tuple[int, str]]:
+def lines_of(text: str) -> list[tuple[int, str]]:
     """(line number, line) of every line that is not blank."""
-    numbered = zip(itertools.count(1), text.splitlines(), strict=False)
-    return ((number, line) for number, line in numbered if line.strip())
+    return [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
 from cmpe.models.loglinear import Factor, Floats, LogLinearModel
 
 LOG_SUFFIX = ".LG"
+MOST_AXES = 64  # of a NumPy array
+MOST_VALUES = 1 << 20  # of a variable: one in no factor can claim any number for free
 
 
 def read_uai(path: Path | str) -> LogLinearModel:
@@ -37,10 +40,13 @@ def read_uai(path: Path | str) -> LogLinearModel:
     if kind not in ("MARKOV", "BAYES"):
         raise tokens.error("MARKOV or BAYES", repr(kind[:40]), back=1)
     count = tokens.whole("the number of variables", least=1)
-    cards = tokens.wholes(count, "a cardinality", least=1)
+    cards = tokens.wholes(count, "a cardinality", least=1, most=MOST_VALUES)
     scopes = _read_scopes(tokens, count)
     is_log = suffix_of(path) == LOG_SUFFIX
-    factors = [_read_table(tokens, scope, cards, is_log) for scope in scopes]
+    factors = [
+        Factor(scope, _read_table(tokens, number, [cards[v] for v in scope], is_log))
+        for number, scope in enumerate(scopes)
+    ]
     tokens.finish()
     return LogLinearModel(tuple(cards), tuple(factors))
 
@@ -50,7 +56,7 @@ def _read_scopes(tokens: Tokens, variables: int) -> list[tuple[int, ...]]:
     tokens.need(count, "the arity of a factor")
     scopes = []
     for number in range(count):
-        arity = tokens.whole(f"the arity of factor {number}", most=variables)
+        arity = tokens.whole(f"the arity of factor {number}", most=min(variables, MOST_AXES))
         scope = tokens.wholes(arity, f"a variable of factor {number}", most=variables - 1)
         if len(set(scope)) != arity:
             raise tokens.error(f"distinct variables in factor {number}", str(scope), back=arity)
@@ -58,22 +64,36 @@ def _read_scopes(tokens: Tokens, variables: int) -> list[tuple[int, ...]]:
     return scopes
 
 
-def _read_table(tokens: Tokens, scope: tuple[int, ...], cards: list[int], is_log: bool) -> Factor:
-    shape = [cards[v] for v in scope]
+def _read_table(tokens: Tokens, number: int, shape: list[int], is_log: bool) -> Floats:
     size = math.prod(shape)
-    declared = tokens.whole(f"the table size {size} of scope {scope}")
+    wanted = f"the table size {size if size < 10**18 else 'above 10^18'} of factor {number}"
+    declared = tokens.whole(wanted)
     if declared != size:
-        raise tokens.error(f"the table size {size} of scope {scope}", str(declared), back=1)
+        raise tokens.error(wanted, str(declared), back=1)
     values = np.array(tokens.reals(size, "a table entry"), dtype=np.float64)
-    wrong = np.isnan(values) | np.isposinf(values) | (False if is_log else values < 0)
+    wrong = np.isnan(values) | (values == np.inf if is_log else values < 0)
+    expected = "a finite number or -inf" if is_log else "a finite potential of at least 0"
     if wrong.any():
-        at = int(np.argmax(wrong))
-        expected = "a finite number or -inf" if is_log else "a finite potential of at least 0"
-        raise tokens.error(expected, str(values[at]), back=size - at)
+        back = size - int(np.argmax(wrong))
+        raise tokens.error(expected, repr(tokens.recent(back)[:40]), back)
     if not is_log:
         with np.errstate(divide="ignore"):
             values = np.log(values)
-    return Factor(scope, values.reshape(shape))
+        for at in np.flatnonzero(np.isinf(values)).tolist():
+            values[at] = _log(tokens, size - at, expected)
+    return values.reshape(shape)
+
+
+def _log(tokens: Tokens, back: int, expected: str) -> float:
+    """The log of a word that float64 reads as 0 or inf; 1e-400 is neither."""
+    word = tokens.recent(back)
+    try:
+        log = float(Decimal(word).ln())
+    except InvalidOperation:  # even the exponent is out of range
+        log = math.inf
+    if log == math.inf:
+        raise tokens.error(expected, repr(word[:40]), back)
+    return log
 
 
 def write_uai(model: LogLinearModel, path: Path | str) -> None:

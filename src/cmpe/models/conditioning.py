@@ -8,7 +8,7 @@ in one compiled pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ from cmpe.models.loglinear import LogLinearModel
 Scope = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class _Gather:
+class Gather(NamedTuple):
     """How the entries of one model flow into the shared tables (see `kernels.condition`)."""
 
-    model: LogLinearModel
+    values: Floats
+    offsets: Integers
     starts: Integers
     columns: Integers
     strides: Integers
@@ -50,13 +50,13 @@ class Conditioning:
         distinct = {scope for scopes in kept for scope in scopes} | {()}
         self.scopes: tuple[Scope, ...] = tuple(sorted(distinct, key=lambda s: (len(s), s)))
         self.layout = FlatTables.shaped(cards, self.scopes)
-        self._gathers = [self._gather(m, s) for m, s in zip(models, kept, strict=True)]
+        self.gathers = [self._gather(m, s) for m, s in zip(models, kept, strict=True)]
 
     @staticmethod
     def _kept(scope: Scope, known: set[int]) -> Scope:
         return tuple(sorted(v for v in scope if v not in known))
 
-    def _gather(self, model: LogLinearModel, kept: Sequence[Scope]) -> _Gather:
+    def _gather(self, model: LogLinearModel, kept: Sequence[Scope]) -> Gather:
         place = {scope: i for i, scope in enumerate(self.scopes)}
         column = {v: i for i, v in enumerate(self.observed)}
         flat = model.flat
@@ -78,8 +78,9 @@ class Conditioning:
                 _offsets([self.cardinalities[v] for v in scope], [stride[v] for v in scope])
             )
             targets.append(self.layout.offsets[place[scope]] + np.arange(len(steps[-1])))
-        return _Gather(
-            model,
+        return Gather(
+            flat.values,
+            flat.offsets,
             np.asarray(starts, dtype=np.int64),
             np.asarray(columns, dtype=np.int64),
             np.asarray(strides, dtype=np.int64),
@@ -92,21 +93,10 @@ class Conditioning:
         """The entries of model `which` for every row of `evidence` (B, |observed|): (B, E)."""
         from cmpe.models import kernels
 
-        gather = self._gathers[which]
-        out = np.zeros((len(evidence), len(self.layout.values)))
-        kernels.condition(
-            np.ascontiguousarray(evidence, dtype=np.int64),
-            gather.model.flat.values,
-            gather.model.flat.offsets,
-            gather.starts,
-            gather.columns,
-            gather.strides,
-            gather.entries,
-            gather.steps,
-            gather.targets,
-            out,
-        )
-        return out
+        lanes = np.ascontiguousarray(evidence.T, dtype=np.int64)  # (|observed|, B)
+        out = np.zeros((len(self.layout.values), len(evidence)))
+        kernels.condition(lanes, self.gathers[which], out)
+        return np.ascontiguousarray(out.T)
 
 
 def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> Integers:

@@ -45,17 +45,25 @@ def evaluate(rows, values, offsets, starts, variables, strides, cardinalities, o
     return -1
 
 
-@njit(cache=True)
-def condition(evidence, values, offsets, starts, columns, strides, entries, steps, targets, out):  # type: ignore[no-untyped-def]
-    """Add, for every row of evidence, the entries it leaves of every table into `out` (B, E).
+@njit(cache=True, nogil=True)
+def condition(evidence, gather, out):  # type: ignore[no-untyped-def]
+    """Write what each lane of `evidence` (|X|, L) leaves of every table into `out` (E, L).
 
-    Table f reads its evidence from `columns[starts[f]:starts[f + 1]]`; what is left of it are
-    `steps[entries[f]:entries[f + 1]]` (offsets within the table), summed into `targets`.
+    `gather` is a `conditioning.Gather`. Table f reads its evidence from
+    `columns[starts[f]:starts[f + 1]]`; what is left of it are `steps[entries[f]:entries[f + 1]]`
+    (offsets within the table), summed into `targets`.
     """
-    for row in range(len(evidence)):
-        for f in range(len(offsets) - 1):
-            base = offsets[f]
-            for s in range(starts[f], starts[f + 1]):
-                base += strides[s] * evidence[row, columns[s]]
-            for e in range(entries[f], entries[f + 1]):
-                out[row, targets[e]] += values[base + steps[e]]
+    values, offsets, starts, columns, strides, entries, steps, targets = gather
+    lanes = evidence.shape[1]
+    out[:] = 0.0
+    base = np.zeros(lanes, dtype=np.int64)
+    for f in range(len(offsets) - 1):
+        base[:] = offsets[f]
+        for s in range(starts[f], starts[f + 1]):
+            column, stride = columns[s], strides[s]
+            for lane in range(lanes):
+                base[lane] += stride * evidence[column, lane]
+        for e in range(entries[f], entries[f + 1]):
+            target, offset = targets[e], steps[e]
+            for lane in range(lanes):
+                out[target, lane] += values[base[lane] + offset]

@@ -51,7 +51,14 @@ def _toulbar2(running: Running) -> Solver:
     return Toulbar2Solver(running)
 
 
+def _exact(running: Running) -> Solver:
+    from cmpe.solvers.exact import ExactSolver
+
+    return ExactSolver(running)
+
+
 _BUILDERS: Mapping[str, Callable[[Running], Solver]] = {
+    "exact": _exact,
     "exhaustive": _exhaustive,
     "milp": _milp("highs"),
     "milp:highs": _milp("highs"),

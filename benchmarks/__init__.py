@@ -1,0 +1,1 @@
+"""Benchmarks: one file per table, over cmpe's public API. `make bench NAME=reading` runs one."""

@@ -1,0 +1,206 @@
+"""What every benchmark shares: its data, its clock, its result file and its table.
+
+A benchmark NAME is run by `python -m benchmarks.NAME` or `make bench NAME=NAME`. It leaves
+results/NAME.jsonl: a header (machine, versions, data, seed, date, command), then one record per
+measurement, so that tables and figures can be redrawn without running anything again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import cmpe
+from cmpe.generation import grid
+
+HERE = Path(__file__).parent
+UAI_FILES = HERE.parent.parent / "shared" / "data" / "uai"
+# The paper's models, and the (side, seed) of the random grid that stands in for an absent file.
+MODELS = {
+    "Segmentation_12": (15, 12),
+    "Segmentation_14": (15, 14),
+    "Segmentation_15": (15, 15),
+    "Grids_17": (20, 17),
+    "Grids_18": (20, 18),
+}
+PACKAGES = (
+    "cmpe", "numpy", "numba", "scipy", "highspy", "pyscipopt", "gurobipy", "pytoulbar2", "pgmpy",
+    "pyagrum",
+)  # fmt: skip
+
+Record = dict[str, Any]
+
+
+def parser(text: str | None) -> argparse.ArgumentParser:
+    """The options that every benchmark takes; `text` is its docstring."""
+    options = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--seed", type=int, default=0, help="decides everything random")
+    options.add_argument(
+        "--results", type=Path, default=HERE / "results", help="folder of the result file"
+    )
+    return options
+
+
+def data_source() -> str:
+    """Where the models come from, in words."""
+    if UAI_FILES.is_dir():
+        return "the paper's UAI files in ../shared/data/uai"
+    return "generated grids, because ../shared/data/uai is absent"
+
+
+@contextmanager
+def model_files(names: Iterable[str] = MODELS) -> Iterator[list[Path]]:
+    """The UAI files called `names`, or generated grids in their place."""
+    if UAI_FILES.is_dir():
+        yield [UAI_FILES / f"{name}.uai" for name in names]
+        return
+    with grid_files(MODELS[name] for name in names) as paths:
+        yield paths
+
+
+@contextmanager
+def grid_files(shapes: Iterable[tuple[int, int]]) -> Iterator[list[Path]]:
+    """Files of random grids, one per (side, seed), for as long as the context lasts."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for side, seed in shapes:
+            paths.append(Path(folder, f"grid_{side}x{side}_seed{seed}.uai"))
+            cmpe.write_uai(grid(side, side, seed=seed), paths[-1])
+        yield paths
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Wall-clock seconds of repeated calls."""
+
+    best: float
+    median: float
+
+
+def race(
+    contestants: Mapping[str, Callable[[], object]], repeats: int = 7, warm_up: int = 1
+) -> dict[str, Timing]:
+    """Time functions in turns, so that a slow moment of the machine meets all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(warm_up + repeats):
+        for name, function in contestants.items():
+            begin = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - begin)
+    timed = {name: taken[warm_up:] for name, taken in seconds.items()}
+    return {name: Timing(min(taken), statistics.median(taken)) for name, taken in timed.items()}
+
+
+class Recorder:
+    """Writes results/NAME.jsonl: NAME.jsonl.part while it runs, renamed when all went well."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.records: list[Record] = []
+        self._path: Path = options.results / f"{name}.jsonl"
+        self._part = self._path.with_name(self._path.name + ".part")
+        self._header = {"benchmark": name, **_circumstances(name, options.seed)}
+
+    def __enter__(self) -> Self:
+        self._part.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._part.open("w", encoding="utf-8")
+        self._write(self._header)
+        return self
+
+    def add(self, **measurement: Any) -> None:
+        """Write one record."""
+        self.records.append(measurement)
+        self._write(measurement)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        if kind is None:
+            self._part.replace(self._path)
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(_plain(record), allow_nan=False) + "\n")
+        self._file.flush()
+
+
+def print_table(records: Sequence[Record], columns: Sequence[str]) -> None:
+    """Print the chosen fields of `records`, one line each; a missing field is left empty."""
+    cells = [[_shown(record.get(column, "")) for column in columns] for record in records]
+    lines = [list(columns), *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(padded), flush=True)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON: numpy numbers unpacked, six digits, null for what is not finite."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if abs(value) < float("inf") else None
+    return value
+
+
+def _circumstances(name: str, seed: int) -> Record:
+    arguments = [Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]]
+    return {
+        "machine": {
+            "cpu": _cpu_model(),
+            "cores": os.cpu_count(),
+            "cores_used": len(os.sched_getaffinity(0)),
+            "memory_gib": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30,
+        },
+        "versions": {"python": platform.python_version(), **_versions()},
+        "data": data_source(),
+        "seed": seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", "-m", f"benchmarks.{name}", *arguments]),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def _versions() -> Record:
+    found: Record = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found

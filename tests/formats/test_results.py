@@ -1,0 +1,145 @@
+"""results: MPE files and JSON lines."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from cmpe.errors import FormatError
+from cmpe.formats.results import format_mpe, json_rows, read_json_rows, read_mpe
+from cmpe.formats.text import write_text
+from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.problem import Constraint, Problem
+from cmpe.solution import Solutions
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("results")
+
+
+@st.composite
+def batches(draw):
+    """Assignments (B, n), some rows without one."""
+    shape = draw(st.tuples(st.integers(0, 5), st.integers(1, 5)))
+    rows = draw(arrays.arrays(np.int32, shape, elements=st.integers(0, 4)))
+    missing = draw(arrays.arrays(np.bool_, shape[0]))
+    rows[missing] = -1
+    return rows
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(batches())
+def test_assignments_come_back(folder, rows):
+    path = folder / "a.MPE"
+    write_text(path, format_mpe(rows))
+    assert np.array_equal(read_mpe(path, rows.shape[1]), rows)
+
+
+def test_the_text_of_one_and_of_several_rows():
+    assert format_mpe(np.array([[0, 1, 2]])) == "MPE\n3 0 1 2\n"
+    assert format_mpe(np.array([[0, 1], [-1, -1]])) == "MPE\n2\n2 0 1\n0\n"
+
+
+@pytest.mark.parametrize("content", ["MPE\n1\n3 0 1 2\n", "MPE 3 0 1 2", "\nMPE\r\n\r\n 3 0\t1 2"])
+def test_other_writers_use_other_lines(tmp_path, content):
+    path = tmp_path / "a.MPE"
+    path.write_text(content)
+    assert read_mpe(path, 3).tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "line 1, word 1: expected MPE, found the end of the file"),
+        ("MAP\n3 0 1 2", "line 1, word 1: expected MPE, found 'MAP'"),
+        ("MPE", "line 1, word 2: expected the number of rows, found the end of the file"),
+        ("MPE\n3 0 1", "line 2, word 2: expected 3 x a value, found only 2 more words"),
+        ("MPE\n3 0 x 1", "line 2, word 3: expected a value, found 'x'"),
+        ("MPE\n3 0 1 -1", "line 2, word 4: expected a value, found '-1'"),
+        ("MPE\n3 0 1 9999999999", "line 2, word 4: expected a value from 0 to 2147483647"),
+        (
+            "MPE\n2\n3 0 1 2\n2 0 1",
+            "line 4, word 1: expected 3 values, or 0 for no answer, found 2",
+        ),
+        ("MPE\n99999999\n3 0 1 2", "line 3, word 1: expected 99999999 x a row, found only 4"),
+        ("MPE\n1\n3 0 1 2 5", "line 3, word 5: expected the end of the file, found '5'"),
+    ],
+)
+def test_a_broken_result_is_refused_where_it_lies(tmp_path, content, message):
+    path = tmp_path / "a.MPE"
+    path.write_text(content)
+    with pytest.raises(FormatError) as caught:
+        read_mpe(path, 3)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def solved():
+    """Rows of every status: optimal, feasible, violated, infeasible, unknown; t = 0 once."""
+    h = LogLinearModel((2, 2), (Factor((0, 1), np.array([[0.0, 1.0], [2.0, 3.0]])),))
+    t = LogLinearModel((2, 2), (Factor((0,), np.array([-np.inf, 5.0])),))
+    problem = Problem(h, (Constraint(t, 1.5),))
+    return problem, Solutions.of(
+        problem,
+        [[0, 1], [0, 0], [1, 1], [-1, -1], [-1, -1]],
+        bound=[1.0, np.inf, 3.0, np.inf, np.inf],
+        infeasible=[False, False, False, True, False],
+        method="test",
+        seconds=[0.5, 0, 0, 0, 0],
+    )
+
+
+def test_json_rows_have_exactly_these_fields():
+    rows = [json.loads(line) for line in json_rows(*solved())]
+    none = {"value": None, "at_most": 1.5, "violation": None}
+    wrong = {"value": 5.0, "at_most": 1.5, "violation": 3.5}
+    shared = {"method": "test", "seconds": 0.0, "bound": None, "gap": None, "objective": None}
+    assert rows == [
+        {"index": 0, "status": "optimal", "objective": 1.0, "bound": 1.0, "gap": 0.0,
+         "feasible": True, "constraints": [none], "assignment": [0, 1], "method": "test",
+         "seconds": 0.5},
+        shared | {"index": 1, "status": "feasible", "objective": 0.0, "feasible": True,
+                  "constraints": [none], "assignment": [0, 0]},
+        shared | {"index": 2, "status": "violated", "objective": 3.0, "bound": 3.0,
+                  "feasible": False, "constraints": [wrong], "assignment": [1, 1]},
+        shared | {"index": 3, "status": "infeasible", "feasible": False, "constraints": [none],
+                  "assignment": None},
+        shared | {"index": 4, "status": "unknown", "feasible": False, "constraints": [none],
+                  "assignment": None},
+    ]  # fmt: skip
+    order = "index status objective bound gap feasible constraints assignment method seconds"
+    assert all(list(row) == order.split() for row in rows)
+
+
+def test_json_is_strict_and_comes_back(tmp_path):
+    path = tmp_path / "a.json"
+    lines = list(json_rows(*solved()))
+    assert not any(word in line for line in lines for word in ("NaN", "Infinity"))
+    write_text(path, "".join(f"{line}\n" for line in lines))
+    rows = read_json_rows(path)
+    assert rows == [json.loads(line) for line in lines]
+    assert all(math.isfinite(row["seconds"]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '{"index": 0}\n{"index": \n',
+            "line 2, column 11: expected a JSON object, found Expecting",
+        ),
+        ('{"index": 0}\n[0]\n', "line 2: expected a JSON object, found list"),
+    ],
+)
+def test_broken_json_is_refused_with_its_line(tmp_path, content, message):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(FormatError) as caught:
+        read_json_rows(path)
+    assert str(caught.value).startswith(f"{path}: {message}")

@@ -1,0 +1,96 @@
+"""The public face: the names of `cmpe`, where they come from, and what importing them costs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+import cmpe
+
+EXPECTED = [
+    "METHODS",
+    "CmpeError",
+    "Constraint",
+    "Factor",
+    "Instances",
+    "Interrupted",
+    "LogLinearModel",
+    "MultilinearPolynomial",
+    "Problem",
+    "ProblemDirectory",
+    "Recipe",
+    "Running",
+    "Solutions",
+    "Solver",
+    "Status",
+    "generate",
+    "queries",
+    "read_directory",
+    "read_evidence",
+    "read_uai",
+    "sample",
+    "solve",
+    "solver",
+    "write_directory",
+    "write_uai",
+]
+HEAVY = ("torch", "scipy", "matplotlib", "numba", "highspy", "typer", "rich")
+
+
+def _kind(name: str) -> int:
+    """Constants, then classes, then functions: the order of ruff's RUF022."""
+    return 0 if name.isupper() else 1 if name[0].isupper() else 2
+
+
+def test_names():
+    assert cmpe.__all__ == EXPECTED
+
+
+def test_names_are_sorted():
+    assert sorted(EXPECTED, key=lambda name: (_kind(name), name)) == EXPECTED
+
+
+def test_dir_agrees():
+    assert set(dir(cmpe)) == set(cmpe.__all__)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_name_resolves_and_is_documented(name):
+    value = getattr(cmpe, name)
+    if inspect.isclass(value) or inspect.isfunction(value) or inspect.ismodule(value):
+        assert inspect.getdoc(value)
+
+
+@pytest.mark.parametrize("name", [n for n in EXPECTED if n not in ("METHODS", "queries")])
+def test_name_says_where_it_lives(name):
+    value = getattr(cmpe, name)
+    assert value.__module__.startswith("cmpe.")
+    assert value.__name__ == name
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="module 'cmpe' has no attribute 'minimise'"):
+        cmpe.minimise  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names():
+    """The imports under TYPE_CHECKING, which mypy follows, against `__all__`, which runs."""
+    tree = ast.parse(files("cmpe").joinpath("__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    static = [alias.name for node in block.body for alias in node.names]
+    assert sorted(static) == sorted(EXPECTED)
+
+
+def test_types_are_shipped():
+    assert files("cmpe").joinpath("py.typed").is_file()
+
+
+def test_import_is_light():
+    code = f"import sys, cmpe; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
