@@ -149,7 +149,7 @@ def _starts(lengths: list[int]) -> Integers:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def begin(buckets, inputs, k, digits, offsets):  # type: ignore[no-untyped-def]
+def begin(buckets, inputs, k, digits, offsets):
     """Put the inputs of bucket k at the first entry of its message."""
     for axis in range(buckets[k, AXIS_COUNT]):
         digits[axis] = 0
@@ -158,7 +158,7 @@ def begin(buckets, inputs, k, digits, offsets):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def step(buckets, inputs, strides, axis_cards, k, digits, offsets):  # type: ignore[no-untyped-def]
+def step(buckets, inputs, strides, axis_cards, k, digits, offsets):
     """Move the inputs of bucket k to the next entry of its message."""
     first, count = buckets[k, INPUTS], buckets[k, INPUT_COUNT]
     for axis in range(buckets[k, AXIS_COUNT] - 1, -1, -1):
@@ -173,7 +173,7 @@ def step(buckets, inputs, strides, axis_cards, k, digits, offsets):  # type: ign
 
 
 @njit(cache=True, nogil=True)
-def add_up(values, rows, count, out):  # type: ignore[no-untyped-def]
+def add_up(values, rows, count, out):
     """The sum of `count` rows of `values` (., L) into `out` (L,).
 
     Row numbers are read before each loop, so that the compiler knows they do not change in it.
@@ -196,7 +196,7 @@ def add_up(values, rows, count, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def keep_better(value, carry, best, best_carry):  # type: ignore[no-untyped-def]
+def keep_better(value, carry, best, best_carry):
     """Where `value` beats `best`, take it and its `carry` (written so that it vectorises)."""
     for lane in range(len(best)):
         v, b, c, d = value[lane], best[lane], carry[lane], best_carry[lane]
@@ -207,7 +207,7 @@ def keep_better(value, carry, best, best_carry):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def eliminate_max(plan, values, carried, total, total_carried):  # type: ignore[no-untyped-def]
+def eliminate_max(plan, values, carried, total, total_carried):
     """Max-sum over `values` (total, L), carrying the sum of `carried` along the maximiser.
 
     Fills the messages of both and adds up the roots and the constant (entry 0).
@@ -248,7 +248,7 @@ def eliminate_max(plan, values, carried, total, total_carried):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def complete(plan, values, choice):  # type: ignore[no-untyped-def]
+def complete(plan, values, choice):
     """Give every bucket without a `choice` (K, L; -1) its maximiser, given those decided before.
 
     `values` (total, L) holds tables and messages. Parents come before children.
@@ -283,3 +283,28 @@ def complete(plan, values, choice):  # type: ignore[no-untyped-def]
                     choice[k, lane] = a
         for lane in range(lanes):
             choice[k, lane] = max(choice[k, lane], 0)
+
+
+@njit(cache=True, nogil=True)
+def totals(plan, tables, choice, total):
+    """The sum of `tables` (>= entries, L) at the assignment `choice` (K, L) of every lane."""
+    buckets, inputs = plan.buckets, plan.inputs
+    lanes = choice.shape[1]
+    offsets = np.zeros(lanes, dtype=np.int64)
+    for lane in range(lanes):
+        total[lane] = tables[0, lane]
+    for k in range(len(buckets)):
+        for i in range(buckets[k, INPUTS], buckets[k, INPUTS] + buckets[k, INPUT_COUNT]):
+            if inputs[i, CHILD] >= 0:
+                continue
+            start, stride = inputs[i, OFFSET], inputs[i, STEP]
+            for lane in range(lanes):
+                offsets[lane] = start + stride * choice[k, lane]
+            for axis in range(buckets[k, AXIS_COUNT]):
+                parent = plan.axis_buckets[buckets[k, AXES] + axis]
+                stride = plan.strides[inputs[i, STRIDES] + axis]
+                if stride > 0:
+                    for lane in range(lanes):
+                        offsets[lane] += stride * choice[parent, lane]
+            for lane in range(lanes):
+                total[lane] += tables[offsets[lane], lane]

@@ -189,7 +189,7 @@ class Problem:
 
     def are_feasible(self, objective: Floats, values: Floats) -> NDArray[np.bool_]:
         """The same from h (B,) and every t_j (B, m), where they are known already."""
-        satisfied: NDArray[np.bool_] = (values - self.limits <= self.tolerances).all(axis=1)
+        satisfied = np.asarray((values - self.limits <= self.tolerances).all(axis=1))
         return satisfied & np.isfinite(objective)
 
     @cached_property

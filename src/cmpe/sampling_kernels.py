@@ -48,7 +48,7 @@ class GibbsTables:
 
 
 @njit(cache=True)
-def _uniform(state):  # type: ignore[no-untyped-def]
+def _uniform(state):
     """SplitMix64: a number in [0, 1) and the next state."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -59,7 +59,7 @@ def _uniform(state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _chains(seeds, betas, flat, values, by_variable, tables, steps, out):  # type: ignore[no-untyped-def]
+def _chains(seeds, betas, flat, values, by_variable, tables, steps, out):
     cardinalities, offsets, starts, variables, strides = flat
     n = len(cardinalities)
     position = np.zeros(len(offsets) - 1, dtype=np.int64)

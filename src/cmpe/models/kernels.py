@@ -13,7 +13,7 @@ LANES = 64
 
 
 @njit(cache=True)
-def evaluate(rows, values, offsets, starts, variables, strides, cardinalities, out):  # type: ignore[no-untyped-def]
+def evaluate(rows, values, offsets, starts, variables, strides, cardinalities, out):
     """Add up every table at every row into `out`; return the flat position of a bad value or -1."""
     count, width = rows.shape
     block = np.zeros((width, LANES), dtype=np.int32)
@@ -46,7 +46,7 @@ def evaluate(rows, values, offsets, starts, variables, strides, cardinalities, o
 
 
 @njit(cache=True, nogil=True)
-def condition(evidence, gather, out):  # type: ignore[no-untyped-def]
+def condition(evidence, gather, out):
     """Write what each lane of `evidence` (|X|, L) leaves of every table into `out` (E, L).
 
     `gather` is a `conditioning.Gather`. Table f reads its evidence from

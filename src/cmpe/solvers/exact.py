@@ -20,7 +20,7 @@ from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.rows import Limits, Running
 
-WORKING_SET = 1 << 20  # bytes that the lanes of one block should fill, about a second-level cache
+WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
 MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
 STATES = 1 << 16  # of one row's frontiers
 CHUNK = 512  # rows of one compiled call
@@ -36,7 +36,7 @@ class Results:
     bound: Floats
     gap: Floats  # inf where nothing was found
     kind: NDArray[np.int64]  # of bounds.dual_kernels
-    multiplier: Floats
+    multipliers: Floats  # (B, m)
     states: NDArray[np.int64]
 
     @classmethod
@@ -50,7 +50,7 @@ class Results:
             np.full(count, np.inf),
             np.full(count, np.inf),
             np.zeros(count, dtype=np.int64),
-            np.zeros(count),
+            np.zeros((count, len(instances.problem.constraints))),
             np.zeros(count, dtype=np.int64),
         )
 
@@ -61,7 +61,7 @@ class Results:
             self.bound[rows],
             self.gap[rows],
             self.kind[rows],
-            self.multiplier[rows],
+            self.multipliers[rows],
             self.states[rows],
         )
 
@@ -83,7 +83,7 @@ class ExactSolver:
         """Proved answers; `time_limit` (seconds a row) applies to rows handed on to MILP."""
         limits = Limits(time_limit, self.running.threads, seed)
         instances = problem.given(evidence)
-        if len(problem.constraints) > 1 or lane_bytes(problem) > MOST_BYTES:
+        if lane_bytes(problem) > MOST_BYTES:
             return self._hand_on(instances, None, limits)
         solutions = self._eliminate(instances)
         return self._hand_on(instances, solutions, limits)
@@ -145,10 +145,10 @@ class ExactSolver:
 
 def lane_bytes(problem: Problem) -> int:
     """Memory that the engine takes for one row at a time."""
-    plan = problem.plan
-    pairs = plan.operations
-    messages = plan.message_entries
-    return 8 * (4 * len(problem.conditioning.layout.values) + 3 * messages + pairs)
+    tables = 2 + len(problem.constraints)
+    entries = len(problem.conditioning.layout.values)
+    messages, pairs = problem.plan.message_entries, problem.plan.operations
+    return 8 * (2 * tables * entries + tables * messages + pairs)
 
 
 class _Engine:
@@ -159,13 +159,11 @@ class _Engine:
         structure = instances.conditioning
         self._plan = problem.compiled_plan
         self._offsets = structure.layout.offsets
-        self._gathers = (structure.gathers[0], structure.gathers[-1])
+        self._gathers = tuple(structure.gathers)
         self._evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)
         self._finite = all(c.function.is_finite for c in problem.constraints)
-        self._limit = np.inf
-        for constraint in problem.constraints:
-            padding = PADDING * max(1.0, abs(constraint.at_most))
-            self._limit = constraint.at_most + constraint.tolerance + padding
+        padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
+        self._limits = problem.limits + problem.tolerances + padding
         per_lane = max(1, lane_bytes(problem))
         self._lanes = int(np.clip(WORKING_SET // per_lane, 4, 64))
         self._results = results
@@ -195,7 +193,7 @@ class _Engine:
         begin = time.perf_counter()
         evidence = np.ascontiguousarray(self._evidence[:, rows])
         part = self._results.part(rows)
-        common = (self._plan, self._offsets, self._gathers, evidence, self._limit, self._lanes)
+        common = (self._plan, self._offsets, self._gathers, evidence, self._limits, self._lanes)
         waiting = kernels.solve_free(*common, self._finite, part)
         if len(waiting):
             kernels.solve_constrained(*common, self._finite, STATES, waiting, part)

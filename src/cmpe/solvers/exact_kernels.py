@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cmpe.bounds.dual_kernels import BOUND, FREE, INFEASIBLE, minimise_dual
+from cmpe.bounds.dual_kernels import BOUND, FREE, INFEASIBLE, descend_dual, minimise_dual
 from cmpe.elimination_kernels import (
     AXIS_COUNT,
     CARD,
@@ -34,6 +34,7 @@ from cmpe.elimination_kernels import (
     complete,
     eliminate_max,
     step,
+    totals,
 )
 from cmpe.models.kernels import condition
 from cmpe.solvers.frontier_kernels import OVERFLOW, search
@@ -43,7 +44,7 @@ MOST_ROUNDS = 40
 
 
 @njit(cache=True, nogil=True)
-def find_losses(plan, values, loss, reach, second):  # type: ignore[no-untyped-def]
+def find_losses(plan, values, loss, reach, second):
     """Each (bucket, entry, value) pair's loss; the least loss that reaches each message entry;
     per component the least loss of any assignment that leaves the maximiser's path.
 
@@ -97,7 +98,7 @@ def find_losses(plan, values, loss, reach, second):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def _read_states(buckets, left, right, found, stack, choice, lane):  # type: ignore[no-untyped-def]
+def _read_states(buckets, left, right, found, stack, choice, lane):
     """What the states in `found` decide, into column `lane` of `choice`; -1 elsewhere."""
     for k in range(len(buckets)):
         choice[k, lane] = -1
@@ -118,7 +119,22 @@ def _read_states(buckets, left, right, found, stack, choice, lane):  # type: ign
 
 
 @njit(cache=True, nogil=True)
-def _prove(plan, lane, tables, carried, loss, reach, second, limit, dual, guess, work, out):  # type: ignore[no-untyped-def]
+def _largest_loss(buckets, loss, lane):
+    """No allowed assignment of the row loses more than this."""
+    total = 0.0
+    for k in range(len(buckets)):
+        largest = 0.0
+        for pair in range(
+            buckets[k, PAIRS], buckets[k, PAIRS] + buckets[k, SIZE] * buckets[k, CARD]
+        ):
+            if loss[pair, lane] < np.inf:
+                largest = max(largest, loss[pair, lane])
+        total += largest
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _prove(plan, lane, tables, carried, loss, reach, second, limits, dual, guess, work, out):
     """Search with a growing G until the best gap is within it: (gap, G covered, states).
 
     `dual` is (mu, upper, lower); gap = inf: nothing found. After an overflow G shrinks.
@@ -127,34 +143,38 @@ def _prove(plan, lane, tables, carried, loss, reach, second, limit, dual, guess,
     found, stack, choice = out
     slack = SLACK * (1.0 + abs(upper)) * (1.0 + len(plan.buckets))
     cap = upper - lower + slack
-    most = min(cap, guess) if guess > 0.0 else cap / 8.0
+    if lower == -np.inf:  # no feasible assignment is known: there may be none
+        cap = _largest_loss(plan.buckets, loss, lane) + slack
+    most = min(cap, guess) if guess > 0.0 else min(cap / 8.0, 1e-3 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
     for _ in range(MOST_ROUNDS):
-        best_loss, best_t = search(
-            plan, lane, tables, carried, loss, reach, second, limit, mu, most + slack, work, found
+        gap = search(
+            plan, lane, tables, carried, loss, reach, second, limits, mu, most + slack, work, found
         )
-        states = max(states, work[5][0])
-        if best_loss == OVERFLOW:
+        states = max(states, work[4][0])
+        if gap == OVERFLOW:
             ceiling = most
             most = covered + (most - covered) / 4.0
         else:
-            gap = max(0.0, best_loss + mu * (limit - best_t))
             if gap < best:
-                best = gap
-                _read_states(plan.buckets, work[3], work[4], found, stack, choice, lane)
+                best = max(0.0, gap)
+                _read_states(plan.buckets, work[2], work[3], found, stack, choice, lane)
             covered = max(covered, most)
-            if best <= most + slack or most >= cap:
+            if best <= most + slack:
+                break
+            if most >= cap:  # everything was looked at
+                covered = np.inf
                 break
             most = min(best, min(3.0 * most, cap))
             if most >= ceiling:
                 most = covered + (ceiling - covered) / 2.0
-        if most - covered <= 1e-3 * ceiling and ceiling < np.inf:
+        if ceiling < np.inf and most - covered <= 1e-3 * ceiling:
             break
     return best, covered, states
 
 
 @njit(cache=True, nogil=True)
-def _satisfy(t, offsets, limit):  # type: ignore[no-untyped-def]
+def _satisfy(t, offsets, limit):
     """Replace -inf in t (E, L) by a number that satisfies t <= limit whatever else is chosen."""
     for lane in range(t.shape[1]):
         zeros = False
@@ -176,11 +196,10 @@ def _satisfy(t, offsets, limit):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _workspace(states, messages, plan):  # type: ignore[no-untyped-def]
+def _workspace(states, messages, constraints, plan):
     components = len(plan.component_start) - 1
     return (
-        np.zeros(states),  # loss of each state
-        np.zeros(states),  # its t
+        np.zeros((states, 2 + constraints)),  # loss, cost and t of each state
         np.zeros(states, dtype=np.int64),  # its node
         np.zeros(2 * states, dtype=np.int64),  # each node's two parts, or
         np.zeros(2 * states, dtype=np.int64),  # its pair and bucket
@@ -192,42 +211,57 @@ def _workspace(states, messages, plan):  # type: ignore[no-untyped-def]
         np.zeros(components + 2, dtype=np.int64),  # the list of each component: first
         np.zeros(components + 2, dtype=np.int64),  # and end
         np.zeros((2, components + 2)),
+        np.zeros(constraints),
     )
 
 
 @njit(cache=True, nogil=True)
-def solve_free(plan, offsets, gathers, evidence, limit, lanes, finite, results):  # type: ignore[no-untyped-def]
-    """Answer every row whose unconstrained optimum satisfies the constraint; list the others.
+def load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t):
+    """Condition the objective and the constraints on the evidence `rows`: h (E, L), t (m, E, L)."""
+    block = np.zeros((evidence.shape[0], len(rows)), dtype=np.int64)
+    for x in range(evidence.shape[0]):
+        for lane in range(len(rows)):
+            block[x, lane] = evidence[x, rows[lane]]
+    for j in range(len(gathers)):
+        if j == 0:
+            condition(block, gathers[0], h)
+        else:
+            condition(block, gathers[j], t[j - 1])
+            if not finite:
+                _satisfy(t[j - 1], offsets, limits[j - 1])
 
-    One elimination at mu = 0 decides. Returns the numbers of the rows that are left.
+
+@njit(cache=True, nogil=True)
+def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results):
+    """Answer every row whose unconstrained optimum satisfies every constraint; list the others.
+
+    One elimination decides. Returns the numbers of the rows that are left.
     """
     assignments, upper_out, gap_out, kind_out, _, _ = results
-    count = evidence.shape[1]
+    count, constraints = evidence.shape[1], len(limits)
     values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
-    h, t = values[: plan.entries], carried[: plan.entries]
-    total, carry = np.zeros(lanes), np.zeros(lanes)
+    t = np.zeros((constraints, plan.entries, lanes))
+    total, carry, sums = np.zeros(lanes), np.zeros(lanes), np.zeros((constraints, lanes))
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
-    block = np.zeros((evidence.shape[0], lanes), dtype=np.int64)
     rows = np.zeros(lanes, dtype=np.int64)
     waiting = np.zeros(count, dtype=np.int64)
     left = 0
     for start in range(0, count, lanes):
         for lane in range(lanes):
             rows[lane] = min(start + lane, count - 1)
-        _take(evidence, rows, block)
-        condition(block, gathers[0], h)
-        condition(block, gathers[1], t)
-        if not finite:
-            _satisfy(t, offsets, limit)
+        h = values[: plan.entries]
+        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
         eliminate_max(plan, values, carried, total, carry)
         choice[:] = -1
         complete(plan, values, choice)
+        for j in range(constraints):
+            totals(plan, t[j], choice, sums[j])
         for lane in range(min(lanes, count - start)):
             row = start + lane
             upper_out[row], gap_out[row] = total[lane], np.inf
             if total[lane] == -np.inf:
                 kind_out[row] = INFEASIBLE
-            elif carry[lane] <= limit:
+            elif (sums[:, lane] <= limits).all():
                 kind_out[row], gap_out[row] = FREE, 0.0
                 for k in range(len(plan.buckets)):
                     assignments[row, plan.buckets[k, VARIABLE]] = choice[k, lane]
@@ -239,32 +273,33 @@ def solve_free(plan, offsets, gathers, evidence, limit, lanes, finite, results):
 
 @njit(cache=True, nogil=True)
 def solve_constrained(
-    plan, offsets, gathers, evidence, limit, lanes, finite, states, waiting, results
-):  # type: ignore[no-untyped-def]
+    plan, offsets, gathers, evidence, limits, lanes, finite, states, waiting, results
+):
     """Prove the rows in `waiting`: dual, losses, frontiers."""
     assignments, upper_out, gap_out, kind_out, mu_out, states_out = results
-    count, messages = len(waiting), plan.total - plan.entries
-    h, t = np.zeros((plan.entries, lanes)), np.zeros((plan.entries, lanes))
-    values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
+    count, messages, constraints = len(waiting), plan.total - plan.entries, len(limits)
+    h, t = np.zeros((plan.entries, lanes)), np.zeros((constraints, plan.entries, lanes))
+    values = np.zeros((plan.total, lanes))
+    carried = np.zeros((constraints, plan.total, lanes))
     loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
     second = np.zeros((len(plan.component_start) - 1, lanes))
-    mu, upper, lower = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes)
+    mu = np.zeros((lanes, constraints))
+    upper, lower = np.zeros(lanes), np.zeros(lanes)
     kind, rows = np.zeros(lanes, dtype=np.int64), np.zeros(lanes, dtype=np.int64)
-    limits = np.full(lanes, limit)
-    block = np.zeros((evidence.shape[0], lanes), dtype=np.int64)
-    work = _workspace(states, messages, plan)
+    work = _workspace(states, messages, constraints, plan)
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
     found, stack = np.zeros(2, dtype=np.int64), np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64)
     typical = 0.0
     for start in range(0, count, lanes):
         for lane in range(lanes):
             rows[lane] = waiting[min(start + lane, count - 1)]
-        _take(evidence, rows, block)
-        condition(block, gathers[0], h)
-        condition(block, gathers[1], t)
-        if not finite:
-            _satisfy(t, offsets, limit)
-        minimise_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind)
+        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
+        if constraints == 1:
+            minimise_dual(
+                plan, h, t[0], limits[0], values, carried[0], mu[:, 0], upper, lower, kind
+            )
+        else:
+            descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind)
         find_losses(plan, values, loss, reach, second)
         choice[:] = -1
         for lane in range(min(lanes, count - start)):
@@ -272,9 +307,11 @@ def solve_constrained(
             gap, covered, seen = np.inf, 0.0, 0
             if kind[lane] == BOUND:
                 gap, covered, seen = _prove(
-                    plan, lane, t, carried, loss, reach, second, limit,
+                    plan, lane, t, carried, loss, reach, second, limits,
                     (mu[lane], upper[lane], lower[lane]), 1.2 * typical, work, (found, stack, choice),
                 )  # fmt: skip
+                if gap == np.inf and covered == np.inf:
+                    kind[lane] = INFEASIBLE
                 if gap < np.inf:
                     typical = gap if typical == 0.0 else 0.9 * typical + 0.1 * gap
             upper_out[row] = upper[lane] - min(gap, covered)
@@ -284,11 +321,3 @@ def solve_constrained(
         for lane in range(min(lanes, count - start)):
             for k in range(len(plan.buckets)):
                 assignments[rows[lane], plan.buckets[k, VARIABLE]] = choice[k, lane]
-
-
-@njit(cache=True, nogil=True)
-def _take(evidence, rows, block):  # type: ignore[no-untyped-def]
-    """Copy the columns `rows` of `evidence` into `block`."""
-    for x in range(evidence.shape[0]):
-        for lane in range(len(rows)):
-            block[x, lane] = evidence[x, rows[lane]]
