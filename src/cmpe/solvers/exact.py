@@ -24,7 +24,6 @@ WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
 MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
 STATES = 1 << 16  # of one row's frontiers
 CHUNK = 512  # rows of one compiled call
-MARGIN = 1e-10  # of 1 + |bound| and per bucket: what rounding can take from a bound
 PADDING = 1e-9  # of max(1, |q|): the engine adds up tables in another order than the problem
 
 
@@ -95,13 +94,10 @@ class ExactSolver:
         from cmpe.bounds.dual_kernels import INFEASIBLE
 
         results.assignments[~np.isfinite(results.gap)] = -1
-        margin = MARGIN * (1.0 + len(instances.problem.plan.buckets))
-        with np.errstate(invalid="ignore"):
-            bound = results.bound + margin * (1.0 + np.abs(results.bound))
         solutions = Solutions.of(
             instances.problem,
             results.assignments,
-            bound=bound,
+            bound=results.bound,
             infeasible=results.kind == INFEASIBLE,
             method="exact",
             seconds=spent,

@@ -39,7 +39,7 @@ from cmpe.elimination_kernels import (
 from cmpe.models.kernels import condition
 from cmpe.solvers.frontier_kernels import OVERFLOW, search
 
-SLACK = 1e-11  # of 1 + |UB| and per bucket: what rounding can move a loss by
+SLACK = 1e-14  # per bucket, of 1 + the largest number added up: what rounding can move a sum by
 MOST_ROUNDS = 40
 
 
@@ -119,8 +119,8 @@ def _read_states(buckets, left, right, found, stack, choice, lane):
 
 
 @njit(cache=True, nogil=True)
-def _largest_loss(buckets, loss, lane):
-    """No allowed assignment of the row loses more than this."""
+def _largest_gap(buckets, loss, tables, limits, mu, lane):
+    """No allowed assignment of the row has a gap above this (crude; for rows that seem infeasible)."""
     total = 0.0
     for k in range(len(buckets)):
         largest = 0.0
@@ -130,21 +130,34 @@ def _largest_loss(buckets, loss, lane):
             if loss[pair, lane] < np.inf:
                 largest = max(largest, loss[pair, lane])
         total += largest
+    for j in range(len(limits)):
+        total += mu[j] * (abs(limits[j]) + np.abs(tables[j, :, lane]).sum())
     return total
+
+
+@njit(cache=True, nogil=True)
+def _slack(values, lane, buckets):
+    """What rounding can move a row's sums by: a bound on the error of adding up its numbers."""
+    largest = 0.0
+    for e in range(len(values)):
+        size = abs(values[e, lane])
+        if largest < size < np.inf:
+            largest = size
+    return SLACK * (1.0 + buckets) * (1.0 + largest)
 
 
 @njit(cache=True, nogil=True)
 def _prove(plan, lane, tables, carried, loss, reach, second, limits, dual, guess, work, out):
     """Search with a growing G until the best gap is within it: (gap, G covered, states).
 
-    `dual` is (mu, upper, lower); gap = inf: nothing found. After an overflow G shrinks.
+    `dual` is (mu, upper, lower, slack); gap = inf: nothing found. After an overflow G shrinks.
+    G covered = inf: every allowed assignment was looked at.
     """
-    mu, upper, lower = dual
+    mu, upper, lower, slack = dual
     found, stack, choice = out
-    slack = SLACK * (1.0 + abs(upper)) * (1.0 + len(plan.buckets))
     cap = upper - lower + slack
     if lower == -np.inf:  # no feasible assignment is known: there may be none
-        cap = _largest_loss(plan.buckets, loss, lane) + slack
+        cap = _largest_gap(plan.buckets, loss, tables, limits, mu, lane) + slack
     most = min(cap, guess) if guess > 0.0 else min(cap / 8.0, 1e-3 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
     for _ in range(MOST_ROUNDS):
@@ -162,8 +175,8 @@ def _prove(plan, lane, tables, carried, loss, reach, second, limits, dual, guess
             covered = max(covered, most)
             if best <= most + slack:
                 break
-            if most >= cap:  # everything was looked at
-                covered = np.inf
+            if most >= cap:
+                covered = np.inf if lower == -np.inf else covered
                 break
             most = min(best, min(3.0 * most, cap))
             if most >= ceiling:
@@ -263,6 +276,7 @@ def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
                 kind_out[row] = INFEASIBLE
             elif (sums[:, lane] <= limits).all():
                 kind_out[row], gap_out[row] = FREE, 0.0
+                upper_out[row] += _slack(values, lane, len(plan.buckets))
                 for k in range(len(plan.buckets)):
                     assignments[row, plan.buckets[k, VARIABLE]] = choice[k, lane]
             else:
@@ -305,16 +319,18 @@ def solve_constrained(
         for lane in range(min(lanes, count - start)):
             row = rows[lane]
             gap, covered, seen = np.inf, 0.0, 0
+            slack = _slack(values, lane, len(plan.buckets))
             if kind[lane] == BOUND:
+                dual = (mu[lane], upper[lane], lower[lane], slack)
                 gap, covered, seen = _prove(
-                    plan, lane, t, carried, loss, reach, second, limits,
-                    (mu[lane], upper[lane], lower[lane]), 1.2 * typical, work, (found, stack, choice),
+                    plan, lane, t, carried, loss, reach, second, limits, dual, 1.2 * typical, work,
+                    (found, stack, choice),
                 )  # fmt: skip
                 if gap == np.inf and covered == np.inf:
                     kind[lane] = INFEASIBLE
                 if gap < np.inf:
                     typical = gap if typical == 0.0 else 0.9 * typical + 0.1 * gap
-            upper_out[row] = upper[lane] - min(gap, covered)
+            upper_out[row] = upper[lane] - min(gap, covered) + slack
             gap_out[row], kind_out[row] = gap, kind[lane]
             mu_out[row], states_out[row] = mu[lane], seen
         complete(plan, values, choice)

@@ -50,7 +50,7 @@ def _load(graph, values, z, position, total, delta):  # type: ignore[no-untyped-
                 gain[slot + w] += table[base + places[i, 2] * w] - table[here]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _move(v, value, variables, arcs, places, values, z, position, total, delta):  # type: ignore[no-untyped-def]
     """Set variable `v`; correct the gains of its neighbours' moves and of its own."""
     shift = value - z[v]
@@ -75,7 +75,7 @@ def _move(v, value, variables, arcs, places, values, z, position, total, delta):
     z[v] = value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _penalty(slot, total, delta, limits, weights, zeros):  # type: ignore[no-untyped-def]
     """How far from feasible the move `slot` leads: 0 exactly where it is feasible."""
     penalty = 0.0
@@ -123,7 +123,7 @@ def _climb(graph, values, limits, weights, zeros, z, position, total, delta):  #
     return moves
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _joint(pair, a, b, pairs, links, variables, values, z, position, delta):  # type: ignore[no-untyped-def]
     """Write what setting both variables of a pair gains into the slot `JOINT`."""
     u, v = pairs[pair, 0], pairs[pair, 1]
@@ -232,7 +232,7 @@ def _choose(step, lowest, owner, variables, limits, weights, zeros, z, total, de
     return best, rescue
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _draw(state, below):  # type: ignore[no-untyped-def]
     """A pseudo-random whole number from 0 to `below` - 1 (xorshift64*)."""
     x = state[0]
