@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import cmpe
 from cmpe.generation import grid
@@ -44,6 +44,7 @@ PACKAGES = (
 )  # fmt: skip
 
 Record = dict[str, Any]
+Result = TypeVar("Result")
 
 
 def parser(text: str | None) -> argparse.ArgumentParser:
@@ -88,24 +89,38 @@ def grid_files(shapes: Iterable[tuple[int, int]]) -> Iterator[list[Path]]:
 
 @dataclass(frozen=True)
 class Timing:
-    """Wall-clock seconds of repeated calls."""
+    """Seconds of repeated calls."""
 
     best: float
     median: float
 
 
 def race(
-    contestants: Mapping[str, Callable[[], object]], repeats: int = 7, warm_up: int = 1
+    contestants: Mapping[str, Callable[[], object]],
+    repeats: int = 7,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
-    """Time functions in turns, so that a slow moment of the machine meets all of them."""
+    """Time functions in turns, so that a slow moment of the machine meets all of them.
+
+    For work on one thread that waits for nothing, `clock=time.process_time` shows what the wall
+    clock would show on an idle machine, also on a busy one.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(warm_up + repeats):
         for name, function in contestants.items():
-            begin = time.perf_counter()
+            begin = clock()
             function()
-            seconds[name].append(time.perf_counter() - begin)
+            seconds[name].append(clock() - begin)
     timed = {name: taken[warm_up:] for name, taken in seconds.items()}
     return {name: Timing(min(taken), statistics.median(taken)) for name, taken in timed.items()}
+
+
+def with_cpu_share(function: Callable[[], Result]) -> tuple[Result, float]:
+    """The result, and the share of the wall-clock time for which this process had a core."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = function()
+    return result, (time.process_time() - cpu) / (time.perf_counter() - wall)
 
 
 class Recorder:
@@ -115,7 +130,7 @@ class Recorder:
         self.records: list[Record] = []
         self._path: Path = options.results / f"{name}.jsonl"
         self._part = self._path.with_name(self._path.name + ".part")
-        self._header = {"benchmark": name, **_circumstances(name, options.seed)}
+        self._header = {"benchmark": name, **_circumstances(options.seed)}
 
     def __enter__(self) -> Self:
         self._part.parent.mkdir(parents=True, exist_ok=True)
@@ -170,20 +185,22 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _circumstances(name: str, seed: int) -> Record:
+def _circumstances(seed: int) -> Record:
+    module = Path(sys.argv[0]).stem
     arguments = [Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]]
     return {
         "machine": {
             "cpu": _cpu_model(),
             "cores": os.cpu_count(),
             "cores_used": len(os.sched_getaffinity(0)),
+            "load": os.getloadavg()[0],
             "memory_gib": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30,
         },
         "versions": {"python": platform.python_version(), **_versions()},
         "data": data_source(),
         "seed": seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["python", "-m", f"benchmarks.{name}", *arguments]),
+        "command": shlex.join(["python", "-m", f"benchmarks.{module}", *arguments]),
     }
 
 

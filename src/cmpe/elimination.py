@@ -1,4 +1,4 @@
-"""Variable elimination: one plan per structure, then tables of numbers (SPEC §3.2).
+"""Variable elimination: one plan per structure, then tables of numbers.
 
 Eliminating variable v multiplies (here: adds, in logs) all tables that mention v into a bucket
 and sums v out; the message that is left mentions v's neighbours. The order decides the size of

@@ -48,7 +48,10 @@ def _over_processes(
         while waiting:
             yield from _finished(waiting)
     except BrokenProcessPool:
-        raise BackendError("a worker process died; try fewer workers") from None
+        raise BackendError(
+            "a worker process died: it may have run out of memory, or the script that started it "
+            'lacks an `if __name__ == "__main__":` guard'
+        ) from None
     finally:
         for process in list((pool._processes or {}).values()) if waiting else []:
             process.terminate()  # an unfinished row would otherwise hold up the exit

@@ -1,4 +1,4 @@
-"""Problems made from one model, as the paper makes them (SPEC §5, paper §5).
+"""Problems made from one model, as the paper makes them (paper §5).
 
 M1 is the given model. M2 adds N(0, variance) to every log-table entry. q is the k-th smallest
 t of 100 samples of M2. A random share of the variables is evidence; samples of M1 give its
@@ -25,7 +25,7 @@ TRAIN_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Recipe:
-    """The choices of SPEC §5."""
+    """The choices of the paper's set-up."""
 
     evidence_fraction: float = 0.6
     noise_variance: float = 0.1

@@ -1,7 +1,7 @@
 """The problem: maximise h(x, y) over y subject to t_j(x, y) <= q_j, for given evidence x.
 
-This module alone decides what feasible means (SPEC §2) and how a problem becomes the
-minimisation min f, g <= 0 of the losses (SPEC §1).
+This module alone decides what feasible means and how a problem becomes the minimisation
+min f, g <= 0 of the losses.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Problem:
 
     @cached_property
     def shift(self) -> float:
-        """C of SPEC §1: the sum over h's tables of the largest finite entry, plus 1."""
+        """C: the sum over h's tables of the largest finite entry, plus 1."""
         return self.objective.ceiling() + 1.0
 
     def minimisation(self, assignments: ArrayLike) -> tuple[Floats, Floats]:

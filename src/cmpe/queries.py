@@ -1,8 +1,7 @@
 """Queries that are special cases of CMPE (paper §1-2), each one line of reduction.
 
-A decision function D decides d where D(z) > 0 and not-d elsewhere. `<=` can only say
-D >= something, and the feasibility test has a tolerance, so "D > 0" is posed as D >= margin
-with a margin of twice that tolerance.
+A decision function D decides d where D(z) > 0 and not-d elsewhere. The feasibility test has a
+tolerance, so both sides are posed with it taken off: D <= 0 and D > 0 (by 1e-12) exactly.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from cmpe.errors import ModelError
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import FEASIBILITY_TOLERANCE, Constraint, Problem
 
-POSITIVE_MARGIN = 2 * FEASIBILITY_TOLERANCE
+AT_MOST_ZERO = -FEASIBILITY_TOLERANCE  # D <= 0 exactly: the tolerance brings it back to 0
+ABOVE_ZERO = (1 + 1e-6) * FEASIBILITY_TOLERANCE  # D > 0: at least 1e-12, tolerance included
 
 
 def mpe(model: LogLinearModel, evidence_variables: Sequence[int] = ()) -> Problem:
@@ -46,7 +46,7 @@ def decision_preserving_mpe(
 ) -> Problem:
     """Most likely completion of the evidence that keeps the decision: D > 0 iff `positive`.
 
-    maximise h  subject to  -D <= -margin (keep d)  or  D <= 0 (keep not-d)
+    maximise h  subject to  D > 0 (keep d)  or  D <= 0 (keep not-d)
     (Choi, Xue, Darwiche 2012).
     """
     return _with_decision(model, decision, positive, evidence_variables, "decision-preserving mpe")
@@ -59,7 +59,7 @@ def smallest_flip(
 ) -> Problem:
     """Fewest changes to `reference` that turn the decision D > 0 into D <= 0, or back.
 
-    maximise -(number of changed variables)  subject to  D <= 0  or  -D <= -margin.
+    maximise -(number of changed variables)  subject to  D <= 0  or  D > 0.
     """
     distance = minus_hamming(decision.cardinalities, reference)
     is_positive = bool(decision.value(np.asarray(reference))[0] > 0)
@@ -90,8 +90,9 @@ def _with_decision(
     name: str,
 ) -> Problem:
     if positive:
-        return _at_least(objective, decision, POSITIVE_MARGIN, evidence_variables, name)
-    return Problem(objective, (Constraint(decision, 0.0),), tuple(evidence_variables), name)
+        return _at_least(objective, decision, ABOVE_ZERO, evidence_variables, name)
+    constraint = Constraint(decision, AT_MOST_ZERO)
+    return Problem(objective, (constraint,), tuple(evidence_variables), name)
 
 
 def _at_least(

@@ -1,4 +1,4 @@
-"""Sampling assignments z with probability proportional to exp h(z) (SPEC §5).
+"""Sampling assignments z with probability proportional to exp h(z).
 
 Exact: eliminate all variables, then draw them in the reverse order, each from its conditional
 given the ones drawn before; all samples at once. Where the width does not allow that: Gibbs
@@ -23,9 +23,9 @@ Seed = int | np.random.SeedSequence
 class GibbsSettings:
     """Sweeps of one chain, the temperatures it falls through, and how often it may start again.
 
-    A chain starts at a uniform assignment and at inverse temperature `coldest` / sweeps, rises
-    to 1 over the first `annealing` of its sweeps, and ends in one sample: samples of different
-    chains are independent. Zero potentials count as `floor` nats while annealing; a sample
+    A chain starts at a uniform assignment and at an inverse temperature near 0, which rises to 1
+    over the first `annealing` of its sweeps, and ends in one sample: samples of different chains
+    are independent. Zero potentials count as `floor` nats while annealing; a sample
     that still has probability 0 at the end is drawn again, at most `restarts` times.
     """
 

@@ -1,4 +1,4 @@
-"""Answers with their certificates (SPEC §2)."""
+"""Answers with their certificates."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ class Status(IntEnum):
     INFEASIBLE = 2
     VIOLATED = 3
     UNKNOWN = 4
+
+    def __str__(self) -> str:
+        return self.label
 
     @property
     def label(self) -> str:
@@ -111,6 +114,11 @@ class Solutions:
         return np.isin(self.status, (Status.OPTIMAL, Status.FEASIBLE))
 
     @property
+    def labels(self) -> list[str]:
+        """The status of each row as a word."""
+        return [Status(int(s)).label for s in self.status]
+
+    @property
     def gap(self) -> Floats:
         """bound - objective in nats, NaN without a feasible answer: (B,)."""
         gap = np.full(len(self), np.nan)
@@ -122,6 +130,12 @@ class Solutions:
         """The answers of `rows`, in that order."""
         index = np.asarray(rows)
         return Solutions(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def replaced(self, rows: NDArray[np.integer], new: Solutions) -> Solutions:
+        """These answers, with those of `rows` taken from `new`."""
+        order = np.arange(len(self))
+        order[rows] = len(self) + np.arange(len(rows))
+        return Solutions.concatenate([self, new]).take(order)
 
     @staticmethod
     def concatenate(parts: Sequence[Solutions]) -> Solutions:

@@ -111,7 +111,7 @@ def test_the_file_is_json_with_both_networks(tmp_path):
     network = json.loads((tmp_path / "p.cfn").read_bytes())
     assert network["problem"]["name"] == "a__name___mod_le"
     assert network["variables"] == {"z0": 2, "z1": 2}
-    inner = network["functions"]["limit"]["params"]["cfn"]
+    inner = network["functions"]["limit0"]["params"]["cfn"]
     assert inner["variables"] == network["variables"]
     assert read_and_solve(tmp_path / "p.cfn") == (-0.25, [0, 0])
 
@@ -130,11 +130,21 @@ def test_evidence_on_every_variable(tmp_path, limit, expected):
     assert read_and_solve(tmp_path / "p.cfn") == expected
 
 
+@pytest.mark.parametrize("limits", [(1.5,), (1.5, 2.0), (1.5, 0.5)])
+def test_a_constraint_that_evidence_makes_constant(tmp_path, limits):
+    constant = LogLinearModel((2,), (Factor((), np.array(1.0)),))
+    constraints = tuple(Constraint(constant, limit) for limit in limits)
+    write_cfn(Problem(LogLinearModel((2,)), constraints), tmp_path / "p.cfn")
+    answer = read_and_solve(tmp_path / "p.cfn")
+    assert (answer is None) == (min(limits) < 1)
+
+
 def test_costs_are_whole_and_loose_enough():
     network = CostNetwork(pair().given(), 0)
     costs = dict(network.objective)
     assert costs["z0", "z1"] == [-0.25e9, 1.5e9, math.inf, -2e9]
-    assert network.limits[0].limit >= round(0.5 * network.scale)
+    rounding = len(network.structure.scopes) / 2
+    assert network.limits[0].limit >= (0.5 + 1e-6) * network.scale + rounding
 
 
 def test_one_row_of_evidence_at_a_time(tmp_path):

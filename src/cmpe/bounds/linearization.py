@@ -1,4 +1,4 @@
-"""The local polytope: CMPE as a mixed-integer linear program (SPEC §3.1, paper §2.2).
+"""The local polytope: CMPE as a mixed-integer linear program (paper §2.2).
 
 Every table entry e gets an indicator: an affine expression of the columns that is 1 where the
 assignment selects the entry and 0 elsewhere.

@@ -13,7 +13,7 @@ def demo(
 ) -> int:
     """Generate a small grid problem, solve a batch exactly, and show each answer's certificate."""
     from cmpe.cli.options import progress_bar
-    from cmpe.cli.solve import table_text
+    from cmpe.cli.table import table_text
     from cmpe.generation import Recipe, generate, grid
     from cmpe.solvers import solve
     from cmpe.solvers.rows import Running
@@ -29,8 +29,8 @@ def demo(
         solutions = solve(made.problem, made.test, seed=seed, running=Running(progress=progress))
     typer.echo(table_text(made.problem, solutions))
     typer.echo(
-        "Each bound is proved: no feasible assignment scores higher. Where the gap is 0 the\n"
-        "answer is optimal.\n\n"
+        "Each bound is proved: no feasible assignment scores higher. Where the status is optimal,\n"
+        "bound and objective agree to 1e-6 of the objective.\n\n"
         "Try next:\n"
         "  cmpe generate MODEL.uai --out problem     make a problem like this from your model\n"
         "  cmpe solve problem --format table         solve its test rows\n"

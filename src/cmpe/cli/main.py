@@ -18,6 +18,7 @@ from typing import Any
 
 import typer
 
+from cmpe.cli.bound import bound
 from cmpe.cli.convert import convert
 from cmpe.cli.demo import demo
 from cmpe.cli.generate import generate
@@ -33,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(solve)
+app.command()(bound)
 app.command()(generate)
 app.command()(info)
 app.command()(convert)

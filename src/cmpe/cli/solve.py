@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cmpe.cli.options import Format, progress_bar, read_problem
+from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
+from cmpe.formats.text import check_writable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
     from cmpe.solution import Solutions
 
@@ -31,7 +33,7 @@ def solve(
         list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
     ] = None,
     at_most: Annotated[
-        list[float] | None, typer.Option(help="The bound q of the constraint before it.")
+        list[float] | None, typer.Option(help="The bound q of each constraint, in their order.")
     ] = None,
     evidence: Annotated[
         Path | None,
@@ -39,8 +41,11 @@ def solve(
     ] = None,
     method: Annotated[
         str, typer.Option(help="How to solve; an unknown one lists them all.")
-    ] = "milp",
+    ] = "auto",
     time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
+    gap: Annotated[
+        float, typer.Option(min=0, help="For auto: the certified gap to stop at, in nats.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     output: Annotated[Path | None, typer.Option(help="Write here instead of to stdout.")] = None,
     format: Annotated[
@@ -51,51 +56,99 @@ def solve(
     start: Annotated[
         Path | None, typer.Option(help="Assignments to start from: an MPE result or .npy.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
+        ),
+    ] = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    from cmpe.formats.evidence import read_evidence
-    from cmpe.formats.text import check_writable
-    from cmpe.solution import Status
-    from cmpe.solvers import solve as answer
     from cmpe.solvers import solver
+
+    solver(method, gap=gap)  # an unknown method fails before any file is read
+    problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
+    rows = _read_rows(problem, directory, evidence)
+    beginning = _read_start(start, problem, 1 if rows is None else len(rows))
+    for file in (output, trace):
+        if file is not None:
+            check_writable(file)
+    shape = format or (Format.table if output is None and sys.stdout.isatty() else Format.json)
+    told = {"method": method, "time_limit": time_limit, "gap": gap, "seed": seed}
+    solutions = _answer(problem, rows, told, (workers, threads, beginning), (shape, output))
+    if trace is not None:
+        _write_trace(problem, rows, trace)
+    infeasible = [label == "infeasible" for label in solutions.labels]
+    return int(bool(infeasible) and all(infeasible))
+
+
+def _answer(
+    problem: Problem,
+    rows: NDArray[np.integer] | None,
+    told: dict[str, Any],
+    how: tuple[int, int, NDArray[np.int32] | None],
+    where: tuple[Format, Path | None],
+) -> Solutions:
+    """Solve with progress and write the answers, after Ctrl-C those that are finished."""
+    from cmpe.solvers import solve as answer
     from cmpe.solvers.rows import Running
 
-    solver(method)  # an unknown method fails before any file is read
-    problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
-    rows: NDArray[np.integer] | None = directory.test if directory else None
-    if evidence is not None:
-        rows = read_evidence(evidence, problem)
-    count = 1 if rows is None else len(rows)
-    beginning = None if start is None else _read_start(start, problem, count)
-    if output is not None:
-        check_writable(output)
-    shape = format or (Format.table if output is None and sys.stdout.isatty() else Format.json)
     with progress_bar("solving") as progress:
-        running = Running(workers, threads, beginning, progress)
         try:
-            solutions = answer(
-                problem, rows, method=method, time_limit=time_limit, seed=seed, running=running
-            )
+            solutions = answer(problem, rows, running=Running(*how, progress), **told)
         except Interrupted as stop:
-            _write(problem, stop.solutions, shape, output)
+            _write(problem, stop.solutions, *where)
             raise KeyboardInterrupt(f"{stop}; the finished rows were written") from None
-    _write(problem, solutions, shape, output)
-    return int(len(solutions) > 0 and bool((solutions.status == Status.INFEASIBLE).all()))
+    _write(problem, solutions, *where)
+    return solutions
 
 
-def _read_start(path: Path, problem: Problem, count: int) -> NDArray[np.int32]:
+def _read_rows(
+    problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
+) -> NDArray[np.integer] | None:
+    from cmpe.formats.evidence import read_evidence
+
+    if evidence is not None:
+        return read_evidence(evidence, problem)
+    return None if directory is None else directory.test
+
+
+def _write_trace(problem: Problem, rows: NDArray[np.integer] | None, path: Path) -> None:
+    """How `exact` closes in on the first row: JSON lines, or a figure."""
+    from dataclasses import asdict
+
+    from cmpe.formats.results import json_line
+    from cmpe.formats.text import write_text
+    from cmpe.reporting.figures import SUFFIXES, draw_trace, save
+    from cmpe.solvers import by_observed
+    from cmpe.solvers.exact import trace
+
+    first = None if rows is None else by_observed(problem, rows[:1])[0][0]
+    events = trace(problem) if first is None else trace(first.problem, first.evidence)
+    if path.suffix in SUFFIXES:
+        save(draw_trace(events), path)
+    else:
+        write_text(path, "".join(f"{json_line(asdict(event))}\n" for event in events))
+
+
+def _read_start(path: Path | None, problem: Problem, count: int) -> NDArray[np.int32] | None:
     import numpy as np
 
     from cmpe.formats.evidence import read_array
     from cmpe.formats.results import read_mpe
 
+    if path is None:
+        return None
     rows = read_array(path) if path.suffix == ".npy" else read_mpe(path, problem.variables)
     if len(rows) != count:
         raise FormatError.at(
             path, "the assignments", f"{count} rows, as the evidence", f"{len(rows)}"
         )
     try:
-        problem.objective.value(rows)  # refuses wrong shapes and values out of range
+        none = (rows < 0).all(axis=1, keepdims=True)  # a row without a start
+        problem.objective.value(
+            np.where(none, 0, rows)
+        )  # refuses wrong shapes and values out of range
     except ModelError as error:
         raise FormatError(f"{path}: {error}") from None
     return rows.astype(np.int32)
@@ -123,49 +176,3 @@ def _text(problem: Problem, solutions: Solutions, shape: Format, most: int | Non
     if shape is Format.uai:
         return format_mpe(solutions.assignments)
     return table_text(problem, solutions, most)
-
-
-def table_text(problem: Problem, solutions: Solutions, most: int | None = None) -> str:
-    """A table of the first `most` rows and a summary line."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from cmpe.solution import Status
-
-    table = Table(title=Text(problem.name) if problem.name else None, title_justify="left")
-    table.add_column("row", justify="right")
-    table.add_column("status")
-    constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} <= {c.at_most:.6g}"
-                   for j, c in enumerate(problem.constraints)]  # fmt: skip
-    for heading in ("objective", *constraints, "bound", "gap", "ms"):
-        table.add_column(heading, justify="right")
-    shown = len(solutions) if most is None else min(most, len(solutions))
-    for i in range(shown):
-        numbers = [solutions.objective[i], *solutions.constraint_values[i], solutions.bound[i]]
-        table.add_row(
-            str(i),
-            Status(int(solutions.status[i])).label,
-            *(_cell(n, "10.4f") for n in numbers),
-            _cell(solutions.gap[i], ".2g"),
-            f"{1e3 * solutions.seconds[i]:.1f}",
-        )
-    console = Console(file=io.StringIO(), width=110, color_system=None)
-    console.print(table)
-    stream = console.file
-    assert isinstance(stream, io.StringIO)
-    return stream.getvalue() + _summary(solutions, shown)
-
-
-def _cell(value: float, form: str) -> str:
-    return "-" if value != value else f"{value:{form}}".strip()
-
-
-def _summary(solutions: Solutions, shown: int) -> str:
-    from cmpe.solution import Status
-
-    counts = [(s.label, int((solutions.status == s).sum())) for s in Status]
-    words = ", ".join(f"{count} {label}" for label, count in counts if count)
-    hidden = len(solutions) - shown
-    more = f"{hidden} more rows: use --format json. " if hidden else ""
-    return f"{more}{len(solutions)} rows: {words}; {solutions.seconds.sum():.3g} s in all\n"

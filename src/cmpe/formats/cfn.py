@@ -138,13 +138,13 @@ class CostNetwork:
             variables = variables or {"none": 1}
             first, size = next(iter(variables.items()))
             lines.append(_function_line("none", (first,), [FORBIDDEN] * size, self.digits, top))
-        elif self.linear:
-            lines += [self._knapsack_line(j, c) for j, c in enumerate(self.limits)]
-        else:
-            lines += [self._network_line(c) for c in self.limits]
+        else:  # a limit on a constant holds, or this were hopeless; toulbar2 crashes reading one
+            limits = [c for c in self.limits if any(names for names, _ in c.functions)]
+            line = self._knapsack_line if self.linear else self._network_line
+            lines += [line(f"limit{j}", c) for j, c in enumerate(limits)]
         return _network_text(name, variables, lines, self.digits, top)
 
-    def _network_line(self, constraint: CostLimit) -> str:
+    def _network_line(self, name: str, constraint: CostLimit) -> str:
         top = (
             sum(max(map(abs, costs)) for _, costs in constraint.functions)
             + abs(constraint.limit)
@@ -156,17 +156,17 @@ class CostNetwork:
             _decimal(c, self.digits) for c in (constraint.lowest - 1, constraint.limit + 1)
         )
         return (
-            f'"limit":{{"scope":{_json(list(self.variables))},"type":"cfnconstraint","params":{{\n'
+            f'"{name}":{{"scope":{_json(list(self.variables))},"type":"cfnconstraint","params":{{\n'
             f'"cfn":\n{inner},\n"lb":{lowest},"ub":{limit},"duplicatehard":0,"strongduality":0}}}}'
         )
 
-    def _knapsack_line(self, number: int, constraint: CostLimit) -> str:
+    def _knapsack_line(self, name: str, constraint: CostLimit) -> str:
         weights, constant = knapsack(constraint)
         scope = sorted({variable for variable, _, _ in weights})
         values = [[variable, value, -weight] for variable, value, weight in weights]
         params = {"capacity": constant - constraint.limit, "weightedvalues": values}
         function = {"scope": scope, "type": "knapsackv", "params": params}
-        return f'"limit{number}":{_json(function)}'
+        return f'"{name}":{_json(function)}'
 
 
 def knapsack(constraint: CostLimit) -> tuple[list[tuple[str, int, int]], int]:

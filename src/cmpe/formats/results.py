@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +65,18 @@ def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
     gap = solutions.gap
     for i in range(len(solutions)):
         row = solutions.assignments[i].tolist()
-        yield json.dumps(
+        yield json_line(
             {
                 "index": i,
                 "status": Status(int(solutions.status[i])).label,
-                "objective": _number(solutions.objective[i]),
-                "bound": _number(solutions.bound[i]),
-                "gap": _number(gap[i]),
+                "objective": float(solutions.objective[i]),
+                "bound": float(solutions.bound[i]),
+                "gap": float(gap[i]),
                 "feasible": bool(solutions.feasible[i]),
                 "constraints": _constraints(limits, solutions, i),
                 "assignment": row if min(row, default=0) >= 0 else None,
                 "method": str(solutions.method[i]),
-                "seconds": _number(solutions.seconds[i]),
+                "seconds": float(solutions.seconds[i]),
             }
         )
 
@@ -87,6 +87,11 @@ def _constraints(limits: Sequence[float], solutions: Solutions, i: int) -> list[
         {"value": _number(values[j]), "at_most": limit, "violation": _number(violations[j])}
         for j, limit in enumerate(limits)
     ]
+
+
+def json_line(values: Mapping[str, Any]) -> str:
+    """One JSON object; numbers that JSON does not know are null."""
+    return json.dumps({k: _number(v) if isinstance(v, float) else v for k, v in values.items()})
 
 
 def _number(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Log-linear models: a sum of log-tables over discrete variables (SPEC §1, paper §2).
+"""Log-linear models: a sum of log-tables over discrete variables (paper §2).
 
     h(z) = sum over factors of log_table[z restricted to the factor's scope]
 
@@ -169,7 +169,7 @@ class LogLinearModel:
         )
 
     def perturb(self, variance: float, seed: int | np.random.SeedSequence) -> LogLinearModel:
-        """Add independent N(0, variance) noise to every finite entry (SPEC §5)."""
+        """Add independent N(0, variance) noise to every finite entry."""
         if not (math.isfinite(variance) and variance >= 0):
             raise ModelError(f"a variance must be finite and at least 0, found {variance}")
         generator = np.random.default_rng(seed)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cmpe.errors import Interrupted, MethodError
-from cmpe.problem import Assignments, Evidence, Problem, observed_groups
+from cmpe.problem import Evidence, Instances, Problem, observed_groups
 from cmpe.solution import Solutions
 from cmpe.solvers.rows import Running
 
@@ -51,15 +51,36 @@ def _toulbar2(running: Running) -> Solver:
     return Toulbar2Solver(running)
 
 
+def _auto(running: Running) -> Solver:
+    from cmpe.solvers.auto import AutoSolver
+
+    return AutoSolver(running)
+
+
 def _exact(running: Running) -> Solver:
     from cmpe.solvers.exact import ExactSolver
 
     return ExactSolver(running)
 
 
+def _lagrangian(running: Running) -> Solver:
+    from cmpe.solvers.lagrangian import LagrangianSolver
+
+    return LagrangianSolver(running)
+
+
+def _local(running: Running) -> Solver:
+    from cmpe.solvers.local_search import LocalSolver
+
+    return LocalSolver(running)
+
+
 _BUILDERS: Mapping[str, Callable[[Running], Solver]] = {
+    "auto": _auto,
     "exact": _exact,
     "exhaustive": _exhaustive,
+    "lagrangian": _lagrangian,
+    "local": _local,
     "milp": _milp("highs"),
     "milp:highs": _milp("highs"),
     "milp:scip": _milp("scip"),
@@ -69,19 +90,27 @@ _BUILDERS: Mapping[str, Callable[[Running], Solver]] = {
 METHODS: tuple[str, ...] = tuple(_BUILDERS)
 
 
-def solver(method: str, running: Running | None = None) -> Solver:
-    """The solver called `method`."""
+def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> Solver:
+    """The solver called `method`; `gap` (nats) is what `auto` should certify."""
     if method not in _BUILDERS:
         raise MethodError(f"a method is one of {', '.join(METHODS)}; found {method!r}")
-    return _BUILDERS[method](running or Running())
+    how = running or Running()
+    if gap:
+        if method != "auto":
+            raise MethodError(f"only method auto takes a gap, found {method!r} with gap {gap}")
+        from cmpe.solvers.auto import AutoSolver
+
+        return AutoSolver(how, gap)
+    return _BUILDERS[method](how)
 
 
 def solve(
     problem: Problem,
     evidence: Evidence | None = None,
     *,
-    method: str = "milp",
+    method: str = "auto",
     time_limit: float | None = None,
+    gap: float = 0.0,
     seed: int = 0,
     running: Running | None = None,
 ) -> Solutions:
@@ -89,21 +118,31 @@ def solve(
 
     Evidence is what `Problem.given` takes, and more: a mapping may observe any variables, and
     full-width rows (B, n) with -1 where free may each observe different ones. `time_limit` is
-    in seconds per row. `running` says how many workers and threads, where to start, and what
-    to call with progress.
+    in seconds per row; `gap` (nats) is the certified gap with which `auto` may stop. `running`
+    says how many workers and threads, where to start, and what to call with progress.
     """
     how = running or Running()
+
+    def answer(part: Problem, rows: Evidence | None, as_told: Running) -> Solutions:
+        return solver(method, as_told, gap=gap).solve(part, rows, time_limit=time_limit, seed=seed)
+
     if isinstance(evidence, Mapping):
         problem = problem.observing(sorted(evidence))
     elif evidence is not None and _is_full_width(problem, evidence):
-        rows = problem.full_rows(evidence)
-        groups = observed_groups(rows)
-        if len(groups) == 1:
-            problem, evidence = problem.observing(groups[0][0]), rows[:, list(groups[0][0])]
-        else:
-            return _grouped(problem, rows, lambda p, e, r: solver(method, r).solve(
-                p, e, time_limit=time_limit, seed=seed), how)  # fmt: skip
-    return solver(method, how).solve(problem, evidence, time_limit=time_limit, seed=seed)
+        return _grouped(by_observed(problem, evidence), answer, how)
+    return answer(problem, evidence, how)
+
+
+def by_observed(problem: Problem, evidence: ArrayLike) -> list[tuple[Instances, NDArray[np.intp]]]:
+    """Instances by the set of variables that their rows observe, with their row numbers."""
+    if not _is_full_width(problem, evidence):
+        instances = problem.given(evidence)
+        return [(instances, np.arange(len(instances)))]
+    rows = problem.full_rows(evidence)
+    return [
+        (problem.observing(observed).given(rows[numbers][:, list(observed)]), numbers)
+        for observed, numbers in observed_groups(rows)
+    ]
 
 
 def _is_full_width(problem: Problem, evidence: ArrayLike) -> bool:
@@ -112,37 +151,30 @@ def _is_full_width(problem: Problem, evidence: ArrayLike) -> bool:
 
 
 def _grouped(
-    problem: Problem,
-    rows: Assignments,
-    answer: Callable[[Problem, Assignments, Running], Solutions],
+    parts: Sequence[tuple[Instances, NDArray[np.intp]]],
+    answer: Callable[[Problem, Evidence | None, Running], Solutions],
     how: Running,
 ) -> Solutions:
     """Answer each set of observed variables on its own; give the rows back in their order."""
-    parts: list[Solutions] = []
-    order: list[np.ndarray] = []
+    total = sum(len(numbers) for _, numbers in parts)
+    problem = parts[0][0].problem
+    nothing = np.full((total, problem.variables), -1)
+    whole = Solutions.of(problem, nothing, method="unfinished")
     done = 0
-    for observed, numbers in observed_groups(rows):
-        part = replace(
+    for instances, numbers in parts:
+        here = replace(
             how,
             start=None if how.start is None else how.start[numbers],
-            progress=_shifted(how, done, len(rows)),
+            progress=_shifted(how, done, total),
         )
         try:
-            parts.append(
-                answer(problem.observing(observed), rows[numbers][:, list(observed)], part)
-            )
+            part = answer(instances.problem, instances.evidence, here)
         except Interrupted as stop:
-            parts.append(stop.solutions)
-            order.append(numbers)
-            missing = np.setdiff1d(np.arange(len(rows)), np.concatenate(order))
-            nothing = np.full((len(missing), problem.variables), -1)
-            if len(missing):
-                parts.append(Solutions.of(problem, nothing, method=str(stop.solutions.method[0])))
-            whole = Solutions.concatenate(parts).take(np.argsort(np.concatenate([*order, missing])))
+            whole = whole.replaced(numbers, stop.solutions)
             raise Interrupted(whole, done + stop.finished) from None
-        order.append(numbers)
+        whole = whole.replaced(numbers, part)
         done += len(numbers)
-    return Solutions.concatenate(parts).take(np.argsort(np.concatenate(order)))
+    return whole
 
 
 def _shifted(how: Running, done: int, total: int) -> Callable[[int, int], None] | None:

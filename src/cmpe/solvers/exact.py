@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.errors import Interrupted
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.rows import Limits, Running
 
-WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
-MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
 STATES = 1 << 16  # of one row's frontiers
-CHUNK = 512  # rows of one compiled call
-PADDING = 1e-9  # of max(1, |q|): the engine adds up tables in another order than the problem
+ROUNDS = 40  # of the search of one row
+SECONDS_PER_ROUND = 0.02  # at most, about
+SECONDS_PER_ENTRY = 2e-7  # of one row's dual and losses per bucket entry, at most, about
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,17 @@ class ExactSolver:
         time_limit: float | None = None,
         seed: int = 0,
     ) -> Solutions:
-        """Proved answers; `time_limit` (seconds a row) applies to rows handed on to MILP."""
+        """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
         limits = Limits(time_limit, self.running.threads, seed)
         instances = problem.given(evidence)
-        if lane_bytes(problem) > MOST_BYTES:
-            return self._hand_on(instances, None, limits)
-        solutions = self._eliminate(instances)
+        if lane_bytes(problem) > MOST_BYTES or _rounds(problem, limits) < 1:
+            return self._too_wide(instances, limits)
+        solutions = self._eliminate(instances, _rounds(problem, limits))
         return self._hand_on(instances, solutions, limits)
 
-    def _eliminate(self, instances: Instances) -> Solutions:
+    def _eliminate(self, instances: Instances, rounds: int) -> Solutions:
         results = Results.of(instances)
-        engine = _Engine(instances, results)
+        engine = _Engine(instances, results, rounds)
         spent = engine.run(self.running)
         from cmpe.bounds.dual_kernels import INFEASIBLE
 
@@ -106,71 +106,108 @@ class ExactSolver:
             raise Interrupted(solutions, engine.finished)
         return solutions
 
-    def _hand_on(self, instances: Instances, known: Solutions | None, limits: Limits) -> Solutions:
+    def _too_wide(self, instances: Instances, limits: Limits) -> Solutions:
+        """No elimination: MILP from the user's start, or from what local search finds."""
+        from cmpe.solvers.local_search import LocalSolver
+
+        rough = LocalSolver(replace(self.running, progress=None)).solve(
+            instances.problem, instances.evidence, seed=limits.seed
+        )
+        return self._hand_on(instances, rough, limits)
+
+    def _hand_on(self, instances: Instances, known: Solutions, limits: Limits) -> Solutions:
         """Let MILP finish what is not proved, from the incumbent where there is one."""
         from cmpe.solvers.milp import MilpSolver
 
-        everything = np.arange(len(instances))
-        proved = (Status.OPTIMAL, Status.INFEASIBLE)
-        rest = everything if known is None else everything[~np.isin(known.status, proved)]
-        if not len(rest) and known is not None:
+        rest = np.flatnonzero(~np.isin(known.status, (Status.OPTIMAL, Status.INFEASIBLE)))
+        if not len(rest):
             return known
-        start = None
-        if known is not None and known.feasible[rest].all():
-            start = known.assignments[rest]
+        part = known.take(rest)
+        start = np.where(part.feasible[:, np.newaxis], part.assignments, -1)
         solver = MilpSolver("highs", replace(self.running, start=start))
-        more = solver.solve(
-            instances.problem, instances.evidence[rest], time_limit=limits.seconds, seed=limits.seed
-        )
-        bound = more.bound if known is None else np.minimum(more.bound, known.bound[rest])
-        finished = Solutions.of(
-            instances.problem,
-            more.assignments,
-            bound=bound,
-            infeasible=more.status == Status.INFEASIBLE,
-            method="exact+milp",
-            seconds=more.seconds + (0.0 if known is None else known.seconds[rest]),
-        )
-        if known is None:
-            return finished
-        both = Solutions.concatenate([known, finished])
-        order = everything.copy()
-        order[rest] = len(instances) + np.arange(len(rest))
-        return both.take(order)
+        evidence = instances.evidence[rest]
+        try:
+            more = solver.solve(
+                instances.problem, evidence, time_limit=limits.seconds, seed=limits.seed
+            )
+        except Interrupted as stop:
+            whole = known.replaced(rest, _better(instances.problem, part, stop.solutions))
+            raise Interrupted(whole, len(known) - len(rest) + stop.finished) from None
+        return known.replaced(rest, _better(instances.problem, part, more))
 
 
-def lane_bytes(problem: Problem) -> int:
-    """Memory that the engine takes for one row at a time."""
-    tables = 2 + len(problem.constraints)
-    entries = len(problem.conditioning.layout.values)
-    messages, pairs = problem.plan.message_entries, problem.plan.operations
-    return 8 * (2 * tables * entries + tables * messages + pairs)
+def _better(problem: Problem, known: Solutions, new: Solutions) -> Solutions:
+    """The better answer and the lower bound of each row."""
+    keep = known.feasible & ~(new.feasible & (new.objective >= known.objective))
+    return Solutions.of(
+        problem,
+        np.where(keep[:, np.newaxis], known.assignments, new.assignments),
+        bound=np.minimum(known.bound, new.bound),
+        infeasible=new.status == Status.INFEASIBLE,
+        method="exact+milp",
+        seconds=known.seconds + new.seconds,
+    )
+
+
+def _rounds(problem: Problem, limits: Limits) -> int:
+    """How many rounds of search a row's time allows; below 1, not even its dual."""
+    if limits.seconds is None:
+        return ROUNDS
+    left = limits.seconds - SECONDS_PER_ENTRY * problem.plan.operations
+    return int(min(ROUNDS, np.ceil(left / SECONDS_PER_ROUND)))
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """What was known of a row after some seconds; NaN where there is no incumbent yet."""
+
+    seconds: float
+    incumbent: float
+    bound: float
+    states: int
+
+
+def trace(problem: Problem, evidence: Evidence | None = None) -> list[TraceEvent]:
+    """How `exact` closes in on the first row: one event per round of its search.
+
+    Each event is a run of its own that stops after that many rounds, so its time is measured,
+    not guessed.
+    """
+    instances = problem.given(evidence)
+    first = Instances(problem, instances.evidence[:1])
+    ExactSolver()._eliminate(first, 0)  # loads compiled code before anything is timed
+    events: list[TraceEvent] = []
+    for rounds in range(ROUNDS + 1):
+        results = Results.of(first)
+        begin = time.perf_counter()
+        _Engine(first, results, rounds).run(Running())
+        spent = time.perf_counter() - begin
+        found = np.isfinite(results.gap[0])
+        values = problem.objective.value(results.assignments) if found else [np.nan]
+        events.append(
+            TraceEvent(spent, float(values[0]), float(results.bound[0]), int(results.states[0]))
+        )
+        if results.bound[0] == -np.inf or (found and events[-1].bound - values[0] < 1e-6):
+            break
+    return events
 
 
 class _Engine:
     """One batch on its way through the compiled calls."""
 
-    def __init__(self, instances: Instances, results: Results) -> None:
-        problem = instances.problem
-        structure = instances.conditioning
-        self._plan = problem.compiled_plan
-        self._offsets = structure.layout.offsets
-        self._gathers = tuple(structure.gathers)
-        self._evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)
-        self._finite = all(c.function.is_finite for c in problem.constraints)
-        padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
-        self._limits = problem.limits + problem.tolerances + padding
-        per_lane = max(1, lane_bytes(problem))
-        self._lanes = int(np.clip(WORKING_SET // per_lane, 4, 64))
+    def __init__(self, instances: Instances, results: Results, rounds: int) -> None:
+        self._batch = Batch(instances)
         self._results = results
+        self._budget = (STATES, rounds)
         self.finished: int | None = None  # how many rows, if Ctrl-C came
 
     def run(self, running: Running) -> Floats:
         """Solve all rows; seconds of each, its chunk's time shared evenly."""
-        count = self._evidence.shape[1]
-        chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+        count = self._batch.evidence.shape[1]
+        chunks = self._batch.chunks()
         seconds = np.zeros(count)
         done = 0
+        self._chunk(slice(0, 0))  # loads compiled code, which no row should be charged with
         try:
             with ThreadPoolExecutor(running.threads) as pool:
                 for rows, spent in zip(chunks, pool.map(self._chunk, chunks), strict=True):
@@ -187,10 +224,12 @@ class _Engine:
         from cmpe.solvers import exact_kernels as kernels
 
         begin = time.perf_counter()
-        evidence = np.ascontiguousarray(self._evidence[:, rows])
-        part = self._results.part(rows)
-        common = (self._plan, self._offsets, self._gathers, evidence, self._limits, self._lanes)
-        waiting = kernels.solve_free(*common, self._finite, part)
-        if len(waiting):
-            kernels.solve_constrained(*common, self._finite, STATES, waiting, part)
+        batch, part = self._batch, self._results.part(rows)
+        common = (
+            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, batch.lanes,
+            batch.finite,
+        )  # fmt: skip
+        waiting = kernels.solve_free(*common, part)
+        if len(waiting) or rows.stop == 0:
+            kernels.solve_constrained(*common, self._budget, waiting, part)
         return time.perf_counter() - begin

@@ -16,7 +16,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cmpe.bounds.dual_kernels import BOUND, FREE, INFEASIBLE, descend_dual, minimise_dual
+from cmpe.bounds.dual_kernels import (
+    BOUND,
+    FREE,
+    INFEASIBLE,
+    descend_dual,
+    load_block,
+    minimise_dual,
+    rounding,
+)
 from cmpe.elimination_kernels import (
     AXIS_COUNT,
     CARD,
@@ -36,11 +44,7 @@ from cmpe.elimination_kernels import (
     step,
     totals,
 )
-from cmpe.models.kernels import condition
 from cmpe.solvers.frontier_kernels import OVERFLOW, search
-
-SLACK = 1e-14  # per bucket, of 1 + the largest number added up: what rounding can move a sum by
-MOST_ROUNDS = 40
 
 
 @njit(cache=True, nogil=True)
@@ -120,7 +124,7 @@ def _read_states(buckets, left, right, found, stack, choice, lane):
 
 @njit(cache=True, nogil=True)
 def _largest_gap(buckets, loss, tables, limits, mu, lane):
-    """No allowed assignment of the row has a gap above this (crude; for rows that seem infeasible)."""
+    """No allowed assignment of the row has a gap above this (crude)."""
     total = 0.0
     for k in range(len(buckets)):
         largest = 0.0
@@ -136,18 +140,9 @@ def _largest_gap(buckets, loss, tables, limits, mu, lane):
 
 
 @njit(cache=True, nogil=True)
-def _slack(values, lane, buckets):
-    """What rounding can move a row's sums by: a bound on the error of adding up its numbers."""
-    largest = 0.0
-    for e in range(len(values)):
-        size = abs(values[e, lane])
-        if largest < size < np.inf:
-            largest = size
-    return SLACK * (1.0 + buckets) * (1.0 + largest)
-
-
-@njit(cache=True, nogil=True)
-def _prove(plan, lane, tables, carried, loss, reach, second, limits, dual, guess, work, out):
+def _prove(
+    plan, lane, tables, carried, loss, reach, second, limits, dual, guess, rounds, work, out
+):
     """Search with a growing G until the best gap is within it: (gap, G covered, states).
 
     `dual` is (mu, upper, lower, slack); gap = inf: nothing found. After an overflow G shrinks.
@@ -160,7 +155,7 @@ def _prove(plan, lane, tables, carried, loss, reach, second, limits, dual, guess
         cap = _largest_gap(plan.buckets, loss, tables, limits, mu, lane) + slack
     most = min(cap, guess) if guess > 0.0 else min(cap / 8.0, 1e-3 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(rounds):
         gap = search(
             plan, lane, tables, carried, loss, reach, second, limits, mu, most + slack, work, found
         )
@@ -187,28 +182,6 @@ def _prove(plan, lane, tables, carried, loss, reach, second, limits, dual, guess
 
 
 @njit(cache=True, nogil=True)
-def _satisfy(t, offsets, limit):
-    """Replace -inf in t (E, L) by a number that satisfies t <= limit whatever else is chosen."""
-    for lane in range(t.shape[1]):
-        zeros = False
-        highest = 0.0
-        for f in range(len(offsets) - 1):
-            largest = -np.inf
-            for e in range(offsets[f], offsets[f + 1]):
-                value = t[e, lane]
-                if value == -np.inf:
-                    zeros = True
-                    value = 0.0
-                largest = max(largest, value)
-            highest += largest
-        if zeros:
-            enough = min(0.0, limit - highest) - 1.0
-            for e in range(t.shape[0]):
-                if t[e, lane] == -np.inf:
-                    t[e, lane] = enough
-
-
-@njit(cache=True, nogil=True)
 def _workspace(states, messages, constraints, plan):
     components = len(plan.component_start) - 1
     return (
@@ -226,22 +199,6 @@ def _workspace(states, messages, constraints, plan):
         np.zeros((2, components + 2)),
         np.zeros(constraints),
     )
-
-
-@njit(cache=True, nogil=True)
-def load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t):
-    """Condition the objective and the constraints on the evidence `rows`: h (E, L), t (m, E, L)."""
-    block = np.zeros((evidence.shape[0], len(rows)), dtype=np.int64)
-    for x in range(evidence.shape[0]):
-        for lane in range(len(rows)):
-            block[x, lane] = evidence[x, rows[lane]]
-    for j in range(len(gathers)):
-        if j == 0:
-            condition(block, gathers[0], h)
-        else:
-            condition(block, gathers[j], t[j - 1])
-            if not finite:
-                _satisfy(t[j - 1], offsets, limits[j - 1])
 
 
 @njit(cache=True, nogil=True)
@@ -276,7 +233,7 @@ def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
                 kind_out[row] = INFEASIBLE
             elif (sums[:, lane] <= limits).all():
                 kind_out[row], gap_out[row] = FREE, 0.0
-                upper_out[row] += _slack(values, lane, len(plan.buckets))
+                upper_out[row] += rounding(values, lane, len(plan.buckets))
                 for k in range(len(plan.buckets)):
                     assignments[row, plan.buckets[k, VARIABLE]] = choice[k, lane]
             else:
@@ -287,9 +244,10 @@ def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
 
 @njit(cache=True, nogil=True)
 def solve_constrained(
-    plan, offsets, gathers, evidence, limits, lanes, finite, states, waiting, results
+    plan, offsets, gathers, evidence, limits, lanes, finite, budget, waiting, results
 ):
-    """Prove the rows in `waiting`: dual, losses, frontiers."""
+    """Prove the rows in `waiting`: dual, losses, frontiers. `budget` is (states, rounds) a row."""
+    states, rounds = budget
     assignments, upper_out, gap_out, kind_out, mu_out, states_out = results
     count, messages, constraints = len(waiting), plan.total - plan.entries, len(limits)
     h, t = np.zeros((plan.entries, lanes)), np.zeros((constraints, plan.entries, lanes))
@@ -298,7 +256,7 @@ def solve_constrained(
     loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
     second = np.zeros((len(plan.component_start) - 1, lanes))
     mu = np.zeros((lanes, constraints))
-    upper, lower = np.zeros(lanes), np.zeros(lanes)
+    upper, lower, ends = np.zeros(lanes), np.zeros(lanes), np.zeros((2, lanes))
     kind, rows = np.zeros(lanes, dtype=np.int64), np.zeros(lanes, dtype=np.int64)
     work = _workspace(states, messages, constraints, plan)
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
@@ -309,21 +267,23 @@ def solve_constrained(
             rows[lane] = waiting[min(start + lane, count - 1)]
         load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
         if constraints == 1:
+            one = mu[:, 0]
             minimise_dual(
-                plan, h, t[0], limits[0], values, carried[0], mu[:, 0], upper, lower, kind
+                plan, h, t[0], limits[0], values, carried[0], one, upper, lower, kind, ends
             )
         else:
-            descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind)
+            descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, choice)
         find_losses(plan, values, loss, reach, second)
         choice[:] = -1
         for lane in range(min(lanes, count - start)):
             row = rows[lane]
             gap, covered, seen = np.inf, 0.0, 0
-            slack = _slack(values, lane, len(plan.buckets))
+            slack = rounding(values, lane, len(plan.buckets))
             if kind[lane] == BOUND:
                 dual = (mu[lane], upper[lane], lower[lane], slack)
                 gap, covered, seen = _prove(
-                    plan, lane, t, carried, loss, reach, second, limits, dual, 1.2 * typical, work,
+                    plan, lane, t, carried, loss, reach, second, limits, dual, 1.2 * typical, rounds,
+                    work,
                     (found, stack, choice),
                 )  # fmt: skip
                 if gap == np.inf and covered == np.inf:

@@ -1,12 +1,20 @@
 """`local`: repair any assignment at the least loss, then improve it move by move.
 
-No proof and no training: microseconds a row. It is what learned answers have to beat, and the
-last step of the methods that make starts (Lagrangian relaxation, networks).
+No proof and no training, microseconds a row. It is what learned answers have to beat, and the
+last step of the methods that make starts (Lagrangian relaxation, networks). From a start:
+
+1. Repair: the move that loses least h per unit of violation, until feasible; out of dead ends
+   by moving pairs and by tabu search.
+2. Polish, keeping feasibility: single moves that raise h; chains, where one move makes its
+   neighbours want to follow (pairs among them); exchanges, where a move that raises h breaks a
+   constraint and a cheaper one anywhere mends it.
+3. Kicks: a few neighbouring variables at random, then repair and climb; kept if h did not fall.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,116 +33,270 @@ from cmpe.solvers.rows import Limits, Running
 
 CHUNK = 512  # rows of one compiled call
 PADDING = 1e-9  # of max(1, |q|): the search adds up tables in another order than the problem
+LEAST_GAIN = 1e-12  # of h's largest entry, or of 1000: what rounding could feign
+
+Unsigned = NDArray[np.uint64]
+
+
+class Effort(NamedTuple):
+    """How long to search one row."""
+
+    steps: int = 50  # of repair, per free variable
+    sweeps: int = 3  # of chains and exchanges; 0 is single moves only
+    kicks: int = 0
+
+
+THOROUGH = Effort(kicks=50)
+
+
+@dataclass(frozen=True)
+class LocalSolver:
+    """Feasible answers without a bound, from `running.start` or from a seeded start of its own.
+
+    Work is bounded by `effort`, so the time limit is not needed. The answer of a row depends on
+    its evidence, its start, its number and the seed only.
+    """
+
+    running: Running = Running()
+    effort: Effort = THOROUGH
+
+    def solve(
+        self,
+        problem: Problem,
+        evidence: Evidence | None = None,
+        *,
+        time_limit: float | None = None,
+        seed: int = 0,
+    ) -> Solutions:
+        """The best feasible assignment seen, else the least violated one."""
+        Limits(time_limit)
+        instances = problem.given(evidence)
+        start = self.running.start
+        rows = _checked(instances, -1 if start is None else start)
+        state = np.random.SeedSequence(seed).generate_state(len(rows), np.uint64)
+        work = _Search(instances, rows.copy(), state | np.uint64(1))
+        seconds = np.zeros(len(rows))
+        try:
+            for part, spent in work.run(self.effort, self.running.threads):
+                seconds[part] = spent / (part.stop - part.start)
+                if self.running.progress is not None:
+                    self.running.progress(part.stop, len(rows))
+        except KeyboardInterrupt:
+            work.rows[work.finished :] = FREE
+            raise Interrupted(_solutions(problem, work.rows, seconds), work.finished) from None
+        found = _solutions(problem, work.rows, seconds)
+        return found if start is None else _keep_better(found, _solutions(problem, rows, seconds))
+
+
+def improve(
+    instances: Instances,
+    assignments: ArrayLike,
+    *,
+    sweeps: int = 3,
+    pair_moves: bool = True,
+    kicks: int = 0,
+    threads: int = 1,
+) -> Assignments:
+    """Repair and polish one assignment per row (B, n); evidence is put in, -1 is no start.
+
+    A row's answer depends on its own evidence and assignment only.
+    """
+    rows = _checked(instances, assignments)
+    work = _Search(instances, rows, np.full(len(rows), 0x9E3779B97F4A7C15, dtype=np.uint64))
+    for _ in work.run(Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks), threads):
+        pass
+    return rows
+
+
+def _checked(instances: Instances, assignments: ArrayLike) -> Assignments:
+    """A copy of full assignments (B, n) with the evidence in; -1 in a row means no start."""
+    problem, free = instances.problem, list(instances.conditioning.free)
+    given = np.asarray(assignments, dtype=np.int32)
+    shape = (len(instances), problem.variables)
+    if given.ndim and given.shape != shape:
+        raise MethodError(f"a start must have shape {shape}, found {given.shape}")
+    cards = np.asarray(problem.objective.cardinalities)
+    rows = np.zeros(shape, dtype=np.int32)  # a variable of one value is never free
+    rows[:, free] = np.broadcast_to(given, shape)[:, free]
+    if (rows >= cards).any() or (rows < FREE).any():
+        raise MethodError("a start must hold values of its variables, or -1 where there is none")
+    rows[:, list(problem.evidence_variables)] = instances.evidence
+    return rows
+
+
+def _solutions(problem: Problem, rows: Assignments, seconds: Floats) -> Solutions:
+    return Solutions.of(problem, rows, method="local", seconds=seconds)
+
+
+def _keep_better(found: Solutions, start: Solutions) -> Solutions:
+    """A feasible start whose t lies between the search's padded limit and q is not lost."""
+    lost = start.feasible & ~(found.feasible & (found.objective >= start.objective))
+    order = np.where(lost, len(found), 0) + np.arange(len(found))
+    return Solutions.concatenate([found, start]).take(order) if lost.any() else found
+
+
+class _Search:
+    """One batch on its way through the compiled calls; `rows` (B, n) are improved in place."""
+
+    def __init__(self, instances: Instances, rows: Assignments, seeds: Unsigned) -> None:
+        structure = instances.conditioning
+        if structure not in _COMPILED:
+            _COMPILED[structure] = Graph.of(structure), _joined(structure)
+        self._graph, self._gather = _COMPILED[structure]
+        self._rules = Rules.of(instances.problem)
+        self._evidence = instances.evidence
+        self._seeds = seeds
+        self.rows = rows
+        self.finished = 0
+
+    def run(self, effort: Effort, threads: int) -> Iterator[tuple[slice, float]]:
+        """Each chunk of rows, in order, with its seconds."""
+        count = len(self.rows)
+        chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                done = pool.map(lambda rows: self._chunk(rows, effort), chunks)
+                for rows, spent in zip(chunks, done, strict=True):
+                    self.finished = rows.stop
+                    yield rows, spent
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _chunk(self, rows: slice, effort: Effort) -> float:
+        from cmpe.solvers import local_search_kernels as kernels
+
+        begin = time.perf_counter()
+        kernels.search(
+            self._evidence[rows],
+            self._gather,
+            self._graph,
+            self._rules,
+            self._rules.unlimited(),
+            effort,
+            self._seeds[rows],
+            self.rows[rows],
+        )
+        return time.perf_counter() - begin
+
+
+class Rules(NamedTuple):
+    """What feasible means to compiled code, and how constraints are weighed in repair."""
+
+    limits: Floats  # (m,)
+    weights: Floats  # (m,): 1 / the mean spread of the constraint's tables
+    zeros: Integers  # (m + 1,): the channel that counts a function's -inf entries, or -1
+    gain: float  # the least rise of h that counts as one
+
+    @classmethod
+    def of(cls, problem: Problem) -> Rules:
+        """The rules of a problem; limits a hair inside the tolerance, so that sums may differ."""
+        padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
+        counted = np.array([not f.is_finite for f in problem.functions])
+        channel = len(counted) - 1 + np.cumsum(counted)
+        values = problem.objective.flat.values
+        largest = np.abs(values[np.isfinite(values)]).max(initial=1000.0)
+        return cls(
+            problem.limits + problem.tolerances - padding,
+            np.array([1.0 / _mean_spread(c.function) for c in problem.constraints]),
+            np.where(counted, channel, -1).astype(np.int64),
+            float(LEAST_GAIN * largest),
+        )
+
+    def unlimited(self) -> Rules:
+        """The same without constraints: h alone."""
+        return self._replace(limits=np.full(len(self.limits), np.inf))
+
+
+def _mean_spread(function: LogLinearModel) -> float:
+    flat = function.flat
+    if not flat.count:
+        return 1.0
+    zero = np.isneginf(flat.values)
+    high = np.maximum.reduceat(np.where(zero, -np.inf, flat.values), flat.offsets[:-1])
+    low = np.minimum.reduceat(np.where(zero, np.inf, flat.values), flat.offsets[:-1])
+    spread = float(np.where(high >= low, high - low, 0.0).mean())
+    return spread if spread > 0.0 else 1.0
 
 
 class Graph(NamedTuple):
     """Which moves there are and which tables they touch, as arrays for compiled code.
 
     Variables are numbered as in `Conditioning.free`, tables as its scopes; a slot is one value
-    of one variable. Tables of one variable need no arcs and no places: no other move sees them.
+    of one variable. Two variables of one table are neighbours, joined by an arc each way.
     """
 
-    entries: int  # of all tables
-    offsets: Integers  # (T,): where each table starts
-    free: Integers  # (F,): the variables' numbers in the problem
-    owner: Integers  # (S,): the variable of each slot
-    variables: Integers  # (F + 1, 3): first slot, first arc, first place
-    all_places: Integers  # (., 3): variable, table, stride
-    places: Integers  # (., 2): table and stride, by variable
-    arcs: Integers  # (., 6): table, own stride; the other's stride, number, first slot, values
-    pairs: Integers  # (Q + 1, 3): two variables of one table, first link
-    links: Integers  # (., 3): table, stride of the one, stride of the other
+    offsets: Unsigned  # (T + 1,): where each table starts
+    free: Unsigned  # (F,): the variables' numbers in the problem
+    owner: Unsigned  # (S,): the variable of each slot
+    variables: Unsigned  # (F, 7): first and end of slots, arcs, places; where others share
+    places: Unsigned  # (., 2): table and stride, by variable, its own tables first
+    arcs: Unsigned  # (., 6): table, own stride; the other's stride, number, first slot, end
+    is_simple: bool  # no two variables share two tables
 
     @classmethod
     def of(cls, structure: Conditioning) -> Graph:
-        """Index the tables that evidence leaves by variable and by pair of variables."""
+        """Index the tables that evidence leaves by variable."""
         free = structure.free
-        number = {v: i for i, v in enumerate(free)}
-        layout = structure.layout
-        cards = [structure.cardinalities[v] for v in free]
-        slots = np.concatenate([[0], np.cumsum(cards, dtype=np.int64)])
-        everywhere: list[tuple[int, int, int]] = []
-        places: list[list[tuple[int, int]]] = [[] for _ in free]
-        arcs: list[list[tuple[int, ...]]] = [[] for _ in free]
-        links: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-        for f, scope in enumerate(structure.scopes):
-            strides = layout.strides[layout.starts[f] : layout.starts[f + 1]].tolist()
-            axes = [(number[v], stride) for v, stride in zip(scope, strides, strict=True)]
-            everywhere.extend((v, f, stride) for v, stride in axes)
-            for v, stride in axes if len(axes) > 1 else ():
-                places[v].append((f, stride))
-                for u, other in axes:
-                    if u != v:
-                        arcs[v].append((f, stride, other, u, int(slots[u]), cards[u]))
-                    if u > v:
-                        links.setdefault((v, u), []).append((f, stride, other))
+        slots = _starts([structure.cardinalities[v] for v in free])
+        places, arcs = _incidences(structure, slots)
+        alone = [sum(len(structure.scopes[f]) == 1 for f, _ in own) for own in places]
+        arc, place = _starts([len(own) for own in arcs]), _starts([len(own) for own in places])
+        columns = (slots[:-1], slots[1:], arc[:-1], arc[1:], place[:-1], place[:-1] + alone)
         return cls(
-            entries=len(layout.values),
-            offsets=layout.offsets[:-1].copy(),
-            free=np.asarray(free, dtype=np.int64),
-            owner=np.repeat(np.arange(len(free)), cards).astype(np.int64),
-            variables=np.stack([slots, _starts(arcs), _starts(places)], axis=1),
-            all_places=_table(everywhere, 3),
-            places=_table([p for own in places for p in own], 2),
-            arcs=_table([a for own in arcs for a in own], 6),
-            pairs=_table(
-                [
-                    (*pair, start)
-                    for pair, start in zip([*links, (0, 0)], _starts(list(links.values())).tolist(), strict=True)
-                ],
-                3,
-            ),
-            links=_table([link for own in links.values() for link in own], 3),
+            structure.layout.offsets.astype(np.uint64),
+            np.asarray(free, dtype=np.uint64),
+            np.repeat(np.arange(len(free)), np.diff(slots)).astype(np.uint64),
+            np.stack([*columns, place[1:]], axis=1).astype(np.uint64),
+            np.array([p for own in places for p in own], dtype=np.uint64).reshape(-1, 2),
+            np.array([a for own in arcs for a in own], dtype=np.uint64).reshape(-1, 6),
+            all(len({a[3] for a in own}) == len(own) for own in arcs),
         )
 
 
-def _starts(lists):
-    return np.concatenate([[0], np.cumsum([len(x) for x in lists], dtype=np.int64)]).astype(np.int64)
+_COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather]] = WeakKeyDictionary()
+_Rows = list[list[tuple[int, ...]]]
 
 
-def _table(rows, columns):
-    return np.asarray(rows, dtype=np.int64).reshape(-1, columns)
+def _incidences(structure: Conditioning, slots: Integers) -> tuple[_Rows, _Rows]:
+    """Per free variable its places and its arcs; scopes come by size, so single ones first."""
+    number = {v: i for i, v in enumerate(structure.free)}
+    places: _Rows = [[] for _ in number]
+    arcs: _Rows = [[] for _ in number]
+    for f, scope in enumerate(structure.scopes):
+        start, end = structure.layout.starts[f : f + 2]
+        axes = [
+            (number[v], int(s))
+            for v, s in zip(scope, structure.layout.strides[start:end], strict=True)
+        ]
+        for v, stride in axes:
+            places[v].append((f, stride))
+            arcs[v].extend(
+                (f, stride, other, u, int(slots[u]), int(slots[u + 1]))
+                for u, other in axes
+                if u != v
+            )
+    return places, arcs
 
 
-def merged(gathers, entries):
+def _joined(structure: Conditioning) -> Gather:
+    """One gather for all functions, whose entries follow one another."""
+    parts, entries = structure.gathers, len(structure.layout.values)
     return Gather(
-        np.concatenate([g.values for g in gathers]),
-        _chained([g.offsets for g in gathers]),
-        _chained([g.starts for g in gathers]),
-        np.concatenate([g.columns for g in gathers]),
-        np.concatenate([g.strides for g in gathers]),
-        _chained([g.entries for g in gathers]),
-        np.concatenate([g.steps for g in gathers]),
-        np.concatenate([g.targets + k * entries for k, g in enumerate(gathers)]),
+        np.concatenate([g.values for g in parts]),
+        _chained([g.offsets for g in parts]),
+        _chained([g.starts for g in parts]),
+        np.concatenate([g.columns for g in parts]),
+        np.concatenate([g.strides for g in parts]),
+        _chained([g.entries for g in parts]),
+        np.concatenate([g.steps for g in parts]),
+        np.concatenate([g.targets + k * entries for k, g in enumerate(parts)]),
     )
 
 
-def _chained(starts):
-    """Start positions of lists laid end to end: the last of each part is the first of the next."""
-    parts, base = [np.zeros(1, dtype=np.int64)], 0
-    for part in starts:
-        parts.append(part[1:] + base)
-        base += int(part[-1])
-    return np.concatenate(parts)
+def _chained(starts: Sequence[Integers]) -> Integers:
+    """The start positions of lists laid end to end."""
+    return _starts(np.concatenate([np.diff(own) for own in starts]))
 
 
-def improve(instances, assignments, *, sweeps=3, pair_moves=True, seed=0, steps=50):
-    from cmpe.solvers import local_search_kernels as kernels
-    problem = instances.problem
-    c = problem.conditioning
-    st = cache.get(c)
-    if st is None:
-        st = cache[c] = (Graph.of(c), merged(c.gathers, len(c.layout.values)))
-    graph, gather = st
-    out = np.array(assignments, dtype=np.int32)
-    out[:, list(problem.evidence_variables)] = instances.evidence
-    zeros = np.full(1 + len(problem.constraints), -1)
-    k = len(zeros)
-    for i, f in enumerate(problem.functions):
-        if not f.is_finite:
-            zeros[i] = k; k += 1
-    limits = problem.limits + problem.tolerances - PADDING * np.maximum(1, np.abs(problem.limits))
-    seeds = np.arange(len(out)).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed*1000003 + 12345)
-    kernels.search(instances.evidence, gather, graph, limits, np.ones(len(limits)), zeros, seeds, np.array([steps, sweeps if pair_moves else 0, 1, 1]), out)
-    return out
-cache = WeakKeyDictionary()
+def _starts(sizes: Sequence[int] | Integers) -> Integers:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

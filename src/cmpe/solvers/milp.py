@@ -1,4 +1,4 @@
-"""CMPE by mixed-integer linear programming (SPEC §3.1), one row at a time.
+"""CMPE by mixed-integer linear programming, one row at a time.
 
 The program handed to the back-end is a hair looser than the problem: its limit is
 q + tolerance + PADDING, so no back-end's own tolerance can cut off an assignment that ties at
@@ -18,9 +18,9 @@ import numpy as np
 from cmpe.bounds.linearization import LinearProgram, LocalPolytope
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import Floats
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows
+from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
 
 BACKENDS = ("highs", "scip", "gurobi")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
@@ -82,7 +82,7 @@ class _Row:
     instances: Instances
     backend: str
     limits: Limits
-    start: np.ndarray | None
+    start: Assignments | None
 
     @cached_property
     def _polytope(self) -> LocalPolytope:
@@ -130,7 +130,5 @@ class _Row:
         return RowAnswer(values, bound)
 
     def _start_columns(self, row: int) -> Floats | None:
-        if self.start is None:
-            return None
-        free = list(self.instances.conditioning.free)
-        return self._polytope.encode(self.start[row, free].tolist())
+        values = start_of(self.start, row, self.instances.conditioning.free)
+        return None if values is None else self._polytope.encode(values.tolist())

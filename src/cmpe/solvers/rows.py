@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,13 +24,17 @@ class Running:
 
     workers: int = 1
     threads: int = 1
-    start: Assignments | None = None  # (B, n): one assignment per row to begin from
+    start: Assignments | None = None  # (B, n): an assignment per row to begin from, -1 for none
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
         for name in ("workers", "threads"):
             if getattr(self, name) < 1:
                 raise MethodError(f"{name} must be at least 1, found {getattr(self, name)}")
+        if self.start is not None:
+            start = np.array(self.start, dtype=np.int32, ndmin=2)
+            start.setflags(write=False)
+            object.__setattr__(self, "start", start)
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,18 @@ class RowAnswer:
 RowJob = Callable[[int], RowAnswer]
 
 
+def start_of(start: Assignments | None, row: int, free: Sequence[int]) -> Assignments | None:
+    """Where to begin with one row: the values of `free` (|free|,), or None."""
+    if start is None or (start[row] < 0).any():
+        return None
+    return start[row, list(free)]
+
+
 def solve_rows(instances: Instances, job: RowJob, method: str, running: Running) -> Solutions:
     """Answer every row with `job`; on Ctrl-C raise Interrupted with what is finished."""
     answers: dict[int, RowAnswer] = {}
     timed = _Timed(job)
+    instances.tables(0, slice(0, 1))  # loads compiled code, which no row should be charged with
     try:
         for row, answer in map_rows(timed, len(instances), workers=running.workers):
             answers[row] = answer

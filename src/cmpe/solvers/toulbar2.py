@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from cmpe.errors import MissingExtra
 from cmpe.formats.cfn import CostLimit, CostNetwork, knapsack
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows
+from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
 
 MOST_CUTS = 50
 
@@ -56,7 +56,7 @@ def _package() -> Any:
 class _Row:
     instances: Instances
     limits: Limits
-    start: NDArray[np.int32] | None
+    start: Assignments | None
 
     def __call__(self, row: int) -> RowAnswer:
         network = CostNetwork(self.instances, row)
@@ -90,9 +90,9 @@ class _Row:
 
     def _start(self, row: int) -> float:
         """The objective of a feasible start, or -inf."""
-        if self.start is None:
+        values = start_of(self.start, row, self.instances.conditioning.free)
+        if values is None:
             return -np.inf
-        values = self.start[row, list(self.instances.conditioning.free)]
         full = self.instances.complete(values[np.newaxis], slice(row, row + 1))
         if not self._is_feasible(row, values):
             return -np.inf

@@ -1,0 +1,172 @@
+"""The Lagrangian dual of whole batches, and the bounds that learning needs (paper, supplement A).
+
+    D(mu) = max over y of h(x, y) - sum over j of mu_j (t_j(x, y) - q_j)  >=  best feasible h
+
+for every mu >= 0. One constraint: the exact minimiser (`dual_kernels.minimise_dual`). Several:
+subgradients. The inner maximum is exact elimination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.errors import TooLarge
+from cmpe.models.loglinear import Floats
+from cmpe.problem import Assignments, Instances, Problem
+
+WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
+MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
+CHUNK = 512  # rows of one compiled call
+PADDING = 1e-9  # of max(1, |q|): tables are added up in another order than by the problem
+
+
+@dataclass(frozen=True)
+class Dual:
+    """What the dual says of every row."""
+
+    multipliers: Floats  # (B, m)
+    bound: Floats  # (B,) on the best feasible objective; -inf where infeasible
+    infeasible: NDArray[np.bool_]  # (B,) proved
+    feasible: Assignments  # (B, n) the extreme answer that satisfies the constraints, or -1
+    violating: Assignments  # (B, n) the extreme answer on the other side
+
+
+@dataclass(frozen=True)
+class LossBounds:
+    """Bounds for alpha_x of the self-supervised loss, in the minimisation form f, g.
+
+    `p_upper` is an upper bound of min f subject to g <= 0, `q_lower` a lower bound of min f + g
+    subject to g > 0. NaN: there is none (no feasible answer is known; nothing is infeasible).
+    """
+
+    p_upper: Floats  # (B,)
+    q_lower: Floats  # (B,)
+
+
+def lane_bytes(problem: Problem) -> int:
+    """Memory that compiled elimination takes for one row at a time."""
+    tables = 2 + len(problem.constraints)
+    entries = len(problem.conditioning.layout.values)
+    messages, pairs = problem.plan.message_entries, problem.plan.operations
+    return 8 * (2 * tables * entries + tables * messages + pairs)
+
+
+class Batch:
+    """The arrays that compiled calls over a batch of rows share."""
+
+    def __init__(self, instances: Instances) -> None:
+        problem, structure = instances.problem, instances.conditioning
+        per_lane = max(1, lane_bytes(problem))
+        if per_lane > MOST_BYTES:
+            raise TooLarge(
+                f"elimination of width {problem.plan.width} needs {per_lane >> 20} MiB a row; "
+                f"the limit is {MOST_BYTES >> 20} MiB"
+            )
+        lanes = np.clip(WORKING_SET // per_lane, 4, 64)
+        self.lanes = int(min(lanes, max(1, len(instances))))
+        self.plan = problem.compiled_plan
+        self.offsets = structure.layout.offsets
+        self.gathers = tuple(structure.gathers)
+        self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
+        self.finite = all(c.function.is_finite for c in problem.constraints)
+        padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
+        self.limits = problem.limits + problem.tolerances + padding  # (m,)
+
+    def chunks(self) -> list[slice]:
+        """Rows by compiled call: fixed, so that results do not depend on threads."""
+        count = self.evidence.shape[1]
+        return [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+
+    def rows(self, chunk: slice) -> NDArray[np.int64]:
+        """The evidence of a chunk, contiguous."""
+        return np.ascontiguousarray(self.evidence[:, chunk])
+
+    def run(self, work: Callable[[slice], Any], threads: int) -> None:
+        """Do `work` on every chunk; compiled code runs in parallel."""
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, self.chunks()))
+
+
+def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
+    """Minimise the dual of every row."""
+    from cmpe.bounds import dual_kernels as kernels
+
+    batch = Batch(instances)
+    count, problem = len(instances), instances.problem
+    feasible = instances.complete(np.zeros((count, len(instances.conditioning.free))))
+    violating = feasible.copy()
+    bound, kind = np.zeros(count), np.zeros(count, dtype=np.int64)
+    mu = np.zeros((count, len(problem.constraints)))
+    arrays = (feasible, violating, bound, kind, mu)
+
+    def work(rows: slice) -> None:
+        kernels.dual_batch(
+            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, batch.lanes,
+            batch.finite, tuple(a[rows] for a in arrays),
+        )  # fmt: skip
+
+    batch.run(work, threads)
+    infeasible = kind == kernels.INFEASIBLE
+    feasible[infeasible | (feasible < 0).any(axis=1)] = -1
+    bound[infeasible] = -np.inf
+    return Dual(mu, bound, infeasible, feasible, violating)
+
+
+def loss_bounds(
+    instances: Instances, incumbents: Assignments | None = None, *, threads: int = 1
+) -> LossBounds:
+    """p_upper and q_lower of every row of a training set (see LossBounds).
+
+    p_upper is f of the better of the dual's feasible answer and a feasible incumbent. q_lower
+    relaxes g > 0: f + g = C - q - (h - t), so it is C - q - max of h - t subject to t >= q, by
+    the same dual; f >= 1 and g > 0 make 1 a bound too. Several constraints: f + sum of
+    max(0, g_j) is at least the least f + g_j of a violated one.
+    """
+    dual = lagrangian_dual(instances, threads=threads)
+    problem = instances.problem
+    p_upper = _objective_or_nan(problem, dual.feasible)
+    if incumbents is not None:
+        p_upper = np.fmin(p_upper, _objective_or_nan(problem, incumbents))
+    q_lower = np.full(len(instances), np.nan)
+    for j in range(len(problem.constraints)):
+        q_lower = np.fmin(q_lower, _least_infeasible(instances, j, threads))
+    return LossBounds(p_upper, q_lower)
+
+
+def _objective_or_nan(problem: Problem, assignments: Assignments) -> Floats:
+    """f of the feasible rows, NaN elsewhere."""
+    out = np.full(len(assignments), np.nan)
+    known = (assignments >= 0).all(axis=1)
+    if known.any():
+        rows = assignments[known]
+        f, _ = problem.minimisation(rows)
+        out[known] = np.where(problem.is_feasible(rows), f, np.nan)
+    return out
+
+
+def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
+    """A lower bound of f + g_j subject to g_j > 0: (B,), NaN where nothing violates."""
+    from cmpe.bounds import dual_kernels as kernels
+
+    batch = Batch(instances)
+    upper, kind = np.zeros(len(instances)), np.zeros(len(instances), dtype=np.int64)
+    gathers = (batch.gathers[0], batch.gathers[1 + j])
+    limit = instances.problem.constraints[j].at_most
+
+    def work(rows: slice) -> None:
+        kernels.opposite_batch(
+            batch.plan, batch.offsets, gathers, batch.rows(rows), limit, batch.lanes,
+            upper[rows], kind[rows],
+        )  # fmt: skip
+
+    batch.run(work, threads)
+    none = kind == kernels.INFEASIBLE
+    upper[none] = 0.0
+    bound = instances.problem.shift - limit - upper
+    return np.where(none, np.nan, np.maximum(bound, 1.0))

@@ -1,0 +1,57 @@
+"""Answers as a table for people."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cmpe.problem import Problem
+    from cmpe.solution import Solutions
+
+
+def table_text(problem: Problem, solutions: Solutions, most: int | None = None) -> str:
+    """A table of the first `most` rows and a summary line."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from cmpe.solution import Status
+
+    table = Table(title=Text(problem.name) if problem.name else None, title_justify="left")
+    table.add_column("row", justify="right")
+    table.add_column("status")
+    constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} <= {c.at_most:.6g}"
+                   for j, c in enumerate(problem.constraints)]  # fmt: skip
+    for heading in ("objective", *constraints, "bound", "gap", "ms"):
+        table.add_column(heading, justify="right")
+    shown = len(solutions) if most is None else min(most, len(solutions))
+    for i in range(shown):
+        numbers = [solutions.objective[i], *solutions.constraint_values[i], solutions.bound[i]]
+        table.add_row(
+            str(i),
+            Status(int(solutions.status[i])).label,
+            *(_cell(n, "10.4f") for n in numbers),
+            _cell(solutions.gap[i], ".2g"),
+            f"{1e3 * solutions.seconds[i]:.1f}",
+        )
+    console = Console(file=io.StringIO(), width=110, color_system=None)
+    console.print(table)
+    stream = console.file
+    assert isinstance(stream, io.StringIO)
+    return stream.getvalue() + _summary(solutions, shown)
+
+
+def _cell(value: float, form: str) -> str:
+    return "-" if value != value else f"{value:{form}}".strip()
+
+
+def _summary(solutions: Solutions, shown: int) -> str:
+    from cmpe.solution import Status
+
+    counts = [(s.label, int((solutions.status == s).sum())) for s in Status]
+    words = ", ".join(f"{count} {label}" for label, count in counts if count)
+    hidden = len(solutions) - shown
+    more = f"{hidden} more rows: use --format json. " if hidden else ""
+    rows = "1 row" if len(solutions) == 1 else f"{len(solutions)} rows"
+    return f"{more}{rows}: {words}; {solutions.seconds.sum():.3g} s in all\n"

@@ -1,0 +1,1 @@
+"""Figures and tables: the only place for matplotlib (extra `report`)."""

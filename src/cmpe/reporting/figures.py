@@ -1,0 +1,55 @@
+"""Figures, readable in black and white; drawn without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cmpe.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from cmpe.solvers.exact import TraceEvent
+
+SUFFIXES = (".svg", ".pdf", ".png")
+
+
+def new_figure(width: float = 6.0, height: float = 3.6) -> tuple[Any, Any]:
+    """A figure and its axes; MissingExtra without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra.named("matplotlib", "report") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def save(figure: Any, path: Path | str) -> None:
+    """Write a figure in the format that the suffix names."""
+    if Path(path).suffix not in SUFFIXES:
+        raise InputError(f"{path}: expected a figure ending in {', '.join(SUFFIXES)}")
+    try:
+        figure.savefig(path, dpi=160)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def draw_trace(events: Sequence[TraceEvent]) -> Any:
+    """Incumbent and bound of one row against time: they meet at the proved optimum."""
+    figure, axes = new_figure()
+    seconds = [1e3 * e.seconds for e in events]
+    order = sorted(range(len(events)), key=lambda i: seconds[i])
+    times = [seconds[i] for i in order]
+    bounds = [min(events[j].bound for j in order[: k + 1]) for k in range(len(order))]
+    axes.step(times, bounds, where="post", color="black", marker="v", label="bound")
+    found = [i for i in order if events[i].incumbent == events[i].incumbent]
+    if found:
+        axes.step(
+            [seconds[i] for i in found],
+            [events[i].incumbent for i in found],
+            where="post", color="black", linestyle="--", marker="^", label="incumbent",
+        )  # fmt: skip
+    axes.set_xlabel("milliseconds")
+    axes.set_ylabel("objective h (nats)")
+    axes.legend(frameon=False)
+    return figure

@@ -1,0 +1,134 @@
+"""States of the exact engine's dynamic programme, and lists of them.
+
+A state is a partial assignment: its loss, its t_1..t_m, and its cost = loss - sum mu_j t_j
+(a low cost is a high h). A list of states is sorted by cost and holds only those that are not
+dominated: no other has a cost and all t_j as low. Nodes remember which two states made a state,
+so that the assignment can be read back.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+LOSS, COST, T = range(3)  # columns of a state; t_j is in column T + j
+MOST_PRODUCTS = 1 << 16  # of one combination
+TILT = 0.2  # of mu: the two further multipliers that prune merged states
+
+
+@njit(cache=True, nogil=True)
+def copy_state(states, node, source, target):
+    """State `target` becomes state `source`."""
+    node[target] = node[source]
+    for column in range(states.shape[1]):
+        states[target, column] = states[source, column]
+
+
+@njit(cache=True, nogil=True)
+def _sort(states, node, low, high):
+    """Shell sort of states low..high by cost, then by t_1 (state `high` is a spare place)."""
+    gap = 1
+    while gap < (high - low) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(low + gap, high):
+            own, first = states[i, COST], states[i, T]
+            j = i
+            if states[j - gap, COST] < own or (
+                states[j - gap, COST] == own and states[j - gap, T] <= first
+            ):
+                continue
+            copy_state(states, node, i, high)
+            while j - gap >= low and (
+                states[j - gap, COST] > own
+                or (states[j - gap, COST] == own and states[j - gap, T] > first)
+            ):
+                copy_state(states, node, j - gap, j)
+                j -= gap
+            copy_state(states, node, high, j)
+        gap //= 3
+
+
+@njit(cache=True, nogil=True)
+def undominated(states, node, low, high):
+    """Sort states low..high by cost and keep those with some t_j lower than each before."""
+    if high - low < 2:
+        return high
+    _sort(states, node, low, high)
+    kept = low + 1
+    if states.shape[1] == T + 1:
+        least = states[low, T]
+        for i in range(low + 1, high):
+            if states[i, T] < least:
+                least = states[i, T]
+                copy_state(states, node, i, kept)
+                kept += 1
+        return kept
+    for i in range(low + 1, high):
+        dominated = False
+        for other in range(low, kept):
+            dominated = True
+            for j in range(states.shape[1] - T):
+                if states[i, T + j] < states[other, T + j]:
+                    dominated = False
+                    break
+            if dominated:
+                break
+        if not dominated:
+            copy_state(states, node, i, kept)
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def combine(states, node, left, right, sizes, a_low, a_high, b_low, b_high, budget, tilted):
+    """All sums of a state of list a and one of list b within the budgets, behind the last state.
+
+    A sum stays if its loss is at most `budget`, and loss -+ TILT (loss - cost) at most
+    `tilted[0 or 1]`. sizes[0] counts states, sizes[1] nodes. False on overflow.
+    """
+    top, count = sizes[0], sizes[1]
+    products = (a_high - a_low) * (b_high - b_low)
+    if products > MOST_PRODUCTS or top + products >= len(states) or count + products > len(left):
+        return False
+    for i in range(a_low, a_high):
+        own_loss, own_cost, own_node = states[i, LOSS], states[i, COST], node[i]
+        for other in range(b_low, b_high):
+            both, both_cost = own_loss + states[other, LOSS], own_cost + states[other, COST]
+            tilt = TILT * (both - both_cost)
+            if both <= budget and both - tilt <= tilted[0] and both + tilt <= tilted[1]:
+                states[top, LOSS], states[top, COST], node[top] = both, both_cost, count
+                for j in range(states.shape[1] - T):
+                    states[top, T + j] = states[i, T + j] + states[other, T + j]
+                left[count], right[count] = own_node, node[other]
+                top += 1
+                count += 1
+    sizes[0], sizes[1] = top, count
+    return True
+
+
+@njit(cache=True, nogil=True)
+def add_single(states, node, left, right, sizes, state, other):
+    """`state` becomes its sum with `other`; False if there is no room for the node."""
+    leaf = sizes[1]
+    if leaf >= len(left):
+        return False
+    states[state, LOSS] += states[other, LOSS]
+    states[state, COST] += states[other, COST]
+    for j in range(states.shape[1] - T):
+        states[state, T + j] += states[other, T + j]
+    left[leaf], right[leaf] = node[state], node[other]
+    node[state] = leaf
+    sizes[1] = leaf + 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def add_leaf(states, node, left, right, sizes, lost, pair, k):
+    """A new state behind the last one: bucket k takes the value of `pair`; False if full."""
+    bottom, leaf = sizes[0], sizes[1]
+    if bottom + 1 >= len(states) or leaf >= len(left):
+        return False
+    states[bottom, LOSS], states[bottom, COST], node[bottom] = lost, lost, leaf
+    left[leaf], right[leaf] = -1 - pair, -1 - k
+    sizes[0], sizes[1] = bottom + 1, leaf + 1
+    return True

@@ -1,0 +1,94 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.problems import Shape, random_problem, seeds, worked_example
+
+import cmpe
+from cmpe.bounds import lagrangian
+from cmpe.bounds.lagrangian import lagrangian_dual, loss_bounds
+from cmpe.errors import TooLarge
+
+
+def completions(instances, row):
+    cards = instances.problem.objective.cardinalities
+    free = instances.conditioning.free
+    values = np.array(list(itertools.product(*(range(cards[v]) for v in free))), dtype=int)
+    repeated = instances.evidence[row : row + 1].repeat(len(values), axis=0)
+    return cmpe.Instances(instances.problem, repeated).complete(
+        values.reshape(len(values), len(free))
+    )
+
+
+@pytest.mark.parametrize("constraints", [0, 1, 3])
+@settings(max_examples=200)
+@given(seeds)
+def test_the_bound_and_the_extreme_answers(constraints, seed):
+    problem, evidence = random_problem(seed, Shape(constraints=constraints))
+    dual = lagrangian_dual(problem.given(evidence))
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    assert (dual.bound[truth.feasible] >= truth.objective[truth.feasible]).all()
+    assert not dual.infeasible[truth.feasible].any()
+    assert (dual.multipliers >= 0).all()
+    known = (dual.feasible >= 0).all(axis=1)
+    assert problem.is_feasible(dual.feasible[known]).all()
+    if constraints == 1:  # exact and one-dimensional: infeasibility is always proved
+        np.testing.assert_array_equal(dual.infeasible, truth.status == cmpe.Status.INFEASIBLE)
+        np.testing.assert_array_equal(known, truth.feasible)
+
+
+@settings(max_examples=100)
+@given(seeds)
+def test_one_constraint_gives_the_minimum_of_the_dual(seed):
+    problem, evidence = random_problem(seed, Shape(constraints=1, zeros=False))
+    if not problem.constraints:
+        return
+    instances = problem.given(evidence)
+    dual = lagrangian_dual(instances)
+    limit = problem.limits[0] + problem.tolerances[0]
+    for row in np.flatnonzero(~dual.infeasible):
+        rows = completions(instances, row)
+        h, t = problem.objective.value(rows), problem.constraint_values(rows)[:, 0]
+        grid = [(h - mu * (t - limit)).max() for mu in np.linspace(0, 50, 2001)]
+        assert dual.bound[row] <= min(grid) + 1e-6
+        at_optimum = (h - dual.multipliers[row, 0] * (t - limit)).max()
+        assert dual.bound[row] == pytest.approx(at_optimum, abs=1e-6)
+
+
+@pytest.mark.parametrize("constraints", [1, 3])
+@settings(max_examples=200)
+@given(seeds)
+def test_bounds_for_learning_hold_and_missing_is_missing(constraints, seed):
+    problem, evidence = random_problem(seed, Shape(constraints=constraints))
+    instances = problem.given(evidence)
+    bounds = loss_bounds(instances)
+    for row in range(len(instances)):
+        rows = completions(instances, row)
+        f, g = problem.minimisation(rows)
+        feasible = problem.is_feasible(rows)
+        if np.isfinite(bounds.p_upper[row]):
+            assert bounds.p_upper[row] >= f[feasible].min() - 1e-9
+        violating = (g > 0).any(axis=1) & np.isfinite(f)
+        if violating.any():
+            least = (f + np.maximum(g, 0).sum(axis=1))[violating].min()
+            assert 1.0 <= bounds.q_lower[row] <= least + 1e-9
+        elif constraints == 1 and not (g >= 0).any():
+            assert np.isnan(bounds.q_lower[row])
+
+
+def test_incumbents_lower_p_upper():
+    problem = worked_example()
+    instances = problem.given([[1, 1]])
+    best = np.array([[1, 1, 0, 1]], dtype=np.int32)
+    assert loss_bounds(instances, best).p_upper[0] == problem.shift - 11
+    nobody = np.full((1, 4), -1, dtype=np.int32)
+    np.testing.assert_array_equal(
+        loss_bounds(instances, nobody).p_upper, loss_bounds(instances).p_upper
+    )
+
+
+def test_what_is_too_wide_is_refused(monkeypatch):
+    monkeypatch.setattr(lagrangian, "MOST_BYTES", 10)
+    with pytest.raises(TooLarge, match=r"width \d+ needs 0 MiB a row; the limit is 0 MiB"):
+        lagrangian_dual(worked_example().given([[1, 1]]))
