@@ -26,8 +26,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.exact_kinds import growth, kinds
@@ -55,10 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = False
     for part in options.parts:
         print("==", part, flush=True)
+        begin = time.perf_counter()
         with Recorder(f"exact_{part}", options) as recorder:
             checks = PARTS[part](settings, recorder)
             for check in checks:
                 recorder.add(**check.shown)
+            recorder.add(settings=asdict(settings), seconds=time.perf_counter() - begin)
+        print(f"{part} took {time.perf_counter() - begin:.0f} s", flush=True)
         verdicts += [{"part": part, **check.shown} for check in checks]
         wrong |= any(check.decisive and not check.passed for check in checks)
     print_table(verdicts, ("part", "target", "found", "wanted", "verdict"))

@@ -48,13 +48,14 @@ def lagrangian(settings: Settings, recorder: Recorder) -> list[Check]:
         )
     cells = list(recorder.records)
     print_table(cells, COLUMNS)
-    share = 100 * largest(cells, "mean_gap_share")
+    shares = [100 * cell["mean_gap_share"] for cell in cells]
     return [
         none_of("rows where a bound is wrong", total(cells, "wrong")),
         none_of("wrong loss bounds", total(cells, "bounds_wrong")),
         none_of("violated rows with a feasible answer", total(cells, "violated")),
         Check("slowest cell, us a row, plan included", largest(cells, "mean_us"), "<=", 100),
-        Check("mean certified gap, % of f*, largest", share, "<=", 0.5),
+        Check("certified gap, % of f*, mean of all cells", np.mean(shares), "<=", 0.5),
+        Check("certified gap, % of f*, mean of the worst cell", max(shares), "<=", 0.5),
         Check("loss bounds of the training rows, s, largest", largest(cells, "bounds_s"), "<=", 2),
     ]
 

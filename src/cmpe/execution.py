@@ -7,6 +7,7 @@ and the caller keeps every result already yielded.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator
@@ -41,7 +42,8 @@ def _over_processes(
     rows = iter(range(count))
     try:
         for row in rows:
-            waiting[pool.submit(_call, row)] = row
+            with _without_interrupt():  # a worker inherits the mask while it starts
+                waiting[pool.submit(_call, row)] = row
             if len(waiting) < 4 * workers:  # enough to keep every worker busy
                 continue
             yield from _finished(waiting)
@@ -56,6 +58,15 @@ def _over_processes(
         for process in list((pool._processes or {}).values()) if waiting else []:
             process.terminate()  # an unfinished row would otherwise hold up the exit
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _without_interrupt() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _finished(waiting: dict[Future[Result], int]) -> Iterator[tuple[int, Result]]:

@@ -120,6 +120,17 @@ def test_solve_answers_the_test_rows_with_certificates(problem):
         assert [row["assignment"][v] for v in observed] == content.test[i].tolist()
 
 
+def test_bounds_are_proved(problem):
+    content = read_directory(problem)
+    best = solve(content.problem, content.test, method="exhaustive").objective
+    rows = rows_of(output("bound", problem))
+    assert [list(row) for row in rows] == [["index", "bound", "infeasible", "multipliers"]] * 6
+    for i, row in enumerate(rows):
+        assert (row["index"], row["infeasible"], len(row["multipliers"])) == (i, False, 1)
+        assert row["bound"] >= best[i] - 1e-9
+    assert output("bound", problem, "--format", "table").startswith("6 rows: 0 proved infeasible;")
+
+
 def test_files_and_directories_are_the_same_problem(problem, tmp_path):
     content = read_directory(problem)
     observed = content.problem.evidence_variables
@@ -247,7 +258,7 @@ def test_demo_shows_certificates():
 def test_help_of_everything_without_arguments_and_by_name():
     code, out, err = run()
     assert (code, err) == (0, "")
-    for name in ("solve", "generate", "info", "convert", "demo"):
+    for name in ("solve", "bound", "generate", "info", "convert", "demo"):
         assert name in out
         assert "Usage" in output(name, "--help")
     assert output("--version").startswith("cmpe ")

@@ -157,6 +157,7 @@ USAGE = [
     ),
     ([*SOLVE, "--start", "m.uai"], "m.uai: line 1, word 1: expected MPE, found 'MARKOV'"),
     ([*SOLVE, "--start", "s2.MPE"], "s2.MPE: the assignments: expected 1 rows, as the evidence"),
+    (["bound", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
     (["info"], "Missing argument"),
     (["convert", "m.uai", "m.txt"], "m.txt: expected a suffix of .uai, .LG or .cfn, found '.txt'"),
     (["convert", "m.uai", "m"], "m: expected a suffix of .uai, .LG or .cfn, found 'none'"),

@@ -282,9 +282,8 @@ def solve_constrained(
             if kind[lane] == BOUND:
                 dual = (mu[lane], upper[lane], lower[lane], slack)
                 gap, covered, seen = _prove(
-                    plan, lane, t, carried, loss, reach, second, limits, dual, 1.2 * typical, rounds,
-                    work,
-                    (found, stack, choice),
+                    plan, lane, t, carried, loss, reach, second, limits, dual, 1.2 * typical,
+                    rounds, work, (found, stack, choice),
                 )  # fmt: skip
                 if gap == np.inf and covered == np.inf:
                     kind[lane] = INFEASIBLE

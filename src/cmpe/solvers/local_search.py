@@ -71,21 +71,19 @@ class LocalSolver:
         """The best feasible assignment seen, else the least violated one."""
         Limits(time_limit)
         instances = problem.given(evidence)
-        start = self.running.start
-        rows = _checked(instances, -1 if start is None else start)
-        state = np.random.SeedSequence(seed).generate_state(len(rows), np.uint64)
-        work = _Search(instances, rows.copy(), state | np.uint64(1))
-        seconds = np.zeros(len(rows))
+        start = _checked(instances, FREE if self.running.start is None else self.running.start)
+        state = np.random.SeedSequence(seed).generate_state(len(start), np.uint64)
+        work = _Search(instances, start.copy(), state | np.uint64(1))
         try:
-            for part, spent in work.run(self.effort, self.running.threads):
-                seconds[part] = spent / (part.stop - part.start)
+            for done in work.run(self.effort, self.running.threads):
                 if self.running.progress is not None:
-                    self.running.progress(part.stop, len(rows))
+                    self.running.progress(done, len(start))
         except KeyboardInterrupt:
             work.rows[work.finished :] = FREE
-            raise Interrupted(_solutions(problem, work.rows, seconds), work.finished) from None
-        found = _solutions(problem, work.rows, seconds)
-        return found if start is None else _keep_better(found, _solutions(problem, rows, seconds))
+            raise Interrupted(work.answers(), work.finished) from None
+        if self.running.start is None:
+            return work.answers()
+        return _better(work.answers(), Solutions.of(problem, start, method="local"))
 
 
 def improve(
@@ -102,7 +100,7 @@ def improve(
     A row's answer depends on its own evidence and assignment only.
     """
     rows = _checked(instances, assignments)
-    work = _Search(instances, rows, np.full(len(rows), 0x9E3779B97F4A7C15, dtype=np.uint64))
+    work = _Search(instances, rows, _fingerprints(rows))
     for _ in work.run(Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks), threads):
         pass
     return rows
@@ -124,15 +122,17 @@ def _checked(instances: Instances, assignments: ArrayLike) -> Assignments:
     return rows
 
 
-def _solutions(problem: Problem, rows: Assignments, seconds: Floats) -> Solutions:
-    return Solutions.of(problem, rows, method="local", seconds=seconds)
+def _fingerprints(rows: Assignments) -> Unsigned:
+    """A seed for each row that depends on nothing but the row."""
+    keys = np.random.SeedSequence(rows.shape[1]).generate_state(rows.shape[1], np.uint64)
+    return (rows.astype(np.uint64) @ keys) | np.uint64(1)
 
 
-def _keep_better(found: Solutions, start: Solutions) -> Solutions:
+def _better(found: Solutions, start: Solutions) -> Solutions:
     """A feasible start whose t lies between the search's padded limit and q is not lost."""
     lost = start.feasible & ~(found.feasible & (found.objective >= start.objective))
     order = np.where(lost, len(found), 0) + np.arange(len(found))
-    return Solutions.concatenate([found, start]).take(order) if lost.any() else found
+    return Solutions.concatenate([found, start]).take(order)
 
 
 class _Search:
@@ -144,30 +144,33 @@ class _Search:
             _COMPILED[structure] = Graph.of(structure), _joined(structure)
         self._graph, self._gather = _COMPILED[structure]
         self._rules = Rules.of(instances.problem)
-        self._evidence = instances.evidence
-        self._seeds = seeds
-        self.rows = rows
-        self.finished = 0
+        self._instances, self._seeds = instances, seeds
+        self._seconds = np.zeros(len(rows))
+        self.rows, self.finished = rows, 0
 
-    def run(self, effort: Effort, threads: int) -> Iterator[tuple[slice, float]]:
-        """Each chunk of rows, in order, with its seconds."""
+    def answers(self) -> Solutions:
+        """What `rows` are worth."""
+        problem = self._instances.problem
+        return Solutions.of(problem, self.rows, method="local", seconds=self._seconds)
+
+    def run(self, effort: Effort, threads: int) -> Iterator[int]:
+        """How many rows are finished, chunk after chunk."""
         count = len(self.rows)
         chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
         with ThreadPoolExecutor(threads) as pool:
             try:
-                done = pool.map(lambda rows: self._chunk(rows, effort), chunks)
-                for rows, spent in zip(chunks, done, strict=True):
+                for rows in pool.map(lambda rows: self._chunk(rows, effort), chunks):
                     self.finished = rows.stop
-                    yield rows, spent
+                    yield rows.stop
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _chunk(self, rows: slice, effort: Effort) -> float:
+    def _chunk(self, rows: slice, effort: Effort) -> slice:
         from cmpe.solvers import local_search_kernels as kernels
 
         begin = time.perf_counter()
         kernels.search(
-            self._evidence[rows],
+            self._instances.evidence[rows],
             self._gather,
             self._graph,
             self._rules,
@@ -176,7 +179,8 @@ class _Search:
             self._seeds[rows],
             self.rows[rows],
         )
-        return time.perf_counter() - begin
+        self._seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
+        return rows
 
 
 class Rules(NamedTuple):

@@ -24,6 +24,7 @@ from cmpe.solvers.move_kernels import (
 )
 
 LANES = 32  # rows conditioned together
+TRIES = 32  # rises of h that an exchange after a kick looks at
 FURTHEST = 6  # the longest kick
 PATIENCE = 2  # steps of tabu search per variable without progress, then a kick
 
@@ -152,19 +153,18 @@ def _copy(source, target):
 
 @njit(cache=True, nogil=True)
 def _shake(kicks, graph, rules, point, best, notes):
-    """Kick, repair and climb from the best point so far, `kicks` times; True if h rose."""
-    before = point.total[0]
+    """Kick, repair and climb from the best point so far, `kicks` times; h does not fall."""
     _copy(point, best)
     for _ in range(kicks):
         _kick(graph, point, notes.state)
         if _repair(len(point.z), graph, rules, point, notes):
             climb(graph, rules, point)
-            exchange(graph, rules, point)
+            start = np.int64(_draw(notes.state, len(graph.owner)))
+            exchange(start, TRIES, graph, rules, point)
             if point.total[0] >= best.total[0]:
                 _copy(point, best)
                 continue
         _copy(best, point)
-    return point.total[0] > before + rules.gain
 
 
 @njit(cache=True, nogil=True)
@@ -242,7 +242,8 @@ def search(evidence, gather, graph, rules, unlimited, effort, seeds, out):
         _begin(out[row], graph, unlimited, point, notes.state)
         if _repair(effort.steps * width, graph, rules, point, notes):
             polish(effort.sweeps, graph, rules, point, notes)
-            if width > 0 and _shake(effort.kicks, graph, rules, point, best, notes):
+            if width > 0 and effort.kicks > 0:
+                _shake(effort.kicks, graph, rules, point, best, notes)
                 polish(effort.sweeps, graph, rules, point, notes)
         for i in range(width):
             out[row, graph.free[i]] = point.z[i]

@@ -43,7 +43,7 @@ class Notes(NamedTuple):
 
     barred: Any  # (S,): the step up to which a move is barred
     kept: Any  # (F,): the best assignment so far
-    trail: Any  # (2, F): the variables of a chain and their values before it
+    trail: Any  # (2, F): the variables of a chain and the slots they left
     marked: Any  # (F,): whether a variable is in the chain
     state: Any  # (1,): of the random numbers
 
@@ -224,8 +224,8 @@ def _follow(slot, now, depth, graph, rules, point, notes):
 def chain(depth, graph, rules, point, notes):
     """Chains of moves from every variable, the better ones kept. Returns how many.
 
-    The second move of a chain may be any that makes the pair better, so no two variables of
-    one table can be moved together for the better afterwards.
+    The second move may be any that makes the pair better: where there are no chains, no two
+    variables of one table can be moved together for the better.
     """
     z, trail = point.z, notes.trail
     stay = len(point.delta) - 1
@@ -235,7 +235,8 @@ def chain(depth, graph, rules, point, notes):
         v = graph.owner[slot]
         if np.uint64(slot) == graph.variables[v, SLOT] + z[v]:
             continue
-        if now == 0.0 and point.delta[slot, 0] <= rules.gain and not _pulls(np.uint64(slot), graph, point):
+        alone = now == 0.0 and point.delta[slot, 0] <= rules.gain
+        if alone and not _pulls(np.uint64(slot), graph, point):
             continue
         length, better = _follow(np.uint64(slot), now, depth, graph, rules, point, notes)
         for k in range(length - 1, -1, -1):
@@ -249,15 +250,20 @@ def chain(depth, graph, rules, point, notes):
 
 
 @njit(cache=True, nogil=True)
-def exchange(graph, rules, point):
+def exchange(start, tries, graph, rules, point):
     """From a feasible point: take a rise of h that breaks a constraint, and the move anywhere
-    that mends it at the smallest loss, if that is smaller. Returns how many exchanges."""
+    that mends it at the smallest loss, if that is smaller. Looks from slot `start` on, and at
+    no more than `tries` such rises. Returns how many exchanges were made."""
     delta, slots = point.delta, len(graph.owner)
     swaps = 0
-    for slot in range(slots):
+    for k in range(slots):
+        slot = start + k if start + k < slots else start + k - slots
         gain = delta[slot, 0]
         if gain <= rules.gain:
             continue
+        if tries == 0:
+            break
+        tries -= 1
         v = graph.owner[slot]
         before = graph.variables[v, SLOT] + point.z[v]
         move(np.uint64(slot), graph, point)
@@ -279,7 +285,7 @@ def polish(sweeps, graph, rules, point, notes):
         better = chain(DEPTH, graph, rules, point, notes)
         if better > 0:
             climb(graph, rules, point)
-        better += exchange(graph, rules, point)
+        better += exchange(0, len(graph.owner), graph, rules, point)
         if better == 0:
             break
         climb(graph, rules, point)

@@ -1,0 +1,79 @@
+"""`cmpe bound`, `--gap` and `--trace`, through the command's own entry point."""
+
+import json
+
+import numpy as np
+import pytest
+
+import cmpe
+from cmpe import ProblemDirectory, Recipe, write_directory
+from cmpe.cli.main import main
+from cmpe.formats.uai import storable
+from cmpe.generation import generate, grid
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    made = generate(storable(grid(6, 6, seed=2)), Recipe(percentile=10, samples=60))
+    second = storable(made.problem.constraints[0].function)
+    problem = cmpe.Problem(
+        made.problem.objective,
+        (cmpe.Constraint(second, made.problem.constraints[0].at_most),),
+        made.problem.evidence_variables,
+        "grid",
+    )
+    path = tmp_path_factory.mktemp("bound") / "problem"
+    write_directory(ProblemDirectory(problem, made.train, made.test), path)
+    return path
+
+
+def run(monkeypatch, capsys, *words):
+    monkeypatch.setattr("sys.argv", ["cmpe", *map(str, words)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    printed = capsys.readouterr()
+    return stop.value.code, printed.out, printed.err
+
+
+def test_bounds_are_above_the_optimum(monkeypatch, capsys, directory):
+    code, out, _ = run(monkeypatch, capsys, "bound", directory)
+    bounds = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    content = cmpe.read_directory(directory)
+    best = cmpe.solve(content.problem, content.test, method="exact")
+    assert [b["index"] for b in bounds] == list(range(len(best)))
+    assert (np.array([b["bound"] for b in bounds]) >= best.objective - 1e-9).all()
+    assert all(len(b["multipliers"]) == 1 and not b["infeasible"] for b in bounds)
+    code, out, _ = run(monkeypatch, capsys, "bound", directory, "--format", "table")
+    assert code == 0
+    assert out.startswith("6 rows: 0 proved infeasible; bound on the best feasible objective")
+
+
+def test_evidence_may_observe_other_variables(monkeypatch, capsys, directory, tmp_path):
+    (tmp_path / "rows.evid").write_text("2\n1 0 1\n2 3 0 4 1\n")
+    code, out, _ = run(
+        monkeypatch, capsys, "bound", directory, "--evidence", tmp_path / "rows.evid"
+    )
+    assert code == 0
+    assert len(out.splitlines()) == 2
+
+
+def test_a_trace_as_lines_and_as_a_picture(monkeypatch, capsys, directory, tmp_path):
+    pytest.importorskip("matplotlib")
+    for name in ("trace.jsonl", "trace.png"):
+        code, out, _ = run(
+            monkeypatch, capsys,
+            "solve", directory, "--method", "exact", "--trace", tmp_path / name,
+        )  # fmt: skip
+        assert code == 0
+        assert len(out.splitlines()) == 6
+    events = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    assert set(events[0]) == {"seconds", "incumbent", "bound", "states"}
+    assert events[-1]["incumbent"] == pytest.approx(json.loads(out.splitlines()[0])["objective"])
+    assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_gap_for_another_method_is_refused(monkeypatch, capsys, directory):
+    code, _, err = run(monkeypatch, capsys, "solve", directory, "--method", "milp", "--gap", "1")
+    assert code == 2
+    assert err == "error: only method auto takes a gap, found 'milp' with gap 1.0\n"
