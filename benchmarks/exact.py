@@ -3,7 +3,7 @@
     taskset -c 1 python -m benchmarks.exact [--parts paper,hard] [--rows 20] [--time-limit 10]
     python -m benchmarks.exact --quick
 
-Parts, each of which leaves results/exact_PART.jsonl (with --quick: under /tmp):
+Parts, each of which leaves results/exact_PART.jsonl (with --quick: in another folder):
   paper       the paper's models, 60 % evidence, q at 10, 30 and 80, all test rows
   hard        the same with noise variance 0.001 and q at the 1st percentile
   kinds       several constraints, 3-5 values, tables of three variables
@@ -49,9 +49,9 @@ PARTS: Mapping[str, Callable[[Settings, Recorder], list[Check]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options().parse_args(arguments)
-    settings = _settings(options)
-    if options.quick:
+    if options.quick and options.results == parser(None).get_default("results"):
         options.results = Path(tempfile.gettempdir(), "cmpe_exact_quick")
+    settings = _settings(options)
     verdicts: list[Record] = []
     wrong = False
     for part in options.parts:

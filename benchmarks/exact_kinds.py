@@ -34,7 +34,7 @@ BRIEF = GibbsSettings(sweeps=50)
 CONSTRAINED = 0.75  # share of the rows of part `growth`
 KINDS_COLUMNS = (
     "model", "variables", "free", "width", "constraints", "constrained", "infeasible", "unproved",
-    "handed_on", "wrong", "mean_us", "constrained_mean_us", "same_mean_us", "highs_ms",
+    "handed_on", "wrong", "mean_us", "ready_us", "constrained_ready_us", "same_mean_us", "highs_ms",
     "times_highs", "cpu_share",
 )  # fmt: skip
 GROWTH_COLUMNS = (

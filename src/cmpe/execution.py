@@ -62,6 +62,9 @@ def _over_processes(
 
 @contextlib.contextmanager
 def _without_interrupt() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

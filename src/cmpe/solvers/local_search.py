@@ -142,8 +142,8 @@ class _Search:
         structure = instances.conditioning
         if structure not in _COMPILED:
             _COMPILED[structure] = Graph.of(structure), _joined(structure)
-        self._graph, self._gather = _COMPILED[structure]
-        self._rules = Rules.of(instances.problem)
+        rules = Rules.of(instances.problem)
+        self._fixed = (*_COMPILED[structure], rules, rules.unlimited())
         self._instances, self._seeds = instances, seeds
         self._seconds = np.zeros(len(rows))
         self.rows, self.finished = rows, 0
@@ -169,16 +169,8 @@ class _Search:
         from cmpe.solvers import local_search_kernels as kernels
 
         begin = time.perf_counter()
-        kernels.search(
-            self._instances.evidence[rows],
-            self._gather,
-            self._graph,
-            self._rules,
-            self._rules.unlimited(),
-            effort,
-            self._seeds[rows],
-            self.rows[rows],
-        )
+        evidence = self._instances.evidence[rows]
+        kernels.search(evidence, *self._fixed, effort, self._seeds[rows], self.rows[rows])
         self._seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
         return rows
 
@@ -284,7 +276,7 @@ def _incidences(structure: Conditioning, slots: Integers) -> tuple[_Rows, _Rows]
 
 def _joined(structure: Conditioning) -> Gather:
     """One gather for all functions, whose entries follow one another."""
-    parts, entries = structure.gathers, len(structure.layout.values)
+    parts, size = structure.gathers, len(structure.layout.values)
     return Gather(
         np.concatenate([g.values for g in parts]),
         _chained([g.offsets for g in parts]),
@@ -293,7 +285,7 @@ def _joined(structure: Conditioning) -> Gather:
         np.concatenate([g.strides for g in parts]),
         _chained([g.entries for g in parts]),
         np.concatenate([g.steps for g in parts]),
-        np.concatenate([g.targets + k * entries for k, g in enumerate(parts)]),
+        np.concatenate([g.targets + k * size for k, g in enumerate(parts)]),
     )
 
 

@@ -211,7 +211,7 @@ def _space(graph, values, channels):
 
 
 @njit(cache=True, nogil=True)
-def search(evidence, gather, graph, rules, unlimited, effort, seeds, out):
+def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
     """Improve every row of `out` (B, n) in place, starting those with a -1 from scratch.
 
     evidence (B, |X|); `gather` conditions all functions at once, one after the other.
