@@ -1,7 +1,7 @@
 """Queries that are special cases of CMPE (paper §1-2), each one line of reduction.
 
 A decision function D decides d where D(z) > 0 and not-d elsewhere. The feasibility test has a
-tolerance, so both sides are posed with it taken off: D <= 0 and D > 0 (by 1e-12) exactly.
+tolerance, so both sides are posed with it taken off: D <= 0, and D > 0 by at least 1e-7.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import FEASIBILITY_TOLERANCE, Constraint, Problem
 
 AT_MOST_ZERO = -FEASIBILITY_TOLERANCE  # D <= 0 exactly: the tolerance brings it back to 0
-ABOVE_ZERO = (1 + 1e-6) * FEASIBILITY_TOLERANCE  # D > 0: at least 1e-12, tolerance included
+ABOVE_ZERO = FEASIBILITY_TOLERANCE + 1e-7  # D > 0: at least 1e-7 once the tolerance is used up
 
 
 def mpe(model: LogLinearModel, evidence_variables: Sequence[int] = ()) -> Problem:

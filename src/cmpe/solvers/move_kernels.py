@@ -12,9 +12,6 @@ indices are unsigned: no inner loops of two steps, no tests for negative indices
 Numba makes a float of signed plus unsigned, hence the casts.
 """
 
-# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
-# mypy: disallow-untyped-decorators=False
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple
