@@ -314,31 +314,3 @@ def dual_batch(plan, offsets, gathers, evidence, limits, lanes, finite, results)
                 variable = plan.buckets[k, VARIABLE]
                 violating[row, variable] = high[k, lane]
                 feasible[row, variable] = low[k, lane] if lower[lane] > -np.inf else -1
-
-
-@njit(cache=True, nogil=True)
-def opposite_batch(plan, offsets, gathers, evidence, limit, lanes, upper_out, kind_out):
-    """A bound on max h - t subject to t >= limit for every column of `evidence`: see
-    `lagrangian.loss_bounds`. An assignment with t = -inf does not count."""
-    count = evidence.shape[1]
-    h, t = np.zeros((plan.entries, lanes)), np.zeros((1, plan.entries, lanes))
-    values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
-    mu, ends = np.zeros(lanes), np.zeros((2, lanes))
-    upper, lower = np.zeros(lanes), np.zeros(lanes)
-    kind, rows = np.zeros(lanes, dtype=np.int64), np.zeros(lanes, dtype=np.int64)
-    limits = np.full(1, limit)
-    for start in range(0, count, lanes):
-        for lane in range(lanes):
-            rows[lane] = min(start + lane, count - 1)
-        load_block(plan, offsets, gathers, evidence, rows, limits, True, h, t)
-        for e in range(plan.entries):
-            for lane in range(lanes):
-                if t[0, e, lane] == -np.inf:
-                    h[e, lane], t[0, e, lane] = -np.inf, 0.0
-                else:
-                    h[e, lane] -= t[0, e, lane]
-                    t[0, e, lane] = -t[0, e, lane]
-        minimise_dual(plan, h, t[0], -limit, values, carried, mu, upper, lower, kind, ends)
-        for lane in range(min(lanes, count - start)):
-            upper_out[start + lane] = upper[lane] + rounding(values, lane, len(plan.buckets))
-            kind_out[start + lane] = kind[lane]

@@ -42,7 +42,7 @@ class LossBounds:
     """Bounds for alpha_x of the self-supervised loss, in the minimisation form f, g.
 
     `p_upper` is an upper bound of min f subject to g <= 0, `q_lower` a lower bound of min f + g
-    subject to g > 0. NaN: there is none (no feasible answer is known; nothing is infeasible).
+    subject to g > 0. NaN: there is none (the row is infeasible; nothing violates).
     """
 
     p_upper: Floats  # (B,)
@@ -123,7 +123,8 @@ def loss_bounds(
 ) -> LossBounds:
     """p_upper and q_lower of every row of a training set (see LossBounds).
 
-    p_upper is f of the better of the dual's feasible answer and a feasible incumbent. q_lower
+    p_upper is f of the better of the dual's feasible answer and a feasible incumbent; where
+    neither is known, the greatest finite f, which every feasible f is below. q_lower
     relaxes g > 0: f + g = C - q - (h - t), so it is C - q - max of h - t subject to t >= q, by
     the same dual; f >= 1 and g > 0 make 1 a bound too. Several constraints: f + sum of
     max(0, g_j) is at least the least f + g_j of a violated one.
@@ -133,6 +134,9 @@ def loss_bounds(
     p_upper = _objective_or_nan(problem, dual.feasible)
     if incumbents is not None:
         p_upper = np.fmin(p_upper, _objective_or_nan(problem, incumbents))
+    unknown = np.isnan(p_upper) & ~dual.infeasible
+    if unknown.any():
+        p_upper[unknown] = _greatest_loss(Instances(problem, instances.evidence[unknown]), threads)
     q_lower = np.full(len(instances), np.nan)
     for j in range(len(problem.constraints)):
         q_lower = np.fmin(q_lower, _least_infeasible(instances, j, threads))
@@ -150,9 +154,26 @@ def _objective_or_nan(problem: Problem, assignments: Assignments) -> Floats:
     return out
 
 
+def _greatest_loss(instances: Instances, threads: int) -> Floats:
+    """An upper bound of every finite f: (B,), NaN where h allows nothing."""
+    from cmpe.bounds import loss_kernels as kernels
+
+    batch = Batch(instances)
+    least = np.zeros(len(instances))
+
+    def work(rows: slice) -> None:
+        kernels.least_batch(
+            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.lanes, least[rows]
+        )
+
+    batch.run(work, threads)
+    return np.where(np.isfinite(least), instances.problem.shift - least, np.nan)
+
+
 def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
     """A lower bound of f + g_j subject to g_j > 0: (B,), NaN where nothing violates."""
-    from cmpe.bounds import dual_kernels as kernels
+    from cmpe.bounds import loss_kernels as kernels
+    from cmpe.bounds.dual_kernels import INFEASIBLE
 
     batch = Batch(instances)
     upper, kind = np.zeros(len(instances)), np.zeros(len(instances), dtype=np.int64)
@@ -166,7 +187,7 @@ def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
         )  # fmt: skip
 
     batch.run(work, threads)
-    none = kind == kernels.INFEASIBLE
+    none = kind == INFEASIBLE
     upper[none] = 0.0
     bound = instances.problem.shift - limit - upper
     return np.where(none, np.nan, np.maximum(bound, 1.0))
