@@ -12,8 +12,9 @@ Parts, each of which leaves results/exact_PART.jsonl (with --quick: in another f
   growth      grids of growing side
 
 Times are wall-clock, one thread; compiled code and back-ends are loaded before. `mean_us` is one
-call on a fresh problem divided by its rows, so conditioning and the plan are in it; `ready_us` is
-a call on a problem that was solved before. The back-ends get distinct rows, those first whose
+call on a fresh problem divided by its rows, so conditioning and the plan are in it; equal rows are
+answered once, and `each_mean_us` is the same with every row solved on its own. `ready_us` is a call
+on a problem that was solved before. The back-ends get distinct rows, those first whose
 unconstrained optimum breaks a constraint; `same_mean_us` is `exact` on exactly these, repeated to
 a batch, and ratios called "on the same rows" compare with it. A back-end that reaches its time
 limit counts with the time it took. Only wrong answers make the exit code 1: an unproved row, where

@@ -190,10 +190,16 @@ def measure(
     *,
     method: str = "exact",
     limit: float | None = None,
+    each: bool = False,
 ) -> Measured:
-    """Solve `rows` in one call, on a fresh problem and on one whose plan is there."""
+    """Solve `rows` in one call, on a fresh problem and on one whose plan is there.
+
+    `cmpe.solve` answers equal rows once; with `each` the solver itself is called, which does not.
+    """
 
     def call(on: cmpe.Problem) -> cmpe.Solutions:
+        if each:
+            return cmpe.solver(method).solve(on, rows, time_limit=limit)
         return cmpe.solve(on, rows, method=method, time_limit=limit)
 
     begin = (time.perf_counter(), time.process_time())
@@ -245,9 +251,11 @@ def run_cell(
     The back-ends get `count` rows; `exact` gets the same ones over and over, to a call of `batch`.
     """
     everything = measure(cell.problem, cell.rows, limit=limit)
+    each = measure(cell.problem, cell.rows, limit=limit, each=True)
     picked = cell.picked(count)
     size = max(batch, len(picked))
-    same = measure(cell.problem, np.resize(picked, (size, picked.shape[1])), limit=limit)
+    tiled = np.resize(picked, (size, picked.shape[1]))
+    same = measure(cell.problem, tiled, limit=limit, each=True)
     ours = same.answers.take(np.arange(len(picked)))
     beside = {
         method: compare(ours, cmpe.solve(cell.problem, picked, method=method, time_limit=limit))
@@ -257,6 +265,7 @@ def run_cell(
         **cell.about,
         **cell.counts,
         **everything.record(),
+        **each.record("each_"),
         **_constrained_only(cell, limit),
         **same.record("same_"),
         **_ratios(beside, everything, same),
@@ -269,7 +278,9 @@ def run_cell(
 
 def _constrained_only(cell: Cell, limit: float) -> Record:
     rows = cell.rows[cell.constrained]
-    return measure(cell.problem, rows, limit=limit).record("constrained_") if len(rows) else {}
+    if not len(rows):
+        return {}
+    return measure(cell.problem, rows, limit=limit, each=True).record("constrained_")
 
 
 def _ratios(beside: Mapping[str, Record], everything: Measured, same: Measured) -> Record:

@@ -29,7 +29,8 @@ from cmpe.generation import perturbed
 HIGHS, SCIP, TOULBAR2 = "milp:highs", "milp:scip", "toulbar2"
 COLUMNS = (
     "model", "evidence", "percentile", "width", "distinct", "constrained", "unproved", "wrong",
-    "mean_us", "ready_us", "plan_ms", "constrained_ready_us", "same_mean_us", "highs_ms", "scip_ms",
+    "mean_us", "each_mean_us",
+    "ready_us", "plan_ms", "constrained_ready_us", "same_mean_us", "highs_ms", "scip_ms",
     "toulbar2_ms", "times_scip", "times_best", "cpu_share",
 )  # fmt: skip
 FIRST_CALL = """

@@ -12,6 +12,7 @@ the tables, so several heuristics compete, with seeded restarts, and the cheapes
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -141,15 +142,22 @@ def _greedy(
     """Eliminate the cheapest variable again and again; ties go to a random one."""
     graph = [set(neighbours) for neighbours in graph]
     noise = generator.random(len(graph)).tolist()
-    costs = {v: (cost(graph, v), noise[v]) for v in range(len(graph))}
-    order = []
-    while costs:
-        v = min(costs, key=costs.__getitem__)
-        del costs[v]
+    current = [cost(graph, v) for v in range(len(graph))]
+    heap = [(current[v], noise[v], v) for v in range(len(graph))]
+    heapq.heapify(heap)
+    order: list[int] = []
+    gone = [False] * len(graph)
+    while heap:
+        value, _, v = heapq.heappop(heap)
+        if gone[v] or value != current[v]:
+            continue  # an older entry of v; its newer one is in the heap too
+        gone[v] = True
         order.append(v)
-        touched = _eliminate(graph, v)
-        for u in touched:
-            costs[u] = (cost(graph, u), noise[u])
+        for u in _eliminate(graph, v):
+            new = cost(graph, u)
+            if new != current[u]:
+                current[u] = new
+                heapq.heappush(heap, (new, noise[u], u))
     return order
 
 

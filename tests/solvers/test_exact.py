@@ -57,7 +57,7 @@ def test_hundreds_of_rows_cross_lanes_and_chunks():
         rows = rng.integers(0, cards, (600, len(observed)))
         distinct, where = np.unique(rows, axis=0, return_inverse=True)
         few = cmpe.solve(problem, distinct, method="exhaustive")
-        many = cmpe.solve(problem, rows, method="exact", running=Running(threads=2))
+        many = ExactSolver(Running(threads=2)).solve(problem, rows)
         np.testing.assert_array_equal(many.status, few.status[where.ravel()])
         np.testing.assert_allclose(many.objective, few.objective[where.ravel()], atol=1e-9)
         checked += len(rows)
@@ -93,8 +93,7 @@ def test_two_constraints_on_a_grid_agree_with_highs():
 def test_threads_and_repeats_change_nothing():
     made = generate(grid(6, 6, seed=1), Recipe(percentile=20, samples=8000))
     first, again, threaded = (
-        cmpe.solve(made.problem, made.train[:1200], method="exact", running=Running(threads=t))
-        for t in (1, 1, 3)
+        ExactSolver(Running(threads=t)).solve(made.problem, made.train[:1200]) for t in (1, 1, 3)
     )
     np.testing.assert_array_equal(first.assignments, again.assignments)
     np.testing.assert_array_equal(first.assignments, threaded.assignments)
@@ -144,7 +143,7 @@ def test_ctrl_c_keeps_finished_chunks():
         raise KeyboardInterrupt
 
     with pytest.raises(cmpe.Interrupted, match="after 512 of 1800 rows") as caught:
-        cmpe.solve(made.problem, made.train, method="exact", running=Running(progress=stop))
+        ExactSolver(Running(progress=stop)).solve(made.problem, made.train)
     status = caught.value.solutions.status
     assert (status[:512] == Status.OPTIMAL).all()
     assert (status[512:] == Status.UNKNOWN).all()

@@ -113,6 +113,19 @@ def test_a_warm_start_changes_nothing_but_the_path(method):
         assert_same_answers(again, truth)
 
 
+def test_equal_rows_are_solved_once_and_share_their_time():
+    problem = worked_example()
+    rows = np.array([[1, 1], [0, 0], [1, 1], [0, 1], [1, 1]])
+    seen = []
+    running = Running(progress=lambda done, total: seen.append((done, total)))
+    answers = cmpe.solve(problem, rows, method="milp", running=running)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    truth = [cmpe.solve(problem, row, method="exhaustive") for row in rows]
+    assert answers.labels == [one.labels[0] for one in truth]
+    np.testing.assert_array_equal(answers.objective, [one.objective[0] for one in truth])
+    assert answers.seconds[0] == answers.seconds[2] == answers.seconds[4] > 0
+
+
 @pytest.mark.parametrize("method", ["milp:highs", "toulbar2"])
 def test_workers_give_the_same_answers_and_progress(method):
     problem = worked_example()

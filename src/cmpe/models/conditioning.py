@@ -50,43 +50,44 @@ class Conditioning:
         distinct = {scope for scopes in kept for scope in scopes} | {()}
         self.scopes: tuple[Scope, ...] = tuple(sorted(distinct, key=lambda s: (len(s), s)))
         self.layout = FlatTables.shaped(cards, self.scopes)
-        self.gathers = [self._gather(m, s) for m, s in zip(models, kept, strict=True)]
+        self._models = tuple(models)
+        self.gathers: list[Gather] = []
+        for model, scopes in zip(models, kept, strict=True):
+            self.gathers.append(self._gather(model, scopes, self.gathers))
 
     @staticmethod
     def _kept(scope: Scope, known: set[int]) -> Scope:
         return tuple(sorted(v for v in scope if v not in known))
 
-    def _gather(self, model: LogLinearModel, kept: Sequence[Scope]) -> Gather:
-        place = {scope: i for i, scope in enumerate(self.scopes)}
-        column = {v: i for i, v in enumerate(self.observed)}
+    def _gather(
+        self, model: LogLinearModel, kept: Sequence[Scope], known: Sequence[Gather]
+    ) -> Gather:
+        """Models of equal scopes (M1 and its noisy copy M2) share all but the values."""
         flat = model.flat
-        starts: list[int] = [0]
+        for other, gather in zip(self._models, known, strict=False):
+            if [f.scope for f in other.factors] == [f.scope for f in model.factors]:
+                return gather._replace(values=flat.values)
+        place = {scope: int(self.layout.offsets[i]) for i, scope in enumerate(self.scopes)}
+        column = {v: i for i, v in enumerate(self.observed)}
+        starts, entries = [0], [0]
         columns: list[int] = []
         strides: list[int] = []
-        steps: list[Integers] = []
-        targets: list[Integers] = []
-        for f, scope in enumerate(kept):
-            own = slice(flat.starts[f], flat.starts[f + 1])
-            stride = dict(
-                zip(flat.variables[own].tolist(), flat.strides[own].tolist(), strict=True)
-            )
-            seen = [v for v in stride if v in column]
-            columns.extend(column[v] for v in seen)
-            strides.extend(stride[v] for v in seen)
+        steps: list[int] = []
+        targets: list[int] = []
+        for factor, scope in zip(model.factors, kept, strict=True):
+            stride = _strides(factor.scope, self.cardinalities)
+            for v in factor.scope:
+                if v in column:
+                    columns.append(column[v])
+                    strides.append(stride[v])
             starts.append(len(columns))
-            steps.append(
-                _offsets([self.cardinalities[v] for v in scope], [stride[v] for v in scope])
-            )
-            targets.append(self.layout.offsets[place[scope]] + np.arange(len(steps[-1])))
+            own = _offsets([self.cardinalities[v] for v in scope], [stride[v] for v in scope])
+            steps += own
+            targets += range(place[scope], place[scope] + len(own))
+            entries.append(len(steps))
+        arrays = (starts, columns, strides, entries, steps, targets)
         return Gather(
-            flat.values,
-            flat.offsets,
-            np.asarray(starts, dtype=np.int64),
-            np.asarray(columns, dtype=np.int64),
-            np.asarray(strides, dtype=np.int64),
-            np.concatenate([[0], np.cumsum([len(s) for s in steps])]).astype(np.int64),
-            np.concatenate([np.zeros(0, np.int64), *steps]),
-            np.concatenate([np.zeros(0, np.int64), *targets]),
+            flat.values, flat.offsets, *(np.array(array, dtype=np.int64) for array in arrays)
         )
 
     def tables(self, which: int, evidence: NDArray[np.integer]) -> Floats:
@@ -99,9 +100,18 @@ class Conditioning:
         return np.ascontiguousarray(out.T)
 
 
-def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> Integers:
+def _strides(scope: Scope, cardinalities: Sequence[int]) -> dict[int, int]:
+    """By how much each variable of a table moves the position in it."""
+    stride, size = {}, 1
+    for variable in reversed(scope):
+        stride[variable] = size
+        size *= cardinalities[variable]
+    return stride
+
+
+def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
     """The flat offsets of a sub-table, in C order of its own axes."""
-    total = np.zeros(1, dtype=np.int64)
+    total = [0]
     for size, stride in zip(sizes, strides, strict=True):
-        total = (total[:, np.newaxis] + stride * np.arange(size)).ravel()
+        total = [at + stride * k for at in total for k in range(size)]
     return total
