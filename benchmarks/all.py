@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-RUNS = (("reading",), ("evaluation",), ("milp",), ("milp", "--gibbs", "--rows", "10"))
+GRIDS = ("--models", "Grids_17", "Grids_18")
+RUNS = (("reading",), ("evaluation",), ("milp",), ("milp", "--gibbs", "--rows", "10", *GRIDS))
 
 
 def main() -> int:

@@ -195,6 +195,8 @@ def _disagreements(answers: Mapping[str, cmpe.Solutions]) -> list[Record]:
 
 def _spread(answers: Mapping[str, cmpe.Solutions]) -> float:
     """The largest relative difference between proved optima of one row."""
+    if not answers:
+        return 0.0
     values = [
         np.where(a.status == cmpe.Status.OPTIMAL, a.objective, np.nan) for a in answers.values()
     ]

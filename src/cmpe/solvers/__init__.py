@@ -117,9 +117,10 @@ def solve(
     """Answer every row of `evidence` with `method`.
 
     Evidence is what `Problem.given` takes, and more: a mapping may observe any variables, and
-    full-width rows (B, n) with -1 where free may each observe different ones. `time_limit` is
-    in seconds per row, and equal rows are solved once; `gap` (nats) is the certified gap with which `auto` may stop. `running`
-    says how many workers and threads, where to start, and what to call with progress.
+    full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
+    solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
+    `auto` may stop. `running` says how many workers and threads, where to start, and what to
+    call with progress.
     """
     how = running or Running()
 
