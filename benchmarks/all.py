@@ -6,7 +6,13 @@ import subprocess
 import sys
 
 GRIDS = ("--models", "Grids_17", "Grids_18")
-RUNS = (("reading",), ("evaluation",), ("milp",), ("milp", "--gibbs", "--rows", "10", *GRIDS))
+RUNS = (
+    ("reading",),
+    ("evaluation",),
+    ("milp",),
+    ("milp", "--gibbs", "--rows", "10", *GRIDS),
+    ("exact",),
+)
 
 
 def main() -> int:
