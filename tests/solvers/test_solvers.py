@@ -152,6 +152,8 @@ def test_a_time_limit_leaves_a_true_answer(method):
     if status is not Status.UNKNOWN:
         assert problem.is_feasible(answer.assignments)[0]
         assert answer.bound[0] >= answer.objective[0]
+    longer = cmpe.solve(problem, method="milp:highs", time_limit=3)
+    assert answer.bound[0] >= longer.objective[0] - 1e-6  # a stopped search proves no optimum
 
 
 def test_exhaustive_is_guarded_by_size():

@@ -126,10 +126,11 @@ class ExactSolver:
         start = np.where(part.feasible[:, np.newaxis], part.assignments, -1)
         solver = MilpSolver("highs", replace(self.running, start=start))
         evidence = instances.evidence[rest]
+        left = limits.seconds
+        if left is not None:  # a row's limit holds for both methods together
+            left = max(1e-3, left - float(part.seconds.max()))
         try:
-            more = solver.solve(
-                instances.problem, evidence, time_limit=limits.seconds, seed=limits.seed
-            )
+            more = solver.solve(instances.problem, evidence, time_limit=left, seed=limits.seed)
         except Interrupted as stop:
             whole = known.replaced(rest, _better(instances.problem, part, stop.solutions))
             raise Interrupted(whole, len(known) - len(rest) + stop.finished) from None

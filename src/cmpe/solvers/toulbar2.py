@@ -6,8 +6,12 @@ through is forbidden and toulbar2 runs again, as for `milp`.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,17 +127,33 @@ def _answer(target: Any, network: CostNetwork, limits: Limits) -> RowAnswer:
     seconds = 0 if limits.seconds is None else math.ceil(limits.seconds)
     before = time.process_time()
     try:
-        result = target.Solve(timeLimit=seconds)
+        with _silent():
+            result = target.Solve(timeLimit=seconds)
     except (target.Contradiction, target.SolverOut):
         result = None
-    stopped = bool(seconds) and time.process_time() - before > 0.9 * seconds
-    if result is None and not stopped:
+    # toulbar2 does not say whether its limit came first. In doubt, only its dual bound is taken.
+    finished = seconds == 0 or time.process_time() - before < 0.5 * seconds
+    if result is None and finished:
         return RowAnswer(None, -np.inf, infeasible=True)
-    cost = target.GetDDualBound() if stopped else result[1]
+    cost = result[1] if finished else target.GetDDualBound()
     bound = (network.rounding - cost) / network.scale
     if result is None:
         return RowAnswer(None, bound)
     return RowAnswer(np.array(result[0][: len(network.structure.free)], np.int32), bound)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep toulbar2's own messages ("Time limit expired...") out of stdout, where answers go."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _declare(target: Any, network: CostNetwork) -> None:
