@@ -156,6 +156,18 @@ def test_a_time_limit_leaves_a_true_answer(method):
     assert answer.bound[0] >= longer.objective[0] - 1e-6  # a stopped search proves no optimum
 
 
+def test_toulbar2_gives_ctrl_c_back():
+    import signal
+
+    rng = np.random.default_rng(0)
+    pairs = [(i, j) for i in range(30) for j in range(i)]
+    h = LogLinearModel((2,) * 30, tuple(Factor(p, rng.normal(size=(2, 2))) for p in pairs))
+    cmpe.solve(cmpe.queries.mpe(h), method="toulbar2", time_limit=1)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the signal arrives on the next line
+        signal.raise_signal(signal.SIGINT)
+        sum(range(1000))
+
+
 def test_exhaustive_is_guarded_by_size():
     with pytest.raises(
         TooLarge, match=r"at most 4194304 assignments a row; this problem has 3.44e\+10"

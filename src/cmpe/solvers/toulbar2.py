@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -144,7 +145,8 @@ def _answer(target: Any, network: CostNetwork, limits: Limits) -> RowAnswer:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keep toulbar2's own messages ("Time limit expired...") out of stdout, where answers go."""
+    """Keep toulbar2's own messages ("Time limit expired...") out of stdout, where answers go, and
+    take Ctrl-C back, which it captures for good when it runs with a time limit."""
     sys.stdout.flush()
     kept = os.dup(1)
     try:
@@ -154,6 +156,8 @@ def _silent() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+        with contextlib.suppress(ValueError, TypeError):  # another thread, a foreign handler
+            signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT))
 
 
 def _declare(target: Any, network: CostNetwork) -> None:
