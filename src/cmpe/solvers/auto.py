@@ -2,8 +2,8 @@
 
 The rule:
 1. If elimination does not fit into memory, every row goes to MILP.
-2. If a gap above 0 is asked for, `lagrangian` answers first: no search. Rows whose certified
-   gap is small enough are done.
+2. If a gap above 0 is asked for, `lagrangian` answers first. Rows whose certified gap is small
+   enough are done.
 3. The other rows go to `exact`, which hands on to MILP what it cannot prove.
 `Solutions.method` says which of them answered each row.
 """

@@ -84,10 +84,11 @@ class ExactSolver:
         instances = problem.given(evidence)
         if lane_bytes(problem) > MOST_BYTES or _rounds(problem, limits) < 1:
             return self._too_wide(instances, limits)
-        solutions = self._eliminate(instances, _rounds(problem, limits))
+        solutions = self.search(instances, _rounds(problem, limits))
         return self._hand_on(instances, solutions, limits)
 
-    def _eliminate(self, instances: Instances, rounds: int) -> Solutions:
+    def search(self, instances: Instances, rounds: int) -> Solutions:
+        """At most `rounds` rounds of a growing G per row; what they do not prove stays open."""
         results = Results.of(instances)
         engine = _Engine(instances, results, rounds)
         spent = engine.run(self.running)
@@ -132,12 +133,13 @@ class ExactSolver:
         try:
             more = solver.solve(instances.problem, evidence, time_limit=left, seed=limits.seed)
         except Interrupted as stop:
-            whole = known.replaced(rest, _better(instances.problem, part, stop.solutions))
+            finished = better(instances.problem, part, stop.solutions, "exact+milp")
+            whole = known.replaced(rest, finished)
             raise Interrupted(whole, len(known) - len(rest) + stop.finished) from None
-        return known.replaced(rest, _better(instances.problem, part, more))
+        return known.replaced(rest, better(instances.problem, part, more, "exact+milp"))
 
 
-def _better(problem: Problem, known: Solutions, new: Solutions) -> Solutions:
+def better(problem: Problem, known: Solutions, new: Solutions, method: str) -> Solutions:
     """The better answer and the lower bound of each row."""
     keep = known.feasible & ~(new.feasible & (new.objective >= known.objective))
     return Solutions.of(
@@ -145,7 +147,7 @@ def _better(problem: Problem, known: Solutions, new: Solutions) -> Solutions:
         np.where(keep[:, np.newaxis], known.assignments, new.assignments),
         bound=np.minimum(known.bound, new.bound),
         infeasible=new.status == Status.INFEASIBLE,
-        method="exact+milp",
+        method=method,
         seconds=known.seconds + new.seconds,
     )
 
@@ -176,7 +178,7 @@ def trace(problem: Problem, evidence: Evidence | None = None) -> list[TraceEvent
     """
     instances = problem.given(evidence)
     first = Instances(problem, instances.evidence[:1])
-    ExactSolver()._eliminate(first, 0)  # loads compiled code before anything is timed
+    ExactSolver().search(first, 0)  # loads compiled code before anything is timed
     events: list[TraceEvent] = []
     for rounds in range(ROUNDS + 1):
         results = Results.of(first)

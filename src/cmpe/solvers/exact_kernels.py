@@ -153,7 +153,7 @@ def _prove(
     cap = upper - lower + slack
     if lower == -np.inf:  # no feasible assignment is known: there may be none
         cap = _largest_gap(plan.buckets, loss, tables, limits, mu, lane) + slack
-    most = min(cap, guess) if guess > 0.0 else min(cap / 8.0, 1e-3 * (1.0 + abs(upper)))
+    most = min(cap, guess) if guess > 0.0 else min(cap / 4.0, 0.02 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
     for _ in range(rounds):
         gap = search(
