@@ -41,8 +41,9 @@ def test_a_gap_is_enough_where_it_is_certified():
     rough = cmpe.solve(made.problem, made.test, gap=0.5)
     assert (rough.gap <= 0.5).all()
     assert (rough.bound >= exact.objective - 1e-9).all()
-    assert set(rough.method.tolist()) == {"exact", "lagrangian"}
+    assert "lagrangian" in rough.method
     tight = cmpe.solve(made.problem, made.test, gap=1e-9)
+    assert "exact" in tight.method
     np.testing.assert_allclose(tight.objective, exact.objective)
 
 
