@@ -7,6 +7,7 @@ operation over rows, and index arithmetic is paid once for all of them.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cmpe.elimination import Bucket, Plan
-from cmpe.models.flat import FlatTables
+from cmpe.models.flat import FlatTables, strides_of
 
 Integers = NDArray[np.int64]
 
@@ -53,7 +54,7 @@ class CompiledPlan(NamedTuple):
 
 def compile_plan(plan: Plan, layout: FlatTables) -> CompiledPlan:
     """Flatten a plan over the tables of `layout` (same scopes, same order)."""
-    sizes = [_size(plan, b.scope) for b in plan.buckets]
+    sizes = [math.prod(plan.cardinalities[v] for v in b.scope) for b in plan.buckets]
     cards = [plan.cardinalities[b.variable] for b in plan.buckets]
     messages = _starts(sizes) + len(layout.values)
     pairs = _starts([size * card for size, card in zip(sizes, cards, strict=True)])
@@ -80,7 +81,9 @@ def compile_plan(plan: Plan, layout: FlatTables) -> CompiledPlan:
         strides=_integers(inputs.strides),
         axis_cards=_integers([plan.cardinalities[v] for b in plan.buckets for v in b.scope]),
         axis_buckets=_integers([position[v] for b in plan.buckets for v in b.scope]),
-        axis_strides=_integers([_strides(plan, b.scope)[v] for b in plan.buckets for v in b.scope]),
+        axis_strides=_integers(
+            [strides_of(b.scope, plan.cardinalities)[v] for b in plan.buckets for v in b.scope]
+        ),
         component_start=_starts(np.bincount(component, minlength=1).tolist()),
         component_buckets=np.argsort(component, kind="stable").astype(np.int64),
         entries=len(layout.values),
@@ -103,26 +106,11 @@ class _Inputs:
         for number in bucket.inputs:
             child = number - len(plan.scopes)
             scope = plan.scopes[number] if child < 0 else plan.buckets[child].scope
-            stride = _strides(plan, scope)
+            stride = strides_of(scope, plan.cardinalities)
             offset = int(layout.offsets[number] if child < 0 else messages[child])
             here = len(self.strides)
             self.rows.append((offset, stride.get(bucket.variable, 0), here, max(child, -1)))
             self.strides.extend(stride.get(v, 0) for v in bucket.scope)
-
-
-def _strides(plan: Plan, scope: tuple[int, ...]) -> dict[int, int]:
-    stride, size = {}, 1
-    for variable in reversed(scope):
-        stride[variable] = size
-        size *= plan.cardinalities[variable]
-    return stride
-
-
-def _size(plan: Plan, scope: tuple[int, ...]) -> int:
-    size = 1
-    for variable in scope:
-        size *= plan.cardinalities[variable]
-    return size
 
 
 def _components(plan: Plan) -> Integers:

@@ -49,8 +49,7 @@ class Dual:
     def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
         self._plan, self.rows, self._used = plan, rows, False
         (constraint,) = problem.constraints
-        padding = PADDING * max(1.0, abs(constraint.at_most))
-        self._limit = constraint.at_most + constraint.tolerance + padding
+        self._limit = constraint.loosened(PADDING)
         self._finite = constraint.function.is_finite
         self._close = max(CLOSE, 64 * torch.finfo(plan.like.dtype).eps)
         sizes = np.diff(problem.conditioning.layout.offsets)

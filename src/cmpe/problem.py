@@ -47,6 +47,10 @@ class Constraint:
         """How far above `at_most` still counts as satisfied: 1e-6 * max(1, |q|)."""
         return FEASIBILITY_TOLERANCE * max(1.0, abs(self.at_most))
 
+    def loosened(self, padding: float) -> float:
+        """q + tolerance + `padding` * max(1, |q|): for solvers that round otherwise."""
+        return self.at_most + self.tolerance + padding * max(1.0, abs(self.at_most))
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -75,8 +75,7 @@ class Batch:
         self.gathers = tuple(structure.gathers)
         self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
         self.finite = all(c.function.is_finite for c in problem.constraints)
-        padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
-        self.limits = problem.limits + problem.tolerances + padding  # (m,)
+        self.limits = np.array([c.loosened(PADDING) for c in problem.constraints])  # (m,)
 
     def chunks(self) -> list[slice]:
         """Rows by compiled call: fixed, so that results do not depend on threads."""

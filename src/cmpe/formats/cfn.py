@@ -95,8 +95,7 @@ class CostNetwork:
 
     def _limit(self, constraint: Constraint, table: Floats) -> CostLimit:
         """-inf becomes a cost low enough to satisfy the constraint on its own."""
-        q = constraint.at_most
-        loose = q + constraint.tolerance + PADDING * max(1.0, abs(q))
+        loose = constraint.loosened(PADDING)
         limit = math.floor(loose * self.scale) + self.rounding
         satisfied = np.isneginf(table)
         costs = np.rint(np.where(satisfied, 0.0, table) * self.scale)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.models.flat import FlatTables, Floats, Integers
+from cmpe.models.flat import FlatTables, Floats, Integers, strides_of
 from cmpe.models.loglinear import LogLinearModel
 
 Scope = tuple[int, ...]
@@ -75,7 +75,7 @@ class Conditioning:
         steps: list[int] = []
         targets: list[int] = []
         for factor, scope in zip(model.factors, kept, strict=True):
-            stride = _strides(factor.scope, self.cardinalities)
+            stride = strides_of(factor.scope, self.cardinalities)
             for v in factor.scope:
                 if v in column:
                     columns.append(column[v])
@@ -98,15 +98,6 @@ class Conditioning:
         out = np.zeros((len(self.layout.values), len(evidence)))
         kernels.condition(lanes, self.gathers[which], out)
         return np.ascontiguousarray(out.T)
-
-
-def _strides(scope: Scope, cardinalities: Sequence[int]) -> dict[int, int]:
-    """By how much each variable of a table moves the position in it."""
-    stride, size = {}, 1
-    for variable in reversed(scope):
-        stride[variable] = size
-        size *= cardinalities[variable]
-    return stride
 
 
 def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -42,16 +43,9 @@ class FlatTables:
     @classmethod
     def shaped(cls, cardinalities: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> FlatTables:
         """The layout of tables over `scopes`, all zero."""
-        sizes: list[int] = []
-        strides: list[int] = []
-        for scope in scopes:
-            size = 1
-            steps: list[int] = []
-            for variable in reversed(scope):
-                steps.append(size)
-                size *= cardinalities[variable]
-            strides.extend(reversed(steps))
-            sizes.append(size)
+        sizes = [math.prod(cardinalities[v] for v in scope) for scope in scopes]
+        steps = [strides_of(scope, cardinalities) for scope in scopes]
+        strides = [step[v] for step, scope in zip(steps, scopes, strict=True) for v in scope]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         arities = [len(scope) for scope in scopes]
         return cls(
@@ -93,6 +87,15 @@ class FlatTables:
                 f"{self.cardinalities[variable] - 1}, found {rows[row, variable]}"
             )
         return out
+
+
+def strides_of(scope: Sequence[int], cardinalities: Sequence[int]) -> dict[int, int]:
+    """By how much each variable of a table moves the position in it, the last one by 1."""
+    stride, size = {}, 1
+    for variable in reversed(scope):
+        stride[variable] = size
+        size *= cardinalities[variable]
+    return stride
 
 
 def _as_integers(values: NDArray[np.generic]) -> NDArray[np.int64]:

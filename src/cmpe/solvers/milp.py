@@ -95,10 +95,7 @@ class _Row:
         if np.isneginf(objective[0]) or self._polytope.columns == 0:
             return self._only_candidate(row)
         tables = [self.instances.tables(1 + j, here)[0] for j in range(len(problem.constraints))]
-        limits = [
-            c.at_most + c.tolerance + PADDING * max(1.0, abs(c.at_most))
-            for c in problem.constraints
-        ]
+        limits = [c.loosened(PADDING) for c in problem.constraints]
         program = self._polytope.program(objective, tables, limits)
         return self._cut_and_solve(row, program)
 
