@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.errors import TooLarge
+from cmpe.errors import MethodError, TooLarge
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Instances, Problem
 
@@ -115,6 +115,27 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
     feasible[infeasible | (feasible < 0).any(axis=1)] = -1
     bound[infeasible] = -np.inf
     return Dual(mu, bound, infeasible, feasible, violating)
+
+
+def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -> Floats:
+    """D(mu) at given multipliers (B, m) >= 0: one elimination a row, a valid bound (B,)."""
+    from cmpe.bounds import loss_kernels as kernels
+
+    mu = np.ascontiguousarray(multipliers, dtype=np.float64)
+    shape = (len(instances), len(instances.problem.constraints))
+    if mu.shape != shape or not (np.isfinite(mu) & (mu >= 0)).all():
+        raise MethodError(f"multipliers must be finite, at least 0, and {shape}")
+    batch = Batch(instances)
+    out = np.zeros(len(instances))
+
+    def work(rows: slice) -> None:
+        kernels.priced_batch(
+            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, mu[rows],
+            batch.lanes, batch.finite, out[rows],
+        )  # fmt: skip
+
+    batch.run(work, threads)
+    return out
 
 
 def loss_bounds(

@@ -36,9 +36,7 @@ class Coordinates:
         """Logits (..., D), relative to value 0 of each variable, as coordinates."""
         if self.is_binary:
             return torch.sigmoid(logits)
-        spread = self._spread(logits, -torch.inf)
-        norm = torch.logsumexp(torch.cat([torch.zeros_like(spread[..., :1]), spread], -1), -1)
-        return torch.exp(logits - norm[..., self._owner])
+        return torch.exp(logits - self._log_norm(logits)[..., self._owner])
 
     def round(self, points: Tensor) -> Tensor:
         """The coordinates of the most probable value of each variable; a tie takes the lower."""
@@ -56,22 +54,20 @@ class Coordinates:
         chosen = np.asarray(values)[..., self.owner]
         return np.asarray(chosen == self.value, dtype=np.float32)
 
-    def entropy(self, points: Tensor) -> Tensor:
+    def entropy(self, logits: Tensor) -> Tensor:
         """The sum over variables of the entropy of their distributions: (...,)."""
-        rest = 1.0 - points
-        if not self.is_binary:
-            rest = 1.0 - self._spread(points, 0.0).sum(-1)
-        entr = torch.special.entr
-        total: Tensor = entr(points).sum(-1) + entr(rest.clamp(min=0.0)).sum(-1)
-        return total
+        return self.cross_entropy(logits, self.probabilities(logits))
 
     def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """- log of the probability of the values with coordinates `targets`, summed: (...,)."""
+        """- the sum over variables of the mean log-probability under `targets` (..., D): (...,)."""
         if self.is_binary:
             return (torch.nn.functional.softplus(logits) - targets * logits).sum(-1)
+        return self._log_norm(logits).sum(-1) - (targets * logits).sum(-1)
+
+    def _log_norm(self, logits: Tensor) -> Tensor:
+        """log of the sum over a variable's values of e^logit: (..., n)."""
         spread = self._spread(logits, -torch.inf)
-        norm = torch.logsumexp(torch.cat([torch.zeros_like(spread[..., :1]), spread], -1), -1)
-        return norm.sum(-1) - (targets * logits).sum(-1)
+        return torch.logsumexp(torch.cat([torch.zeros_like(spread[..., :1]), spread], -1), -1)
 
     def _spread(self, numbers: Tensor, padding: float) -> Tensor:
         """The coordinates by variable: (..., n, most)."""
