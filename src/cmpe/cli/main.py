@@ -21,9 +21,11 @@ import typer
 from cmpe.cli.bound import bound
 from cmpe.cli.convert import convert
 from cmpe.cli.demo import demo
+from cmpe.cli.evaluate import evaluate
 from cmpe.cli.generate import generate
 from cmpe.cli.info import info
 from cmpe.cli.solve import solve
+from cmpe.cli.train import train
 from cmpe.errors import CmpeError
 
 app = typer.Typer(
@@ -38,6 +40,8 @@ app.command()(bound)
 app.command()(generate)
 app.command()(info)
 app.command()(convert)
+app.command()(train)
+app.command()(evaluate)
 app.command()(demo)
 
 
