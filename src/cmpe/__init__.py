@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cmpe import queries
     from cmpe.errors import CmpeError, Interrupted
+    from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
+    from cmpe.learning.config import TrainingConfig, preset
+    from cmpe.learning.fitting import Session, fit
+    from cmpe.learning.solver import NeuralSolver
+    from cmpe.learning.stacking import cross_validate
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.polynomial import MultilinearPolynomial
     from cmpe.problem import Constraint, Instances, Problem
@@ -30,10 +35,15 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "cmpe.errors": ("CmpeError", "Interrupted"),
+    "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
     "cmpe.generation": ("Recipe", "generate"),
+    "cmpe.learning.config": ("TrainingConfig", "preset"),
+    "cmpe.learning.fitting": ("Session", "fit"),
+    "cmpe.learning.solver": ("NeuralSolver",),
+    "cmpe.learning.stacking": ("cross_validate",),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.polynomial": ("MultilinearPolynomial",),
     "cmpe.problem": ("Constraint", "Instances", "Problem"),
@@ -53,18 +63,26 @@ __all__ = [
     "Interrupted",
     "LogLinearModel",
     "MultilinearPolynomial",
+    "NeuralSolver",
     "Problem",
     "ProblemDirectory",
     "Recipe",
     "Running",
+    "Session",
     "Solutions",
     "Solver",
     "Status",
+    "TrainingConfig",
+    "cross_validate",
+    "evaluate",
+    "fit",
     "generate",
+    "preset",
     "queries",
     "read_directory",
     "read_evidence",
     "read_uai",
+    "reference",
     "sample",
     "solve",
     "solver",
