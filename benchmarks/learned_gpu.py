@@ -4,9 +4,13 @@ Two steps, because the machine with the GPU may lack numba:
 
     python -m benchmarks.learned_gpu prepare DIR PROBLEM_DIR...   here: labels, bounds, coefficients
     python benchmarks/learned_gpu.py time OUT.jsonl FILE.pkl...   there, with PYTHONPATH=src
+    python benchmarks/learned_gpu.py runs DIR FILE.pkl...         there: what learned.py evaluates
 
 PROBLEM_DIR is what `cmpe generate` writes. The schedule is the preset `paper` with ss_cmpe_pen:
 9,000 rows, batches of 128, 300 epochs; the stack is its grid of 6 x 5 settings on 5 folds.
+`runs` trains the preset `tuned` with seeds 0-2, and `paper` with its eight losses; beta and rho
+are chosen from two values each on a tenth of the training rows, all settings of a loss in one
+stack.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import json
 import pickle
 import sys
 import time
+import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +36,7 @@ else:  # run as a file, beside its neighbour
 def prepare(out: Path, folders: list[Path]) -> None:
     """Pack each problem with what training reads: data, and the coefficients of every row."""
     import cmpe
-    from cmpe.learning.config import paper
+    from cmpe.learning.config import paper, tuned
     from cmpe.learning.data import prepare as make
     from cmpe.learning.relaxation import Relaxation
 
@@ -40,8 +45,10 @@ def prepare(out: Path, folders: list[Path]) -> None:
         content = cmpe.read_directory(folder)
         p = content.problem
         plain = cmpe.Problem(p.objective, p.constraints, p.evidence_variables, p.name)
-        data = make(plain, content.train, paper("ss_cmpe_pen"), measured=np.arange(9000))
-        pack(data, Relaxation(plain).rows(data.evidence), out / f"{p.name}.pkl")
+        rows = Relaxation(plain).rows(plain.given(content.train).evidence)
+        for kind, config in (("paper", paper("distill")), ("tuned", tuned())):  # all data of each
+            data = make(plain, content.train, config)
+            pack(data, rows, out / f"{kind}-{folder.name}.pkl")
 
 
 def pack(data: Any, rows: Any, path: Path) -> None:
@@ -122,6 +129,76 @@ def measure(file: Path) -> list[dict[str, Any]]:
     return records
 
 
+PENALTIES = [{"rho": r} for r in (0.1, 10.0)]
+STEEPNESSES = [{"beta": b} for b in (1.0, 10.0)]
+GRIDS: dict[str, list[dict[str, float]]] = {
+    "mse": [{}],
+    "mae": [{}],
+    "mse_pen": PENALTIES,
+    "mae_pen": PENALTIES,
+    "ssl_pen": PENALTIES,
+    "pdl": [{}],
+    "ss_cmpe": STEEPNESSES,
+    "ss_cmpe_pen": [b | r for b in STEEPNESSES for r in PENALTIES],
+}
+
+
+def keep(trained: Any, path: Path, **more: Any) -> None:
+    """Write a trained network so that `learned.py` reads it where safetensors is installed."""
+    from dataclasses import asdict
+
+    import torch
+
+    about = {**asdict(trained), "config": trained.config.to_json(), **more}
+    torch.save(about, path)
+    print(path.name, json.dumps(more), flush=True)
+
+
+def runs(out: Path, file: Path) -> None:
+    """Train all runs of one packed problem."""
+    from cmpe.formats.labels import problem_digest
+    from cmpe.learning.config import paper, tuned
+    from cmpe.learning.data import split
+    from cmpe.learning.distributed import Ranks
+    from cmpe.learning.fitting import Session, _Run
+    from cmpe.learning.runs import Calibration, Trained
+
+    data = unpack(file)
+    if file.stem.startswith("tuned"):
+        for seed in range(3):
+            begin = time.perf_counter()
+            run = _Run(data, tuned(seed=seed), Session(device="cuda"), Ranks())
+            trained = run.train().trained
+            spent = round(time.perf_counter() - begin, 2)
+            keep(trained, out / f"{file.stem}-{seed}.pt", seconds=spent)
+        return
+    for loss, grid in GRIDS.items():
+        configs = [paper(loss, **setting) for setting in grid]
+        parts = [split(len(data), configs[0])] * len(configs)
+        trainer, seconds = train(data, configs, parts)
+        look = trainer.look(0.0)
+        best = int(np.argmin(look.score))
+        weights = {k: v.cpu() for k, v in trainer.program.adam.member(best).items()}
+        finite = all(bool(w.isfinite().all()) for w in weights.values())
+        regret = float(look.regret[best])
+        seen = Calibration(0.0, regret, len(parts[0][1]), float(look.violation[best]))
+        digest = problem_digest(data.problem)
+        trained = Trained(configs[best], digest, weights, (seen,), trainer.epoch)
+        more = {"seconds": round(seconds, 2), "setting": grid[best], "finite": finite}
+        keep(trained, out / f"{file.stem}-{loss}.pt", members=len(grid), **more)
+
+
+def without_safetensors() -> None:
+    """Stand in for safetensors where it is missing: runs are kept by torch there."""
+    try:
+        import safetensors  # noqa: F401
+    except ImportError:
+        for name in ("safetensors", "safetensors.torch"):
+            stub = types.ModuleType(name)
+            stub.SafetensorError, stub.load, stub.save = OSError, None, None  # type: ignore[attr-defined]
+            sys.modules[name] = stub
+
+
 def main() -> None:
     mode, first, *rest = sys.argv[1:]
     if mode == "prepare":
@@ -130,6 +207,12 @@ def main() -> None:
     import torch
 
     without_numba()
+    without_safetensors()
+    if mode == "runs":
+        Path(first).mkdir(parents=True, exist_ok=True)
+        for path in rest:
+            runs(Path(first), Path(path))
+        return
     header = {"machine": torch.cuda.get_device_name(), "versions": {"torch": torch.__version__}}
     lines = [json.dumps(r) for r in (header, *(r for p in rest for r in measure(Path(p))))]
     Path(first).write_text("\n".join(lines) + "\n")

@@ -1,13 +1,19 @@
 import pytest
 
 from cmpe.errors import InputError, MissingExtra
-from cmpe.reporting.figures import draw_trace, save
+from cmpe.reporting.figures import draw_learning, draw_trace, save
 from cmpe.solvers.exact import TraceEvent
 
 EVENTS = [
     TraceEvent(0.001, float("nan"), 12.0, 0),
     TraceEvent(0.003, 9.0, 11.0, 5),
     TraceEvent(0.002, 10.0, 10.0, 9),
+]
+RECORDS = [
+    {"epoch": 1, "relaxed_violation": 0.5},  # no look at the validation rows
+    {"epoch": 2, "relaxed_violation": 0.25, "validation_regret": 3.0, "validation_violation": 0.1},
+    {"epoch": 3, "relaxed_violation": 0.0, "validation_regret": None, "validation_violation": 1.0},
+    {"epoch": 4, "relaxed_violation": 0.1, "validation_regret": 2.0, "validation_violation": 0.0},
 ]
 
 
@@ -30,3 +36,26 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtra, match=r"cmpe\[report\]"):
         draw_trace(EVENTS)
+
+
+def test_a_learning_curve_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = draw_learning(RECORDS)
+    left, right = figure.axes
+    [regret] = left.lines
+    violation, relaxed = right.lines
+    assert (list(regret.get_xdata()), list(regret.get_ydata())) == ([2, 4], [3.0, 2.0])
+    assert (list(violation.get_xdata()), list(violation.get_ydata())) == ([2, 4], [10.0, 0.0])
+    assert list(relaxed.get_xdata()) == [1, 2, 3, 4]
+    assert list(relaxed.get_ydata()) == [50.0, 25.0, 0.0, 10.0]
+    assert len(left.get_legend().get_texts()) == 3
+    for suffix in (".png", ".svg"):
+        save(figure, tmp_path / f"curve{suffix}")
+        assert (tmp_path / f"curve{suffix}").stat().st_size > 1000
+
+
+def test_a_run_without_validation_rows_is_drawn_too(tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = draw_learning(RECORDS[:1])
+    assert [len(line.get_xdata()) for axes in figure.axes for line in axes.lines] == [0, 0, 1]
+    save(figure, tmp_path / "curve.png")

@@ -48,7 +48,7 @@ def train(
     checkpoint_minutes: Annotated[
         float, typer.Option(min=0, help="Time between checkpoints.")
     ] = 5.0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that make labels and bounds.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of training and engines.")] = 1,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     from cmpe.formats.directory import read_directory
@@ -61,14 +61,15 @@ def train(
     content = read_directory(problem_dir)
     _check_out(out, resume)
     records: list[Record] = []
-    with _live(records) as progress:
+    with live(records) as progress:
         solver = fit(
             content.problem,
             content.train,
             config,
             Session(out, device, resume, checkpoint_minutes, problem_dir, threads, progress),
         )
-    _draw(records, out)
+    if records:
+        draw(records, out / FIGURE)
     typer.echo(_summary(out, config, solver, records))
     return 0
 
@@ -113,7 +114,7 @@ def _check_out(out: Path, resume: bool) -> None:
 
 
 @contextmanager
-def _live(records: list[Record]) -> Iterator[Callable[[Record], None]]:
+def live(records: list[Record]) -> Iterator[Callable[[Record], None]]:
     """Collect the records; draw them to stderr when that is a terminal."""
     if not sys.stderr.isatty():
         yield records.append
@@ -144,15 +145,15 @@ def _line(record: Record) -> str:
     )
 
 
-def _draw(records: list[Record], out: Path) -> None:
+def draw(records: list[Record], path: Path) -> bool:
+    """Draw a training run; False without matplotlib, since the log has it all."""
     from cmpe.reporting.figures import draw_learning, save
 
-    if not records:
-        return
     try:
-        save(draw_learning(records), out / FIGURE)
+        save(draw_learning(records), path)
     except MissingExtra:
-        return  # the log has it all
+        return False
+    return True
 
 
 def _summary(out: Path, config: TrainingConfig, solver: NeuralSolver, records: list[Record]) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
@@ -59,7 +60,7 @@ class Session:
     resume: bool = False
     checkpoint_minutes: float = 5.0
     cache: Path | None = None  # where labels are kept: the problem directory
-    threads: int = 1  # of the engines that make labels and bounds
+    threads: int = 1  # of torch and of the engines that make labels and bounds
     progress: Callable[[Record], None] | None = None  # called after every epoch
 
 
@@ -78,7 +79,7 @@ def fit(
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
     config, session = config or tuned(), session or Session()
-    with ranks_from_environment(session.device) as ranks:
+    with _torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
         data = prepare(
             problem, evidence, config, cache=session.cache if ranks.leads else None,
             running=Running(threads=session.threads),
@@ -250,6 +251,17 @@ def _write_log(out: Path, records: list[Record]) -> None:
 
 def _number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    """Small products gain little from threads and lose a lot when cores are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -1,0 +1,121 @@
+"""An exported network says what the solver's network says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from cmpe import Instances
+from cmpe.errors import InputError, MethodError
+from cmpe.formats.labels import problem_digest
+from cmpe.learning.export import export
+from cmpe.learning.networks import Inputs, Network, encode
+from cmpe.learning.relaxation import Relaxation
+from cmpe.learning.runs import Trained
+from cmpe.learning.solver import NeuralSolver
+from tests.learning.cases import mixed_problem, quick, small_grid
+
+GRID = small_grid().problem
+
+
+def untrained(problem, **changes):
+    """A network straight from its start, with weights large enough to say something."""
+    config = quick(**changes)
+    relaxation = Relaxation(problem, floor=config.floor)
+    none = np.zeros((0, len(problem.evidence_variables)), dtype=int)
+    width = encode(problem, none, mask=config.mask_inputs).shape[1]
+    network = Network.of(config, width, relaxation)
+    parameters = {k: 3.0 * v.unsqueeze(0) for k, v in network.initial(1).items()}
+    return NeuralSolver(problem, Trained(config, problem_digest(problem), parameters))
+
+
+def some_rows(problem, count):
+    cards = [problem.objective.cardinalities[v] for v in problem.evidence_variables]
+    return np.random.default_rng(0).integers(0, cards, (count, len(cards)))
+
+
+def reloaded(solver, path):
+    export(solver, path)
+    return torch.export.load(path).module()
+
+
+CASES = {
+    "binary": (GRID, {"skip": True, "margins": (-1.0, 0.0, 2.0), "predict_multiplier": True}),
+    "binary, one margin, no multiplier": (GRID, {}),
+    "many values, two constraints": (mixed_problem(), {"predict_multiplier": True}),
+    "no constraint": (replace(mixed_problem(), constraints=()), {"predict_multiplier": True}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_program_says_what_the_solver_says(name, tmp_path):
+    problem, changes = CASES[name]
+    solver = untrained(problem, **changes)
+    program = reloaded(solver, tmp_path / "network.pt2")
+    for count, margin in ((1, 0.0), (7, 0.0), (7, 1.5), (300, -1.0)):
+        evidence = some_rows(problem, count)
+        instances = Instances(problem, evidence.astype(np.int32))
+        points, values, prices = program(torch.as_tensor(evidence), torch.full((count,), margin))
+        wanted, multipliers = solver.relaxed(instances, margin)
+        np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)
+        assert values.shape == (count, problem.variables - len(problem.evidence_variables))
+        np.testing.assert_array_equal(
+            instances.complete(values.numpy()), solver.predict(instances, margin)[0]
+        )
+        if multipliers is None:
+            assert prices.shape == (count, 0)
+        else:
+            np.testing.assert_allclose(prices.numpy(), multipliers, rtol=1e-5, atol=1e-6)
+    assert len(np.unique(values.numpy(), axis=0)) > 1  # so that the rows mattered
+
+
+def test_rows_have_their_own_margins(tmp_path):
+    solver = untrained(GRID, margins=(0.0, 4.0))
+    program = reloaded(solver, tmp_path / "network.pt2")
+    evidence, margins = some_rows(GRID, 3), [0.0, 4.0, 1.0]
+    points = program(torch.as_tensor(evidence), torch.tensor(margins))[0].numpy()
+    for k, margin in enumerate(margins):
+        alone, _ = solver.relaxed(GRID.given(evidence[k : k + 1]), margin)
+        np.testing.assert_allclose(points[k : k + 1], alone, rtol=1e-5, atol=1e-6)
+    without = program(torch.as_tensor(evidence), torch.zeros(3))[0].numpy()
+    moved = np.abs(points - without).max(axis=1)
+    assert moved[0] < 1e-6
+    assert (moved[1:] > 1e-3).all()
+
+
+def test_what_is_not_observed_is_masked(tmp_path):
+    problem = mixed_problem()
+    solver = untrained(problem, mask_inputs=True)
+    program = reloaded(solver, tmp_path / "network.pt2")
+    evidence = np.array([[0, 2], [-1, 2], [1, -1], [-1, -1]])
+    encoded = encode(problem, evidence, mask=True)
+    outputs = solver.network(
+        solver.trained.parameters, Inputs(encoded.unsqueeze(0), None), solver.relaxation
+    )
+    wanted = solver.relaxation.coordinates.probabilities(outputs.logits)[0]
+    found = program(torch.as_tensor(evidence), torch.zeros(4))[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+    assert len(np.unique(found.numpy().round(6), axis=0)) == 4
+
+
+def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(MethodError, match=r"network\.pt: an exported network ends in \.pt2"):
+        export(untrained(GRID), tmp_path / "network.pt")
+    with pytest.raises(MethodError, match="only networks without mean-field steps can be exported"):
+        export(untrained(GRID, network="unrolled", steps=2), tmp_path / "network.pt2")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match=r"network\.pt2: cannot be written"):
+        export(untrained(GRID), tmp_path / "nowhere" / "network.pt2")
+
+
+def test_unrolled_networks_without_steps_can_be_exported(tmp_path):
+    solver = untrained(GRID, network="unrolled", steps=0)
+    program = reloaded(solver, tmp_path / "network.pt2")
+    evidence = some_rows(GRID, 4)
+    points, _, prices = program(torch.as_tensor(evidence), torch.zeros(4))
+    wanted, multipliers = solver.relaxed(GRID.given(evidence))
+    np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(prices.numpy(), multipliers, rtol=1e-5, atol=1e-6)
