@@ -14,8 +14,11 @@ import cmpe
 
 EXPECTED = [
     "METHODS",
+    "ChowLiuTree",
     "CmpeError",
     "Constraint",
+    "CutsetNetwork",
+    "CutsetSettings",
     "Factor",
     "Instances",
     "Interrupted",
@@ -29,6 +32,8 @@ EXPECTED = [
     "Solver",
     "Status",
     "generate",
+    "learn_chow_liu",
+    "learn_cutset",
     "queries",
     "read_directory",
     "read_evidence",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
+    from cmpe.models.chow_liu import ChowLiuTree, learn_chow_liu
+    from cmpe.models.cutset import CutsetNetwork
+    from cmpe.models.cutset_learning import CutsetSettings, learn_cutset
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.polynomial import MultilinearPolynomial
     from cmpe.problem import Constraint, Instances, Problem
@@ -34,6 +37,9 @@ _HOMES = {
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
     "cmpe.generation": ("Recipe", "generate"),
+    "cmpe.models.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
+    "cmpe.models.cutset": ("CutsetNetwork",),
+    "cmpe.models.cutset_learning": ("CutsetSettings", "learn_cutset"),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.polynomial": ("MultilinearPolynomial",),
     "cmpe.problem": ("Constraint", "Instances", "Problem"),
@@ -46,8 +52,11 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "METHODS",
+    "ChowLiuTree",
     "CmpeError",
     "Constraint",
+    "CutsetNetwork",
+    "CutsetSettings",
     "Factor",
     "Instances",
     "Interrupted",
@@ -61,6 +70,8 @@ __all__ = [
     "Solver",
     "Status",
     "generate",
+    "learn_chow_liu",
+    "learn_cutset",
     "queries",
     "read_directory",
     "read_evidence",
