@@ -138,3 +138,22 @@ def random_contexts(
 def all_assignments(cards: Sequence[int]) -> np.ndarray:
     """Every assignment, (N, n)."""
     return np.array(list(itertools.product(*(range(k) for k in cards))), dtype=np.int32)
+
+
+def random_network_problem(seed: int) -> tuple[Problem, np.ndarray]:
+    """`random_problem` with a cutset network for at least one of its functions."""
+    problem, evidence = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    cards = list(problem.objective.cardinalities)
+    functions = list(problem.functions)
+    chosen = int(rng.integers(0, len(functions)))
+    for number in range(len(functions)):
+        if number == chosen or rng.random() < 0.5:
+            functions[number] = network_over(rng, cards)
+    constraints = []
+    for function in functions[1:]:
+        values = function.value(all_assignments(cards))
+        finite = values[np.isfinite(values)]
+        limit = float(rng.choice(finite)) if len(finite) and rng.random() < 0.9 else -30.0
+        constraints.append(Constraint(function, limit))
+    return Problem(functions[0], tuple(constraints), problem.evidence_variables), evidence

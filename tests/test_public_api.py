@@ -37,11 +37,13 @@ EXPECTED = [
     "queries",
     "read_directory",
     "read_evidence",
+    "read_network",
     "read_uai",
     "sample",
     "solve",
     "solver",
     "write_directory",
+    "write_network",
     "write_uai",
 ]
 HEAVY = ("torch", "scipy", "matplotlib", "numba", "highspy", "typer", "rich")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
+    from cmpe.formats.network import read_network, write_network
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
     from cmpe.models.chow_liu import ChowLiuTree, learn_chow_liu
@@ -35,6 +36,7 @@ _HOMES = {
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
+    "cmpe.formats.network": ("read_network", "write_network"),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
     "cmpe.generation": ("Recipe", "generate"),
     "cmpe.models.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
@@ -75,11 +77,13 @@ __all__ = [
     "queries",
     "read_directory",
     "read_evidence",
+    "read_network",
     "read_uai",
     "sample",
     "solve",
     "solver",
     "write_directory",
+    "write_network",
     "write_uai",
 ]
 

@@ -23,6 +23,7 @@ from cmpe.cli.convert import convert
 from cmpe.cli.demo import demo
 from cmpe.cli.generate import generate
 from cmpe.cli.info import info
+from cmpe.cli.learn import learn
 from cmpe.cli.solve import solve
 from cmpe.errors import CmpeError
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command()(solve)
 app.command()(bound)
 app.command()(generate)
+app.command()(learn)
 app.command()(info)
 app.command()(convert)
 app.command()(demo)

@@ -54,6 +54,16 @@ class ChowLiuTree:
         """How many variables."""
         return len(self.cardinalities)
 
+    @property
+    def leaves(self) -> int:
+        """One: a cutset network of depth 0."""
+        return 1
+
+    @property
+    def depth(self) -> int:
+        """0: nothing is conditioned on."""
+        return 0
+
     def value(self, assignments: ArrayLike) -> Floats:
         """h of each row of `assignments` (B, n): (B,)."""
         return self.network.value(assignments)

@@ -189,11 +189,11 @@ class Rules(NamedTuple):
         padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
         counted = np.array([not f.is_finite for f in problem.functions])
         channel = len(counted) - 1 + np.cumsum(counted)
-        values = problem.objective.flat.values
+        values = problem.models[0].flat.values
         largest = np.abs(values[np.isfinite(values)]).max(initial=1000.0)
         return cls(
             problem.limits + problem.tolerances - padding,
-            np.array([1.0 / _mean_spread(c.function) for c in problem.constraints]),
+            np.array([1.0 / _mean_spread(model) for model in problem.models[1:]]),
             np.where(counted, channel, -1).astype(np.int64),
             float(LEAST_GAIN * largest),
         )
