@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from cmpe.elimination import MEMORY_LIMIT, Eliminated, Plan, log_sum_exp, make_plan
 from cmpe.errors import ModelError, TooLarge
+from cmpe.models.chow_liu import ChowLiuTree
 from cmpe.models.cutset import CutsetNetwork
+from cmpe.models.function import Function
 from cmpe.models.loglinear import Floats, LogLinearModel
 
 Seed = int | np.random.SeedSequence
@@ -47,7 +49,7 @@ class Samples:
 
 
 def sample(
-    model: LogLinearModel | CutsetNetwork,
+    model: Function | ChowLiuTree,
     count: int,
     seed: Seed,
     *,
@@ -56,8 +58,10 @@ def sample(
 ) -> Samples:
     """`count` samples: exact where elimination fits into `memory_limit` bytes, else Gibbs."""
     plan_seed, draw_seed = _seed_sequence(seed).spawn(2)
-    if isinstance(model, CutsetNetwork):
+    if isinstance(model, ChowLiuTree | CutsetNetwork):
         return Samples(model.sample(count, draw_seed), "exact", width=1)
+    if not isinstance(model, LogLinearModel):
+        raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
     plan = make_plan(
         model.cardinalities,
         [f.scope for f in model.factors],
