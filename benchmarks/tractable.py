@@ -53,7 +53,7 @@ PERCENTILES = (10, 80)
 BATCH = 200
 SAMPLES = 2_000  # a tenth of them are test rows
 SCIP = "milp:scip"
-SPFLOW_LIMIT = 300.0  # seconds
+SPFLOW_LIMIT = 100.0  # seconds
 SPFLOW_ROWS = (200, 1_000)  # its default, and a more careful one
 
 Rows = NDArray[np.uint8]

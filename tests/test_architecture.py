@@ -29,6 +29,7 @@ ORDER = (
     ("bounds",),
     ("inference",),
     ("solvers",),
+    ("learning",),
     ("inspection", "reporting"),
     ("cli",),
 )

@@ -7,8 +7,8 @@ from tests.problems import Shape, random_problem, seeds, worked_example
 
 import cmpe
 from cmpe.bounds import lagrangian
-from cmpe.bounds.lagrangian import lagrangian_dual, loss_bounds
-from cmpe.errors import TooLarge
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
+from cmpe.errors import MethodError, TooLarge
 
 
 def completions(instances, row):
@@ -94,3 +94,28 @@ def test_what_is_too_wide_is_refused(monkeypatch):
     monkeypatch.setattr(lagrangian, "MOST_BYTES", 10)
     with pytest.raises(TooLarge, match=r"width \d+ needs 0 MiB a row; the limit is 0 MiB"):
         lagrangian_dual(worked_example().given([[1, 1]]))
+
+
+@pytest.mark.parametrize("constraints", [0, 1, 3])
+@settings(max_examples=150)
+@given(seeds)
+def test_any_multipliers_bound_the_optimum(constraints, seed):
+    problem, evidence = random_problem(seed, Shape(constraints=constraints))
+    instances = problem.given(evidence)
+    rng = np.random.default_rng(seed)
+    mu = rng.exponential(size=(len(instances), len(problem.constraints)))
+    bound = dual_bound(instances, mu)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    assert (bound[truth.feasible] >= truth.objective[truth.feasible]).all()
+    dual = lagrangian_dual(instances)
+    known = ~dual.infeasible
+    np.testing.assert_allclose(
+        dual_bound(instances, dual.multipliers)[known], dual.bound[known], atol=1e-7
+    )
+
+
+def test_multipliers_must_be_numbers_from_zero_up():
+    instances = worked_example().given([[1, 1]])
+    for wrong in ([[-1.0]], [[np.nan]], [[1.0, 2.0]]):
+        with pytest.raises(MethodError, match="multipliers must be finite, at least 0"):
+            dual_bound(instances, np.array(wrong))

@@ -166,7 +166,7 @@ def minimise_dual(plan, h, t, limit, values, carried, mu, upper, lower, kind, en
 
 
 @njit(cache=True, nogil=True)
-def _load_priced(h, t, mu, values):
+def load_priced(h, t, mu, values):
     """values = h - sum over j of mu_j t_j."""
     for e in range(h.shape[0]):
         for lane in range(h.shape[1]):
@@ -242,7 +242,7 @@ def descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, be
         kind[lane], upper[lane], lower[lane] = BOUND, np.inf, -np.inf
     _least_each(plan, h, t, limits, values, carried[0], kind, sums)
     for _ in range(SUBGRADIENT_STEPS):
-        _load_priced(h, t, current, values)
+        load_priced(h, t, current, values)
         eliminate_max(plan, values, carried[0], total, carry)
         choice[:] = -1
         complete(plan, values, choice)
@@ -253,7 +253,7 @@ def descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, be
                 for k in range(len(best)):
                     best[k, lane] = choice[k, lane]
     for j in range(constraints):  # messages at the best multipliers, with each t of the maximiser
-        _load_priced(h, t, mu, values)
+        load_priced(h, t, mu, values)
         carried[j, : h.shape[0]] = t[j]
         eliminate_max(plan, values, carried[j], total, carry)
     for lane in range(lanes):

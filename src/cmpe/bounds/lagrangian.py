@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.errors import TooLarge
+from cmpe.errors import MethodError, TooLarge
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Instances, Problem
 
@@ -145,6 +145,16 @@ def _dual_by_branch(instances: Instances, threads: int) -> Dual:
     return Dual(mu, bound, infeasible, feasible, violating)
 
 
+def _dual_bound_by_branch(instances: Instances, mu: Floats, threads: int) -> Floats:
+    rows, out = instances.full(), np.full(len(instances), -np.inf)
+    for branch in instances.problem.branches:
+        numbers = np.flatnonzero(branch.agrees(rows))
+        if len(numbers):
+            part = dual_bound(branch.instances(rows[numbers]), mu[numbers], threads=threads)
+            out[numbers] = np.maximum(out[numbers], part)
+    return out
+
+
 def _by_branch(
     instances: Instances, losses: Callable[[Instances], Floats], combine: np.ufunc
 ) -> Floats:
@@ -159,6 +169,29 @@ def _by_branch(
         if len(numbers):
             found = losses(branch.instances(rows[numbers])) - branch.problem.shift + problem.shift
             out[numbers] = combine(out[numbers], found)
+    return out
+
+
+def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -> Floats:
+    """D(mu) at given multipliers (B, m) >= 0: one elimination a row, a valid bound (B,)."""
+    from cmpe.bounds import loss_kernels as kernels
+
+    mu = np.ascontiguousarray(multipliers, dtype=np.float64)
+    shape = (len(instances), len(instances.problem.constraints))
+    if mu.shape != shape or not (np.isfinite(mu) & (mu >= 0)).all():
+        raise MethodError(f"multipliers must be finite, at least 0, and {shape}")
+    if not instances.problem.is_log_linear:
+        return _dual_bound_by_branch(instances, mu, threads)
+    batch = Batch(instances)
+    out = np.zeros(len(instances))
+
+    def work(rows: slice) -> None:
+        kernels.priced_batch(
+            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, mu[rows],
+            batch.lanes, batch.finite, out[rows],
+        )  # fmt: skip
+
+    batch.run(work, threads)
     return out
 
 

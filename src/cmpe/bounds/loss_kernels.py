@@ -1,11 +1,11 @@
-"""Compiled bounds for learning: see `lagrangian.loss_bounds`."""
+"""Compiled bounds for learning: see `lagrangian.loss_bounds` and `dual_bound`."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from cmpe.bounds.dual_kernels import load_block, minimise_dual, rounding
+from cmpe.bounds.dual_kernels import SLACK, load_block, load_priced, minimise_dual, rounding
 from cmpe.elimination_kernels import eliminate_max
 
 
@@ -56,3 +56,27 @@ def opposite_batch(plan, offsets, gathers, evidence, limit, lanes, upper_out, ki
         for lane in range(min(lanes, count - start)):
             upper_out[start + lane] = upper[lane] + rounding(values, lane, len(plan.buckets))
             kind_out[start + lane] = kind[lane]
+
+
+@njit(cache=True, nogil=True)
+def priced_batch(plan, offsets, gathers, evidence, limits, mu, lanes, finite, out):
+    """D(mu) of every column of `evidence` at the given multipliers mu (B, m)."""
+    count, constraints = evidence.shape[1], len(limits)
+    h, t = np.zeros((plan.entries, lanes)), np.zeros((constraints, plan.entries, lanes))
+    values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
+    total, carry = np.zeros(lanes), np.zeros(lanes)
+    rows = np.zeros(lanes, dtype=np.int64)
+    price = np.zeros((lanes, constraints))
+    for start in range(0, count, lanes):
+        for lane in range(lanes):
+            rows[lane] = min(start + lane, count - 1)
+            for j in range(constraints):
+                price[lane, j] = mu[rows[lane], j]
+        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
+        load_priced(h, t, price, values)
+        eliminate_max(plan, values, carried, total, carry)
+        for lane in range(min(lanes, count - start)):
+            bound = total[lane] + rounding(values, lane, len(plan.buckets))
+            for j in range(constraints):
+                bound += price[lane, j] * limits[j] + SLACK * abs(price[lane, j] * limits[j])
+            out[start + lane] = bound

@@ -1,0 +1,63 @@
+"""What training knows of each example: alpha_x and the penalty lambda_x (paper §4.2, eq. sub-1).
+
+alpha_x = p_upper / q_lower: p_upper is an upper bound of p* = min f subject to g <= 0, q_lower a
+lower bound of q* = min f + v subject to g > 0. alpha_x > p*/q* makes ss_cmpe consistent: its
+minimum is p*. p_upper falls to the best feasible f seen for that x. A rounded output that is
+feasible always bounds p*; a relaxed one does only without constraints, where the multilinear f
+has a vertex at least as good (with constraints its vertices may be infeasible, and a relaxed f
+can lie below p*).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+ABOVE = 1.0 + 1e-5  # alpha_x must exceed p*/q*, not equal it
+SLACK = 1e-5  # of 1 + |value|: what float32 can move f and g by
+
+
+@dataclass
+class Examples:
+    """One number per member and example: M members, N examples, m constraints."""
+
+    p_upper: Tensor  # (M, N), NaN: missing
+    q_lower: Tensor  # (N,), NaN: missing
+    penalty: Tensor  # (M, N, m)
+    limits: Tensor  # (m,): q
+
+    def alpha(self, rows: Tensor) -> Tensor:
+        """alpha_x of `rows` (M, B); NaN where a bound is missing."""
+        return ABOVE * self.p_upper.gather(1, rows) / self.q_lower[rows]
+
+    def lambdas(self, rows: Tensor) -> Tensor:
+        """lambda_x of `rows` (M, B): (M, B, m)."""
+        return self.penalty[_members(rows), rows]
+
+    def see_feasible(self, rows: Tensor, f: Tensor, g: Tensor, counts: Tensor) -> None:
+        """Lower p_upper to f of answers (M, B) that satisfy g <= 0 (M, B, m) beyond rounding."""
+        margin = SLACK * (1.0 + self.limits.abs())
+        feasible = (g <= -margin).all(-1) & counts
+        known = self.p_upper.gather(1, rows)
+        better = torch.where(feasible, torch.fmin(known, f + SLACK * (1.0 + f.abs())), known)
+        self.p_upper.scatter_(1, rows, better)
+
+    def raise_penalty(
+        self, rows: Tensor, g: Tensor, rho: Tensor, factor: float, most: float
+    ) -> None:
+        """lambda_x += rho max(0, g), or times `factor` where violated, up to `most`."""
+        here = _members(rows)
+        old = self.penalty[here, rows]
+        over = g.clamp(min=0.0)
+        new = (
+            old + rho.unsqueeze(-1) * over
+            if factor == 1.0
+            else torch.where(over > 0, old * factor, old)
+        )
+        self.penalty[here, rows] = new.clamp(max=most)
+
+
+def _members(rows: Tensor) -> Tensor:
+    return torch.arange(rows.shape[0], device=rows.device).unsqueeze(-1).expand_as(rows)

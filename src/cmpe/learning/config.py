@@ -1,0 +1,126 @@
+"""The choices of a training run, and the two presets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from cmpe.errors import MethodError
+from cmpe.learning.losses import SUPERVISED, loss_named
+
+NETWORKS = ("mlp", "unrolled")
+# What members of one stack may differ in; all else decides the shape of the program.
+MEMBER_FIELDS = frozenset(
+    {"learning_rate", "beta", "rho", "gamma", "mix", "penalty_start", "seed", "plateau_factor"}
+)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides a training run besides the problem and its rows."""
+
+    loss: str = "ss_cmpe"
+    network: str = "mlp"
+    hidden: tuple[int, ...] = (128, 256, 512)
+    skip: bool = False  # a linear map from the inputs to the logits
+    steps: int = 0  # K mean-field steps of `unrolled`
+    predict_multiplier: bool = False  # a head for mu*, for the cheap certificate
+    epochs: int = 300
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    plateau_factor: float = 0.9  # 1 keeps the learning rate
+    plateau_patience: int = 10
+    beta: float = math.inf  # steepness of ss_cmpe's gate; inf: the piecewise form
+    rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
+    gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
+    mix: float = 0.0  # of ss_cmpe in distill
+    penalty_start: float = 1.0  # lambda_x at first
+    penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
+    penalty_limit: float = 1e4
+    temperature: float = 0.0  # of an entropy bonus at first, in nats; falls to 0
+    cooling: float = 0.8  # the share of the epochs in which it does
+    margins: tuple[float, ...] = (0.0,)  # nats below q that the network can be asked to keep
+    floor: float = 20.0  # nats below a table's largest entry that a potential of 0 counts as
+    label_method: str = "exact"  # whose answers are the labels
+    validation_share: float = 0.1
+    evaluate_every: int = 1  # epochs between looks at the validation rows
+    patience: int = 0  # looks without improvement before stopping; 0: run all epochs
+    keep_best: bool = True  # the weights of the best look, not the last
+    mask_inputs: bool = False  # one more input per evidence variable: not observed
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "margins"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        loss_named(self.loss)
+        if self.network not in NETWORKS:
+            raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
+        for name, least in _LEAST.items():
+            if not getattr(self, name) >= least:
+                raise MethodError(f"{name} must be at least {least}, found {getattr(self, name)}")
+        for name in ("plateau_factor", "cooling"):
+            if not 0 < getattr(self, name) <= 1:
+                raise MethodError(f"{name} must be above 0 and at most 1")
+        if not 0 <= self.validation_share < 1:
+            raise MethodError(f"validation_share must be below 1, found {self.validation_share}")
+        if 0.0 not in self.margins or not all(map(math.isfinite, self.margins)):
+            raise MethodError(f"margins must be finite and contain 0, found {self.margins}")
+        if any(width < 1 for width in self.hidden):
+            raise MethodError(f"hidden layers must be at least 1 wide, found {self.hidden}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file; inf is written as null."""
+        return {k: None if v == math.inf else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> TrainingConfig:
+        """The inverse of `to_json`; unknown fields are refused."""
+        known = {f.name for f in fields(cls)}
+        odd = sorted(set(values) - known)
+        if odd:
+            raise MethodError(f"a training config has no field {odd[0]!r}")
+        whole: dict[str, Any] = {
+            k: math.inf if k == "beta" and v is None else v for k, v in values.items()
+        }
+        return cls(**whole)
+
+
+_LEAST = {
+    "steps": 0, "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
+    "beta": 0.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0, "penalty_factor": 1.0,
+    "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0, "evaluate_every": 1, "patience": 0,
+    "seed": 0,
+}  # fmt: skip
+
+
+def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
+    """SPEC §4's settings: MLP 128-256-512, Adam 1e-3, batch 128, 300 epochs, plateau 0.9
+    (not for supervised losses); the last weights, since the paper stops nowhere."""
+    factor = 1.0 if loss in SUPERVISED else 0.9
+    base = TrainingConfig(loss=loss, plateau_factor=factor, keep_best=False, evaluate_every=10)
+    return replace(base, **changes)
+
+
+def tuned(loss: str = "distill", **changes: Any) -> TrainingConfig:
+    """The best recipe found (docs/learning.md tells how)."""
+    base = TrainingConfig(
+        loss=loss,
+        hidden=(256,),
+        skip=True,
+        predict_multiplier=True,
+        epochs=100,
+        margins=(-1.0, 0.0, 1.0, 2.0, 4.0, 8.0),
+        patience=20,
+    )
+    return replace(base, **changes)
+
+
+PRESETS = {"paper": paper, "tuned": tuned}
+
+
+def preset(name: str, loss: str | None = None, **changes: Any) -> TrainingConfig:
+    """The preset called `name`, with its own loss unless one is given."""
+    if name not in PRESETS:
+        raise MethodError(f"a preset is one of {', '.join(PRESETS)}; found {name!r}")
+    return PRESETS[name](**changes) if loss is None else PRESETS[name](loss, **changes)

@@ -1,0 +1,134 @@
+"""A trained solver as a directory: config.json, weights.safetensors, log.jsonl, checkpoint.pt.
+
+config.json describes itself: format version, the training config, the network, hashes of the
+models with q and the evidence variables, and how each margin fared on the validation rows.
+Every file is written under a temporary name and renamed, so that a full disk or Ctrl-C leaves
+what was there before.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from cmpe.errors import FormatError
+from cmpe.formats.labels import problem_digest
+from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
+from cmpe.learning.config import TrainingConfig
+from cmpe.problem import Problem
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, LOG, CHECKPOINT = (
+    "config.json",
+    "weights.safetensors",
+    "log.jsonl",
+    "checkpoint.pt",
+)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How rounded answers to the validation rows fared when asked to keep `margin`."""
+
+    margin: float
+    rows: int
+    regret: float | None  # mean over the feasible ones, in nats; None without any
+    violation: float  # share of violated ones
+
+    @property
+    def worst_violation(self) -> float:
+        """What the true rate is below with 95 % confidence (Clopper & Pearson 1934)."""
+        from scipy.stats import beta
+
+        bad = round(self.violation * self.rows)
+        return 1.0 if bad >= self.rows else float(beta.ppf(0.95, bad + 1, self.rows - bad))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run directory holds of a trained network."""
+
+    config: TrainingConfig
+    digest: str  # of the problem: models, q, evidence variables
+    parameters: dict[str, Tensor]
+    calibration: tuple[Calibration, ...] = ()
+    epochs: int = 0  # done
+    name: str = ""
+
+
+def is_run(path: Path | str) -> bool:
+    """Whether `path` is the directory of a trained solver."""
+    return (Path(path) / CONFIG).is_file() and not (Path(path) / "problem.json").exists()
+
+
+def write_trained(trained: Trained, folder: Path | str) -> None:
+    """Write weights, then the config that names them."""
+    place = Path(folder)
+    with writing(folder):
+        place.mkdir(parents=True, exist_ok=True)
+    with atomic_writer(place / WEIGHTS) as stream:
+        stream.write(save({k: v.contiguous() for k, v in trained.parameters.items()}))
+    description = {
+        "format_version": FORMAT_VERSION,
+        "kind": "cmpe neural solver",
+        "name": trained.name,
+        "problem_sha256": trained.digest,
+        "epochs": trained.epochs,
+        "training": trained.config.to_json(),
+        "calibration": [asdict(c) for c in trained.calibration],
+    }
+    write_text(place / CONFIG, json.dumps(description, indent=1) + "\n")
+
+
+def read_trained(folder: Path | str) -> Trained:
+    """Read a run directory; what does not fit its format is refused."""
+    place = Path(folder)
+    file = place / CONFIG
+    found = parse_object(file, read_bytes(file))
+    if found.get("format_version") != FORMAT_VERSION:
+        version = repr(found.get("format_version"))
+        raise FormatError.at(file, "field 'format_version'", f"{FORMAT_VERSION}", version)
+    try:
+        config = TrainingConfig.from_json(found["training"])
+        calibration = tuple(Calibration(**c) for c in found["calibration"])
+        digest, epochs, name = found["problem_sha256"], int(found["epochs"]), str(found["name"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError.at(file, "the file", "a trained solver", f"{error!r}") from None
+    try:
+        parameters = load(read_bytes(place / WEIGHTS))
+    except SafetensorError as error:
+        raise FormatError.at(place / WEIGHTS, "the file", "safetensors", str(error)) from None
+    return Trained(config, digest, parameters, calibration, epochs, name)
+
+
+def write_checkpoint(folder: Path | str, state: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Keep everything that a resumed run needs."""
+    buffer = io.BytesIO()
+    torch.save({"state": state, "about": about}, buffer)
+    with atomic_writer(Path(folder) / CHECKPOINT) as stream:
+        stream.write(buffer.getvalue())
+
+
+def read_checkpoint(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The last checkpoint of a run."""
+    path = Path(folder) / CHECKPOINT
+    data = read_bytes(path)
+    try:
+        kept = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+        return kept["state"], kept["about"]
+    except (RuntimeError, KeyError, TypeError, EOFError, ValueError, pickle.UnpicklingError):
+        raise FormatError.at(path, "the file", "a checkpoint of cmpe", "other") from None
+
+
+def describe(problem: Problem, config: TrainingConfig, rows: int) -> dict[str, Any]:
+    """What a checkpoint belongs to: a run resumes only where this is the same."""
+    return {"problem": problem_digest(problem), "config": config.to_json(), "rows": rows}

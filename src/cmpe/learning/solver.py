@@ -1,0 +1,234 @@
+"""`NeuralSolver`: a trained network that answers like any other solver, with a certificate.
+
+Stages, each of which can be switched off; `Solutions.method` names those that ran:
+
+    network     one forward pass and rounding; with several margins one pass each, and the best
+                feasible answer is kept
+    repair      local search from there: repairs what violates, improves what does not
+    bound       D(mu) at the predicted multiplier: one elimination (`predicted`), or the least
+                D(mu) (`optimal`, some ten eliminations)
+
+The network reads the evidence of the problem it was trained for; another problem is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
+from cmpe.errors import EvidenceError, MethodError, TooLarge
+from cmpe.formats.labels import problem_digest
+from cmpe.learning.networks import Inputs, Network, encode, with_margin_input
+from cmpe.learning.relaxation import Relaxation
+from cmpe.learning.runs import Trained, read_trained, write_trained
+from cmpe.models.loglinear import Floats
+from cmpe.problem import Assignments, Evidence, Instances, Problem
+from cmpe.solution import Solutions
+from cmpe.solvers.local_search import improve
+from cmpe.solvers.rows import Limits, Running
+
+CERTIFICATES = ("none", "predicted", "optimal")
+ALLOWED = 0.02  # the rate of violations that the default margin may have
+CHUNK = 4096  # rows of one forward pass
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What runs after the forward pass, and which margins it is asked to keep."""
+
+    margins: tuple[float, ...] | None = None  # None: the calibrated one
+    repair: bool = True
+    certificate: str = "optimal"
+
+    def __post_init__(self) -> None:
+        if self.certificate not in CERTIFICATES:
+            raise MethodError(
+                f"a certificate is one of {', '.join(CERTIFICATES)}; found {self.certificate!r}"
+            )
+        if self.margins is not None and not self.margins:
+            raise MethodError("margins must be None or at least one number, found none")
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralSolver:
+    """A trained network and the problem it was trained for."""
+
+    problem: Problem
+    trained: Trained
+    stages: Stages = field(default_factory=Stages)
+    running: Running = Running()
+    device: str = "cpu"
+
+    @classmethod
+    def load(cls, folder: Path | str, problem: Problem, *, device: str = "cpu") -> NeuralSolver:
+        """Read a run directory; `problem` must be the one it was trained for."""
+        trained = read_trained(folder)
+        _check_problem(problem, trained, str(folder))
+        return cls(problem, trained, device=device)
+
+    def save(self, folder: Path | str) -> None:
+        """Write config.json and weights.safetensors."""
+        write_trained(self.trained, folder)
+
+    def with_stages(
+        self,
+        *,
+        margins: Sequence[float] | None = None,
+        repair: bool = True,
+        certificate: str = "optimal",
+    ) -> NeuralSolver:
+        """The same network with other stages."""
+        chosen = None if margins is None else tuple(float(m) for m in margins)
+        return replace(self, stages=Stages(chosen, repair, certificate))
+
+    def calibrated_margin(self, allowed: float = ALLOWED) -> float:
+        """The margin of least regret among those whose rate of violations is at most `allowed`
+        with 95 % confidence. Where the validation rows cannot show that of any, the largest of
+        those that violated least."""
+        known = self.trained.calibration
+        good = [c for c in known if c.worst_violation <= allowed and c.regret is not None]
+        if good:
+            return min(good, key=lambda c: (c.regret, c.margin)).margin
+        return min(known, key=lambda c: (c.violation, -c.margin)).margin if known else 0.0
+
+    def solve(
+        self,
+        problem: Problem,
+        evidence: Evidence | None = None,
+        *,
+        time_limit: float | None = None,
+        seed: int = 0,
+    ) -> Solutions:
+        """One answer per row; the time limit is not needed."""
+        Limits(time_limit)
+        if problem is not self.problem:
+            _check_problem(problem, self.trained, "the solver")
+        instances = self.problem.given(evidence)
+        begin = time.perf_counter()
+        answers, multipliers = self._passes(instances)
+        if self.stages.repair:
+            answers = improve(instances, answers, threads=self.running.threads)
+        bound, infeasible = self._certificate(instances, multipliers)
+        spent = (time.perf_counter() - begin) / max(1, len(instances))
+        return Solutions.of(
+            self.problem, answers, bound=bound, infeasible=infeasible, method=self.method,
+            seconds=spent,
+        )  # fmt: skip
+
+    @property
+    def method(self) -> str:
+        """The stages that run, as `Solutions.method` has them."""
+        passes = len(self.stages.margins or ("calibrated",))
+        parts = ["network" if passes == 1 else f"network x {passes}"]
+        parts += ["repair"] if self.stages.repair else []
+        parts += [] if self.stages.certificate == "none" else [f"{self.stages.certificate} bound"]
+        return " + ".join(parts)
+
+    def _passes(self, instances: Instances) -> tuple[Assignments, Floats | None]:
+        """Rounded answers (B, n) of the best margin of each row, and mu at the first one."""
+        margins = self.stages.margins or (self.calibrated_margin(),)
+        best, multipliers = self.predict(instances, margins[0])
+        known: Solutions | None = None
+        for margin in margins[1:]:
+            known = known or Solutions.of(self.problem, best)
+            new = Solutions.of(self.problem, self.predict(instances, margin)[0])
+            better = new.feasible & ~(known.feasible & (known.objective >= new.objective))
+            order = np.where(better, len(known), 0) + np.arange(len(known))
+            known = Solutions.concatenate([known, new]).take(order)
+        return (best if known is None else known.assignments), multipliers
+
+    def predict(
+        self, instances: Instances, margin: float = 0.0
+    ) -> tuple[Assignments, Floats | None]:
+        """One pass: rounded assignments (B, n) and the predicted multipliers (B, m)."""
+        points, multipliers = self.relaxed(instances, margin)
+        places = self._relaxation.coordinates
+        values = places.assignments(torch.from_numpy(points))
+        return instances.complete(values), multipliers
+
+    @torch.inference_mode()
+    def relaxed(
+        self, instances: Instances, margin: float = 0.0
+    ) -> tuple[NDArray[np.float32], Floats | None]:
+        """One pass: the relaxed outputs' coordinates (B, D) and the predicted multipliers."""
+        points, prices = [], []
+        for start in range(0, len(instances), CHUNK):
+            evidence = instances.evidence[start : start + CHUNK]
+            outputs = self._network(
+                self._parameters, self._inputs(evidence, margin), self._relaxation
+            )
+            relaxed = self._relaxation.coordinates.probabilities(outputs.logits)
+            points.append(relaxed[0].cpu().numpy())
+            if outputs.multipliers is not None:
+                prices.append(outputs.multipliers[0].double().cpu().numpy())
+        count = self._relaxation.coordinates.count
+        whole = np.concatenate([np.zeros((0, count), np.float32), *points])
+        return whole, np.concatenate(prices) if prices else None
+
+    def _inputs(self, evidence: NDArray[np.int32], margin: float) -> Inputs:
+        encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)
+        asked = torch.full((1, len(evidence)), margin, device=self.device)
+        x = with_margin_input(encoded.to(self.device).unsqueeze(0), asked, self.trained.config)
+        if not self._network.steps:
+            return Inputs(x, None)
+        rows = self._relaxation.rows(evidence)
+        return Inputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))
+
+    @cached_property
+    def _relaxation(self) -> Relaxation:
+        return Relaxation(self.problem, floor=self.trained.config.floor, device=self.device)
+
+    @cached_property
+    def _network(self) -> Network:
+        none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
+        config = self.trained.config
+        width = encode(self.problem, none, mask=config.mask_inputs).shape[1]
+        network = Network.of(config, width, self._relaxation)
+        wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
+        found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
+        if wanted != found:
+            raise MethodError("the weights do not fit the network of config.json")
+        return network
+
+    @cached_property
+    def _parameters(self) -> dict[str, torch.Tensor]:
+        return {name: value.to(self.device) for name, value in self.trained.parameters.items()}
+
+    def _certificate(
+        self, instances: Instances, multipliers: Floats | None
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """(bound, proved infeasible) of every row; no bound where elimination is too wide."""
+        unknown = np.full(len(instances), np.inf), np.zeros(len(instances), dtype=bool)
+        kind = self.stages.certificate
+        if kind == "none":
+            return unknown
+        if kind == "predicted" and multipliers is None:
+            raise MethodError(
+                "this network predicts no multiplier; ask for certificate 'optimal' or 'none'"
+            )
+        try:
+            if kind == "predicted" and multipliers is not None:
+                bound = dual_bound(instances, multipliers, threads=self.running.threads)
+                return bound, unknown[1]
+            dual = lagrangian_dual(instances, threads=self.running.threads)
+        except TooLarge:
+            return unknown
+        return dual.bound, dual.infeasible
+
+
+def _check_problem(problem: Problem, trained: Trained, who: str) -> None:
+    if problem_digest(problem) == trained.digest:
+        return
+    about = f" ({trained.name})" if trained.name else ""
+    raise EvidenceError(
+        f"{who}: trained for another problem{about}: its models, limits and evidence variables "
+        f"have sha256 {trained.digest[:12]}..., found {problem_digest(problem)[:12]}..."
+    )

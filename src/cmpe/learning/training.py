@@ -1,0 +1,266 @@
+"""Training of a stack of members, epoch by epoch.
+
+One seed decides everything: the start of the weights, the split, and the order of every epoch,
+which depends on the seed and the epoch's number alone, so a run resumes to the same weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cmpe.errors import MethodError
+from cmpe.learning.config import MEMBER_FIELDS, TrainingConfig
+from cmpe.learning.data import TrainingData
+from cmpe.learning.distributed import Ranks
+from cmpe.learning.optimizer import Plateau
+from cmpe.learning.step import MEASURES, Program
+from cmpe.models.loglinear import Floats
+
+Rows = NDArray[np.intp]
+VIOLATION_PRICE = 0.1  # of mean f: a violated answer counts as one that is 10 % off
+LOOK = 1024  # validation rows of one pass
+
+
+@dataclass(frozen=True)
+class Look:
+    """How rounded answers to validation rows fare: one number per member (M,)."""
+
+    regret: Floats  # mean over the feasible ones, in nats
+    violation: Floats  # share of violated ones
+    score: Floats  # regret, with VIOLATION_PRICE for a violated row: what early stopping reads
+    dependence: Floats  # mean standard deviation of an output over the rows
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch did, per member (M,); `look` where the validation rows were read."""
+
+    number: int  # from 1
+    measures: dict[str, Floats]
+    rates: Floats
+    look: Look | None
+
+
+class Trainer:
+    """A stack of members on its way through the epochs."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        configs: Sequence[TrainingConfig],
+        splits: Sequence[tuple[Rows, Rows]],
+        *,
+        device: str = "cpu",
+        ranks: Ranks | None = None,
+    ) -> None:
+        _check_alike(configs)
+        self.data, self.configs, self.config = data, tuple(configs), configs[0]
+        self.splits, self.ranks = tuple(splits), ranks or Ranks()
+        most = max(len(train) for train, _ in splits)
+        if not most:
+            raise MethodError("training needs at least one row to train on, found none")
+        self._whole_batch = min(self.config.batch_size, most)
+        if self.ranks.size > 1:
+            self._whole_batch = self.config.batch_size
+        self.steps = -(-most // self._whole_batch)
+        self.program = Program(data, configs, device)
+        share = self.ranks.share_of(self._whole_batch)
+        self.program.batch = share.stop - share.start
+        self.program.reduce = self.ranks.add_up
+        factors = [c.plateau_factor for c in configs]
+        self._plateau = Plateau(factors, self.config.plateau_patience, self.program.device)
+        self.epoch = self.position = 0  # epochs done; steps done of the next one
+        self._best = self.program.adam.flat.clone()
+        self._best_score = np.full(len(configs), np.inf)
+        self._stale = np.zeros(len(configs))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs are done, or every member has stopped improving."""
+        patience = self.config.patience
+        stopped = patience > 0 and bool((self._stale >= patience).all())
+        return self.epoch >= self.config.epochs or stopped
+
+    def epochs(self, interrupted: Callable[[], bool] = lambda: False) -> Iterator[Epoch]:
+        """Train on until done, or until `interrupted` says so between two steps."""
+        while not self.is_done:
+            if not self._run_steps(interrupted):
+                return
+            yield self._finish_epoch()
+
+    def _run_steps(self, interrupted: Callable[[], bool]) -> bool:
+        program, dual = self.program, self.program.dual
+        kept = program.sums.clone()
+        program.load_epoch(*self._order())
+        program.counter += self.position
+        if self.position:
+            program.sums.copy_(kept)
+        program.temperature.fill_(self._temperature())
+        in_dual = dual is not None and dual.is_dual(self.epoch)
+        if dual is not None and not self.position:
+            dual.begin(self.epoch)
+        step = program.dual_step if in_dual else program.step
+        while self.position < self.steps:
+            if interrupted():
+                return False
+            step()
+            self.position += 1
+        return True
+
+    def _temperature(self) -> float:
+        """Of the entropy bonus: falls linearly to 0 over the first `cooling` of the epochs."""
+        c = self.config
+        return c.temperature * max(0.0, 1.0 - self.epoch / max(1.0, c.cooling * c.epochs))
+
+    def _order(self) -> tuple[Tensor, Tensor]:
+        """The examples of an epoch and their shares: (M, steps B) on this process."""
+        size, margins = self.steps * self._whole_batch, len(self.data.margins)
+        ids = np.zeros((len(self.configs), size), dtype=np.int64)
+        weight = np.zeros(ids.shape)
+        for k, (config, (train, _)) in enumerate(zip(self.configs, self.splits, strict=True)):
+            order = np.random.default_rng([config.seed, 1 + self.epoch]).permutation(train)
+            ids[k] = np.resize(order, size)  # what is too much counts 0 and is of another batch
+            weight[k, : len(order)] = 1.0
+        turn = (np.arange(size) + self.epoch) % margins
+        ids = ids * margins + turn
+        weight *= self.data.usable.ravel()[ids]
+        batches = weight.reshape(len(ids), self.steps, -1)
+        shares = batches / np.maximum(batches.sum(-1, keepdims=True), 1.0)
+        mine = self.ranks.share_of(self._whole_batch)
+        parts = (ids.reshape(batches.shape)[..., mine], shares[..., mine].astype(np.float32))
+        both = tuple(torch.from_numpy(p.reshape(len(ids), -1).copy()) for p in parts)
+        return both[0], both[1]
+
+    def _finish_epoch(self) -> Epoch:
+        """Merge the processes, adapt rates and lambda, look at the validation rows."""
+        program = self.program
+        self.ranks.add_up(program.sums)
+        self.ranks.merge(program.examples)
+        sums = program.sums / self.steps
+        sums[:, -1] /= self.ranks.size
+        self._plateau.see(sums[:, 0], program.adam.rates)
+        if program.dual is not None:
+            limit = self.config.penalty_limit
+            program.dual.grow(self.epoch, sums[:, 4], program.examples.penalty, limit)
+        values = sums.double().cpu().numpy()
+        measures = {name: values[:, i] for i, name in enumerate(MEASURES)}
+        known = measures.pop("alpha_known")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            measures["alpha"] = measures["alpha"] / known  # NaN where every bound is missing
+        rates = program.adam.rates[:, 0].double().cpu().numpy()
+        self.epoch, self.position = self.epoch + 1, 0
+        return Epoch(self.epoch, measures, rates, self._look())
+
+    def _look(self) -> Look | None:
+        c = self.config
+        last = self.epoch >= c.epochs
+        if self.epoch % c.evaluate_every and not last:
+            return None
+        if any(not len(held) for _, held in self.splits):
+            return None
+        look = self.look(0.0)
+        better = look.score < self._best_score
+        self._best_score = np.where(better, look.score, self._best_score)
+        self._stale = np.where(better, 0.0, self._stale + 1.0)
+        chosen = torch.as_tensor(better, device=self.program.device).unsqueeze(-1)
+        self._best.copy_(torch.where(chosen, self.program.adam.flat, self._best))
+        return look
+
+    def finish(self) -> None:
+        """Go back to the weights of the best look, where the config says so."""
+        if self.config.keep_best and np.isfinite(self._best_score).all():
+            with torch.no_grad():
+                self.program.adam.flat.copy_(self._best)
+
+    @torch.no_grad()
+    def look(self, margin: float) -> Look:
+        """Read the validation rows when asked to keep `margin`."""
+        program, problem = self.program, self.data.problem
+        most = max(len(held) for _, held in self.splits)
+        ids = np.stack([np.resize(held, most) for _, held in self.splits])
+        counts = np.arange(most) < np.array([[len(held)] for _, held in self.splits])
+        f, violated = np.zeros(ids.shape), np.zeros(ids.shape, dtype=bool)
+        moments = torch.zeros((2, len(ids), program.relaxation.coordinates.count))
+        moments = moments.to(program.device)
+        for start in range(0, most, LOOK):
+            rows = torch.as_tensor(ids[:, start : start + LOOK], device=program.device)
+            asked = torch.full(rows.shape, margin, device=program.device)
+            forward = program.forward(program.adam.parameters, rows, asked)
+            moments += torch.stack([forward.points.sum(1), forward.points.square().sum(1)])
+            f[:, start : start + LOOK] = forward.rounded_f.cpu().numpy()
+            over = forward.rounded_g - margin > program.tolerances
+            violated[:, start : start + LOOK] = over.any(-1).cpu().numpy()
+        counts &= self.data.usable[ids, int(np.flatnonzero(self.data.margins == 0.0)[0])]
+        best = problem.shift - self.data.reference[ids]
+        mean, square = moments / most
+        spread = (square - mean.square()).clamp(min=0.0).sqrt().mean(-1).cpu().numpy()
+        return _summary(np.maximum(f - best, 0.0), best, violated, counts, spread)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that a later run needs to continue to the same weights."""
+        own = {
+            **self._places(),
+            "epoch": torch.tensor(self.epoch),
+            "position": torch.tensor(self.position),
+            "score": torch.from_numpy(self._best_score),
+            "stale": torch.from_numpy(self._stale),
+        }
+        return {name: value.detach().cpu().clone() for name, value in own.items()}
+
+    @torch.no_grad()
+    def load_state(self, kept: dict[str, Tensor]) -> None:
+        """Continue from `state()` of a run with the same data and configs."""
+        mine = self._places()
+        if set(kept) != {*mine, "epoch", "position", "score", "stale"} or any(
+            kept[name].shape != value.shape for name, value in mine.items()
+        ):
+            raise MethodError("the checkpoint is of another network, problem or set of rows")
+        for name, value in mine.items():
+            value.copy_(kept[name])
+        self.epoch, self.position = int(kept["epoch"]), int(kept["position"])
+        self._best_score, self._stale = kept["score"].numpy().copy(), kept["stale"].numpy().copy()
+
+    def _places(self) -> dict[str, Tensor]:
+        """The tensors of a checkpoint, in their places."""
+        program = self.program
+        parts = {"adam": program.adam.state(), "plateau": self._plateau.state()}
+        if program.dual is not None:
+            parts["dual"] = program.dual.state()
+        return {
+            "sums": program.sums, "best": self._best, "p_upper": program.examples.p_upper,
+            "penalty": program.examples.penalty,
+            **{f"{part}.{k}": v for part, state in parts.items() for k, v in state.items()},
+        }  # fmt: skip
+
+
+def _summary(
+    regret: Floats, best: Floats, violated: NDArray[np.bool_], counts: NDArray[np.bool_],
+    spread: Floats,
+) -> Look:  # fmt: skip
+    total = np.maximum(counts.sum(-1), 1)
+    feasible = counts & ~violated & np.isfinite(regret)
+    price = VIOLATION_PRICE * np.where(counts, np.nan_to_num(best), 0.0).sum(-1) / total
+    summed = np.where(feasible, regret, 0.0).sum(-1)
+    rate = (counts & violated).sum(-1) / total
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(feasible.any(-1), summed / feasible.sum(-1), np.nan)
+    return Look(mean, rate, summed / total + price * rate, spread.astype(float))
+
+
+def _check_alike(configs: Sequence[TrainingConfig]) -> None:
+    """Members of one stack share everything but MEMBER_FIELDS."""
+    if not configs:
+        raise MethodError("a stack needs at least one config, found none")
+    first = configs[0]
+    for config in configs[1:]:
+        same = {name: getattr(first, name) for name in MEMBER_FIELDS}
+        if replace(config, **same) != first:
+            raise MethodError(
+                f"members of one stack may differ only in {', '.join(sorted(MEMBER_FIELDS))}"
+            )
