@@ -101,7 +101,9 @@ def random_network(seed: int, *, variables: int = 5, values: int = 3) -> CutsetN
     return network_over(rng, [int(k) for k in rng.integers(1, values + 1, count)])
 
 
-def network_over(rng: np.random.Generator, cards: list[int]) -> CutsetNetwork:
+def network_over(
+    rng: np.random.Generator, cards: list[int], *, zeros: bool = True
+) -> CutsetNetwork:
     """A random network of the given variables; unnormalised, half of them with zeros."""
     contexts = random_contexts(rng, cards, np.full(len(cards), -1), int(rng.integers(0, 4)))
     shape = (len(contexts), len(cards))
@@ -113,7 +115,7 @@ def network_over(rng: np.random.Generator, cards: list[int]) -> CutsetNetwork:
                 parents[leaf, order[place]] = order[rng.integers(0, place)]
     tables = rng.normal(size=(*shape, max(cards), max(cards)))
     weights = rng.normal(size=len(contexts))
-    if rng.random() < 0.5:
+    if zeros and rng.random() < 0.5:
         tables[rng.random(tables.shape) < 0.15] = -np.inf
         weights[rng.random(len(weights)) < 0.1] = -np.inf
     return CutsetNetwork(tuple(cards), contexts, weights, parents, tables)

@@ -10,9 +10,10 @@ from tests.problems import all_assignments, random_network, random_network_probl
 
 import cmpe
 from cmpe import Constraint, CutsetSettings, LogLinearModel, Problem, Status, learn_cutset
-from cmpe.bounds.lagrangian import lagrangian_dual, loss_bounds
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import Interrupted, MethodError
 from cmpe.models.branching import joint_leaves
+from cmpe.solvers.local_search import improve
 
 PROVING = ("exact", "auto", "milp")
 
@@ -205,3 +206,45 @@ def test_one_leaf_is_a_log_linear_model():
     problem = Problem(network, (Constraint(network, 0.0),))
     assert problem.is_log_linear
     assert len(problem.branches) == 1
+
+
+@given(seeds)
+@settings(max_examples=40)
+def test_repair_stays_in_the_leaf_and_never_gets_worse(seed):
+    problem, evidence = random_network_problem(seed)
+    instances = problem.given(evidence)
+    rng = np.random.default_rng(seed)
+    free = (
+        np.stack(
+            [
+                rng.integers(0, problem.objective.cardinalities[v], len(evidence))
+                for v in problem.free
+            ],
+            axis=1,
+        )
+        if problem.free
+        else np.zeros((len(evidence), 0))
+    )
+    start = instances.complete(free)
+    found = improve(instances, start)
+    assert (found >= 0).all()
+    assert ((instances.full() < 0) | (instances.full() == found)).all()
+    before, after = problem.is_feasible(start), problem.is_feasible(found)
+    assert (after | ~before).all()
+    h = problem.objective.value
+    assert (h(found)[before] >= h(start)[before] - 1e-6).all()
+    for branch in problem.branches:
+        assert (branch.agrees(start) == branch.agrees(found)).all()
+    nothing = improve(instances, np.full_like(start, -1))
+    assert (nothing >= 0).all()
+
+
+@given(seeds)
+@settings(max_examples=40)
+def test_any_multipliers_bound_the_whole(seed):
+    problem, evidence = random_network_problem(seed)
+    oracle = cmpe.solve(problem, evidence, method="exhaustive")
+    mu = np.random.default_rng(seed).exponential(size=(len(evidence), len(problem.constraints)))
+    bound = dual_bound(problem.given(evidence), mu)
+    solved = oracle.feasible
+    assert (bound[solved] >= oracle.objective[solved] - 1e-6).all()

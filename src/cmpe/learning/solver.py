@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
+from cmpe.learning.leaves import relaxation_of
 from cmpe.learning.networks import Inputs, Network, encode, with_margin_input
 from cmpe.learning.relaxation import Relaxation
 from cmpe.learning.runs import Trained, read_trained, write_trained
@@ -184,7 +185,7 @@ class NeuralSolver:
 
     @cached_property
     def _relaxation(self) -> Relaxation:
-        return Relaxation(self.problem, floor=self.trained.config.floor, device=self.device)
+        return relaxation_of(self.problem, floor=self.trained.config.floor, device=self.device)
 
     @cached_property
     def _network(self) -> Network:

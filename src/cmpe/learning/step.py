@@ -17,6 +17,7 @@ from torch import Tensor
 from cmpe.learning.alpha import Examples
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.data import TrainingData
+from cmpe.learning.leaves import relaxation_of
 from cmpe.learning.losses import NEED_LABELS, Evaluated, excess, loss_named
 from cmpe.learning.networks import (
     Inputs,
@@ -28,7 +29,7 @@ from cmpe.learning.networks import (
 )
 from cmpe.learning.optimizer import Adam
 from cmpe.learning.primal_dual import DualNetwork
-from cmpe.learning.relaxation import Coefficients, Relaxation
+from cmpe.learning.relaxation import Coefficients
 from cmpe.learning.replay import Replay
 
 SATURATED = 1e-3  # an output this close to 0 or 1 hardly has a gradient
@@ -61,7 +62,7 @@ class Program:
         self.device = torch.device(device)
         self.members = len(configs)
         problem = data.problem
-        self.relaxation = Relaxation(problem, floor=self.config.floor, device=device)
+        self.relaxation = relaxation_of(problem, floor=self.config.floor, device=device)
         encoded = encode(problem, data.evidence, mask=self.config.mask_inputs)
         self.encoded = encoded.to(self.device)  # (N, I)
         self.rows: Coefficients = self.relaxation.rows(data.evidence)
