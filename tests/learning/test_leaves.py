@@ -162,3 +162,18 @@ def test_a_network_is_trained_on_like_any_other_function(loss):
     )
     np.testing.assert_allclose(forward.rounded_f[0].detach(), f, atol=1e-3)
     assert torch.isfinite(program.loss(forward, torch.arange(8).unsqueeze(0))).all()
+
+
+def test_a_trained_network_answers_with_certificates():
+    from cmpe.learning.config import TrainingConfig
+    from cmpe.learning.fitting import fit
+
+    network = learn_cutset(clusters(0), CutsetSettings(depth=2))
+    made = cmpe.generate(network, cmpe.Recipe(samples=60, percentile=30, evidence_fraction=0.4))
+    solver = fit(made.problem, made.train, TrainingConfig(epochs=2, hidden=(8,)))
+    answers = solver.solve(made.problem, made.test)
+    oracle = cmpe.solve(made.problem, made.test, method="exhaustive")
+    best = np.where(oracle.feasible, oracle.objective, -np.inf)
+    assert (answers.bound >= best - 1e-6).all()
+    assert answers.feasible.any()
+    assert (np.where(answers.feasible, answers.objective, -np.inf) <= best + 1e-6).all()

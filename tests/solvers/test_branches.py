@@ -214,17 +214,8 @@ def test_repair_stays_in_the_leaf_and_never_gets_worse(seed):
     problem, evidence = random_network_problem(seed)
     instances = problem.given(evidence)
     rng = np.random.default_rng(seed)
-    free = (
-        np.stack(
-            [
-                rng.integers(0, problem.objective.cardinalities[v], len(evidence))
-                for v in problem.free
-            ],
-            axis=1,
-        )
-        if problem.free
-        else np.zeros((len(evidence), 0))
-    )
+    cards = np.array(problem.objective.cardinalities)[list(problem.free)]
+    free = (rng.random((len(evidence), len(cards))) * cards).astype(int)
     start = instances.complete(free)
     found = improve(instances, start)
     assert (found >= 0).all()
