@@ -1,6 +1,6 @@
 """SPFlow's `learn_cnet` on one data set, for `benchmarks.tractable`; runs in another environment.
 
-    PYTHON tractable_spflow.py FOLDER/NAME MINIMUM_ROWS
+    PYTHON tractable_spflow.py FOLDER/NAME naive_mle|random MINIMUM_ROWS
 
 PYTHON has SPFlow 0.0.48 with numpy 1.26 and networkx 2.8; nothing of this project is imported.
 """
@@ -30,17 +30,17 @@ def read(path: str) -> np.ndarray:
 
 def main() -> None:
     add_cltree_inference_support()
-    name, minimum_rows = sys.argv[1], int(sys.argv[2])
+    name, split, minimum_rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
     train, valid, test = (read(f"{name}.{part}.data.gz") for part in ("train", "valid", "test"))
     context = Context(parametric_types=[Bernoulli] * train.shape[1]).add_domains(train)
     begin = time.process_time()
-    network = learn_cnet(train, context, cond="naive_mle", min_instances_slice=minimum_rows)
+    network = learn_cnet(train, context, cond=split, min_instances_slice=minimum_rows)
     seconds = time.process_time() - begin
     scores = {
         part: float(log_likelihood(network, rows).mean())
         for part, rows in (("valid", valid), ("test", test))
     }
-    print(json.dumps({"minimum_rows": minimum_rows, "s": seconds, **scores}))
+    print(json.dumps({"s": seconds, **scores}))
 
 
 if __name__ == "__main__":
