@@ -47,6 +47,7 @@ def test_learn_reports_what_it_wrote(data, tmp_path, kind):
     table = output("learn", *options(data), "--model", kind, "--out", out, "--format", "table")
     assert f"{report['test']:.4f}" in table
     assert "leaves" in output("info", out)
+    assert output("info", tmp_path / "model") == output("info", out)
 
 
 def test_cutset_beats_chow_liu(data, tmp_path):

@@ -24,11 +24,13 @@ SMALL_EXPANSION = 1 << 16  # entries up to which a cutset network is used as tab
 
 def read_function(path: Path) -> LogLinearModel | ChowLiuTree | CutsetNetwork:
     """A model file of any kind."""
-    from cmpe.formats.network import SUFFIXES, read_network
+    from cmpe.formats.network import DESCRIPTION, SUFFIXES, read_network
     from cmpe.formats.text import suffix_of
     from cmpe.formats.uai import read_uai
 
-    return read_network(path) if suffix_of(path) in SUFFIXES else read_uai(path)
+    described = path.with_name(path.name + DESCRIPTION)  # as `cmpe learn --out MODEL` makes it
+    file = described if not path.exists() and described.exists() else path
+    return read_network(file) if suffix_of(file) in SUFFIXES else read_uai(file)
 
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:

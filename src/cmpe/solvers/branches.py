@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cmpe.solvers import Solver
 
 LEAST_SECONDS = 1e-3
+LEAVES = "leaves"  # the method of a row that no engine had to look at
 Numbers = NDArray[np.intp]
 
 
@@ -71,7 +72,7 @@ class _Search:
         self._bound = np.full(count, -np.inf)  # of what is solved
         self._best = np.full(count, -np.inf)
         self._answers = np.full((count, instances.problem.variables), -1, dtype=np.int32)
-        self._methods = np.full(count, "", dtype="<U32")
+        self._methods = np.full(count, LEAVES, dtype="<U32")
         self._seconds = np.zeros(count)
 
     def _upper_bounds(self) -> Floats:
@@ -98,8 +99,8 @@ class _Search:
                     rows = np.flatnonzero(self._is_open(number) & wanted(number))
                     self._solve(number, branch, rows)
         except Interrupted:
-            finished = int((~self._pending()).sum())
-            raise Interrupted(self._solutions(), finished) from None
+            finished = ~self._pending() & (self._bound < np.inf)
+            raise Interrupted(self._solutions(), int(finished.sum())) from None
         return self._solutions()
 
     def _is_open(self, number: int) -> NDArray[np.bool_]:
@@ -156,7 +157,7 @@ class _Search:
         none = (self._answers[rows] < 0).any(axis=1)
         better = (value > self._best[rows]) | (none & (found.status == Status.VIOLATED))
         self._answers[rows[better]] = found.assignments[better]
-        named = better | (self._methods[rows] == "")
+        named = better | (self._methods[rows] == LEAVES)
         self._methods[rows[named]] = found.method[named]
         self._best[rows] = np.maximum(self._best[rows], value)
 
