@@ -28,7 +28,7 @@ from cmpe.models.pair_counts import Indicators, PairCounts, check_data, check_we
 
 # Pseudo-rows from the parent: without validation data, and what is tried with them.
 INHERITED = 30.0
-INHERITANCE = (10.0, 30.0, 100.0, 300.0)
+INHERITANCE = (30.0, 100.0, 300.0, 1000.0)
 
 Progress = Callable[[int, int], None]
 Numbers = NDArray[np.intp]
@@ -267,7 +267,7 @@ class _Growth:
         smoothing, inheritance = self._settings.smoothing, self._settings.inheritance
         assert isinstance(smoothing, float)
         assert isinstance(inheritance, float)
-        return raw.smoothed(smoothing).with_prior(parent, inheritance)
+        return raw.smoothed(smoothing, parent, inheritance)
 
     def _reaching(self, node: _Node, variable: int, value: int) -> Numbers:
         if self._valid is None:

@@ -38,21 +38,24 @@ class PairCounts:
         """Where the indicators of each variable begin: (n + 1,)."""
         return indicator_starts(self.cardinalities)
 
-    def smoothed(self, rows: float) -> PairCounts:
-        """The same with `rows` more, spread evenly over all assignments."""
-        if rows == 0:
-            return self
-        cards = np.repeat(self.cardinalities, np.array(self.cardinalities) - 1)
-        joint = self.joint + np.multiply.outer(rows / cards, 1.0 / cards)
-        np.fill_diagonal(joint, np.diagonal(self.joint) + rows / cards)
-        return PairCounts(self.cardinalities, self.total + rows, joint)
-
-    def with_prior(self, prior: PairCounts, rows: float) -> PairCounts:
-        """The same with `rows` more, distributed as `prior` is."""
-        if rows == 0:
-            return self
-        joint = self.joint + (rows / prior.total) * prior.joint
-        return PairCounts(self.cardinalities, self.total + rows, joint)
+    def smoothed(
+        self, rows: float, prior: PairCounts | None = None, prior_rows: float = 0.0
+    ) -> PairCounts:
+        """The same with `rows` more, spread evenly over all assignments, and `prior_rows` more,
+        distributed as `prior` is."""
+        if prior is None or prior_rows == 0.0:
+            joint, prior_rows = self.joint.copy(), 0.0
+        else:
+            joint = (prior_rows / prior.total) * prior.joint
+            joint += self.joint
+        cards = np.array(self.cardinalities)
+        cards = np.repeat(cards, cards - 1)
+        if rows and len(cards):
+            is_even = bool((cards == cards[0]).all())
+            pairs = rows / cards[0] ** 2 if is_even else np.multiply.outer(rows / cards, 1 / cards)
+            joint += pairs
+            np.fill_diagonal(joint, np.diagonal(joint) + rows / cards - rows / cards**2)
+        return PairCounts(self.cardinalities, self.total + rows + prior_rows, joint)
 
     def without(self, parts: Iterable[PairCounts]) -> PairCounts:
         """What is left when the rows of `parts` are taken away."""
