@@ -143,34 +143,11 @@ def test_the_relaxation_suits_the_problem():
 @pytest.mark.parametrize("loss", ["ss_cmpe", "mse"])
 def test_a_network_is_trained_on_like_any_other_function(loss):
     from cmpe.learning.config import TrainingConfig
-    from cmpe.learning.data import prepare
-    from cmpe.learning.step import Program
-
-    network = learn_cutset(clusters(0), CutsetSettings(depth=2))
-    made = cmpe.generate(network, cmpe.Recipe(samples=40, percentile=30, evidence_fraction=0.4))
-    assert not made.problem.is_log_linear
-    config = TrainingConfig(loss=loss, hidden=(8,), batch_size=8)
-    data = prepare(made.problem, made.train, config)
-    program = Program(data, [config])
-    forward = program.forward(
-        program.adam.parameters, torch.arange(8).unsqueeze(0), torch.zeros((1, 8))
-    )
-    f, _ = made.problem.minimisation(
-        made.problem.given(made.train[:8]).complete(
-            program.relaxation.coordinates.assignments(forward.points[0])
-        )
-    )
-    np.testing.assert_allclose(forward.rounded_f[0].detach(), f, atol=1e-3)
-    assert torch.isfinite(program.loss(forward, torch.arange(8).unsqueeze(0))).all()
-
-
-def test_a_trained_network_answers_with_certificates():
-    from cmpe.learning.config import TrainingConfig
     from cmpe.learning.fitting import fit
 
     network = learn_cutset(clusters(0), CutsetSettings(depth=2))
     made = cmpe.generate(network, cmpe.Recipe(samples=60, percentile=30, evidence_fraction=0.4))
-    solver = fit(made.problem, made.train, TrainingConfig(epochs=2, hidden=(8,)))
+    solver = fit(made.problem, made.train, TrainingConfig(loss=loss, epochs=2, hidden=(8,)))
     answers = solver.solve(made.problem, made.test)
     oracle = cmpe.solve(made.problem, made.test, method="exhaustive")
     best = np.where(oracle.feasible, oracle.objective, -np.inf)

@@ -21,10 +21,12 @@ import typer
 from cmpe.cli.bound import bound
 from cmpe.cli.convert import convert
 from cmpe.cli.demo import demo
+from cmpe.cli.evaluate import evaluate
 from cmpe.cli.generate import generate
 from cmpe.cli.info import info
 from cmpe.cli.learn import learn
 from cmpe.cli.solve import solve
+from cmpe.cli.train import train
 from cmpe.errors import CmpeError
 
 app = typer.Typer(
@@ -40,6 +42,8 @@ app.command()(generate)
 app.command()(learn)
 app.command()(info)
 app.command()(convert)
+app.command()(train)
+app.command()(evaluate)
 app.command()(demo)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cmpe.cli.options import Format, progress_bar, read_problem
+from cmpe.cli.options import Format, load_run, progress_bar, read_problem
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 from cmpe.formats.text import check_writable
@@ -40,7 +40,7 @@ def solve(
         typer.Option(help="E.evid, E.npy or E.csv; default: the directory's test rows."),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="How to solve; an unknown one lists them all.")
+        str, typer.Option(help="A method (an unknown one lists them all) or a trained RUN.")
     ] = "auto",
     time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
     gap: Annotated[
@@ -66,7 +66,9 @@ def solve(
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
     from cmpe.solvers import solver
 
-    solver(method, gap=gap)  # an unknown method fails before any file is read
+    trained = Path(method).is_dir()
+    if not trained:
+        solver(method, gap=gap)  # an unknown method fails before any file is read
     problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
     rows = _read_rows(problem, directory, evidence)
     beginning = _read_start(start, problem, 1 if rows is None else len(rows))
@@ -74,7 +76,8 @@ def solve(
         if file is not None:
             check_writable(file)
     shape = format or (Format.table if output is None and sys.stdout.isatty() else Format.json)
-    told = {"method": method, "time_limit": time_limit, "gap": gap, "seed": seed}
+    how = load_run(Path(method), problem, threads) if trained else method
+    told = {"method": how, "time_limit": time_limit, "gap": gap, "seed": seed}
     solutions = _answer(problem, rows, told, (workers, threads, beginning), (shape, output))
     if trace is not None:
         _write_trace(problem, rows, trace)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +58,17 @@ def _arrays(function: Function) -> Iterator[NDArray[np.generic]]:
         raise ModelError(f"nothing identifies a function of kind {type(function).__name__}")
 
 
+def rows_digest(evidence: Assignments) -> str:
+    """A hash of rows of evidence and of their number."""
+    digest = hashlib.sha256(repr(evidence.shape).encode())
+    digest.update(np.ascontiguousarray(evidence, dtype=np.int32).tobytes())
+    return digest.hexdigest()
+
+
 def fingerprint(problem: Problem, evidence: Assignments, method: str) -> str:
     """The key of the labels of these rows."""
     digest = hashlib.sha256(problem_digest(problem).encode())
-    digest.update(np.ascontiguousarray(evidence, dtype=np.int32).tobytes())
+    digest.update(rows_digest(evidence).encode())
     digest.update(method.encode())
     return digest.hexdigest()[:16]
 
@@ -69,16 +77,23 @@ def _file(folder: Path | str, key: str) -> Path:
     return Path(folder) / f"labels-{key}.npz"
 
 
-def read_labels(folder: Path | str, key: str) -> Labels | None:
-    """The kept labels, or None if there are none."""
+def read_labels(
+    folder: Path | str, key: str, shape: tuple[int, int] | None = None
+) -> Labels | None:
+    """The kept labels, of `shape` (N, n) if that is known, or None if there are none."""
     path = _file(folder, key)
     if not path.exists():
         return None
     try:
         with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
-            return Labels(arrays["assignments"].astype(np.int32), arrays["bound"].astype(float))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+            found = Labels(arrays["assignments"].astype(np.int32), arrays["bound"].astype(float))
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
         raise FormatError.at(path, "the file", "labels as written by cmpe", "other") from None
+    shape = shape or found.assignments.shape
+    if found.assignments.shape != shape or found.bound.shape != shape[:1]:
+        wrong = f"{found.assignments.shape} and {found.bound.shape}"
+        raise FormatError.at(path, "the shapes of the labels", f"{shape} and {shape[:1]}", wrong)
+    return found
 
 
 def write_labels(folder: Path | str, key: str, labels: Labels) -> None:

@@ -28,9 +28,17 @@ class Examples:
     penalty: Tensor  # (M, N, m)
     limits: Tensor  # (m,): q
 
+    def __post_init__(self) -> None:
+        self._alpha = torch.zeros_like(self.p_upper)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """alpha_x from its bounds, after p_upper was written from outside."""
+        self._alpha.copy_(ABOVE * self.p_upper / self.q_lower)
+
     def alpha(self, rows: Tensor) -> Tensor:
         """alpha_x of `rows` (M, B); NaN where a bound is missing."""
-        return ABOVE * self.p_upper.gather(1, rows) / self.q_lower[rows]
+        return self._alpha.gather(1, rows)
 
     def lambdas(self, rows: Tensor) -> Tensor:
         """lambda_x of `rows` (M, B): (M, B, m)."""
@@ -43,6 +51,7 @@ class Examples:
         known = self.p_upper.gather(1, rows)
         better = torch.where(feasible, torch.fmin(known, f + SLACK * (1.0 + f.abs())), known)
         self.p_upper.scatter_(1, rows, better)
+        self._alpha.scatter_(1, rows, ABOVE * better / self.q_lower[rows])
 
     def raise_penalty(
         self, rows: Tensor, g: Tensor, rho: Tensor, factor: float, most: float

@@ -38,7 +38,7 @@ class TrainingConfig:
     penalty_start: float = 1.0  # lambda_x at first
     penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
     penalty_limit: float = 1e4
-    temperature: float = 0.0  # of an entropy bonus at first, in nats; falls to 0
+    temperature: float = 0.0  # of an entropy bonus at first, in mean fields of h; falls to 0
     cooling: float = 0.8  # the share of the epochs in which it does
     margins: tuple[float, ...] = (0.0,)  # nats below q that the network can be asked to keep
     floor: float = 20.0  # nats below a table's largest entry that a potential of 0 counts as
@@ -57,8 +57,11 @@ class TrainingConfig:
         if self.network not in NETWORKS:
             raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
         for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:
-                raise MethodError(f"{name} must be at least {least}, found {getattr(self, name)}")
+            value = getattr(self, name)
+            if not value >= least:
+                raise MethodError(f"{name} must be at least {least}, found {value}")
+            if math.isinf(value) and name not in _UNBOUNDED:
+                raise MethodError(f"{name} must be finite, found {value}")
         for name in ("plateau_factor", "cooling"):
             if not 0 < getattr(self, name) <= 1:
                 raise MethodError(f"{name} must be above 0 and at most 1")
@@ -76,12 +79,14 @@ class TrainingConfig:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> TrainingConfig:
         """The inverse of `to_json`; unknown fields are refused."""
+        if not isinstance(values, dict):
+            raise MethodError(f"a training config is an object, found {values!r}")
         known = {f.name for f in fields(cls)}
         odd = sorted(set(values) - known)
         if odd:
             raise MethodError(f"a training config has no field {odd[0]!r}")
         whole: dict[str, Any] = {
-            k: math.inf if k == "beta" and v is None else v for k, v in values.items()
+            k: math.inf if k in _UNBOUNDED and v is None else v for k, v in values.items()
         }
         return cls(**whole)
 
@@ -90,8 +95,9 @@ _LEAST = {
     "steps": 0, "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
     "beta": 0.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0, "penalty_factor": 1.0,
     "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0, "evaluate_every": 1, "patience": 0,
-    "seed": 0,
+    "seed": 0, "gamma": -1e9,
 }  # fmt: skip
+_UNBOUNDED = frozenset({"beta", "penalty_limit"})
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
@@ -102,16 +108,16 @@ def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     return replace(base, **changes)
 
 
-def tuned(loss: str = "distill", **changes: Any) -> TrainingConfig:
+def tuned(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """The best recipe found (docs/learning.md tells how)."""
     base = TrainingConfig(
         loss=loss,
-        hidden=(256,),
+        hidden=(256, 256),
         skip=True,
         predict_multiplier=True,
         epochs=100,
+        temperature=1.0,
         margins=(-1.0, 0.0, 1.0, 2.0, 4.0, 8.0),
-        patience=20,
     )
     return replace(base, **changes)
 

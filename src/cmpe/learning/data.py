@@ -50,8 +50,10 @@ def split(count: int, config: TrainingConfig) -> tuple[NDArray[np.intp], NDArray
 
 
 def folds(count: int, parts: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """(train, validation) rows of each of `parts` folds."""
-    pieces = np.array_split(np.random.default_rng([seed, 0]).permutation(count), parts)
+    """(train, validation) rows of each of `parts` folds, all of one size; what does not fill
+    them is always trained on."""
+    order = np.random.default_rng([seed, 0]).permutation(count)
+    pieces = order[: count // parts * parts].reshape(parts, -1)
     whole = np.arange(count)
     return [(np.setdiff1d(whole, piece), np.sort(piece)) for piece in pieces]
 
@@ -130,7 +132,7 @@ def _labels(
     """The answers of `label_method` to `rows`, read from the cache where they are kept."""
     evidence = part.evidence[rows]
     key = fingerprint(part.problem, evidence, config.label_method)
-    known = None if cache is None else read_labels(cache, key)
+    known = None if cache is None else read_labels(cache, key, (len(rows), part.problem.variables))
     if known is not None:
         return known
     answers = solve(part.problem, evidence, method=config.label_method, running=running)

@@ -54,6 +54,7 @@ class Ranks:
         dist.all_reduce(known, op=dist.ReduceOp.MIN)
         examples.p_upper.copy_(known.masked_fill(known.isinf(), torch.nan))
         dist.all_reduce(examples.penalty, op=dist.ReduceOp.MAX)
+        examples.refresh()
 
     def wait(self) -> None:
         """Until all processes are here."""

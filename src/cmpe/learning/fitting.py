@@ -22,7 +22,7 @@ import numpy as np
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.formats.text import write_text
+from cmpe.formats.text import write_text, writing
 from cmpe.learning.config import TrainingConfig, tuned
 from cmpe.learning.data import TrainingData, prepare, split
 from cmpe.learning.distributed import Ranks, ranks_from_environment
@@ -99,10 +99,13 @@ class _Run:
         self.trainer = Trainer(
             self.data, [self.config], [rows], device=self.session.device, ranks=self.ranks
         )
-        self._about = describe(self.data.problem, self.config, len(self.data))
+        self._about = describe(self.data.problem, self.config, self.data.evidence)
         self._begin = self._kept = time.monotonic()
         self._before = 0.0  # seconds of the runs that this one resumes
         self._warned: set[str] = set()
+        if self._out is not None:
+            with writing(self._out):
+                self._out.mkdir(parents=True, exist_ok=True)
         if self.session.resume:
             self._load()
 
@@ -136,6 +139,7 @@ class _Run:
             {k: v.cpu() for k, v in self.trainer.program.adam.member(0).items()},
             self._calibrate(),
             self.trainer.epoch,
+            self.trainer.is_done,
             self.data.problem.name,
         )
         return NeuralSolver(self.data.problem, trained)
@@ -214,7 +218,6 @@ class _Run:
     def _keep(self) -> None:
         self._kept = time.monotonic()
         if self._out is not None:
-            self._out.mkdir(parents=True, exist_ok=True)
             spent = self._before + time.monotonic() - self._begin
             about = {**self._about, "seconds": spent, "records": json.dumps(self.records)}
             write_checkpoint(self._out, self.trainer.state(), about)
@@ -223,15 +226,10 @@ class _Run:
         if self.session.out is None or not (self.session.out / CHECKPOINT).exists():
             raise InputError(f"{self.session.out}: nothing to resume: no {CHECKPOINT} there")
         state, about = read_checkpoint(self.session.out)
-        self._before = float(about.pop("seconds"))
-        self.records = json.loads(about.pop("records"))
-        for name in ("problem", "rows", "config"):
-            mine, kept = self._about[name], about.get(name)
-            if name == "config":
-                mine, kept = ({**c, "epochs": 0} for c in (mine, kept or {}))
-                mine, kept = json.dumps(mine), json.dumps(kept)
-            if mine != kept:
+        for name, mine in self._about.items():
+            if about.get(name) != mine:
                 raise InputError(f"{self.session.out}: the checkpoint is of another {name}")
+        self._before, self.records = about["seconds"], json.loads(about["records"])
         self.trainer.load_state(state)
 
 

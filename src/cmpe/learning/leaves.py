@@ -39,11 +39,12 @@ def relaxation_of(problem: Problem, *, floor: float = FLOOR, device: str = "cpu"
 class Observed(NamedTuple):
     """What evidence rows are to a LeafRelaxation: the coordinates of the observed variables."""
 
+    constant: Tensor  # (N, F): added to the values, 0 at first
     indicators: Tensor  # (N, O)
 
     def take(self, rows: Tensor) -> Observed:
         """Those of `rows`, of any shape."""
-        return Observed(self.indicators[rows])
+        return Observed(*(part[rows] for part in self))
 
 
 class LeafRelaxation:
@@ -143,12 +144,14 @@ class LeafRelaxation:
 
     def rows(self, evidence: NDArray[np.integer]) -> Observed:
         """What each row of `evidence` (N, |X|) fixes."""
-        return Observed(self._tensor(self._observed.of(evidence)))
+        nothing = np.zeros((len(evidence), self.functions))
+        return Observed(self._tensor(nothing), self._tensor(self._observed.of(evidence)))
 
     def values(self, rows: Observed, points: Tensor) -> Tensor:
         """Every function at `points` (..., D) for the evidence of the same rows: (..., F)."""
         y = self._everything(rows, points)
-        return (_product(self._factors(y), y[..., :0]) * self._leaf_values(y)) @ self._owner
+        leaves = _product(self._factors(y), y[..., :0]) * self._leaf_values(y)  # (..., C)
+        return leaves @ self._owner + rows.constant
 
     def fields(self, rows: Observed, points: Tensor) -> Tensor:
         """The derivative of every function by every coordinate: (..., F, D)."""

@@ -24,21 +24,26 @@ from torch import Tensor
 
 from cmpe.errors import MethodError
 
+NOTHING = torch.zeros(())
+
 
 class Evaluated(NamedTuple):
-    """A batch after the forward pass: M members side by side, B rows each, m constraints."""
+    """A batch after the forward pass: M members side by side, B rows each, m constraints.
+
+    What a loss does not read may be left as it is.
+    """
 
     f: Tensor  # (M, B)
     g: Tensor  # (M, B, m)
-    points: Tensor  # (M, B, D)
-    surprise: Tensor  # (M, B): - log p(y*) under the outputs; 0 without labels
-    targets: Tensor  # (M, B, D): coordinates of y*, or a scalar without labels
-    alpha: Tensor  # (M, B): NaN where a bound is missing
-    penalty: Tensor  # (M, B, m): lambda_x
-    multipliers: Tensor  # (M, B, m): mu of the dual network
-    beta: Tensor  # (M, 1): inf is the piecewise form
-    rho: Tensor  # (M, 1)
-    mix: Tensor  # (M, 1)
+    points: Tensor = NOTHING  # (M, B, D)
+    surprise: Tensor = NOTHING  # (M, B): - log p(y*) under the outputs
+    targets: Tensor = NOTHING  # (M, B, D): coordinates of y*
+    alpha: Tensor = NOTHING  # (M, B): NaN where a bound is missing
+    penalty: Tensor = NOTHING  # (M, B, m): lambda_x
+    multipliers: Tensor = NOTHING  # (M, B, m): mu of the dual network
+    beta: Tensor | None = None  # (M, 1); None is the piecewise form
+    rho: Tensor = NOTHING  # (M, 1)
+    mix: Tensor = NOTHING  # (M, 1)
 
 
 Loss = Callable[[Evaluated], Tensor]  # to (M, B)
@@ -47,6 +52,11 @@ Loss = Callable[[Evaluated], Tensor]  # to (M, B)
 def excess(g: Tensor) -> Tensor:
     """max(0, g_j): (M, B, m)."""
     return g.clamp(min=0.0)
+
+
+def over_constraints(values: Tensor) -> Tensor:
+    """The sum over constraints of (M, B, m); of one constraint it is a view."""
+    return values.squeeze(-1) if values.shape[-1] == 1 else values.sum(-1)
 
 
 def mse(batch: Evaluated) -> Tensor:
@@ -60,7 +70,7 @@ def mae(batch: Evaluated) -> Tensor:
 
 
 def _linear_penalty(batch: Evaluated) -> Tensor:
-    return (batch.penalty * excess(batch.g)).sum(-1)
+    return over_constraints(batch.penalty * excess(batch.g))
 
 
 def mse_pen(batch: Evaluated) -> Tensor:
@@ -75,39 +85,35 @@ def mae_pen(batch: Evaluated) -> Tensor:
 
 def ssl_pen(batch: Evaluated) -> Tensor:
     """f + lambda_x / 2 max(0, g)^2 (eq. penalty-loss)."""
-    return batch.f + 0.5 * (batch.penalty * excess(batch.g).square()).sum(-1)
+    return batch.f + 0.5 * over_constraints(batch.penalty * excess(batch.g).square())
 
 
 def pdl(batch: Evaluated) -> Tensor:
     """The augmented Lagrangian of the primal network (eq. alm); lambda is `penalty`."""
-    return ssl_pen(batch) + (batch.multipliers * batch.g).sum(-1)
+    return ssl_pen(batch) + over_constraints(batch.multipliers * batch.g)
 
 
 def ss_cmpe(batch: Evaluated) -> Tensor:
     """f where feasible, alpha_x (f + v) where not (eq. loss_1, loss_cont)."""
-    return _two_branches(batch, torch.zeros_like(batch.f))
+    return _two_branches(batch, None)
 
 
 def ss_cmpe_pen(batch: Evaluated) -> Tensor:
     """ss_cmpe with rho max(0, g)^2 added to the infeasible branch."""
-    return _two_branches(batch, batch.rho * excess(batch.g).square().sum(-1))
+    return _two_branches(batch, batch.rho * over_constraints(excess(batch.g).square()))
 
 
-def _two_branches(batch: Evaluated, added: Tensor) -> Tensor:
+def _two_branches(batch: Evaluated, added: Tensor | None) -> Tensor:
+    """Where a bound of alpha_x is missing the factor is left out: f + v."""
     if not batch.g.shape[-1]:
         return batch.f
-    known = ~batch.alpha.isnan()  # where nothing can violate there is no second branch
-    alpha = torch.where(known, batch.alpha, 1.0)
-    other = alpha * (batch.f + excess(batch.g).sum(-1)) + added
-    gate = _gate(batch.g.amax(-1), batch.beta)
-    return torch.where(known, batch.f + gate * (other - batch.f), batch.f)
-
-
-def _gate(g: Tensor, beta: Tensor) -> Tensor:
-    """sigma(beta g), or the step [g > 0] where beta is infinite."""
-    steep = beta.isinf()
-    step = (g > 0).to(g.dtype)
-    return torch.where(steep, step, torch.sigmoid(torch.where(steep, 1.0, beta) * g))
+    other = batch.alpha.nan_to_num(nan=1.0) * (batch.f + over_constraints(excess(batch.g)))
+    if added is not None:
+        other = other + added
+    worst = batch.g.squeeze(-1) if batch.g.shape[-1] == 1 else batch.g.amax(-1)
+    if batch.beta is None:
+        return torch.where(worst > 0, other, batch.f)
+    return torch.lerp(batch.f, other, torch.sigmoid(batch.beta * worst))
 
 
 def distill(batch: Evaluated) -> Tensor:
@@ -129,6 +135,7 @@ LOSSES: Mapping[str, Loss] = {
 SUPERVISED = frozenset({"mse", "mae", "mse_pen", "mae_pen"})
 NEED_LABELS = SUPERVISED | {"distill"}
 NEED_ALPHA = frozenset({"ss_cmpe", "ss_cmpe_pen", "distill"})
+NEED_PENALTY = frozenset({"mse_pen", "mae_pen", "ssl_pen", "pdl"})
 
 
 def loss_named(name: str) -> Loss:

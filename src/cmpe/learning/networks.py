@@ -123,18 +123,21 @@ class Network:
             hidden = _dense(parameters, layer, hidden).relu()
         logits = _dense(parameters, layers - 1, hidden)
         if self.skip:
-            logits = torch.baddbmm(logits, x, parameters["skip"])
-        if not self.predict_multiplier:
-            return Outputs(logits, None)
-        raw = torch.baddbmm(
-            parameters["multiplier_bias"].unsqueeze(1), hidden, parameters["multiplier_weight"]
-        )
-        raw = torch.baddbmm(raw, x, parameters["multiplier_skip"])
-        multipliers = torch.nn.functional.softplus(raw)
+            logits = _affine(logits, x, parameters["skip"])
+        multipliers = self._multipliers(parameters, hidden, x) if self.predict_multiplier else None
         if self.steps:
             assert inputs.rows is not None
-            logits = self._mean_field(parameters, logits, multipliers, inputs.rows, relaxation)
+            prices = x.new_zeros((*x.shape[:2], 0)) if multipliers is None else multipliers
+            logits = self._mean_field(parameters, logits, prices, inputs.rows, relaxation)
         return Outputs(logits, multipliers)
+
+    def _multipliers(self, parameters: Parameters, hidden: Tensor, x: Tensor) -> Tensor:
+        """mu >= 0 from the last hidden layer and the inputs."""
+        raw = _affine(
+            parameters["multiplier_bias"].unsqueeze(1), hidden, parameters["multiplier_weight"]
+        )
+        raw = _affine(raw, x, parameters["multiplier_skip"])
+        return torch.nn.functional.softplus(raw)
 
     def _mean_field(
         self,
@@ -144,7 +147,7 @@ class Network:
         rows: Coefficients,
         relaxation: Relaxation,
     ) -> Tensor:
-        prices = torch.cat([torch.ones_like(multipliers[..., :1]), -multipliers], -1)
+        prices = torch.nn.functional.pad(-multipliers, (1, 0), value=1.0)
         scale = 0.1 + prices.sum(-1, keepdim=True).abs()  # h - mu t is about (1 - sum of mu) h
         for k in range(self.steps):
             points = relaxation.coordinates.probabilities(logits)
@@ -157,4 +160,11 @@ class Network:
 
 
 def _dense(parameters: Parameters, layer: int, x: Tensor) -> Tensor:
-    return torch.baddbmm(parameters[f"bias{layer}"].unsqueeze(1), x, parameters[f"weight{layer}"])
+    return _affine(parameters[f"bias{layer}"].unsqueeze(1), x, parameters[f"weight{layer}"])
+
+
+def _affine(start: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """start + x weight of every member; one member alone adds the bias within the product."""
+    if len(weight) == 1:
+        return torch.addmm(start[0], x[0], weight[0]).unsqueeze(0)
+    return torch.baddbmm(start, x, weight)

@@ -1,8 +1,8 @@
 """Adam for a stack of members, each with its own learning rate (Kingma & Ba 2015).
 
 All parameters of a member lie end to end in one row of a (M, P) tensor, and so do gradients and
-moments: one update is nine element-wise kernels however many layers there are, and one
-all-reduce covers every gradient. torch's fused Adam has one rate for all members.
+moments: one update is a dozen kernels however many layers there are, and one all-reduce covers
+every gradient. torch's fused Adam has one rate for all members.
 """
 
 from __future__ import annotations
@@ -32,22 +32,25 @@ class Adam:
         start = 0
         for name, value in members[0].items():
             end = start + value.numel()
-            shape = (len(members), *value.shape)
-            leaf = self.flat[:, start:end].view(shape).detach().requires_grad_()
-            leaf.grad = self.gradient[:, start:end].view(shape)
-            self.parameters[name] = leaf
+            leaf = self.flat[:, start:end].view(len(members), *value.shape).detach()
+            self.parameters[name] = leaf.requires_grad_()
             start = end
+
+    def differentiate(self, losses: Tensor, shares: Tensor) -> None:
+        """`gradient` of the sum of shares times losses (M, B)."""
+        weights = list(self.parameters.values())
+        found = torch.autograd.grad(losses, weights, shares, materialize_grads=True)
+        torch.cat([g.reshape(len(self.flat), -1) for g in found], 1, out=self.gradient)
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update from `gradient`, which is then cleared."""
+        """One update from `gradient`."""
         self.decay.mul_(self._betas)
-        first, second = 1.0 - self.decay[0], (1.0 - self.decay[1]).sqrt()
+        left = 1.0 - self.decay
         self.first.lerp_(self.gradient, 1.0 - BETAS[0])
         self.second.mul_(BETAS[1]).addcmul_(self.gradient, self.gradient, value=1.0 - BETAS[1])
-        bottom = self.second.sqrt().div_(second).add_(EPSILON)
-        self.flat.sub_(torch.div(self.first, bottom, out=bottom).mul_(self.rates / first))
-        self.gradient.zero_()
+        bottom = (self.second / left[1]).sqrt_().add_(EPSILON).mul_(left[0] / self.rates)
+        self.flat.addcdiv_(self.first, bottom, value=-1.0)
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps."""

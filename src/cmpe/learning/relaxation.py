@@ -148,7 +148,7 @@ class Relaxation:
 
     def fields(self, rows: Coefficients, points: Tensor) -> Tensor:
         """The derivative of every function by every coordinate: (..., F, D)."""
-        total = rows.linear + _times(points, self._quadratic, self.functions)
+        total = _plus_times(rows.linear, points, self._quadratic, 1.0)
         for terms in self._terms:
             total = total + terms.fields(points, rows.moving)
         return total
@@ -254,14 +254,15 @@ def _difference(values: int) -> Floats:
     return matrix
 
 
-def _times(points: Tensor, matrix: Tensor, functions: int) -> Tensor:
-    """points (..., D) times S of every function: (..., F, D)."""
+def _plus_times(linear: Tensor, points: Tensor, matrix: Tensor, weight: float) -> Tensor:
+    """linear (..., F, D) + weight * S points of every function."""
+    count = linear.shape[:-2].numel()
+    rows = points.reshape(count, points.shape[-1])
     if matrix.layout is torch.strided:
-        out = torch.matmul(points, matrix)
-    else:
-        flat = points.reshape(-1, points.shape[-1])
-        out = _SparseProduct.apply(flat, matrix)  # type: ignore[no-untyped-call]
-    return out.reshape(*points.shape[:-1], functions, points.shape[-1])
+        out = torch.addmm(linear.reshape(count, matrix.shape[1]), rows, matrix, alpha=weight)
+        return out.view(linear.shape)
+    product: Tensor = _SparseProduct.apply(rows, matrix)  # type: ignore[no-untyped-call]
+    return torch.add(linear, product.view(linear.shape), alpha=weight)
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -286,20 +287,25 @@ class _SparseProduct(torch.autograd.Function):
 
 
 class _Quadratic(torch.autograd.Function):
-    """y . (l + S y / 2) of every function; the backward pass is one product with the gradient."""
+    """y . (l + S y / 2) of every function: its gradient l + S y is the forward pass's product."""
 
     @staticmethod
     def forward(ctx, points, linear, matrix):  # type: ignore[no-untyped-def]
         """(..., F)."""
-        field = _times(points, matrix, linear.shape[-2]).add_(linear)
-        ctx.save_for_backward(field)
-        return ((field + linear) * points.unsqueeze(-2)).sum(-1).mul_(0.5)
+        half = _plus_times(linear, points, matrix, 0.5)
+        ctx.save_for_backward(half, linear)
+        return (half * points.unsqueeze(-2)).sum(-1)
 
     @staticmethod
     def backward(ctx, gradient):  # type: ignore[no-untyped-def]
-        """The field is the gradient."""
-        (field,) = ctx.saved_tensors
-        return (gradient.unsqueeze(-1) * field).sum(-2), None, None
+        """l + S y = 2 (l + S y / 2) - l."""
+        half, linear = ctx.saved_tensors
+        fields = torch.sub(half, linear, alpha=0.5).unbind(-2)
+        first, *others = (2.0 * gradient).unsqueeze(-1).unbind(-2)
+        total = first * fields[0]
+        for weight, field in zip(others, fields[1:], strict=True):
+            total.addcmul_(weight, field)
+        return total, None, None
 
 
 def _quadratic(points: Tensor, linear: Tensor, matrix: Tensor) -> Tensor:

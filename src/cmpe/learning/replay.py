@@ -15,7 +15,7 @@ class Replay:
     Every call does the work exactly once. What `work` reads and writes must stay in its place.
     """
 
-    def __init__(self, work: Callable[[], None], device: torch.device) -> None:
+    def __init__(self, work: Callable[[], object], device: torch.device) -> None:
         self._work, self._on_gpu = work, device.type == "cuda"
         self._calls = 0
         self._graph: Callable[[], None] | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import pickle
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from cmpe.errors import FormatError
-from cmpe.formats.labels import problem_digest
+from cmpe.formats.labels import problem_digest, rows_digest
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
 from cmpe.learning.config import TrainingConfig
-from cmpe.problem import Problem
+from cmpe.problem import Assignments, Problem
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, LOG, CHECKPOINT = (
@@ -62,6 +61,7 @@ class Trained:
     parameters: dict[str, Tensor]
     calibration: tuple[Calibration, ...] = ()
     epochs: int = 0  # done
+    finished: bool = True  # False after Ctrl-C: resume continues
     name: str = ""
 
 
@@ -83,6 +83,7 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
         "name": trained.name,
         "problem_sha256": trained.digest,
         "epochs": trained.epochs,
+        "finished": trained.finished,
         "training": trained.config.to_json(),
         "calibration": [asdict(c) for c in trained.calibration],
     }
@@ -100,14 +101,15 @@ def read_trained(folder: Path | str) -> Trained:
     try:
         config = TrainingConfig.from_json(found["training"])
         calibration = tuple(Calibration(**c) for c in found["calibration"])
-        digest, epochs, name = found["problem_sha256"], int(found["epochs"]), str(found["name"])
+        digest, name = str(found["problem_sha256"]), str(found["name"])
+        epochs, finished = int(found["epochs"]), bool(found["finished"])
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError.at(file, "the file", "a trained solver", f"{error!r}") from None
     try:
-        parameters = load(read_bytes(place / WEIGHTS))
+        parameters = {k: v.float() for k, v in load(read_bytes(place / WEIGHTS)).items()}
     except SafetensorError as error:
         raise FormatError.at(place / WEIGHTS, "the file", "safetensors", str(error)) from None
-    return Trained(config, digest, parameters, calibration, epochs, name)
+    return Trained(config, digest, parameters, calibration, epochs, finished, name)
 
 
 def write_checkpoint(folder: Path | str, state: dict[str, Tensor], about: dict[str, Any]) -> None:
@@ -124,11 +126,16 @@ def read_checkpoint(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, An
     data = read_bytes(path)
     try:
         kept = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-        return kept["state"], kept["about"]
-    except (RuntimeError, KeyError, TypeError, EOFError, ValueError, pickle.UnpicklingError):
+        state, about = dict(kept["state"]), dict(kept["about"])
+        return state, {**about, "seconds": float(about["seconds"])}
+    except Exception:  # a foreign file makes torch raise nearly anything
         raise FormatError.at(path, "the file", "a checkpoint of cmpe", "other") from None
 
 
-def describe(problem: Problem, config: TrainingConfig, rows: int) -> dict[str, Any]:
+def describe(problem: Problem, config: TrainingConfig, rows: Assignments) -> dict[str, Any]:
     """What a checkpoint belongs to: a run resumes only where this is the same."""
-    return {"problem": problem_digest(problem), "config": config.to_json(), "rows": rows}
+    return {
+        "problem": problem_digest(problem),
+        "rows": rows_digest(rows),
+        "config": json.dumps({**config.to_json(), "epochs": None}),
+    }

@@ -168,11 +168,22 @@ class NeuralSolver:
             )
             relaxed = self._relaxation.coordinates.probabilities(outputs.logits)
             points.append(relaxed[0].cpu().numpy())
-            if outputs.multipliers is not None:
+            if self._network.constraints == 0:
+                prices.append(np.zeros((len(evidence), 0)))
+            elif outputs.multipliers is not None:
                 prices.append(outputs.multipliers[0].double().cpu().numpy())
         count = self._relaxation.coordinates.count
         whole = np.concatenate([np.zeros((0, count), np.float32), *points])
         return whole, np.concatenate(prices) if prices else None
+
+    def relaxed_violations(self, instances: Instances) -> NDArray[np.bool_]:
+        """Which relaxed outputs break a constraint at the calibrated margin: (B,)."""
+        points, _ = self.relaxed(instances, self.calibrated_margin())
+        rows = self._relaxation.rows(instances.evidence)
+        places = torch.from_numpy(points).to(self.device)
+        values = self._relaxation.values(rows, places)[:, 1:].double().cpu().numpy()
+        over = values - self.problem.limits > self.problem.tolerances
+        return np.asarray(over.any(axis=1))
 
     def _inputs(self, evidence: NDArray[np.int32], margin: float) -> Inputs:
         encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)

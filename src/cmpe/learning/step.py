@@ -2,7 +2,8 @@
 
 Everything lies on the device. Each member draws its own batch from its own rows; which ones is
 decided before the epoch, so a step reads a counter and nothing from the host. On a GPU the step
-is captured once as a CUDA graph and replayed.
+is captured once as a CUDA graph and replayed. Every MEASURE_EVERY-th step also measures, and
+tightens alpha_x by the feasible rounded outputs it sees.
 """
 
 from __future__ import annotations
@@ -10,192 +11,168 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from cmpe.learning.alpha import Examples
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.data import TrainingData
-from cmpe.learning.leaves import relaxation_of
-from cmpe.learning.losses import NEED_LABELS, Evaluated, excess, loss_named
-from cmpe.learning.networks import (
-    Inputs,
-    Network,
-    Outputs,
-    Parameters,
-    encode,
-    with_margin_input,
-)
+from cmpe.learning.losses import NEED_ALPHA, NEED_PENALTY, Evaluated, excess, loss_named
+from cmpe.learning.networks import Inputs, Network, Outputs, Parameters
 from cmpe.learning.optimizer import Adam
 from cmpe.learning.primal_dual import DualNetwork
-from cmpe.learning.relaxation import Coefficients
 from cmpe.learning.replay import Replay
+from cmpe.learning.tensors import Tensors
 
+MEASURE_EVERY = 8  # steps
 SATURATED = 1e-3  # an output this close to 0 or 1 hardly has a gradient
 
-# What a step adds up, each a weighted mean over the rows of a batch: see `Program.sums`.
+# What measuring steps add up, each a weighted mean over the rows of a batch.
 MEASURES = (
-    "loss", "objective", "relaxed_violation", "rounded_violation", "excess", "alpha",
-    "alpha_known", "saturated", "gradient_norm",
+    "objective", "relaxed_violation", "rounded_violation", "excess", "alpha", "alpha_known",
+    "saturated", "gradient_norm",
 )  # fmt: skip
 
 
 class Forward(NamedTuple):
-    """The functions at relaxed outputs and at the same outputs rounded."""
+    """The network's outputs and the functions there."""
 
     outputs: Outputs
     points: Tensor  # (M, B, D)
     f: Tensor  # (M, B)
     g: Tensor  # (M, B, m), margin included
-    rounded_f: Tensor
-    rounded_g: Tensor
 
 
 class Program:
-    """The tensors of a stack and the step over them."""
+    """The state of a stack and the steps over it."""
 
     def __init__(
         self, data: TrainingData, configs: Sequence[TrainingConfig], device: str = "cpu"
     ) -> None:
-        self.data, self.configs, self.config = data, tuple(configs), configs[0]
+        self.configs, self.config = tuple(configs), configs[0]
         self.device = torch.device(device)
-        self.members = len(configs)
-        problem = data.problem
-        self.relaxation = relaxation_of(problem, floor=self.config.floor, device=device)
-        encoded = encode(problem, data.evidence, mask=self.config.mask_inputs)
-        self.encoded = encoded.to(self.device)  # (N, I)
-        self.rows: Coefficients = self.relaxation.rows(data.evidence)
-        self.margins = self._tensor(data.margins)  # (K,)
-        self.limits, self.tolerances = (
-            self._tensor(problem.limits),
-            self._tensor(problem.tolerances),
-        )
-        self.network = Network.of(self.config, self.encoded.shape[1], self.relaxation)
-        inputs = self.network.sizes[0]
-        self.adam = Adam(
-            [self.network.initial(c.seed) for c in configs],
-            [c.learning_rate for c in configs],
-            self.device,
-        )
-        self.examples = self._examples()
-        self.targets = self._targets()
-        self.multipliers = self._tensor(data.multipliers.reshape(-1, data.multipliers.shape[-1]))
+        self.tensors = Tensors(data, self.config, self.device)
+        self.relaxation = self.tensors.relaxation
+        width = self.tensors.encoded.shape[1]
+        self.network = Network.of(self.config, width, self.relaxation)
+        seeds, rates = [c.seed for c in configs], [c.learning_rate for c in configs]
+        self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
+        self.examples = self._examples(data)
         self._loss = loss_named(self.config.loss)
-        self.beta, self.rho, self.mix, self.gamma = (
-            self._tensor([getattr(c, name) for c in configs]).unsqueeze(-1)
-            for name in ("beta", "rho", "mix", "gamma")
+        self._rho, self._mix, self._gamma = (
+            self.tensors.floats([getattr(c, name) for c in configs]).unsqueeze(-1)
+            for name in ("rho", "mix", "gamma")
         )
-        self.temperature = self._tensor(0.0)
+        betas = self.tensors.floats([c.beta for c in configs]).unsqueeze(-1)
+        self._beta = None if betas.isinf().all() else betas
+        self.temperature = self.tensors.floats(0.0)
         self._uses_entropy = any(c.gamma or c.temperature for c in configs)
-        self.counter = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self.sums = torch.zeros((self.members, len(MEASURES)), device=self.device)
-        self.ids = torch.zeros((self.members, 0), dtype=torch.int64, device=self.device)
-        self.shares = torch.zeros((self.members, 0), device=self.device)
-        self.reduce: Callable[[Tensor], None] = lambda gradient: None  # data-parallel: all-reduce
         self.batch = self.config.batch_size  # rows of a batch on this device
+        self.columns = torch.zeros(0, dtype=torch.int64, device=self.device)
+        self.ids = torch.zeros((len(configs), 0), dtype=torch.int64, device=self.device)
+        self.shares = torch.zeros((len(configs), 0), device=self.device)
+        self.losses = torch.zeros(len(configs), device=self.device)  # summed over steps
+        self.sums = torch.zeros((len(configs), len(MEASURES)), device=self.device)
+        self.reduce: Callable[[Tensor], None] = lambda gradient: None  # data-parallel: all-reduce
         self.dual: DualNetwork | None = None
         if self.config.loss == "pdl":
-            seeds, rates = [c.seed for c in configs], [c.learning_rate for c in configs]
-            self.dual = DualNetwork(inputs, len(self.limits), seeds, rates, self.device)
-        self.step = Replay(self._primal_step, self.device)
-        self.dual_step = Replay(self._dual_step, self.device)
+            constraints = len(self.tensors.limits)
+            self.dual = DualNetwork(self.network.sizes[0], constraints, seeds, rates, self.device)
+        works = (self._step, self._measured_step, self._dual_step)
+        self._lean, self._measured, self._dual = (Replay(w, self.device) for w in works)
 
-    def _tensor(self, values: object) -> Tensor:
-        return torch.as_tensor(np.asarray(values), dtype=torch.float32, device=self.device)
+    def _examples(self, data: TrainingData) -> Examples:
+        members, limits, floats = len(self.configs), self.tensors.limits, self.tensors.floats
+        shape = (members, data.p_upper.size)
+        penalty = floats([c.penalty_start for c in self.configs]).view(-1, 1, 1)
+        return Examples(
+            floats(data.p_upper.ravel()).expand(shape).clone(),
+            floats(data.q_lower.ravel()),
+            penalty.expand(*shape, len(limits)).clone(),
+            limits,
+        )
 
-    def _examples(self) -> Examples:
-        data, start = self.data, [c.penalty_start for c in self.configs]
-        count, constraints = data.p_upper.size, len(data.problem.constraints)
-        upper = self._tensor(data.p_upper.ravel()).expand(self.members, count).clone()
-        penalty = self._tensor(start).view(-1, 1, 1).expand(self.members, count, constraints)
-        return Examples(upper, self._tensor(data.q_lower.ravel()), penalty.clone(), self.limits)
-
-    def _targets(self) -> Tensor:
-        """The labels' coordinates (N K, D) as bytes; an example without a label has no share."""
-        data = self.data
-        if self.config.loss not in NEED_LABELS:
-            return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
-        free = data.labels[..., list(self.relaxation.free)].reshape(data.p_upper.size, -1)
-        coordinates = self.relaxation.coordinates.of(free).astype(np.uint8)
-        return torch.as_tensor(coordinates).to(self.device)
-
-    def load_epoch(self, ids: Tensor, shares: Tensor) -> None:
-        """The examples (M, steps B) of an epoch and what each counts in its batch's mean."""
-        if self.ids.shape != ids.shape:
+    def load_epoch(self, ids: Tensor, shares: Tensor, position: int = 0) -> None:
+        """The examples (M, steps B) of an epoch, what each counts, and the step to begin at."""
+        if self.ids.shape != ids.shape or len(self.columns) != self.batch:
             self.ids, self.shares = ids.to(self.device), shares.to(self.device)
-            self.step.forget()
-            self.dual_step.forget()
+            self.columns = torch.zeros(self.batch, dtype=torch.int64, device=self.device)
+            for replay in (self._lean, self._measured, self._dual):
+                replay.forget()
         else:
             self.ids.copy_(ids, non_blocking=True)
             self.shares.copy_(shares, non_blocking=True)
-        self.counter.zero_()
-        self.sums.zero_()
+        self.columns.copy_(position * self.batch + torch.arange(self.batch))
+        if position == 0:
+            self.losses.zero_()
+            self.sums.zero_()
 
-    def question(self, examples: Tensor) -> tuple[Tensor, Tensor]:
-        """The row and the margin of each example (M, B)."""
-        count = len(self.margins)
-        return examples // count, self.margins[examples % count]
-
-    def forward(self, parameters: Parameters, rows: Tensor, margin: Tensor) -> Forward:
-        """Run the network and evaluate every function at its relaxed and rounded outputs."""
-        known = self.rows.take(rows)
-        inputs = Inputs(self.encoded_with(rows, margin), known)
-        outputs = self.network(parameters, inputs, self.relaxation)
-        places = self.relaxation.coordinates
-        points = places.probabilities(outputs.logits)
-        f, g = self._minimisation(self.relaxation.values(known, points), margin)
-        with torch.no_grad():
-            whole = places.round(points.detach())
-            rounded = self._minimisation(self.relaxation.values(known, whole), margin)
-        return Forward(outputs, points, f, g, *rounded)
-
-    def encoded_with(self, rows: Tensor, margin: Tensor) -> Tensor:
-        """What the network reads of `rows` (M, B)."""
-        return with_margin_input(self.encoded[rows], margin, self.config)
-
-    def _minimisation(self, values: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
-        """(f, g) from (h, t_1, ...): f = C - h, g = t - (q - margin)."""
-        g = values[..., 1:] - self.limits + margin.unsqueeze(-1)
-        return self.data.problem.shift - values[..., 0], g
+    def step(self, position: int, *, dual: bool = False) -> None:
+        """One step of every member: the `position`-th of its epoch."""
+        if dual:
+            self._dual()
+        elif position % MEASURE_EVERY == 0:
+            self._measured()
+        else:
+            self._lean()
 
     def _drawn(self) -> tuple[Tensor, Tensor]:
-        """The examples of this step and their shares (M, B); the counter moves on."""
-        columns = self.counter * self.batch + torch.arange(self.batch, device=self.device)
-        self.counter += 1
-        return self.ids.index_select(1, columns), self.shares.index_select(1, columns)
+        """The examples of this step and their shares (M, B); the columns move on."""
+        found = self.ids.index_select(1, self.columns), self.shares.index_select(1, self.columns)
+        self.columns += self.batch
+        return found
 
-    def _primal_step(self) -> None:
+    def forward(self, parameters: Parameters, rows: Tensor, margin: Tensor) -> Forward:
+        """Run the network and evaluate every function at its relaxed outputs."""
+        encoded, known = self.tensors.read(rows, margin)
+        outputs = self.network(parameters, Inputs(encoded, known), self.relaxation)
+        points = self.relaxation.coordinates.probabilities(outputs.logits)
+        return Forward(outputs, points, *self.tensors.minimisation(known, points, margin))
+
+    def rounded(self, forward: Forward, rows: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
+        """f and g at the rounded outputs."""
+        whole = self.relaxation.coordinates.round(forward.points.detach())
+        return self.tensors.minimisation(self.tensors.rows.take(rows), whole, margin)
+
+    def _step(self) -> tuple[Forward, Tensor, Tensor]:
         examples, share = self._drawn()
-        forward = self.forward(self.adam.parameters, *self.question(examples))
+        forward = self.forward(self.adam.parameters, *self.tensors.question(examples))
         loss = self.loss(forward, examples)
-        (share * loss).sum().backward()  # type: ignore[no-untyped-call]
+        self._descend(self.adam, loss, share)
+        if self.config.loss in NEED_PENALTY and self.dual is None:
+            self._raise_penalty(forward, examples, share)
+        return forward, examples, share
+
+    def _descend(self, adam: Adam, loss: Tensor, share: Tensor) -> None:
+        adam.differentiate(loss, share)
         with torch.no_grad():
-            self.reduce(self.adam.gradient)
-            self._measure(forward, loss, share, examples)
-            self._remember(forward, examples, share > 0)
-            self.adam.step()
+            self.reduce(adam.gradient)
+            adam.step()
+            self.losses += (share * loss).sum(-1)
+
+    def _measured_step(self) -> None:
+        forward, examples, share = self._step()
+        with torch.no_grad():
+            self._measure(forward, examples, share)
 
     def _dual_step(self) -> None:
         assert self.dual is not None
         examples, share = self._drawn()
+        question = self.tensors.question(examples)
         with torch.no_grad():
-            forward = self.forward(self.adam.parameters, *self.question(examples))
-        encoded = self.encoded_with(*self.question(examples))
+            forward = self.forward(self.adam.parameters, *question)
+        encoded = self.tensors.read(*question)[0]
         loss = self.dual.loss(encoded, forward.g, self.examples.lambdas(examples))
-        (share * loss).sum().backward()  # type: ignore[no-untyped-call]
+        self._descend(self.dual.adam, loss, share)
         with torch.no_grad():
-            self.reduce(self.dual.adam.gradient)
-            self._measure(forward, loss, share, examples)
-            self.dual.adam.step()
+            self._measure(forward, examples, share)
 
     def loss(self, forward: Forward, examples: Tensor) -> Tensor:
         """The loss of every example (M, B), with the entropy terms and the multiplier's error."""
-        evaluated = self.evaluated(forward, examples)
-        total = self._loss(evaluated)
+        total = self._loss(self._evaluated(forward, examples))
         if self._uses_entropy:
             entropy = self.relaxation.coordinates.entropy(forward.outputs.logits)
-            total = total + (self.gamma - self.temperature) * entropy
+            total = total + (self._gamma - self.temperature) * entropy
         if self.network.predict_multiplier:
             total = total + self._multiplier_error(forward, examples)
         return total
@@ -203,62 +180,54 @@ class Program:
     def _multiplier_error(self, forward: Forward, examples: Tensor) -> Tensor:
         """|mu - mu*|^2 where mu* is known."""
         assert forward.outputs.multipliers is not None
-        wanted = self.multipliers[examples]
+        wanted = self.tensors.multipliers[examples]
         error = forward.outputs.multipliers - wanted.nan_to_num()
         return torch.where(wanted.isnan(), 0.0, error).square().sum(-1)
 
-    def evaluated(self, forward: Forward, examples: Tensor) -> Evaluated:
-        """The batch as the losses see it."""
-        targets = surprise = forward.f.new_zeros(())
-        if len(self.targets):
-            targets = self.targets[examples].to(forward.f.dtype)
+    def _evaluated(self, forward: Forward, examples: Tensor) -> Evaluated:
+        """The batch as the loss sees it."""
+        name = self.config.loss
+        found = Evaluated(forward.f, forward.g, forward.points)
+        found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
+        if len(self.tensors.targets):
+            targets = self.tensors.targets[examples].to(forward.f.dtype)
             logits = forward.outputs.logits
             surprise = self.relaxation.coordinates.cross_entropy(logits, targets)
-        return Evaluated(
-            f=forward.f,
-            g=forward.g,
-            points=forward.points,
-            surprise=surprise,
-            targets=targets,
-            alpha=self.examples.alpha(examples),
-            penalty=self.examples.lambdas(examples),
-            multipliers=self.prices(examples),
-            beta=self.beta,
-            rho=self.rho,
-            mix=self.mix,
-        )
-
-    def prices(self, examples: Tensor) -> Tensor:
-        """mu of the dual network (M, B, m); 0 for other losses."""
+            found = found._replace(targets=targets, surprise=surprise)
+        if name in NEED_ALPHA:
+            found = found._replace(alpha=self.examples.alpha(examples))
+        if name in NEED_PENALTY:
+            found = found._replace(penalty=self.examples.lambdas(examples))
         if self.dual is not None:
-            return self.dual.prices(self.encoded_with(*self.question(examples)))
-        return self.limits.new_zeros((*examples.shape, len(self.limits)))
+            encoded = self.tensors.read(*self.tensors.question(examples))[0]
+            found = found._replace(multipliers=self.dual.prices(encoded))
+        return found
 
-    def _measure(self, forward: Forward, loss: Tensor, share: Tensor, examples: Tensor) -> None:
-        over = (forward.g > self.tolerances).any(-1)
-        rounded = (forward.rounded_g > self.tolerances).any(-1)
-        near = torch.minimum(forward.points, 1.0 - forward.points) < SATURATED
+    def _raise_penalty(self, forward: Forward, examples: Tensor, share: Tensor) -> None:
+        over = torch.where((share > 0).unsqueeze(-1), excess(forward.g.detach()), 0.0)
+        factor, most = self.config.penalty_factor, self.config.penalty_limit
+        self.examples.raise_penalty(examples, over, self._rho, factor, most)
+
+    def _measure(self, forward: Forward, examples: Tensor, share: Tensor) -> None:
+        """Add up MEASURES; lower p_upper where an answer is feasible and better."""
+        question = self.tensors.question(examples)
+        f, g = self.rounded(forward, *question)
+        if self.tensors.data.problem.objective.is_finite:  # else f may be a floor's, too low
+            self.examples.see_feasible(examples, f, g, share > 0)
+            if not len(self.tensors.limits):  # only then does a relaxed value bound p*
+                self.examples.see_feasible(examples, forward.f.detach(), forward.g, share > 0)
+        allowed = question[1].unsqueeze(-1) + self.tensors.tolerances  # g includes the margin
         alpha = self.examples.alpha(examples)
+        near = torch.minimum(forward.points, 1.0 - forward.points) < SATURATED
         columns = [
-            loss.detach(),
-            self.data.problem.shift - forward.rounded_f,
-            over.to(share.dtype),
-            rounded.to(share.dtype),
-            excess(forward.g.detach()).sum(-1),
+            self.tensors.data.problem.shift - f,
+            (forward.g > allowed).any(-1).to(f.dtype),
+            (g > allowed).any(-1).to(f.dtype),
+            excess(forward.g).sum(-1),
             alpha.nan_to_num(nan=0.0),
-            (~alpha.isnan()).to(share.dtype),
-            near.to(share.dtype).mean(-1),
+            (~alpha.isnan()).to(f.dtype),
+            near.to(f.dtype).mean(-1),
         ]
         means = (torch.stack(columns, -1) * share.unsqueeze(-1)).sum(1)
         norm = torch.linalg.vector_norm(self.adam.gradient, dim=1, keepdim=True)
         self.sums += torch.cat([means, norm], -1)
-
-    def _remember(self, forward: Forward, examples: Tensor, counts: Tensor) -> None:
-        """Tighten p_upper by feasible answers; raise lambda_x of violated examples."""
-        c = self.config
-        self.examples.see_feasible(examples, forward.rounded_f, forward.rounded_g, counts)
-        if not len(self.limits):
-            self.examples.see_feasible(examples, forward.f.detach(), forward.g.detach(), counts)
-        if c.loss in ("mse_pen", "mae_pen", "ssl_pen"):
-            over = torch.where(counts.unsqueeze(-1), excess(forward.g.detach()), 0.0)
-            self.examples.raise_penalty(examples, over, self.rho, c.penalty_factor, c.penalty_limit)

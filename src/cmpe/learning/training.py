@@ -6,6 +6,7 @@ which depends on the seed and the epoch's number alone, so a run resumes to the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,8 +20,9 @@ from cmpe.learning.config import MEMBER_FIELDS, TrainingConfig
 from cmpe.learning.data import TrainingData
 from cmpe.learning.distributed import Ranks
 from cmpe.learning.optimizer import Plateau
-from cmpe.learning.step import MEASURES, Program
+from cmpe.learning.step import MEASURE_EVERY, MEASURES, Program
 from cmpe.models.loglinear import Floats
+from cmpe.problem import Instances
 
 Rows = NDArray[np.intp]
 VIOLATION_PRICE = 0.1  # of mean f: a violated answer counts as one that is 10 % off
@@ -59,7 +61,7 @@ class Trainer:
         device: str = "cpu",
         ranks: Ranks | None = None,
     ) -> None:
-        _check_alike(configs)
+        _check_alike(configs, data)
         self.data, self.configs, self.config = data, tuple(configs), configs[0]
         self.splits, self.ranks = tuple(splits), ranks or Ranks()
         most = max(len(train) for train, _ in splits)
@@ -69,6 +71,10 @@ class Trainer:
         if self.ranks.size > 1:
             self._whole_batch = self.config.batch_size
         self.steps = -(-most // self._whole_batch)
+        if any(-(-len(train) // self._whole_batch) != self.steps for train, _ in splits):
+            raise MethodError("members of one stack must have equally many batches of rows")
+        if not data.usable[np.concatenate([train for train, _ in splits])].any():
+            raise MethodError("training needs a feasible row, found only infeasible ones")
         self.program = Program(data, configs, device)
         share = self.ranks.share_of(self._whole_batch)
         self.program.batch = share.stop - share.start
@@ -96,27 +102,23 @@ class Trainer:
 
     def _run_steps(self, interrupted: Callable[[], bool]) -> bool:
         program, dual = self.program, self.program.dual
-        kept = program.sums.clone()
-        program.load_epoch(*self._order())
-        program.counter += self.position
-        if self.position:
-            program.sums.copy_(kept)
+        program.load_epoch(*self._order(), self.position)
         program.temperature.fill_(self._temperature())
         in_dual = dual is not None and dual.is_dual(self.epoch)
         if dual is not None and not self.position:
             dual.begin(self.epoch)
-        step = program.dual_step if in_dual else program.step
         while self.position < self.steps:
             if interrupted():
                 return False
-            step()
+            program.step(self.position, dual=in_dual)
             self.position += 1
         return True
 
     def _temperature(self) -> float:
         """Of the entropy bonus: falls linearly to 0 over the first `cooling` of the epochs."""
         c = self.config
-        return c.temperature * max(0.0, 1.0 - self.epoch / max(1.0, c.cooling * c.epochs))
+        left = max(0.0, 1.0 - self.epoch / max(1.0, c.cooling * c.epochs))
+        return c.temperature * self.program.tensors.scale * left
 
     def _order(self) -> tuple[Tensor, Tensor]:
         """The examples of an epoch and their shares: (M, steps B) on this process."""
@@ -139,17 +141,22 @@ class Trainer:
 
     def _finish_epoch(self) -> Epoch:
         """Merge the processes, adapt rates and lambda, look at the validation rows."""
-        program = self.program
-        self.ranks.add_up(program.sums)
+        program, steps = self.program, self.steps
+        in_dual = program.dual is not None and program.dual.is_dual(self.epoch)
+        measured = steps if in_dual else -(-steps // MEASURE_EVERY)
+        for numbers in (program.sums, program.losses):
+            self.ranks.add_up(numbers)
         self.ranks.merge(program.examples)
-        sums = program.sums / self.steps
-        sums[:, -1] /= self.ranks.size
-        self._plateau.see(sums[:, 0], program.adam.rates)
+        sums, losses = program.sums / measured, program.losses / steps
+        sums[:, MEASURES.index("gradient_norm")] /= self.ranks.size
+        if not in_dual:
+            self._plateau.see(losses, program.adam.rates)
         if program.dual is not None:
-            limit = self.config.penalty_limit
-            program.dual.grow(self.epoch, sums[:, 4], program.examples.penalty, limit)
+            limit, over = self.config.penalty_limit, sums[:, MEASURES.index("excess")]
+            program.dual.grow(self.epoch, over, program.examples.penalty, limit)
         values = sums.double().cpu().numpy()
-        measures = {name: values[:, i] for i, name in enumerate(MEASURES)}
+        measures = {"loss": losses.double().cpu().numpy()}
+        measures |= {name: values[:, i] for i, name in enumerate(MEASURES)}
         known = measures.pop("alpha_known")
         with np.errstate(invalid="ignore", divide="ignore"):
             measures["alpha"] = measures["alpha"] / known  # NaN where every bound is missing
@@ -192,15 +199,27 @@ class Trainer:
             rows = torch.as_tensor(ids[:, start : start + LOOK], device=program.device)
             asked = torch.full(rows.shape, margin, device=program.device)
             forward = program.forward(program.adam.parameters, rows, asked)
+            rounded_f, rounded_g = program.rounded(forward, rows, asked)
             moments += torch.stack([forward.points.sum(1), forward.points.square().sum(1)])
-            f[:, start : start + LOOK] = forward.rounded_f.cpu().numpy()
-            over = forward.rounded_g - margin > program.tolerances
+            f[:, start : start + LOOK] = rounded_f.cpu().numpy()
+            over = rounded_g - (margin if len(self.data.margins) > 1 else 0.0)
+            over = over > program.tensors.tolerances
             violated[:, start : start + LOOK] = over.any(-1).cpu().numpy()
+            if not problem.objective.is_finite:
+                violated[:, start : start + LOOK] |= self._forbidden(rows, forward.points)
         counts &= self.data.usable[ids, int(np.flatnonzero(self.data.margins == 0.0)[0])]
         best = problem.shift - self.data.reference[ids]
         mean, square = moments / most
         spread = (square - mean.square()).clamp(min=0.0).sqrt().mean(-1).cpu().numpy()
         return _summary(np.maximum(f - best, 0.0), best, violated, counts, spread)
+
+    def _forbidden(self, rows: Tensor, points: Tensor) -> NDArray[np.bool_]:
+        """Which rounded answers have h = -inf, which training knows as a floor: (M, B)."""
+        free = self.program.relaxation.coordinates.assignments(points)
+        shape = free.shape[:2]
+        evidence = self.data.evidence[rows.cpu().numpy().reshape(-1)]
+        whole = Instances(self.data.problem, evidence).complete(free.reshape(len(evidence), -1))
+        return np.isneginf(self.data.problem.objective.value(whole)).reshape(shape)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a later run needs to continue to the same weights."""
@@ -223,6 +242,7 @@ class Trainer:
             raise MethodError("the checkpoint is of another network, problem or set of rows")
         for name, value in mine.items():
             value.copy_(kept[name])
+        self.program.examples.refresh()
         self.epoch, self.position = int(kept["epoch"]), int(kept["position"])
         self._best_score, self._stale = kept["score"].numpy().copy(), kept["stale"].numpy().copy()
 
@@ -233,8 +253,8 @@ class Trainer:
         if program.dual is not None:
             parts["dual"] = program.dual.state()
         return {
-            "sums": program.sums, "best": self._best, "p_upper": program.examples.p_upper,
-            "penalty": program.examples.penalty,
+            "sums": program.sums, "losses": program.losses, "best": self._best,
+            "p_upper": program.examples.p_upper, "penalty": program.examples.penalty,
             **{f"{part}.{k}": v for part, state in parts.items() for k, v in state.items()},
         }  # fmt: skip
 
@@ -253,11 +273,15 @@ def _summary(
     return Look(mean, rate, summed / total + price * rate, spread.astype(float))
 
 
-def _check_alike(configs: Sequence[TrainingConfig]) -> None:
+def _check_alike(configs: Sequence[TrainingConfig], data: TrainingData) -> None:
     """Members of one stack share everything but MEMBER_FIELDS."""
     if not configs:
         raise MethodError("a stack needs at least one config, found none")
     first = configs[0]
+    if tuple(data.margins) != first.margins:
+        raise MethodError(f"the data has margins {tuple(data.margins)}, not {first.margins}")
+    if len({math.isinf(c.beta) for c in configs}) > 1:
+        raise MethodError("members of one stack are all piecewise (beta inf) or all smooth")
     for config in configs[1:]:
         same = {name: getattr(first, name) for name in MEMBER_FIELDS}
         if replace(config, **same) != first:

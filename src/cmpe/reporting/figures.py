@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,4 +52,37 @@ def draw_trace(events: Sequence[TraceEvent]) -> Any:
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("objective h (nats)")
     axes.legend(frameon=False)
+    return figure
+
+
+def draw_learning(records: Sequence[Mapping[str, Any]]) -> Any:
+    """A training run: validation regret and violations, and the training loss, by epoch."""
+    figure, axes = new_figure()
+    looks = [r for r in records if r.get("validation_regret") is not None]
+    axes.plot(
+        [r["epoch"] for r in looks],
+        [r["validation_regret"] for r in looks],
+        "-",
+        color="black",
+        label="regret of feasible answers (nats)",
+    )
+    axes.set(xlabel="epoch", ylabel="validation regret (nats)", ylim=(0, None))
+    right = axes.twinx()
+    right.plot(
+        [r["epoch"] for r in looks],
+        [100 * r["validation_violation"] for r in looks],
+        "--",
+        color="0.35",
+        label="violated answers (%)",
+    )
+    right.plot(
+        [r["epoch"] for r in records],
+        [100 * r["relaxed_violation"] for r in records],
+        ":",
+        color="0.55",
+        label="violated relaxed outputs, training (%)",
+    )
+    right.set(ylabel="violations (%)", ylim=(0, None))
+    lines = [*axes.get_lines(), *right.get_lines()]
+    axes.legend(lines, [line.get_label() for line in lines], frameon=False, loc="upper right")
     return figure

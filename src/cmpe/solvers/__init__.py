@@ -110,13 +110,13 @@ def solve(
     problem: Problem,
     evidence: Evidence | None = None,
     *,
-    method: str = "auto",
+    method: str | Solver = "auto",
     time_limit: float | None = None,
     gap: float = 0.0,
     seed: int = 0,
     running: Running | None = None,
 ) -> Solutions:
-    """Answer every row of `evidence` with `method`.
+    """Answer every row of `evidence` with `method`: a name, or a solver (a trained one, say).
 
     Evidence is what `Problem.given` takes, and more: a mapping may observe any variables, and
     full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
@@ -127,7 +127,7 @@ def solve(
     how = running or Running()
 
     def answer(part: Problem, rows: Evidence | None, as_told: Running) -> Solutions:
-        chosen = solver(method, as_told, gap=gap)
+        chosen = solver(method, as_told, gap=gap) if isinstance(method, str) else method
 
         def solve_distinct(x: Assignments) -> Solutions:
             return chosen.solve(part, x, time_limit=time_limit, seed=seed)

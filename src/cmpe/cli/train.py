@@ -1,0 +1,171 @@
+"""`cmpe train`: a solver learned from the training rows of a problem directory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cmpe.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from cmpe.learning.config import TrainingConfig
+    from cmpe.learning.fitting import Record
+    from cmpe.learning.solver import NeuralSolver
+
+FIGURE = "curve.png"
+
+
+class Preset(StrEnum):
+    """Ready-made settings."""
+
+    tuned = "tuned"
+    paper = "paper"
+
+
+def train(
+    problem_dir: Annotated[Path, typer.Argument(help="A problem directory.")],
+    out: Annotated[Path, typer.Option(help="The run directory to write.")],
+    loss: Annotated[
+        str | None, typer.Option(help="mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, "
+        "ss_cmpe_pen or distill; default: the preset's.")
+    ] = None,
+    preset: Annotated[Preset, typer.Option(help="Settings to start from.")] = Preset.tuned,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    resume: Annotated[bool, typer.Option(help="Continue from OUT's checkpoint.")] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other setting as NAME=VALUE; may be repeated."),
+    ] = None,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(min=0, help="Time between checkpoints.")
+    ] = 5.0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that make labels and bounds.")] = 1,
+) -> int:  # fmt: skip
+    """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
+    from cmpe.formats.directory import read_directory
+    from cmpe.learning.config import preset as preset_named
+    from cmpe.learning.fitting import Session, fit
+
+    changes = _settings(set_ or [], epochs, seed)
+    config = preset_named(preset.value, loss, **changes)
+    _check_device(device)
+    content = read_directory(problem_dir)
+    _check_out(out, resume)
+    records: list[Record] = []
+    with _live(records) as progress:
+        solver = fit(
+            content.problem,
+            content.train,
+            config,
+            Session(out, device, resume, checkpoint_minutes, problem_dir, threads, progress),
+        )
+    _draw(records, out)
+    typer.echo(_summary(out, config, solver, records))
+    return 0
+
+
+def _settings(pairs: list[str], epochs: int | None, seed: int) -> dict[str, Any]:
+    from dataclasses import fields
+
+    from cmpe.learning.config import TrainingConfig
+
+    known = {f.name for f in fields(TrainingConfig)} - {"loss", "seed"}
+    found: dict[str, Any] = {"seed": seed} | ({} if epochs is None else {"epochs": epochs})
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in known:
+            raise InputError(f"--set needs NAME=VALUE with NAME one of {', '.join(sorted(known))}")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    if device != "cpu" and not device.startswith("cuda"):
+        raise InputError(f"--device must be cpu or cuda, found {device!r}")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"--device {device}: torch finds no GPU here; use cpu")
+
+
+def _check_out(out: Path, resume: bool) -> None:
+    """An unfinished run is not overwritten by accident."""
+    from cmpe.learning.runs import CONFIG, read_trained
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: expected a directory, found a file")
+    if (out / "problem.json").exists():
+        raise InputError(f"{out}: is a problem directory; choose another one for the run")
+    if not resume and (out / CONFIG).exists() and not read_trained(out).finished:
+        raise InputError(f"{out}: holds an unfinished run; add --resume or choose another --out")
+
+
+@contextmanager
+def _live(records: list[Record]) -> Iterator[Callable[[Record], None]]:
+    """Collect the records; draw them to stderr when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield records.append
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("labels and bounds", total=None)
+
+        def show(record: Record) -> None:
+            records.append(record)
+            bar.update(
+                task, completed=record["epoch"], total=record["epochs"], description=_line(record)
+            )
+
+        yield show
+
+
+def _line(record: Record) -> str:
+    """One epoch in words, and how long the rest will take."""
+    alpha = "" if record["alpha"] is None else f"  alpha {record['alpha']:.4f}"
+    return (
+        f"loss {record['loss']:.4g}  h {record['objective']:.6g}  violated "
+        f"{record['rounded_violation']:.1%} (relaxed {record['relaxed_violation']:.1%}){alpha}  "
+        f"{record['seconds_left']:.0f} s left"
+    )
+
+
+def _draw(records: list[Record], out: Path) -> None:
+    from cmpe.reporting.figures import draw_learning, save
+
+    if not records:
+        return
+    try:
+        save(draw_learning(records), out / FIGURE)
+    except MissingExtra:
+        return  # the log has it all
+
+
+def _summary(out: Path, config: TrainingConfig, solver: NeuralSolver, records: list[Record]) -> str:
+    margin = solver.calibrated_margin()
+    seconds = records[-1]["seconds"] if records else 0.0
+    text = (
+        f"{out}: {config.network} trained with {config.loss}, {solver.trained.epochs} epochs, "
+        f"{seconds:.1f} s"
+    )
+    for c in solver.trained.calibration:
+        if c.margin == margin and c.regret is not None:
+            text += (
+                f"; network alone on {c.rows} validation rows at margin {margin:g}: "
+                f"regret {c.regret:.4g} nats, {c.violation:.2%} violated"
+            )
+    return text

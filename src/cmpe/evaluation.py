@@ -1,0 +1,128 @@
+"""Answers against reference answers: the metrics of SPEC §2, for all rows and the constrained ones.
+
+    regret      h* - h in nats
+    gap         regret / f*, with f* = C - h* (the paper's optimality gap)
+    violation   share of rows that break a constraint; size: by how much, in nats, where they do
+
+A row is constrained when its unconstrained optimum breaks a constraint; the others are easy, and
+often the majority. Evidence repeats, so the number of distinct rows stands beside each figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.errors import InputError
+from cmpe.models.loglinear import Floats
+from cmpe.problem import Assignments, Evidence, Problem
+from cmpe.solution import Solutions
+from cmpe.solvers import solve
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over rows; NaN without rows."""
+
+    mean: float
+    std: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Spread:
+        """Of one number per row; what is not a number is left out."""
+        known = values[np.isfinite(values)]
+        if not len(known):
+            return cls(float("nan"), float("nan"))
+        return cls(float(known.mean()), float(known.std()))
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """How answers fare on a set of rows."""
+
+    rows: int
+    distinct: int
+    optimal: float  # share of rows whose reference is proved optimal
+    regret: Spread
+    feasible_regret: Spread  # of the rows that satisfy every constraint
+    gap: Spread
+    violation: Spread
+    violation_size: Spread  # of the rows that break a constraint
+    certified_gap: Spread  # bound - objective of the feasible ones
+    seconds: Spread
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers; what is missing is None."""
+        out: dict[str, Any] = {}
+        for name, value in self.__dict__.items():
+            if isinstance(value, Spread):
+                out[name], out[f"{name}_std"] = _plain(value.mean), _plain(value.std)
+            else:
+                out[name] = value
+        return out
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of all rows and of the constrained ones."""
+
+    every: Metrics
+    constrained: Metrics
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What answers are measured against: made once for a set of rows."""
+
+    problem: Problem
+    evidence: Assignments  # (B, |X|)
+    solutions: Solutions
+    constrained: NDArray[np.bool_]  # (B,)
+
+
+def reference(problem: Problem, evidence: Evidence, *, method: str = "exact") -> Reference:
+    """Solve the rows with and without the constraints."""
+    rows = problem.given(evidence).evidence
+    best = solve(problem, rows, method=method)
+    free = solve(replace(problem, constraints=()), rows, method=method)
+    answered = (free.assignments >= 0).all(axis=1)
+    easy = np.zeros(len(rows), dtype=bool)
+    easy[answered] = problem.is_feasible(free.assignments[answered])
+    return Reference(problem, rows, best, ~easy)
+
+
+def evaluate(answers: Solutions, against: Reference) -> Evaluation:
+    """The metrics of `answers` to the rows of a reference; rows without a feasible one are left."""
+    if len(answers) != len(against.solutions):
+        raise InputError(
+            f"{len(against.solutions)} rows need as many answers, found {len(answers)}"
+        )
+    known = against.solutions.feasible
+    return Evaluation(
+        _metrics(answers, against, known), _metrics(answers, against, known & against.constrained)
+    )
+
+
+def _metrics(answers: Solutions, against: Reference, which: NDArray[np.bool_]) -> Metrics:
+    mine, best = answers.take(which), against.solutions.take(which)
+    regret = best.objective - mine.objective
+    size = np.maximum(mine.violations, 0.0).sum(axis=1)
+    return Metrics(
+        rows=len(mine),
+        distinct=len(np.unique(against.evidence[which], axis=0)),
+        optimal=float((best.status == 0).mean()) if len(best) else float("nan"),
+        regret=Spread.of(regret),
+        feasible_regret=Spread.of(regret[mine.feasible]),
+        gap=Spread.of(regret / (against.problem.shift - best.objective)),
+        violation=Spread.of((~mine.feasible).astype(float)),
+        violation_size=Spread.of(size[~mine.feasible]),
+        certified_gap=Spread.of(mine.gap),
+        seconds=Spread.of(mine.seconds),
+    )
+
+
+def _plain(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -1,0 +1,84 @@
+"""Training data on its device: what every step of every member reads and none writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cmpe.learning.config import TrainingConfig
+from cmpe.learning.data import TrainingData
+from cmpe.learning.leaves import relaxation_of
+from cmpe.learning.losses import NEED_LABELS
+from cmpe.learning.networks import encode, with_margin_input
+from cmpe.learning.relaxation import Coefficients
+
+SCALE_ROWS = 1000  # whose mean field tells the scale of a problem
+
+
+class Tensors:
+    """Rows, labels and limits as tensors, with f and g built into the constants.
+
+    An example is row * K + margin. The constants of the rows' coefficients hold -C and -q, so
+    that the relaxation's values are -f and g.
+    """
+
+    def __init__(self, data: TrainingData, config: TrainingConfig, device: torch.device) -> None:
+        self.data, self.config, self.device = data, config, device
+        problem = data.problem
+        self.relaxation = relaxation_of(problem, floor=config.floor, device=str(device))
+        self.encoded = encode(problem, data.evidence, mask=config.mask_inputs).to(device)  # (N, I)
+        self.margins, self.limits, self.tolerances = (
+            self.floats(a) for a in (data.margins, problem.limits, problem.tolerances)
+        )
+        given = self.relaxation.rows(data.evidence)
+        moved = self.floats(np.concatenate([[problem.shift], problem.limits]))
+        self.rows = given._replace(constant=given.constant - moved)
+        self.scale = self._field_scale()
+        self.targets = self._targets()
+        self.multipliers = self.floats(data.multipliers.reshape(data.p_upper.size, -1))
+
+    def floats(self, values: object) -> Tensor:
+        """float32 on the device."""
+        return torch.as_tensor(np.asarray(values), dtype=torch.float32, device=self.device)
+
+    def _field_scale(self) -> float:
+        """The mean size of h's gradient at the uniform point: the unit of temperatures."""
+        some = self.rows.take(torch.arange(min(SCALE_ROWS, len(self.encoded)), device=self.device))
+        logits = torch.zeros((len(some.constant), self.relaxation.coordinates.count))
+        points = self.relaxation.coordinates.probabilities(logits.to(self.device))
+        sizes = self.relaxation.fields(some, points)[:, 0].abs()
+        return float(sizes.mean()) if sizes.numel() else 1.0
+
+    def _targets(self) -> Tensor:
+        """The labels' coordinates (N K, D) as bytes; an example without a label has no share."""
+        data = self.data
+        if self.config.loss not in NEED_LABELS:
+            return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
+        free = data.labels[..., list(self.relaxation.free)].reshape(data.p_upper.size, -1)
+        coordinates = self.relaxation.coordinates.of(free).astype(np.uint8)
+        return torch.as_tensor(coordinates).to(self.device)
+
+    def question(self, examples: Tensor) -> tuple[Tensor, Tensor]:
+        """The row and the margin of each example (M, B)."""
+        count = len(self.margins)
+        if count == 1:
+            return examples, self.margins.expand(examples.shape)
+        return examples // count, self.margins[examples % count]
+
+    def read(self, rows: Tensor, margin: Tensor) -> tuple[Tensor, Coefficients]:
+        """What the network reads of `rows` (M, B), and their coefficients."""
+        return with_margin_input(self.encoded[rows], margin, self.config), self.rows.take(rows)
+
+    def minimisation(
+        self, rows: Coefficients, points: Tensor, margin: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """f (M, B) and g (M, B, m) = t - (q - margin) at relaxed points."""
+        first, *others = self.relaxation.values(rows, points).unbind(-1)
+        if len(others) == 1:
+            g = others[0].unsqueeze(-1)
+        else:
+            g = torch.stack(others, -1) if others else first.new_zeros((*first.shape, 0))
+        if len(self.config.margins) > 1:
+            g = g + margin.unsqueeze(-1)
+        return -first, g
