@@ -1,6 +1,6 @@
 """Table: Chow-Liu trees and cutset networks learned from data, and CMPE on them.
 
-    taskset -c 1 python -m benchmarks.tractable [--parts likelihood,exact,leaves] [--spflow PYTHON]
+    taskset -c 1 python -m benchmarks.tractable [--parts likelihood,exact] [--spflow PYTHON]
     python -m benchmarks.tractable --quick
 
 Parts, each of which leaves results/tractable_PART.jsonl (with --quick: in another folder):
@@ -8,7 +8,8 @@ Parts, each of which leaves results/tractable_PART.jsonl (with --quick: in anoth
               SPFlow's `learn_cnet`, if --spflow names a Python that has it
   exact       the paper's five tractable problems: Chow-Liu trees, 60 % evidence, q at 10 and 80,
               200 rows each, `exact` beside SCIP
-  leaves      the same with cutset networks, not expanded: `exact` leaf by leaf, SCIP on one
+  leaves      the same with cutset networks, not expanded: `exact` and SCIP leaf by leaf
+  relaxed     cutset networks at relaxed points, leaf by leaf or expanded, by depth
 
 Validation data choose smoothing and pruning; test data are only reported on. Seconds of learning
 are CPU time of one thread, the choice of smoothing included. Beside the wall-clock ratios of
@@ -299,10 +300,22 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+def relaxed(options: argparse.Namespace, recorder: Recorder) -> list[Check]:
+    """How the native evaluator and the expansion grow with the depth."""
+    from benchmarks.tractable_relaxed import COLUMNS, relaxed_records
+
+    for name in _sets(options, ("nltcs", "dna")):
+        for record in relaxed_records(name, _data(name), options.seed):
+            recorder.add(**record)
+    print_table(recorder.records, COLUMNS)
+    return []
+
+
 PARTS: Mapping[str, Callable[[argparse.Namespace, Recorder], list[Check]]] = {
     "likelihood": likelihood,
     "exact": exact,
     "leaves": leaves,
+    "relaxed": relaxed,
 }
 
 if __name__ == "__main__":
