@@ -66,8 +66,9 @@ def unpack(path: Path) -> Any:
     data, rows = pickle.loads(lzma.decompress(path.read_bytes()))
 
     def given(self: Relaxation, evidence: Any) -> Coefficients:
-        assert len(evidence) == len(rows[0])
-        return Coefficients(*(torch.as_tensor(part, device=self.device) for part in rows))
+        assert len(evidence) == len(rows[0]) + 1  # the last row stands for none
+        whole = (np.concatenate([part, part[:1]]) for part in rows)
+        return Coefficients(*(torch.as_tensor(part, device=self.device) for part in whole))
 
     Relaxation.rows = given  # type: ignore[method-assign]
     return replace(data, labels=data.labels.astype(np.int32))

@@ -30,6 +30,7 @@ ORDER = (
     ("inference",),
     ("solvers",),
     ("learning",),
+    ("evaluation",),
     ("inspection", "reporting"),
     ("cli",),
 )
@@ -124,6 +125,15 @@ def test_arrows(path):
         assert found.name != "cmpe", f"{where}: import from the module that defines the name"
         assert module != "cmpe", f"{where}: the public face loads its names when they are used"
         assert may_import(module, found.name), f"{where}: {room_of(module)} may not use it"
+
+
+@modules
+def test_training_takes_bounds_and_labels_as_data(path):
+    module = name_of(path)
+    if room_of(module) == "learning" and module.split(".")[-1] not in ("data", "solver"):
+        engines = ("cmpe.bounds", "cmpe.solvers")
+        used = [i.name for i in imports_of(path) if i.name.startswith(engines)]
+        assert set(used) <= {"cmpe.solvers.rows"}, "Running and Progress only"
 
 
 @pytest.mark.parametrize(

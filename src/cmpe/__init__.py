@@ -16,11 +16,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cmpe import queries
     from cmpe.errors import CmpeError, Interrupted
+    from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.network import read_network, write_network
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
+    from cmpe.learning.config import TrainingConfig, preset
+    from cmpe.learning.fitting import Session, fit
+    from cmpe.learning.solver import NeuralSolver
+    from cmpe.learning.stacking import cross_validate
     from cmpe.models.chow_liu import ChowLiuTree, learn_chow_liu
     from cmpe.models.cutset import CutsetNetwork
     from cmpe.models.cutset_learning import CutsetSettings, learn_cutset
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "cmpe.errors": ("CmpeError", "Interrupted"),
+    "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.network": ("read_network", "write_network"),
@@ -42,6 +48,10 @@ _HOMES = {
     "cmpe.models.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
     "cmpe.models.cutset": ("CutsetNetwork",),
     "cmpe.models.cutset_learning": ("CutsetSettings", "learn_cutset"),
+    "cmpe.learning.config": ("TrainingConfig", "preset"),
+    "cmpe.learning.fitting": ("Session", "fit"),
+    "cmpe.learning.solver": ("NeuralSolver",),
+    "cmpe.learning.stacking": ("cross_validate",),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.polynomial": ("MultilinearPolynomial",),
     "cmpe.problem": ("Constraint", "Instances", "Problem"),
@@ -64,21 +74,29 @@ __all__ = [
     "Interrupted",
     "LogLinearModel",
     "MultilinearPolynomial",
+    "NeuralSolver",
     "Problem",
     "ProblemDirectory",
     "Recipe",
     "Running",
+    "Session",
     "Solutions",
     "Solver",
     "Status",
+    "TrainingConfig",
+    "cross_validate",
+    "evaluate",
+    "fit",
     "generate",
     "learn_chow_liu",
     "learn_cutset",
+    "preset",
     "queries",
     "read_directory",
     "read_evidence",
     "read_network",
     "read_uai",
+    "reference",
     "sample",
     "solve",
     "solver",

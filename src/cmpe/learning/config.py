@@ -112,12 +112,14 @@ def tuned(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """The best recipe found (docs/learning.md tells how)."""
     base = TrainingConfig(
         loss=loss,
-        hidden=(256, 256),
+        hidden=(512,),
         skip=True,
         predict_multiplier=True,
         epochs=100,
+        batch_size=256,
+        learning_rate=1.5e-3,
         temperature=1.0,
-        margins=(-1.0, 0.0, 1.0, 2.0, 4.0, 8.0),
+        margins=(-1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
     )
     return replace(base, **changes)
 

@@ -19,7 +19,7 @@ class Coordinates:
 
     def __init__(self, cardinalities: Sequence[int], *, device: str = "cpu") -> None:
         cards = np.asarray(cardinalities, dtype=np.int64)
-        sizes = np.maximum(cards - 1, 0)
+        self.sizes = sizes = np.maximum(cards - 1, 0)  # (n,)
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)  # (n + 1,)
         self.count = int(self.first[-1])
         self.variables = len(cards)
@@ -42,12 +42,19 @@ class Coordinates:
         """The coordinates of the most probable value of each variable; a tie takes the lower."""
         if self.is_binary:
             return (points > 0.5).to(points.dtype)
-        return (self._most_probable(points)[..., self._owner] == self._value).to(points.dtype)
+        return (self.most_probable(points)[..., self._owner] == self._value).to(points.dtype)
 
     def assignments(self, points: Tensor) -> NDArray[np.int32]:
         """The most probable value of each variable: (..., n)."""
-        values = (points > 0.5) if self.is_binary else self._most_probable(points)
-        return values.cpu().numpy().astype(np.int32)
+        return self.most_probable(points).cpu().numpy().astype(np.int32)
+
+    def most_probable(self, points: Tensor) -> Tensor:
+        """The same as a tensor of whole numbers."""
+        if self.is_binary:
+            return (points > 0.5).to(torch.int32)
+        spread = self._spread(points, -1.0)
+        first = 1.0 - spread.clamp(min=0.0).sum(-1, keepdim=True)
+        return torch.cat([first, spread], -1).argmax(-1).to(torch.int32)
 
     def of(self, values: ArrayLike) -> NDArray[np.float32]:
         """The coordinates (..., D) of the variables' values (..., n)."""
@@ -73,8 +80,3 @@ class Coordinates:
         """The coordinates by variable: (..., n, most)."""
         last = numbers.new_full((*numbers.shape[:-1], 1), padding)
         return torch.cat([numbers, last], -1)[..., self._slots]
-
-    def _most_probable(self, points: Tensor) -> Tensor:
-        spread = self._spread(points, -1.0)
-        first = 1.0 - spread.clamp(min=0.0).sum(-1, keepdim=True)
-        return torch.cat([first, spread], -1).argmax(-1)

@@ -56,6 +56,12 @@ class Ranks:
         dist.all_reduce(examples.penalty, op=dist.ReduceOp.MAX)
         examples.refresh()
 
+    def any(self, here: bool) -> bool:
+        """Whether it is so in any process."""
+        flag = torch.tensor(float(here))
+        self.add_up(flag)
+        return bool(flag > 0)
+
     def wait(self) -> None:
         """Until all processes are here."""
         if self.size > 1:

@@ -23,6 +23,7 @@ import numpy as np
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.formats.text import write_text, writing
+from cmpe.learning.board import Board
 from cmpe.learning.config import TrainingConfig, tuned
 from cmpe.learning.data import TrainingData, prepare, split
 from cmpe.learning.distributed import Ranks, ranks_from_environment
@@ -40,10 +41,11 @@ from cmpe.learning.training import Epoch, Trainer
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.rows import Running
 
-GRID = (0.0, 0.5, 1.0, 1.5, 2.0)  # margins tried in calibration, times the largest trained one
-FLAT = 0.1  # of the labels' spread over rows: outputs below it hardly depend on x
+TRIED = 33  # margins tried in calibration, up to the largest trained one
+FLAT = 0.01  # of the labels' spread over rows: outputs below it hardly depend on x
 QUIET = 1e-3  # the same without labels
 SETTLED = 5  # epochs before outputs are judged
+STIFF = 0.5  # share of saturated outputs above which they are
 
 Record = dict[str, Any]
 
@@ -106,6 +108,7 @@ class _Run:
         if self._out is not None:
             with writing(self._out):
                 self._out.mkdir(parents=True, exist_ok=True)
+        self._board = Board(self._out)
         if self.session.resume:
             self._load()
 
@@ -120,7 +123,8 @@ class _Run:
                 self._report(epoch)
                 if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
                     self._keep()
-            stopped = interrupted()
+            stopped = not self.trainer.is_done
+        self._board.close()
         self._keep()
         self.trainer.finish()
         solver = self._solver()
@@ -145,17 +149,23 @@ class _Run:
         return NeuralSolver(self.data.problem, trained)
 
     def _calibrate(self) -> tuple[Calibration, ...]:
-        """How each margin fares on the validation rows; the network reads any number."""
-        if not len(self.trainer.splits[0][1]):
+        """How each margin fares on the validation rows, and how often it violates on all rows;
+        the network reads any number, so margins between the trained ones are tried too."""
+        _, held = self.trainer.splits[0]
+        if not len(held):
             return ()
         trained = self.config.margins
-        tried = sorted({*trained, *(max(trained) * g for g in GRID)} if len(trained) > 1 else {0.0})
-        looks = [(margin, self.trainer.look(margin)) for margin in tried]
-        count = len(self.trainer.splits[0][1])
-        return tuple(
-            Calibration(m, count, _number(look.regret[0]), float(look.violation[0]))
-            for m, look in looks
-        )
+        tried = {0.0} if len(trained) == 1 else {*trained, *np.linspace(0, max(trained), TRIED)}
+        every = [np.arange(len(self.data))]
+        found = []
+        for margin in sorted(float(m) for m in tried):
+            look, whole = self.trainer.look(margin), self.trainer.look(margin, every)
+            violation = float(look.violation[0]), float(whole.violation[0])
+            regret = _number(look.regret[0])
+            found.append(
+                Calibration(margin, regret, len(held), violation[0], len(self.data), violation[1])
+            )
+        return tuple(found)
 
     def _report(self, epoch: Epoch) -> None:
         record = self._record(epoch)
@@ -165,6 +175,7 @@ class _Run:
             return
         if self._out is not None:
             _write_log(self._out, self.records)
+        self._board.show(record)
         if self.session.progress is not None:
             self.session.progress(record)
 
@@ -193,12 +204,12 @@ class _Run:
         spread, number = record.get("dependence"), record["epoch"]
         if spread is None or number < SETTLED or not self.ranks.leads:
             return
-        if spread < self._least_spread:
+        if spread < self._least_spread and record["saturated"] > STIFF:
             self._warn(
                 "flat",
                 f"epoch {number}: outputs hardly depend on the evidence (they vary by "
                 f"{spread:.1e} over validation rows; {record['saturated']:.0%} are saturated, "
-                f"gradient norm {record['gradient_norm']:.1e}); try the preset tuned",
+                f"gradient norm {record['gradient_norm']:.1e}); a temperature above 0 helps",
             )
 
     @property

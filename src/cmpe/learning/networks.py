@@ -46,11 +46,16 @@ class Outputs(NamedTuple):
     multipliers: Tensor | None  # (M, B, m): mu
 
 
+def evidence_places(problem: Problem) -> Coordinates:
+    """Where the values of each evidence variable lie among the inputs."""
+    return Coordinates([problem.objective.cardinalities[v] for v in problem.evidence_variables])
+
+
 def encode(problem: Problem, evidence: NDArray[np.integer], *, mask: bool = False) -> Tensor:
     """Evidence (N, |X|), -1 where not observed, as centred inputs (N, I)."""
-    cards = np.array([problem.objective.cardinalities[v] for v in problem.evidence_variables], int)
-    places = Coordinates(cards.tolist())
-    centred = 2.0 * (places.of(evidence) - (1.0 / cards)[places.owner].astype(np.float32))
+    places = evidence_places(problem)
+    chance = (1.0 / (places.sizes + 1.0))[places.owner].astype(np.float32)
+    centred = 2.0 * (places.of(evidence) - chance)
     observed = evidence >= 0
     parts = [np.where(observed[:, places.owner], centred, 0.0)]
     if mask:

@@ -36,20 +36,22 @@ CONFIG, WEIGHTS, LOG, CHECKPOINT = (
 
 @dataclass(frozen=True)
 class Calibration:
-    """How rounded answers to the validation rows fared when asked to keep `margin`."""
+    """How rounded answers fared when asked to keep `margin`."""
 
     margin: float
-    rows: int
-    regret: float | None  # mean over the feasible ones, in nats; None without any
+    regret: float | None  # mean over the feasible answers to validation rows, in nats
+    rows: int  # validation rows
     violation: float  # share of violated ones
+    all_rows: int = 0  # validation and training rows
+    all_violation: float = 1.0
 
-    @property
-    def worst_violation(self) -> float:
-        """What the true rate is below with 95 % confidence (Clopper & Pearson 1934)."""
-        from scipy.stats import beta
 
-        bad = round(self.violation * self.rows)
-        return 1.0 if bad >= self.rows else float(beta.ppf(0.95, bad + 1, self.rows - bad))
+def worst_rate(rate: float, rows: int) -> float:
+    """What the true rate is below with 95 % confidence (Clopper & Pearson 1934)."""
+    from scipy.stats import beta
+
+    bad = round(rate * rows)
+    return 1.0 if bad >= rows else float(beta.ppf(0.95, bad + 1, rows - bad))
 
 
 @dataclass(frozen=True)

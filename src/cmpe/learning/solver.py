@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
+from cmpe.learning.coordinates import Coordinates
 from cmpe.learning.leaves import relaxation_of
-from cmpe.learning.networks import Inputs, Network, encode, with_margin_input
+from cmpe.learning.networks import Inputs, Network, encode, evidence_places, with_margin_input
 from cmpe.learning.relaxation import Relaxation
-from cmpe.learning.runs import Trained, read_trained, write_trained
+from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions
@@ -91,14 +92,17 @@ class NeuralSolver:
         return replace(self, stages=Stages(chosen, repair, certificate))
 
     def calibrated_margin(self, allowed: float = ALLOWED) -> float:
-        """The margin of least regret among those whose rate of violations is at most `allowed`
-        with 95 % confidence. Where the validation rows cannot show that of any, the largest of
-        those that violated least."""
-        known = self.trained.calibration
-        good = [c for c in known if c.worst_violation <= allowed and c.regret is not None]
-        if good:
-            return min(good, key=lambda c: (c.regret, c.margin)).margin
-        return min(known, key=lambda c: (c.violation, -c.margin)).margin if known else 0.0
+        """The margin of least regret whose rate of violations is at most `allowed` with 95 %
+        confidence by the validation rows; where they are too few to show it of any margin, by
+        all rows; else the largest margin of those that violated least."""
+        known = [c for c in self.trained.calibration if c.regret is not None]
+        if not known:
+            return 0.0
+        held = [c for c in known if worst_rate(c.violation, c.rows) <= allowed]
+        every = [c for c in known if worst_rate(c.all_violation, c.all_rows) <= allowed]
+        if held or every:
+            return min(held or every, key=lambda c: (c.regret, c.margin)).margin
+        return min(known, key=lambda c: (c.all_violation, c.violation, -c.margin)).margin
 
     def solve(
         self,
@@ -151,7 +155,7 @@ class NeuralSolver:
     ) -> tuple[Assignments, Floats | None]:
         """One pass: rounded assignments (B, n) and the predicted multipliers (B, m)."""
         points, multipliers = self.relaxed(instances, margin)
-        places = self._relaxation.coordinates
+        places = self.relaxation.coordinates
         values = places.assignments(torch.from_numpy(points))
         return instances.complete(values), multipliers
 
@@ -163,25 +167,25 @@ class NeuralSolver:
         points, prices = [], []
         for start in range(0, len(instances), CHUNK):
             evidence = instances.evidence[start : start + CHUNK]
-            outputs = self._network(
-                self._parameters, self._inputs(evidence, margin), self._relaxation
+            outputs = self.network(
+                self._parameters, self._inputs(evidence, margin), self.relaxation
             )
-            relaxed = self._relaxation.coordinates.probabilities(outputs.logits)
+            relaxed = self.relaxation.coordinates.probabilities(outputs.logits)
             points.append(relaxed[0].cpu().numpy())
-            if self._network.constraints == 0:
+            if self.network.constraints == 0:
                 prices.append(np.zeros((len(evidence), 0)))
             elif outputs.multipliers is not None:
                 prices.append(outputs.multipliers[0].double().cpu().numpy())
-        count = self._relaxation.coordinates.count
+        count = self.relaxation.coordinates.count
         whole = np.concatenate([np.zeros((0, count), np.float32), *points])
         return whole, np.concatenate(prices) if prices else None
 
     def relaxed_violations(self, instances: Instances) -> NDArray[np.bool_]:
         """Which relaxed outputs break a constraint at the calibrated margin: (B,)."""
         points, _ = self.relaxed(instances, self.calibrated_margin())
-        rows = self._relaxation.rows(instances.evidence)
+        rows = self.relaxation.rows(instances.evidence)
         places = torch.from_numpy(points).to(self.device)
-        values = self._relaxation.values(rows, places)[:, 1:].double().cpu().numpy()
+        values = self.relaxation.values(rows, places)[:, 1:].double().cpu().numpy()
         over = values - self.problem.limits > self.problem.tolerances
         return np.asarray(over.any(axis=1))
 
@@ -189,21 +193,28 @@ class NeuralSolver:
         encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)
         asked = torch.full((1, len(evidence)), margin, device=self.device)
         x = with_margin_input(encoded.to(self.device).unsqueeze(0), asked, self.trained.config)
-        if not self._network.steps:
+        if not self.network.steps:
             return Inputs(x, None)
-        rows = self._relaxation.rows(evidence)
+        rows = self.relaxation.rows(evidence)
         return Inputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))
 
+    @property
+    def evidence_places(self) -> Coordinates:
+        """Where the values of each evidence variable lie among the network's inputs."""
+        return evidence_places(self.problem)
+
     @cached_property
-    def _relaxation(self) -> Relaxation:
+    def relaxation(self) -> Relaxation:
+        """The functions at relaxed points."""
         return relaxation_of(self.problem, floor=self.trained.config.floor, device=self.device)
 
     @cached_property
-    def _network(self) -> Network:
+    def network(self) -> Network:
+        """The network that the weights belong to."""
         none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
         config = self.trained.config
         width = encode(self.problem, none, mask=config.mask_inputs).shape[1]
-        network = Network.of(config, width, self._relaxation)
+        network = Network.of(config, width, self.relaxation)
         wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
         found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
         if wanted != found:

@@ -57,7 +57,7 @@ class Program:
         self.network = Network.of(self.config, width, self.relaxation)
         seeds, rates = [c.seed for c in configs], [c.learning_rate for c in configs]
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
-        self.examples = self._examples(data)
+        self.examples = self._examples()
         self._loss = loss_named(self.config.loss)
         self._rho, self._mix, self._gamma = (
             self.tensors.floats([getattr(c, name) for c in configs]).unsqueeze(-1)
@@ -81,13 +81,13 @@ class Program:
         works = (self._step, self._measured_step, self._dual_step)
         self._lean, self._measured, self._dual = (Replay(w, self.device) for w in works)
 
-    def _examples(self, data: TrainingData) -> Examples:
-        members, limits, floats = len(self.configs), self.tensors.limits, self.tensors.floats
-        shape = (members, data.p_upper.size)
-        penalty = floats([c.penalty_start for c in self.configs]).view(-1, 1, 1)
+    def _examples(self) -> Examples:
+        tensors, limits = self.tensors, self.tensors.limits
+        shape = (len(self.configs), len(tensors.p_upper))
+        penalty = tensors.floats([c.penalty_start for c in self.configs]).view(-1, 1, 1)
         return Examples(
-            floats(data.p_upper.ravel()).expand(shape).clone(),
-            floats(data.q_lower.ravel()),
+            tensors.p_upper.expand(shape).clone(),
+            tensors.q_lower,
             penalty.expand(*shape, len(limits)).clone(),
             limits,
         )

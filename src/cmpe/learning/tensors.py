@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cmpe.learning.config import TrainingConfig
@@ -20,23 +23,27 @@ class Tensors:
     """Rows, labels and limits as tensors, with f and g built into the constants.
 
     An example is row * K + margin. The constants of the rows' coefficients hold -C and -q, so
-    that the relaxation's values are -f and g.
+    that the relaxation's values are -f and g. Row N stands for no row: it fills up batches.
     """
 
     def __init__(self, data: TrainingData, config: TrainingConfig, device: torch.device) -> None:
         self.data, self.config, self.device = data, config, device
         problem = data.problem
         self.relaxation = relaxation_of(problem, floor=config.floor, device=str(device))
-        self.encoded = encode(problem, data.evidence, mask=config.mask_inputs).to(device)  # (N, I)
+        evidence = _with_last(data.evidence)
+        self.encoded = encode(problem, evidence, mask=config.mask_inputs).to(device)  # (N + 1, I)
         self.margins, self.limits, self.tolerances = (
             self.floats(a) for a in (data.margins, problem.limits, problem.tolerances)
         )
-        given = self.relaxation.rows(data.evidence)
+        given = self.relaxation.rows(evidence)
         moved = self.floats(np.concatenate([[problem.shift], problem.limits]))
         self.rows = given._replace(constant=given.constant - moved)
         self.scale = self._field_scale()
         self.targets = self._targets()
-        self.multipliers = self.floats(data.multipliers.reshape(data.p_upper.size, -1))
+        self.multipliers, self.p_upper, self.q_lower = (
+            self.floats(_with_last(a).reshape(len(evidence) * len(data.margins), *a.shape[2:]))
+            for a in (data.multipliers, data.p_upper, data.q_lower)
+        )
 
     def floats(self, values: object) -> Tensor:
         """float32 on the device."""
@@ -55,7 +62,8 @@ class Tensors:
         data = self.data
         if self.config.loss not in NEED_LABELS:
             return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
-        free = data.labels[..., list(self.relaxation.free)].reshape(data.p_upper.size, -1)
+        labels = _with_last(data.labels)[..., list(self.relaxation.free)]
+        free = labels.reshape(labels.shape[0] * labels.shape[1], labels.shape[2])
         coordinates = self.relaxation.coordinates.of(free).astype(np.uint8)
         return torch.as_tensor(coordinates).to(self.device)
 
@@ -82,3 +90,8 @@ class Tensors:
         if len(self.config.margins) > 1:
             g = g + margin.unsqueeze(-1)
         return -first, g
+
+
+def _with_last(rows: NDArray[Any]) -> NDArray[Any]:
+    """One more row, which is read but never counts."""
+    return np.concatenate([rows, rows[:1]])

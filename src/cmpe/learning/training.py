@@ -94,9 +94,15 @@ class Trainer:
         return self.epoch >= self.config.epochs or stopped
 
     def epochs(self, interrupted: Callable[[], bool] = lambda: False) -> Iterator[Epoch]:
-        """Train on until done, or until `interrupted` says so between two steps."""
+        """Train on until done, or until `interrupted` says so between two steps.
+
+        Several processes ask each other between two epochs only: they must stop together.
+        """
+        alone = self.ranks.size == 1
         while not self.is_done:
-            if not self._run_steps(interrupted):
+            if not alone and self.ranks.any(interrupted()):
+                return
+            if not self._run_steps(interrupted if alone else lambda: False):
                 return
             yield self._finish_epoch()
 
@@ -123,15 +129,14 @@ class Trainer:
     def _order(self) -> tuple[Tensor, Tensor]:
         """The examples of an epoch and their shares: (M, steps B) on this process."""
         size, margins = self.steps * self._whole_batch, len(self.data.margins)
-        ids = np.zeros((len(self.configs), size), dtype=np.int64)
-        weight = np.zeros(ids.shape)
+        rows = np.full((len(self.configs), size), len(self.data))  # no row: it counts 0
+        turn = (np.arange(size) + self.epoch) % margins
+        weight = np.zeros(rows.shape)
         for k, (config, (train, _)) in enumerate(zip(self.configs, self.splits, strict=True)):
             order = np.random.default_rng([config.seed, 1 + self.epoch]).permutation(train)
-            ids[k] = np.resize(order, size)  # what is too much counts 0 and is of another batch
-            weight[k, : len(order)] = 1.0
-        turn = (np.arange(size) + self.epoch) % margins
-        ids = ids * margins + turn
-        weight *= self.data.usable.ravel()[ids]
+            rows[k, : len(order)] = order
+            weight[k, : len(order)] = self.data.usable[order, turn[: len(order)]]
+        ids = rows * margins + turn
         batches = weight.reshape(len(ids), self.steps, -1)
         shares = batches / np.maximum(batches.sum(-1, keepdims=True), 1.0)
         mine = self.ranks.share_of(self._whole_batch)
@@ -186,12 +191,13 @@ class Trainer:
                 self.program.adam.flat.copy_(self._best)
 
     @torch.no_grad()
-    def look(self, margin: float) -> Look:
-        """Read the validation rows when asked to keep `margin`."""
+    def look(self, margin: float, rows_of: Sequence[Rows] | None = None) -> Look:
+        """Read each member's rows (default: its validation rows) when asked to keep `margin`."""
         program, problem = self.program, self.data.problem
-        most = max(len(held) for _, held in self.splits)
-        ids = np.stack([np.resize(held, most) for _, held in self.splits])
-        counts = np.arange(most) < np.array([[len(held)] for _, held in self.splits])
+        parts = [held for _, held in self.splits] if rows_of is None else rows_of
+        most = max(map(len, parts))
+        ids = np.stack([np.resize(part, most) for part in parts])
+        counts = np.arange(most) < np.array([[len(part)] for part in parts])
         f, violated = np.zeros(ids.shape), np.zeros(ids.shape, dtype=bool)
         moments = torch.zeros((2, len(ids), program.relaxation.coordinates.count))
         moments = moments.to(program.device)

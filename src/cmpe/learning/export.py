@@ -1,0 +1,69 @@
+"""The network of a trained solver as a `torch.export` program, for use without this package.
+
+The program reads rows of evidence as whole numbers (B, |X|) and margins (B,), and returns the
+relaxed answers' coordinates (B, D), each free variable's most probable value (B, n), and the
+predicted multipliers (B, m; m = 0 where the network predicts none).
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from cmpe.errors import MethodError
+from cmpe.formats.text import atomic_writer
+from cmpe.learning.networks import Inputs, with_margin_input
+from cmpe.learning.solver import NeuralSolver
+
+
+class Exported(nn.Module):
+    """Encoding, network and rounding in one module."""
+
+    def __init__(self, solver: NeuralSolver) -> None:
+        super().__init__()
+        self._network, self._relaxation = solver.network, solver.relaxation
+        self._config = solver.trained.config
+        if self._network.steps:
+            raise MethodError("only networks without mean-field steps can be exported")
+        for name, value in solver.trained.parameters.items():
+            self.register_buffer(name, value)
+        places = solver.evidence_places
+        self._names = list(solver.trained.parameters)
+        self.register_buffer("owner", torch.as_tensor(places.owner))
+        self.register_buffer("value", torch.as_tensor(places.value))
+        self.register_buffer("chance", torch.as_tensor(1.0 / (places.sizes + 1.0)[places.owner]))
+
+    def forward(self, evidence: Tensor, margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Relaxed coordinates, most probable values, multipliers."""
+        owner, value, chance = (self.get_buffer(n) for n in ("owner", "value", "chance"))
+        chosen = evidence.index_select(1, owner)
+        x = 2.0 * ((chosen == value).float() - chance.float())
+        x = torch.where(chosen >= 0, x, torch.zeros_like(x))
+        if self._config.mask_inputs:
+            x = torch.cat([x, (evidence < 0).float()], 1)
+        encoded = with_margin_input(x.unsqueeze(0), margin.unsqueeze(0), self._config)
+        weights = {name: self.get_buffer(name) for name in self._names}
+        outputs = self._network(weights, Inputs(encoded, None), self._relaxation)
+        places = self._relaxation.coordinates
+        points = places.probabilities(outputs.logits[0])
+        none = points.new_zeros((points.shape[0], 0))
+        mu = none if outputs.multipliers is None else outputs.multipliers[0]
+        return points, places.most_probable(points), mu
+
+
+def export(solver: NeuralSolver, path: Path | str) -> None:
+    """Write a `.pt2` program; read it back with `torch.export.load(path).module()`."""
+    if Path(path).suffix != ".pt2":
+        raise MethodError(f"{path}: an exported network ends in .pt2")
+    module = Exported(solver).eval()
+    columns = len(solver.problem.evidence_variables)
+    example = (torch.zeros((2, columns), dtype=torch.int64), torch.zeros(2))
+    rows = torch.export.Dim("rows", min=1)
+    program = torch.export.export(module, example, dynamic_shapes=({0: rows}, {0: rows}))
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    with atomic_writer(path) as stream:
+        stream.write(buffer.getvalue())

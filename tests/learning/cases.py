@@ -1,0 +1,92 @@
+"""Small problems and short training runs that the tests of learning share."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+
+from cmpe import Constraint, Factor, Instances, LogLinearModel, Problem
+from cmpe.generation import Generated, Recipe, generate, grid
+from cmpe.learning.config import TrainingConfig
+from cmpe.learning.data import prepare, split
+from cmpe.learning.training import Trainer
+
+
+@cache
+def small_grid(
+    side: int = 3, *, values: int = 2, samples: int = 60, percentile: int = 10, seed: int = 5
+) -> Generated:
+    """A side x side grid with 60 % evidence; 9 of 10 samples are to train on.
+
+    With the defaults nearly every row is constrained, and none is infeasible.
+    """
+    recipe = Recipe(samples=samples, percentile=percentile, seed=seed)
+    return generate(grid(side, side, values=values, seed=seed), recipe, name=f"grid{side}")
+
+
+def quick(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
+    """A run of a moment."""
+    base: dict[str, Any] = {"hidden": (8,), "epochs": 3, "batch_size": 16, "validation_share": 0.2}
+    return TrainingConfig(loss=loss, **{**base, **changes})
+
+
+def trainer_for(problem: Problem, evidence: np.ndarray, config: TrainingConfig) -> Trainer:
+    """One member on its own split."""
+    data = prepare(problem, evidence, config)
+    return Trainer(data, [config], [split(len(data), config)])
+
+
+def trained(problem: Problem, evidence: np.ndarray, config: TrainingConfig) -> Trainer:
+    """The same after all epochs."""
+    trainer = trainer_for(problem, evidence, config)
+    for _ in trainer.epochs():
+        pass
+    return trainer
+
+
+def weights(trainer: Trainer, member: int = 0) -> torch.Tensor:
+    return trainer.program.adam.flat[member].detach().clone()
+
+
+def completions(instances: Instances, row: int) -> np.ndarray:
+    """Every full assignment that agrees with the evidence of a row."""
+    cards = instances.problem.objective.cardinalities
+    free = instances.conditioning.free
+    values = np.array(list(product(*(range(cards[v]) for v in free))), dtype=int)
+    repeated = instances.evidence[row : row + 1].repeat(len(values), axis=0)
+    return Instances(instances.problem, repeated).complete(values.reshape(len(values), len(free)))
+
+
+def one_choice(limit: float | None = 0.5, slope: float = 1.0) -> Problem:
+    """One binary variable: h = (0, 5) wants 1, t = (0, slope) <= limit allows 0 only.
+
+    C = 6, so by default f = (6, 1) and g = (-0.5, 0.5): p* = 6, q* = 1.5.
+    """
+    h = LogLinearModel((2,), (Factor((0,), [0.0, 5.0]),))
+    t = LogLinearModel((2,), (Factor((0,), [0.0, slope]),))
+    return Problem(h, () if limit is None else (Constraint(t, limit),))
+
+
+def mixed_problem(seed: int = 0, *, zeros: bool = False) -> Problem:
+    """Six variables of 2 to 4 values, factors of arity 1 to 3, two constraints, two observed."""
+    rng = np.random.default_rng(seed)
+    cards = (2, 3, 4, 2, 3, 2)
+    scopes = [(0, 1, 2), (1, 3), (2, 4, 5), (0, 3, 5), (4,), (1,)]
+
+    def model() -> LogLinearModel:
+        return LogLinearModel(
+            cards, tuple(Factor(s, rng.normal(size=[cards[v] for v in s])) for s in scopes)
+        )
+
+    h = model()
+    if zeros:
+        tables = [f.log_table.copy() for f in h.factors]
+        tables[0][1, 2, 3] = tables[1][0, 0] = -np.inf
+        h = LogLinearModel(
+            cards, tuple(Factor(f.scope, t) for f, t in zip(h.factors, tables, strict=True))
+        )
+    return Problem(h, (Constraint(model(), 1.0), Constraint(model(), 0.5)), (0, 4))

@@ -1,0 +1,186 @@
+"""Run directories: round trip, and one line for everything that is wrong with one."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cmpe.errors import FormatError, InputError
+from cmpe.learning.fitting import Session, fit
+from cmpe.learning.runs import (
+    Calibration,
+    Trained,
+    is_run,
+    read_checkpoint,
+    read_trained,
+    write_checkpoint,
+    write_trained,
+)
+from cmpe.learning.solver import NeuralSolver
+from tests.learning.cases import quick, small_grid
+
+ONE = small_grid()
+
+
+def some_run():
+    parameters = {"weight0": torch.randn((1, 3, 2)), "bias0": torch.zeros((1, 2))}
+    calibration = (Calibration(0.0, 10, None, 1.0), Calibration(1.5, 10, 0.25, 0.1))
+    config = quick(beta=math.inf, margins=(0.0, 1.5))
+    return Trained(config, "abc", parameters, calibration, epochs=3, name="näme")
+
+
+def test_a_run_survives_the_round_trip(tmp_path):
+    run = some_run()
+    write_trained(run, tmp_path / "deep" / "run")
+    found = read_trained(tmp_path / "deep" / "run")
+    assert found.config == run.config
+    assert (found.digest, found.calibration, found.epochs, found.name) == (
+        "abc", run.calibration, 3, "näme"
+    )  # fmt: skip
+    assert all(torch.equal(found.parameters[k], v) for k, v in run.parameters.items())
+    assert sorted(p.name for p in (tmp_path / "deep" / "run").iterdir()) == [
+        "config.json", "weights.safetensors"
+    ]  # fmt: skip
+
+
+def test_the_config_describes_itself(tmp_path):
+    write_trained(some_run(), tmp_path)
+    found = json.loads((tmp_path / "config.json").read_text())
+    assert found["format_version"] == 1
+    assert found["kind"] == "cmpe neural solver"
+    assert found["problem_sha256"] == "abc"
+    assert found["training"]["beta"] is None  # JSON knows no infinity
+
+
+def test_runs_are_told_from_problem_directories(tmp_path):
+    assert not is_run(tmp_path)
+    write_trained(some_run(), tmp_path)
+    assert is_run(tmp_path)
+    (tmp_path / "problem.json").write_text("{}")
+    assert not is_run(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    fit(ONE.problem, ONE.train, quick(epochs=1), Session(out=tmp_path))
+    NeuralSolver.load(tmp_path, ONE.problem)
+    return tmp_path
+
+
+def refused(folder, match, kind=FormatError):
+    """Loading and solving ends in one line of the family of input errors."""
+    with pytest.raises(kind, match=match) as caught:
+        NeuralSolver.load(folder, ONE.problem).solve(ONE.problem, ONE.test)
+    assert isinstance(caught.value, InputError)
+    assert "\n" not in str(caught.value)
+
+
+def change(folder, **changes):
+    found = json.loads((folder / "config.json").read_text())
+    for name, value in changes.items():
+        if value is KeyError:
+            del found[name]
+        else:
+            found[name] = value
+    (folder / "config.json").write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_another_format_version_is_refused(version, folder):
+    change(folder, format_version=version)
+    refused(folder, r"config\.json: field 'format_version': expected 1, found")
+
+
+@pytest.mark.parametrize("name", ["config.json", "weights.safetensors"])
+def test_missing_files_are_named(name, folder):
+    (folder / name).unlink()
+    refused(folder, f"{name}: cannot be read: No such file", InputError)
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    refused(tmp_path / "nowhere", "nowhere.*cannot be read", InputError)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 20, 200, -1, -30])
+def test_truncated_weights_are_refused(keep, folder):
+    file = folder / "weights.safetensors"
+    file.write_bytes(file.read_bytes()[:keep])
+    refused(folder, r"weights\.safetensors: the file: expected safetensors")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "nonsense", '{"format_version": 1}'])
+def test_a_config_that_is_no_config_is_refused(text, folder):
+    (folder / "config.json").write_text(text)
+    refused(folder, r"config\.json")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training": KeyError},
+        {"training": None},
+        {"training": []},
+        {"training": "mlp"},
+        {"training": {"epochs": "many"}},
+        {"training": {"hidden": 5}},
+        {"training": {"hidden": ["a"]}},
+        {"calibration": None},
+        {"calibration": [3]},
+        {"calibration": [{"margin": 0.0}]},
+        {"epochs": "x"},
+        {"epochs": None},
+        {"problem_sha256": KeyError},
+        {"problem_sha256": None},
+    ],
+)
+def test_odd_fields_are_refused(changes, folder):
+    change(folder, **changes)
+    refused(folder, ".", InputError)
+
+
+def test_unknown_training_fields_are_refused(folder):
+    training = json.loads((folder / "config.json").read_text())["training"]
+    change(folder, training={**training, "colour": 1})
+    refused(folder, "no field 'colour'", InputError)
+
+
+def test_weights_of_another_network_are_refused(folder):
+    training = json.loads((folder / "config.json").read_text())["training"]
+    change(folder, training={**training, "hidden": [9]})
+    refused(folder, r"the weights do not fit the network of config\.json", InputError)
+
+
+def test_missing_and_extra_weights_are_refused(folder):
+    file = folder / "weights.safetensors"
+    whole = load_file(file)
+    fewer = {k: v for k, v in whole.items() if k != "bias0"}
+    for parameters in (fewer, {**whole, "more": torch.zeros(1)}):
+        save_file(parameters, file)
+        refused(folder, "the weights do not fit", InputError)
+
+
+def test_weights_of_another_kind_of_number_are_read(folder):
+    before = NeuralSolver.load(folder, ONE.problem).solve(ONE.problem, ONE.test)
+    file = folder / "weights.safetensors"
+    whole = load_file(file)
+    save_file({k: v.double() for k, v in whole.items()}, file)
+    after = NeuralSolver.load(folder, ONE.problem).solve(ONE.problem, ONE.test)
+    np.testing.assert_array_equal(after.assignments, before.assignments)
+
+
+def test_checkpoints_survive_the_round_trip(tmp_path):
+    state = {"a": torch.arange(3.0), "b": torch.tensor([[math.nan]])}
+    write_checkpoint(tmp_path, state, {"rows": 3, "seconds": 1.5, "config": {"x": [1, None]}})
+    found, about = read_checkpoint(tmp_path)
+    assert about == {"rows": 3, "seconds": 1.5, "config": {"x": [1, None]}}
+    assert all(torch.equal(found[k].nan_to_num(), v.nan_to_num()) for k, v in state.items())
+    whole = (tmp_path / "checkpoint.pt").read_bytes()
+    for keep in (0, 10, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "checkpoint.pt").write_bytes(whole[:keep])
+        with pytest.raises(FormatError, match=r"checkpoint\.pt: the file: expected a checkpoint"):
+            read_checkpoint(tmp_path)
