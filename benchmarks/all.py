@@ -12,6 +12,7 @@ RUNS = (
     ("milp",),
     ("milp", "--gibbs", "--rows", "10", *GRIDS),
     ("exact",),
+    ("tractable",),
 )
 
 

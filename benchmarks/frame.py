@@ -126,11 +126,13 @@ def with_cpu_share(function: Callable[[], Result]) -> tuple[Result, float]:
 class Recorder:
     """Writes results/NAME.jsonl: NAME.jsonl.part while it runs, renamed when all went well."""
 
-    def __init__(self, name: str, options: argparse.Namespace) -> None:
+    def __init__(self, name: str, options: argparse.Namespace, data: str | None = None) -> None:
         self.records: list[Record] = []
         self._path: Path = options.results / f"{name}.jsonl"
         self._part = self._path.with_name(self._path.name + ".part")
         self._header = {"benchmark": name, **_circumstances(options.seed)}
+        if data is not None:
+            self._header["data"] = data
 
     def __enter__(self) -> Self:
         self._part.parent.mkdir(parents=True, exist_ok=True)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
 
-from cmpe import Constraint, Factor, LogLinearModel, MultilinearPolynomial, Problem
+from cmpe import (
+    Constraint,
+    CutsetNetwork,
+    Factor,
+    LogLinearModel,
+    MultilinearPolynomial,
+    Problem,
+)
 
 # SPEC §1: x1, x2, y1, y2 are variables 0, 1, 2, 3.
 WORKED_H = MultilinearPolynomial(
@@ -83,3 +92,70 @@ def random_constraint(rng: np.random.Generator, cards: list[int], shape: Shape) 
 
 
 seeds = st.integers(0, 2**32 - 1)
+
+
+def random_network(seed: int, *, variables: int = 5, values: int = 3) -> CutsetNetwork:
+    """A small cutset network: mixed cardinalities, zeros, forests, paths of different lengths."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, variables + 1))
+    return network_over(rng, [int(k) for k in rng.integers(1, values + 1, count)])
+
+
+def network_over(
+    rng: np.random.Generator, cards: list[int], *, zeros: bool = True
+) -> CutsetNetwork:
+    """A random network of the given variables; unnormalised, half of them with zeros."""
+    contexts = random_contexts(rng, cards, np.full(len(cards), -1), int(rng.integers(0, 4)))
+    shape = (len(contexts), len(cards))
+    parents = np.full(shape, -1)
+    for leaf, context in enumerate(contexts):
+        order = rng.permutation(np.flatnonzero(context < 0))
+        for place in range(1, len(order)):
+            if rng.random() < 0.8:
+                parents[leaf, order[place]] = order[rng.integers(0, place)]
+    tables = rng.normal(size=(*shape, max(cards), max(cards)))
+    weights = rng.normal(size=len(contexts))
+    if zeros and rng.random() < 0.5:
+        tables[rng.random(tables.shape) < 0.15] = -np.inf
+        weights[rng.random(len(weights)) < 0.1] = -np.inf
+    return CutsetNetwork(tuple(cards), contexts, weights, parents, tables)
+
+
+def random_contexts(
+    rng: np.random.Generator, cards: list[int], context: np.ndarray, depth: int
+) -> np.ndarray:
+    """The contexts of a random OR tree below `context`."""
+    free = np.flatnonzero(context < 0)
+    if depth == 0 or not len(free) or rng.random() < 0.2:
+        return context[np.newaxis]
+    variable = int(rng.choice(free))
+    parts = []
+    for value in range(cards[variable]):
+        below = context.copy()
+        below[variable] = value
+        parts.append(random_contexts(rng, cards, below, depth - 1))
+    return np.concatenate(parts)
+
+
+def all_assignments(cards: Sequence[int]) -> np.ndarray:
+    """Every assignment, (N, n)."""
+    return np.array(list(itertools.product(*(range(k) for k in cards))), dtype=np.int32)
+
+
+def random_network_problem(seed: int) -> tuple[Problem, np.ndarray]:
+    """`random_problem` with a cutset network for at least one of its functions."""
+    problem, evidence = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    cards = list(problem.objective.cardinalities)
+    functions = list(problem.functions)
+    chosen = int(rng.integers(0, len(functions)))
+    for number in range(len(functions)):
+        if number == chosen or rng.random() < 0.5:
+            functions[number] = network_over(rng, cards)
+    constraints = []
+    for function in functions[1:]:
+        values = function.value(all_assignments(cards))
+        finite = values[np.isfinite(values)]
+        limit = float(rng.choice(finite)) if len(finite) and rng.random() < 0.9 else -30.0
+        constraints.append(Constraint(function, limit))
+    return Problem(functions[0], tuple(constraints), problem.evidence_variables), evidence

@@ -14,8 +14,11 @@ import cmpe
 
 EXPECTED = [
     "METHODS",
+    "ChowLiuTree",
     "CmpeError",
     "Constraint",
+    "CutsetNetwork",
+    "CutsetSettings",
     "Factor",
     "Instances",
     "Interrupted",
@@ -35,16 +38,20 @@ EXPECTED = [
     "evaluate",
     "fit",
     "generate",
+    "learn_chow_liu",
+    "learn_cutset",
     "preset",
     "queries",
     "read_directory",
     "read_evidence",
+    "read_network",
     "read_uai",
     "reference",
     "sample",
     "solve",
     "solver",
     "write_directory",
+    "write_network",
     "write_uai",
 ]
 HEAVY = ("torch", "scipy", "matplotlib", "numba", "highspy", "typer", "rich")

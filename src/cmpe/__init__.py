@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
+    from cmpe.formats.network import read_network, write_network
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
     from cmpe.learning.config import TrainingConfig, preset
     from cmpe.learning.fitting import Session, fit
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.stacking import cross_validate
+    from cmpe.models.chow_liu import ChowLiuTree, learn_chow_liu
+    from cmpe.models.cutset import CutsetNetwork
+    from cmpe.models.cutset_learning import CutsetSettings, learn_cutset
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.polynomial import MultilinearPolynomial
     from cmpe.problem import Constraint, Instances, Problem
@@ -38,8 +42,12 @@ _HOMES = {
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
+    "cmpe.formats.network": ("read_network", "write_network"),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
     "cmpe.generation": ("Recipe", "generate"),
+    "cmpe.models.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
+    "cmpe.models.cutset": ("CutsetNetwork",),
+    "cmpe.models.cutset_learning": ("CutsetSettings", "learn_cutset"),
     "cmpe.learning.config": ("TrainingConfig", "preset"),
     "cmpe.learning.fitting": ("Session", "fit"),
     "cmpe.learning.solver": ("NeuralSolver",),
@@ -56,8 +64,11 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "METHODS",
+    "ChowLiuTree",
     "CmpeError",
     "Constraint",
+    "CutsetNetwork",
+    "CutsetSettings",
     "Factor",
     "Instances",
     "Interrupted",
@@ -77,16 +88,20 @@ __all__ = [
     "evaluate",
     "fit",
     "generate",
+    "learn_chow_liu",
+    "learn_cutset",
     "preset",
     "queries",
     "read_directory",
     "read_evidence",
+    "read_network",
     "read_uai",
     "reference",
     "sample",
     "solve",
     "solver",
     "write_directory",
+    "write_network",
     "write_uai",
 ]
 

@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from cmpe.elimination import MEMORY_LIMIT
 from cmpe.errors import InputError
+from cmpe.models.cutset import CutsetNetwork
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Problem
 from cmpe.sampling import sample
+
+Model = LogLinearModel | CutsetNetwork
 
 QUANTILE_SAMPLES = 100
 TRAIN_SHARE = 0.9
@@ -60,11 +63,11 @@ class Generated:
 
 
 def generate(
-    model: LogLinearModel,
+    model: Model,
     recipe: Recipe | None = None,
     *,
     name: str = "",
-    noisy: LogLinearModel | None = None,
+    noisy: Model | None = None,
 ) -> Generated:
     """Make a problem from `model`; `noisy` replaces the M2 that `perturbed` would make."""
     choices = recipe or Recipe()
@@ -89,7 +92,7 @@ def generate(
     return Generated(problem, chosen[:train], chosen[train:], provenance)
 
 
-def perturbed(model: LogLinearModel, recipe: Recipe) -> LogLinearModel:
+def perturbed(model: Model, recipe: Recipe) -> Model:
     """M2 of the recipe."""
     return model.perturb(recipe.noise_variance, _seeds(recipe.seed)[0])
 

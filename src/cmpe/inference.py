@@ -148,7 +148,7 @@ def log_probability_of_evidence(
     where the rows are not.
     """
     rows = log_partition(instances, which, backend=backend, device=device, dtype=dtype)
-    everything = elimination.log_partition(instances.problem.functions[which])
+    everything = elimination.log_partition(instances.problem.models[which])
     if everything == -np.inf:
         raise ModelError("a probability needs a possible assignment, found a sum of 0 over all")
     return rows - everything

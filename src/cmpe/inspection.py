@@ -10,6 +10,10 @@ import numpy as np
 
 from cmpe.elimination import Plan, interaction_graph, make_plan
 from cmpe.formats.directory import ProblemDirectory
+from cmpe.models.chow_liu import ChowLiuTree
+from cmpe.models.cutset import CutsetNetwork
+from cmpe.models.expansion import expanded_entries
+from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Problem
 
@@ -37,14 +41,47 @@ def describe_model(model: LogLinearModel) -> Facts:
     }
 
 
+def describe_network(network: ChowLiuTree | CutsetNetwork) -> Facts:
+    """Leaves, depth, sizes, and what its expansion would take."""
+    inside = network.network if isinstance(network, ChowLiuTree) else network
+    return {
+        "kind": "Chow-Liu tree" if inside.leaves == 1 else "cutset network",
+        "variables": inside.variables,
+        "cardinalities": _spread(inside.cardinalities),
+        "leaves": inside.leaves,
+        "depth": inside.depth,
+        "variables that are split": len(inside.split_variables),
+        "table entries": int(inside.used.sum()),
+        "table entries if expanded": expanded_entries(inside),
+        "zero potentials": int(np.isneginf(inside.log_tables[inside.used]).sum()),
+    }
+
+
+def describe(function: Function | ChowLiuTree) -> Facts:
+    """The facts of any function that a file can hold."""
+    if isinstance(function, ChowLiuTree | CutsetNetwork):
+        return describe_network(function)
+    assert isinstance(function, LogLinearModel)
+    return describe_model(function)
+
+
+def describe_branches(problem: Problem) -> Facts:
+    """How many log-linear problems the joint leaves make."""
+    return {
+        "evidence variables": len(problem.evidence_variables),
+        "free variables": len(problem.free),
+        "joint leaves": len(problem.branches),
+    }
+
+
 def describe_directory(content: ProblemDirectory) -> Facts:
     """The problem's facts, its rows, and what evidence leaves of its width."""
     problem = content.problem
     return {
         "name": problem.name,
         "constraints": [f"<= {c.at_most!r}" for c in problem.constraints],
-        **describe_model(problem.objective),
-        **describe_evidence(problem),
+        **describe(problem.objective),
+        **(describe_evidence(problem) if problem.is_log_linear else describe_branches(problem)),
         "train rows": f"{len(content.train)} ({_distinct(content.train)} distinct)",
         "test rows": f"{len(content.test)} ({_distinct(content.test)} distinct)",
         **content.provenance,

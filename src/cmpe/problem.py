@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.elimination import Plan, make_plan
-from cmpe.errors import EvidenceError, ModelError
+from cmpe.errors import EvidenceError, MethodError, ModelError
+from cmpe.models.branching import JointLeaf, joint_leaves, models_of, simplest
 from cmpe.models.conditioning import Conditioning
+from cmpe.models.function import Function
 from cmpe.models.loglinear import Floats, LogLinearModel
 
 if TYPE_CHECKING:
@@ -34,10 +36,11 @@ Assignments = NDArray[np.int32]
 class Constraint:
     """function(x, y) <= at_most. A function value of -inf always satisfies it."""
 
-    function: LogLinearModel
+    function: Function
     at_most: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "function", simplest(self.function))
         object.__setattr__(self, "at_most", float(self.at_most))
         if not math.isfinite(self.at_most):
             raise ModelError(f"at_most must be a finite number, found {self.at_most}")
@@ -56,12 +59,13 @@ class Constraint:
 class Problem:
     """An objective, any number of constraints, and the variables that evidence fixes."""
 
-    objective: LogLinearModel
+    objective: Function
     constraints: tuple[Constraint, ...] = ()
     evidence_variables: tuple[int, ...] = ()
     name: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "objective", simplest(self.objective))
         object.__setattr__(self, "constraints", tuple(self.constraints))
         observed = tuple(int(v) for v in self.evidence_variables)
         object.__setattr__(self, "evidence_variables", observed)
@@ -81,9 +85,37 @@ class Problem:
         return self.objective.variables
 
     @property
-    def functions(self) -> tuple[LogLinearModel, ...]:
+    def functions(self) -> tuple[Function, ...]:
         """The objective, then the constraints' functions."""
         return (self.objective, *(c.function for c in self.constraints))
+
+    @property
+    def is_log_linear(self) -> bool:
+        """Whether every function is a sum of tables."""
+        return all(isinstance(f, LogLinearModel) for f in self.functions)
+
+    @cached_property
+    def models(self) -> tuple[LogLinearModel, ...]:
+        """The functions as sums of tables, for methods that read them."""
+        models = tuple(f for f in self.functions if isinstance(f, LogLinearModel))
+        if len(models) < len(self.functions):
+            raise MethodError(
+                "this needs log-linear models; cmpe.solve answers problems with cutset networks, "
+                "and CutsetNetwork.to_model expands small ones"
+            )
+        return models
+
+    @cached_property
+    def branches(self) -> tuple[Branch, ...]:
+        """Log-linear problems that together are this one: one per joint leaf of its functions."""
+        return tuple(Branch(self, leaf) for leaf in joint_leaves(self.functions))
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """The variables to be decided: neither observed nor of a single value."""
+        known = set(self.evidence_variables)
+        cards = self.objective.cardinalities
+        return tuple(v for v, k in enumerate(cards) if k > 1 and v not in known)
 
     def observing(self, variables: Sequence[int]) -> Problem:
         """The same problem with another set of evidence variables."""
@@ -95,7 +127,7 @@ class Problem:
     @cached_property
     def conditioning(self) -> Conditioning:
         """What evidence leaves of each function, shared by all rows."""
-        return Conditioning(self.functions, self.evidence_variables)
+        return Conditioning(self.models, self.evidence_variables)
 
     @cached_property
     def plan(self) -> Plan:
@@ -230,8 +262,44 @@ class Instances:
         evidence = self.evidence[rows]
         out = np.zeros((len(evidence), self.problem.variables), dtype=np.int32)
         out[:, list(self.problem.evidence_variables)] = evidence
-        out[:, list(self.conditioning.free)] = free_values
+        out[:, list(self.problem.free)] = free_values
         return out
+
+    def full(self) -> Assignments:
+        """The evidence over all variables, -1 where free: (B, n)."""
+        out = np.full((len(self), self.problem.variables), FREE, dtype=np.int32)
+        out[:, list(self.problem.evidence_variables)] = self.evidence
+        return out
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The part of a problem where one joint leaf of its functions holds."""
+
+    whole: Problem
+    leaf: JointLeaf
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The same problem with the leaf's tables; it observes what the leaf fixes, too."""
+        objective, *functions = models_of(self.whole.functions, self.leaf)
+        limits = (c.at_most for c in self.whole.constraints)
+        fixed = np.flatnonzero(self.leaf.context >= 0).tolist()
+        observed = sorted({*self.whole.evidence_variables, *fixed})
+        constraints = tuple(map(Constraint, functions, limits))
+        return Problem(objective, constraints, tuple(observed), self.whole.name)
+
+    def agrees(self, rows: Assignments) -> NDArray[np.bool_]:
+        """Which rows (B, n), -1 where free, do not contradict the leaf: (B,)."""
+        fixed = np.flatnonzero(self.leaf.context >= 0)
+        given = rows[:, fixed]
+        return np.asarray(((given == FREE) | (given == self.leaf.context[fixed])).all(axis=1))
+
+    def instances(self, rows: Assignments) -> Instances:
+        """The leaf's problem with evidence (B, n), -1 where free, that agrees with it."""
+        inside = np.where(self.leaf.context >= 0, self.leaf.context, rows)
+        observed = list(self.problem.evidence_variables)
+        return Instances(self.problem, np.ascontiguousarray(inside[:, observed]))
 
 
 def observed_groups(rows: Assignments) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cmpe.errors import ModelError
+from cmpe.models.function import Function
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import FEASIBILITY_TOLERANCE, Constraint, Problem
 
@@ -18,7 +19,7 @@ AT_MOST_ZERO = -FEASIBILITY_TOLERANCE  # D <= 0 exactly: the tolerance brings it
 ABOVE_ZERO = FEASIBILITY_TOLERANCE + 1e-7  # D > 0: at least 1e-7 once the tolerance is used up
 
 
-def mpe(model: LogLinearModel, evidence_variables: Sequence[int] = ()) -> Problem:
+def mpe(model: Function, evidence_variables: Sequence[int] = ()) -> Problem:
     """Most probable explanation: maximise h(x, y), no constraint."""
     return Problem(model, (), tuple(evidence_variables), name="mpe")
 

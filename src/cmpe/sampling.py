@@ -1,7 +1,8 @@
 """Sampling assignments z with probability proportional to exp h(z).
 
-Exact: eliminate all variables, then draw them in the reverse order, each from its conditional
-given the ones drawn before; all samples at once. Where the width does not allow that: Gibbs
+Exact: a cutset network samples by itself; for tables, eliminate all variables, then draw them in
+the reverse order, each from its conditional given the ones drawn before; all samples at once.
+Where the width does not allow that: Gibbs
 sampling, one annealed chain per sample, several restarts.
 """
 
@@ -14,6 +15,9 @@ from numpy.typing import NDArray
 
 from cmpe.elimination import MEMORY_LIMIT, Eliminated, Plan, log_sum_exp, make_plan
 from cmpe.errors import ModelError, TooLarge
+from cmpe.models.chow_liu import ChowLiuTree
+from cmpe.models.cutset import CutsetNetwork
+from cmpe.models.function import Function
 from cmpe.models.loglinear import Floats, LogLinearModel
 
 Seed = int | np.random.SeedSequence
@@ -45,7 +49,7 @@ class Samples:
 
 
 def sample(
-    model: LogLinearModel,
+    model: Function | ChowLiuTree,
     count: int,
     seed: Seed,
     *,
@@ -54,6 +58,10 @@ def sample(
 ) -> Samples:
     """`count` samples: exact where elimination fits into `memory_limit` bytes, else Gibbs."""
     plan_seed, draw_seed = _seed_sequence(seed).spawn(2)
+    if isinstance(model, ChowLiuTree | CutsetNetwork):
+        return Samples(model.sample(count, draw_seed), "exact", width=1)
+    if not isinstance(model, LogLinearModel):
+        raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
     plan = make_plan(
         model.cardinalities,
         [f.scope for f in model.factors],

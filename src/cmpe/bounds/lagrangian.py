@@ -3,7 +3,8 @@
     D(mu) = max over y of h(x, y) - sum over j of mu_j (t_j(x, y) - q_j)  >=  best feasible h
 
 for every mu >= 0. One constraint: the exact minimiser (`dual_kernels.minimise_dual`). Several:
-subgradients. The inner maximum is exact elimination.
+subgradients. The inner maximum is exact elimination. A problem with cutset networks is bounded leaf
+by leaf: what bounds every branch bounds the whole.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PADDING = 1e-9  # of max(1, |q|): tables are added up in another order than by t
 class Dual:
     """What the dual says of every row."""
 
-    multipliers: Floats  # (B, m)
+    multipliers: Floats  # (B, m); of several branches, the one that sets the bound
     bound: Floats  # (B,) on the best feasible objective; -inf where infeasible
     infeasible: NDArray[np.bool_]  # (B,) proved
     feasible: Assignments  # (B, n) the extreme answer that satisfies the constraints, or -1
@@ -94,6 +95,8 @@ class Batch:
 
 def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
     """Minimise the dual of every row."""
+    if not instances.problem.is_log_linear:
+        return _dual_by_branch(instances, threads)
     from cmpe.bounds import dual_kernels as kernels
 
     batch = Batch(instances)
@@ -117,6 +120,58 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
     return Dual(mu, bound, infeasible, feasible, violating)
 
 
+def _dual_by_branch(instances: Instances, threads: int) -> Dual:
+    """The largest bound of any branch; infeasible where all are; the best feasible answer."""
+    problem, rows = instances.problem, instances.full()
+    count = len(instances)
+    mu = np.zeros((count, len(problem.constraints)))
+    bound, infeasible = np.full(count, -np.inf), np.ones(count, dtype=bool)
+    best = np.full(count, -np.inf)
+    feasible, violating = np.full_like(rows, -1), np.full_like(rows, -1)
+    for branch in problem.branches:
+        numbers = np.flatnonzero(branch.agrees(rows))
+        if not len(numbers):
+            continue
+        part = lagrangian_dual(branch.instances(rows[numbers]), threads=threads)
+        infeasible[numbers] &= part.infeasible
+        higher = (part.bound > bound[numbers]) | (violating[numbers] < 0).any(axis=1)
+        mu[numbers[higher]] = part.multipliers[higher]
+        violating[numbers[higher]] = part.violating[higher]
+        bound[numbers] = np.maximum(bound[numbers], part.bound)
+        value = problem.shift - _objective_or_nan(problem, part.feasible)
+        better = value > best[numbers]
+        feasible[numbers[better]] = part.feasible[better]
+        best[numbers] = np.fmax(best[numbers], value)
+    return Dual(mu, bound, infeasible, feasible, violating)
+
+
+def _dual_bound_by_branch(instances: Instances, mu: Floats, threads: int) -> Floats:
+    rows, out = instances.full(), np.full(len(instances), -np.inf)
+    for branch in instances.problem.branches:
+        numbers = np.flatnonzero(branch.agrees(rows))
+        if len(numbers):
+            part = dual_bound(branch.instances(rows[numbers]), mu[numbers], threads=threads)
+            out[numbers] = np.maximum(out[numbers], part)
+    return out
+
+
+def _by_branch(
+    instances: Instances, losses: Callable[[Instances], Floats], combine: np.ufunc
+) -> Floats:
+    """`combine` the values of f that `losses` finds in each branch: (B,), NaN where none does.
+
+    A branch has its own C in f = C - h.
+    """
+    problem, rows = instances.problem, instances.full()
+    out = np.full(len(instances), np.nan)
+    for branch in problem.branches:
+        numbers = np.flatnonzero(branch.agrees(rows))
+        if len(numbers):
+            found = losses(branch.instances(rows[numbers])) - branch.problem.shift + problem.shift
+            out[numbers] = combine(out[numbers], found)
+    return out
+
+
 def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -> Floats:
     """D(mu) at given multipliers (B, m) >= 0: one elimination a row, a valid bound (B,)."""
     from cmpe.bounds import loss_kernels as kernels
@@ -125,6 +180,8 @@ def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -
     shape = (len(instances), len(instances.problem.constraints))
     if mu.shape != shape or not (np.isfinite(mu) & (mu >= 0)).all():
         raise MethodError(f"multipliers must be finite, at least 0, and {shape}")
+    if not instances.problem.is_log_linear:
+        return _dual_bound_by_branch(instances, mu, threads)
     batch = Batch(instances)
     out = np.zeros(len(instances))
 
@@ -176,6 +233,8 @@ def _objective_or_nan(problem: Problem, assignments: Assignments) -> Floats:
 
 def _greatest_loss(instances: Instances, threads: int) -> Floats:
     """An upper bound of every finite f: (B,), NaN where h allows nothing."""
+    if not instances.problem.is_log_linear:
+        return _by_branch(instances, lambda part: _greatest_loss(part, threads), np.fmax)
     from cmpe.bounds import loss_kernels as kernels
 
     batch = Batch(instances)
@@ -192,6 +251,8 @@ def _greatest_loss(instances: Instances, threads: int) -> Floats:
 
 def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
     """A lower bound of f + g_j subject to g_j > 0: (B,), NaN where nothing violates."""
+    if not instances.problem.is_log_linear:
+        return _by_branch(instances, lambda part: _least_infeasible(part, j, threads), np.fmin)
     from cmpe.bounds import loss_kernels as kernels
     from cmpe.bounds.dual_kernels import INFEASIBLE
 

@@ -1,4 +1,7 @@
-"""`cmpe convert`: models between .uai and .LG, compressed or not; problems to toulbar2's .cfn."""
+"""`cmpe convert`: models to .uai or .LG, compressed or not; problems to toulbar2's .cfn.
+
+A learned model becomes tables: one function per variable of a tree; a cutset network is expanded.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import typer
 from cmpe.errors import InputError
 
 if TYPE_CHECKING:
+    from cmpe.models.loglinear import LogLinearModel
     from cmpe.problem import Problem
 
 MODELS = (".uai", ".LG")
@@ -29,7 +33,7 @@ def convert(
     """Write IN in the format that OUT's suffix names."""
     from cmpe.formats.cfn import write_cfn
     from cmpe.formats.text import suffix_of
-    from cmpe.formats.uai import read_uai, write_uai
+    from cmpe.formats.uai import write_uai
 
     suffix = suffix_of(target)
     if suffix not in (*MODELS, ".cfn"):
@@ -46,18 +50,25 @@ def convert(
         problem, evidence = _problem(source, row)
         write_cfn(problem, target, evidence)
     else:
-        write_uai(read_uai(source), target)
+        write_uai(_tables(source), target)
     return 0
+
+
+def _tables(source: Path) -> LogLinearModel:
+    from cmpe.cli.options import read_function
+    from cmpe.models.loglinear import LogLinearModel
+
+    function = read_function(source)
+    return function if isinstance(function, LogLinearModel) else function.to_model()
 
 
 def _problem(source: Path, row: int | None) -> tuple[Problem, dict[int, int] | None]:
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import stem_of
-    from cmpe.formats.uai import read_uai
     from cmpe.problem import Problem
 
     if not source.is_dir():
-        return Problem(read_uai(source), name=stem_of(source)), None
+        return Problem(_tables(source), name=stem_of(source)), None
     content = read_directory(source)
     if row is None:
         return content.problem.observing(()), None

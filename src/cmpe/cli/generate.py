@@ -1,4 +1,4 @@
-"""`cmpe generate`: a problem directory from one model file."""
+"""`cmpe generate`: a problem directory from one model file, learned or given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import typer
 
 
 def generate(
-    model: Annotated[Path, typer.Argument(help="The model M1: .uai or .LG, also compressed.")],
+    model: Annotated[
+        Path, typer.Argument(help="The model M1: .uai, .LG (also compressed), or a learned .json.")
+    ],
     out: Annotated[Path, typer.Option(help="The directory to write.")],
     evidence_fraction: Annotated[float, typer.Option(help="Share of observed variables.")] = 0.6,
     noise_variance: Annotated[
@@ -20,15 +22,20 @@ def generate(
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
 ) -> int:
     """Make a constrained problem from a model as the paper does, and write it to a directory."""
+    from cmpe.cli.options import read_tables
     from cmpe.formats.directory import ProblemDirectory, write_directory
     from cmpe.formats.text import stem_of
-    from cmpe.formats.uai import read_uai, storable
-    from cmpe.generation import Recipe, perturbed
+    from cmpe.formats.uai import storable
+    from cmpe.generation import Model, Recipe, perturbed
     from cmpe.generation import generate as make
+    from cmpe.models.loglinear import LogLinearModel
+
+    def stored(function: Model) -> Model:
+        return storable(function) if isinstance(function, LogLinearModel) else function
 
     recipe = Recipe(evidence_fraction, noise_variance, percentile, samples, seed)
-    first = storable(read_uai(model))
-    noisy = storable(perturbed(first, recipe))
+    first = stored(read_tables(model))
+    noisy = stored(perturbed(first, recipe))
     made = make(first, recipe, name=stem_of(model), noisy=noisy)
     write_directory(ProblemDirectory(made.problem, made.train, made.test, made.provenance), out)
     sampler = made.provenance["sampler"]

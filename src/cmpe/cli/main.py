@@ -24,6 +24,7 @@ from cmpe.cli.demo import demo
 from cmpe.cli.evaluate import evaluate
 from cmpe.cli.generate import generate
 from cmpe.cli.info import info
+from cmpe.cli.learn import learn
 from cmpe.cli.solve import solve
 from cmpe.cli.train import train
 from cmpe.errors import CmpeError
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command()(solve)
 app.command()(bound)
 app.command()(generate)
+app.command()(learn)
 app.command()(info)
 app.command()(convert)
 app.command()(train)

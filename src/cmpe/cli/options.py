@@ -13,8 +13,37 @@ from cmpe.errors import InputError
 if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.solver import NeuralSolver
+    from cmpe.models.chow_liu import ChowLiuTree
+    from cmpe.models.cutset import CutsetNetwork
+    from cmpe.models.loglinear import LogLinearModel
     from cmpe.problem import Problem
     from cmpe.solvers.rows import Progress
+
+
+SMALL_EXPANSION = 1 << 16  # entries up to which a cutset network is used as tables
+
+
+def read_function(path: Path) -> LogLinearModel | ChowLiuTree | CutsetNetwork:
+    """A model file of any kind."""
+    from cmpe.formats.network import DESCRIPTION, SUFFIXES, read_network
+    from cmpe.formats.text import suffix_of
+    from cmpe.formats.uai import read_uai
+
+    described = path.with_name(path.name + DESCRIPTION)  # as `cmpe learn --out MODEL` makes it
+    file = described if not path.exists() and described.exists() else path
+    return read_network(file) if suffix_of(file) in SUFFIXES else read_uai(file)
+
+
+def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
+    """A model file of any kind, as tables unless it is a cutset network that is not small."""
+    from cmpe.models.cutset import CutsetNetwork
+    from cmpe.models.expansion import expanded_entries
+    from cmpe.models.loglinear import LogLinearModel
+
+    function = read_function(path)
+    if isinstance(function, CutsetNetwork) and expanded_entries(function) > SMALL_EXPANSION:
+        return function
+    return function if isinstance(function, LogLinearModel) else function.to_model()
 
 
 class Format(StrEnum):
@@ -34,7 +63,6 @@ def read_problem(
     """The problem of a directory, or of model files."""
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import stem_of
-    from cmpe.formats.uai import read_uai
     from cmpe.problem import Constraint, Problem
 
     if (directory is None) == (objective is None):
@@ -49,9 +77,9 @@ def read_problem(
             f"every --constraint needs one --at-most: found {len(constraints)} and {len(limits)}"
         )
     assert objective is not None
-    model = read_uai(objective)
+    model = read_tables(objective)
     pairs = zip(constraints, limits, strict=True)
-    bounded = tuple(Constraint(read_uai(file), limit) for file, limit in pairs)
+    bounded = tuple(Constraint(read_tables(file), limit) for file, limit in pairs)
     for file, constraint in zip(constraints, bounded, strict=True):
         if constraint.function.cardinalities != model.cardinalities:
             raise InputError(f"{file}: expected the variables and cardinalities of {objective}")

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.errors import FormatError
-from cmpe.formats.text import atomic_writer, lines_of, read_text
+from cmpe.formats.evidence import read_array
+from cmpe.formats.text import atomic_writer, lines_of, read_text, suffix_of
 
 
 def read_debd(path: Path | str) -> NDArray[np.uint8]:
@@ -51,3 +52,16 @@ def write_debd(rows: NDArray[np.integer], path: Path | str) -> None:
     with atomic_writer(path) as stream:
         for row in rows.tolist():
             stream.write((",".join(map(str, row)) + "\n").encode("ascii"))
+
+
+def read_data(path: Path | str) -> NDArray[np.integer]:
+    """The rows of a data set: `.npy`, or text as above."""
+    if suffix_of(path) != ".npy":
+        return read_debd(path)
+    rows = read_array(path)
+    if not rows.size:
+        raise FormatError.at(path, "the array", "rows of data", f"shape {rows.shape}")
+    if rows.min() < 0 or rows.max() > 255:
+        found = f"{rows.min()} to {rows.max()}"
+        raise FormatError.at(path, "the array", "whole numbers from 0 to 255", found)
+    return rows.astype(np.uint8)

@@ -1,5 +1,6 @@
 """Problem directories: objective.uai, constraint.uai, problem.json, train.npy, test.npy.
 
+A function that is a cutset network is an .npz file instead of a .uai file (see `network`).
 problem.json describes itself: format version, name, `at_most`, `evidence_variables`, the
 sha256 of every file, and how the problem was generated. With several constraints the files are
 constraint.uai, constraint_2.uai, ... and `at_most` is a list.
@@ -13,7 +14,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,18 @@ from numpy.typing import NDArray
 
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.evidence import check_rows, read_array
+from cmpe.formats.network import read_network, write_arrays
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
 from cmpe.formats.uai import read_uai, write_uai
+from cmpe.models.cutset import CutsetNetwork
+from cmpe.models.function import Function
+from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Constraint, Problem
 
 FORMAT_VERSION = 1
 DESCRIPTION = "problem.json"
-OBJECTIVE = "objective.uai"
+OBJECTIVE = "objective"
+TABLES, NETWORK = ".uai", ".npz"
 TRAIN, TEST = "train.npy", "test.npy"
 LARGEST = sys.float_info.max
 
@@ -44,9 +50,10 @@ class ProblemDirectory:
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
-def constraint_file(number: int) -> str:
-    """The file of constraint `number`, counted from 0."""
-    return "constraint.uai" if number == 0 else f"constraint_{number + 1}.uai"
+def function_names(constraints: int) -> list[str]:
+    """The files of the functions, without their suffix."""
+    numbers = range(1, constraints + 1)
+    return [OBJECTIVE, *("constraint" if n == 1 else f"constraint_{n}" for n in numbers)]
 
 
 def write_directory(content: ProblemDirectory, path: Path | str) -> None:
@@ -60,7 +67,7 @@ def write_directory(content: ProblemDirectory, path: Path | str) -> None:
         _write_files(content, scratch)
         with writing(path):
             (folder / DESCRIPTION).unlink(missing_ok=True)  # without it this is no problem yet
-            for name in (*_files(content.problem.constraints), DESCRIPTION):
+            for name in (*_files(content.problem), DESCRIPTION):
                 (scratch / name).replace(folder / name)
     except BaseException:
         shutil.rmtree(folder if is_new else scratch, ignore_errors=True)
@@ -68,15 +75,34 @@ def write_directory(content: ProblemDirectory, path: Path | str) -> None:
     scratch.rmdir()
 
 
-def _files(constraints: Sized) -> list[str]:
-    return [OBJECTIVE, *map(constraint_file, range(len(constraints))), TRAIN, TEST]
+def _files(problem: Problem) -> list[str]:
+    names = function_names(len(problem.constraints))
+    pairs = zip(names, problem.functions, strict=True)
+    return [*(name + _suffix(function) for name, function in pairs), TRAIN, TEST]
+
+
+def _suffix(function: Function) -> str:
+    if not isinstance(function, LogLinearModel | CutsetNetwork):
+        raise ModelError(f"no file format holds a function of kind {type(function).__name__}")
+    return TABLES if isinstance(function, LogLinearModel) else NETWORK
+
+
+def _write_function(function: Function, path: Path) -> None:
+    if isinstance(function, LogLinearModel):
+        write_uai(function, path)
+    elif isinstance(function, CutsetNetwork):
+        write_arrays(function, path)
+
+
+def _read_function(path: Path) -> Any:
+    return read_network(path) if path.suffix == NETWORK else read_uai(path)
 
 
 def _write_files(content: ProblemDirectory, folder: Path) -> None:
     problem = content.problem
-    write_uai(problem.objective, folder / OBJECTIVE)
-    for j, constraint in enumerate(problem.constraints):
-        write_uai(constraint.function, folder / constraint_file(j))
+    files = _files(problem)
+    for name, function in zip(files, problem.functions, strict=False):
+        _write_function(function, folder / name)
     write_array(content.train, folder / TRAIN)
     write_array(content.test, folder / TEST)
     limits = [c.at_most for c in problem.constraints]
@@ -85,7 +111,7 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
         "name": problem.name,
         "at_most": limits[0] if len(limits) == 1 else limits,
         "evidence_variables": list(problem.evidence_variables),
-        "sha256": {name: _hash(folder / name) for name in _files(limits)},
+        "sha256": {name: _hash(folder / name) for name in files},
         **content.provenance,
     }
     write_text(folder / DESCRIPTION, json.dumps(description, indent=1) + "\n")
@@ -97,9 +123,11 @@ def read_directory(path: Path | str) -> ProblemDirectory:
     description = _description(folder)
     limits = description["at_most"]
     limits = limits if isinstance(limits, list) else [limits]
-    files = _files(limits)
-    _check_hashes(folder, files, description["sha256"])
-    objective, *functions = (read_uai(folder / name) for name in files[:-2])
+    known = description["sha256"]
+    names = function_names(len(limits))
+    files = [*(_file_of(folder, name, known) for name in names), TRAIN, TEST]
+    _check_hashes(folder, files, known)
+    objective, *functions = (_read_function(folder / name) for name in files[:-2])
     try:
         constraints = tuple(map(Constraint, functions, limits))
         observed = description["evidence_variables"]
@@ -112,6 +140,15 @@ def read_directory(path: Path | str) -> ProblemDirectory:
     )
     extra = {key: value for key, value in description.items() if key not in _FIELDS}
     return ProblemDirectory(problem, train, test, extra)
+
+
+def _file_of(folder: Path, name: str, known: Container[str]) -> str:
+    """Tables, unless the description or the folder says that it is a network."""
+    network, tables = name + NETWORK, name + TABLES
+    is_network = network in known or (
+        not (folder / tables).exists() and (folder / network).exists()
+    )
+    return network if is_network else tables
 
 
 def _check_hashes(folder: Path, files: Sequence[str], digests: dict[str, str]) -> None:

@@ -10,14 +10,18 @@ import hashlib
 import io
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cmpe.errors import FormatError
+from cmpe.errors import FormatError, ModelError
 from cmpe.formats.text import atomic_writer, read_bytes
-from cmpe.models.loglinear import Floats
+from cmpe.models.cutset import CutsetNetwork
+from cmpe.models.function import Function
+from cmpe.models.loglinear import Floats, LogLinearModel
 from cmpe.problem import Assignments, Problem
 
 
@@ -34,13 +38,24 @@ def problem_digest(problem: Problem) -> str:
     digest = hashlib.sha256()
     for function in problem.functions:
         digest.update(np.asarray(function.cardinalities, dtype=np.int64).tobytes())
-        for factor in function.factors:
-            digest.update(np.asarray(factor.scope, dtype=np.int64).tobytes())
-            digest.update(factor.log_table.tobytes())
+        for array in _arrays(function):
+            digest.update(array.tobytes())
         digest.update(b"|")
     digest.update(problem.limits.tobytes())
     digest.update(np.asarray(problem.evidence_variables, dtype=np.int64).tobytes())
     return digest.hexdigest()
+
+
+def _arrays(function: Function) -> Iterator[NDArray[np.generic]]:
+    """All numbers of a function."""
+    if isinstance(function, CutsetNetwork):
+        yield from (function.contexts, function.log_weights, function.parents, function.log_tables)
+    elif isinstance(function, LogLinearModel):
+        for factor in function.factors:
+            yield np.asarray(factor.scope, dtype=np.int64)
+            yield factor.log_table
+    else:
+        raise ModelError(f"nothing identifies a function of kind {type(function).__name__}")
 
 
 def rows_digest(evidence: Assignments) -> str:

@@ -117,7 +117,8 @@ def with_margin(problem: Problem, margin: float) -> Problem:
         return problem
     limits = [Constraint(c.function, c.at_most - margin) for c in problem.constraints]
     shifted = replace(problem, constraints=tuple(limits))
-    shifted.__dict__.update(conditioning=problem.conditioning, plan=problem.plan)  # free of q
+    if problem.is_log_linear:
+        shifted.__dict__.update(conditioning=problem.conditioning, plan=problem.plan)  # free of q
     return shifted
 
 

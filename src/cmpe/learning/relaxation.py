@@ -65,7 +65,7 @@ class Relaxation:
             problem.conditioning
             if finite
             else Conditioning(
-                [floored(f, floor) for f in problem.functions], problem.evidence_variables
+                [floored(f, floor) for f in problem.models], problem.evidence_variables
             )
         )
         self.free = self._structure.free

@@ -27,6 +27,7 @@ from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.coordinates import Coordinates
+from cmpe.learning.leaves import relaxation_of
 from cmpe.learning.networks import Inputs, Network, encode, evidence_places, with_margin_input
 from cmpe.learning.relaxation import Relaxation
 from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
@@ -205,7 +206,7 @@ class NeuralSolver:
     @cached_property
     def relaxation(self) -> Relaxation:
         """The functions at relaxed points."""
-        return Relaxation(self.problem, floor=self.trained.config.floor, device=self.device)
+        return relaxation_of(self.problem, floor=self.trained.config.floor, device=self.device)
 
     @cached_property
     def network(self) -> Network:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.data import TrainingData
+from cmpe.learning.leaves import relaxation_of
 from cmpe.learning.losses import NEED_LABELS
 from cmpe.learning.networks import encode, with_margin_input
-from cmpe.learning.relaxation import Coefficients, Relaxation
+from cmpe.learning.relaxation import Coefficients
 
 SCALE_ROWS = 1000  # whose mean field tells the scale of a problem
 
@@ -28,7 +29,7 @@ class Tensors:
     def __init__(self, data: TrainingData, config: TrainingConfig, device: torch.device) -> None:
         self.data, self.config, self.device = data, config, device
         problem = data.problem
-        self.relaxation = Relaxation(problem, floor=config.floor, device=str(device))
+        self.relaxation = relaxation_of(problem, floor=config.floor, device=str(device))
         evidence = _with_last(data.evidence)
         self.encoded = encode(problem, evidence, mask=config.mask_inputs).to(device)  # (N + 1, I)
         self.margins, self.limits, self.tolerances = (

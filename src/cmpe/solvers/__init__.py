@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Assignments, Evidence, Instances, Problem, observed_groups
 from cmpe.solution import Solutions, Status
+from cmpe.solvers.branches import BranchingSolver
 from cmpe.solvers.rows import Running
 
 
@@ -51,10 +53,10 @@ def _toulbar2(running: Running) -> Solver:
     return Toulbar2Solver(running)
 
 
-def _auto(running: Running) -> Solver:
+def _auto(running: Running, gap: float = 0.0) -> Solver:
     from cmpe.solvers.auto import AutoSolver
 
-    return AutoSolver(running)
+    return AutoSolver(running, gap)
 
 
 def _exact(running: Running) -> Solver:
@@ -98,10 +100,10 @@ def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> 
     if gap:
         if method != "auto":
             raise MethodError(f"only method auto takes a gap, found {method!r} with gap {gap}")
-        from cmpe.solvers.auto import AutoSolver
-
-        return AutoSolver(how, gap)
-    return _BUILDERS[method](how)
+        return BranchingSolver(partial(_auto, gap=gap), how)
+    if method == "exhaustive":  # evaluates functions of any kind; it must not share code
+        return _exhaustive(how)
+    return BranchingSolver(_BUILDERS[method], how)
 
 
 def solve(

@@ -25,6 +25,7 @@ STATES = 1 << 16  # of one row's frontiers
 ROUNDS = 40  # of the search of one row
 SECONDS_PER_ROUND = 0.02  # at most, about
 SECONDS_PER_ENTRY = 2e-7  # of one row's dual and losses per bucket entry, at most, about
+_loaded: set[int] = set()  # numbers of functions for which compiled code is there
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class _Engine:
         chunks = self._batch.chunks()
         seconds = np.zeros(count)
         done = 0
-        self._chunk(slice(0, 0))  # loads compiled code, which no row should be charged with
+        self._load()
         try:
             with ThreadPoolExecutor(running.threads) as pool:
                 for rows, spent in zip(chunks, pool.map(self._chunk, chunks), strict=True):
@@ -222,6 +223,13 @@ class _Engine:
             self._results.gap[done:] = np.inf
             self.finished = done
         return seconds
+
+    def _load(self) -> None:
+        """Load compiled code, which no row should be charged with, once per number of functions."""
+        functions = len(self._batch.gathers)
+        if functions not in _loaded:
+            self._chunk(slice(0, 0))
+            _loaded.add(functions)
 
     def _chunk(self, rows: slice) -> float:
         from cmpe.solvers import exact_kernels as kernels

@@ -185,10 +185,10 @@ def _prove(
 def _workspace(states, messages, constraints, plan):
     components = len(plan.component_start) - 1
     return (
-        np.zeros((states, 2 + constraints)),  # loss, cost and t of each state
-        np.zeros(states, dtype=np.int64),  # its node
-        np.zeros(2 * states, dtype=np.int64),  # each node's two parts, or
-        np.zeros(2 * states, dtype=np.int64),  # its pair and bucket
+        np.empty((states, 2 + constraints)),  # loss, cost and t of each state
+        np.empty(states, dtype=np.int64),  # its node
+        np.empty(2 * states, dtype=np.int64),  # each node's two parts, or
+        np.empty(2 * states, dtype=np.int64),  # its pair and bucket
         np.zeros(2, dtype=np.int64),  # how many states and nodes
         np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
         np.zeros(messages, dtype=np.int64),  # and end

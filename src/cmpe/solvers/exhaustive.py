@@ -38,7 +38,7 @@ class ExhaustiveSolver:
         """Proved optimum, or proved infeasibility, of every row."""
         Limits(time_limit)
         instances = problem.given(evidence)
-        states = math.prod(problem.objective.cardinalities[v] for v in instances.conditioning.free)
+        states = math.prod(problem.objective.cardinalities[v] for v in problem.free)
         if states > self.most_states:
             raise TooLarge(
                 f"exhaustive enumerates at most {self.most_states} assignments a row; "
@@ -66,7 +66,7 @@ class _Enumerate:
         return RowAnswer(winner, best, infeasible=winner is None)
 
     def _completions(self, first: int, last: int) -> NDArray[np.int32]:
-        free = self.instances.conditioning.free
+        free = self.instances.problem.free
         sizes = [self.instances.problem.objective.cardinalities[v] for v in free]
         if not free:
             return np.zeros((last - first, 0), dtype=np.int32)

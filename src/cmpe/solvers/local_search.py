@@ -97,18 +97,43 @@ def improve(
 ) -> Assignments:
     """Repair and polish one assignment per row (B, n); evidence is put in, -1 is no start.
 
-    A row's answer depends on its own evidence and assignment only.
+    A row's answer depends on its own evidence and assignment only. With cutset networks it stays
+    in the leaf where it starts.
     """
     rows = _checked(instances, assignments)
-    work = _Search(instances, rows, _fingerprints(rows))
-    for _ in work.run(Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks), threads):
-        pass
+    effort = Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks)
+    if not instances.problem.is_log_linear:
+        _improve_by_branch(instances, rows, effort, threads)
+        return rows
+    _improve(instances, rows, effort, threads)
     return rows
+
+
+def _improve_by_branch(
+    instances: Instances, rows: Assignments, effort: Effort, threads: int
+) -> None:
+    """A row without a start takes the first leaf that its evidence allows."""
+    evidence = instances.full()
+    open_rows = np.ones(len(rows), dtype=bool)
+    for branch in instances.problem.branches:
+        numbers = np.flatnonzero(open_rows & branch.agrees(rows) & branch.agrees(evidence))
+        open_rows[numbers] = False
+        if len(numbers):
+            part = branch.instances(evidence[numbers])
+            inside = _checked(part, rows[numbers])
+            _improve(part, inside, effort, threads)
+            rows[numbers] = inside
+
+
+def _improve(instances: Instances, rows: Assignments, effort: Effort, threads: int) -> None:
+    work = _Search(instances, rows, _fingerprints(rows))
+    for _ in work.run(effort, threads):
+        pass
 
 
 def _checked(instances: Instances, assignments: ArrayLike) -> Assignments:
     """A copy of full assignments (B, n) with the evidence in; -1 in a row means no start."""
-    problem, free = instances.problem, list(instances.conditioning.free)
+    problem, free = instances.problem, list(instances.problem.free)
     given = np.asarray(assignments, dtype=np.int32)
     shape = (len(instances), problem.variables)
     if given.ndim and given.shape != shape:
@@ -189,11 +214,11 @@ class Rules(NamedTuple):
         padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
         counted = np.array([not f.is_finite for f in problem.functions])
         channel = len(counted) - 1 + np.cumsum(counted)
-        values = problem.objective.flat.values
+        values = problem.models[0].flat.values
         largest = np.abs(values[np.isfinite(values)]).max(initial=1000.0)
         return cls(
             problem.limits + problem.tolerances - padding,
-            np.array([1.0 / _mean_spread(c.function) for c in problem.constraints]),
+            np.array([1.0 / _mean_spread(model) for model in problem.models[1:]]),
             np.where(counted, channel, -1).astype(np.int64),
             float(LEAST_GAIN * largest),
         )

@@ -90,7 +90,8 @@ def solve_rows(instances: Instances, job: RowJob, method: str, running: Running)
     """Answer every row with `job`; on Ctrl-C raise Interrupted with what is finished."""
     answers: dict[int, RowAnswer] = {}
     timed = _Timed(job)
-    instances.tables(0, slice(0, 1))  # loads compiled code, which no row should be charged with
+    if instances.problem.is_log_linear:
+        instances.tables(0, slice(0, 1))  # loads compiled code, which no row should be charged with
     try:
         for row, answer in map_rows(timed, len(instances), workers=running.workers):
             answers[row] = answer
@@ -120,7 +121,7 @@ class _Timed:
 
 
 def _assemble(instances: Instances, answers: Mapping[int, RowAnswer], method: str) -> Solutions:
-    count, free = len(instances), len(instances.conditioning.free)
+    count, free = len(instances), len(instances.problem.free)
     values = np.zeros((count, free), dtype=np.int32)
     found = np.zeros(count, dtype=bool)
     bound, seconds = np.full(count, np.inf), np.zeros(count)

@@ -1,0 +1,120 @@
+"""network: what is written is read back bit for bit; what does not fit is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.problems import random_network, seeds
+
+from cmpe import ChowLiuTree, CutsetNetwork, learn_chow_liu, read_network, write_network
+from cmpe.errors import FormatError, InputError
+from cmpe.formats.network import write_arrays
+
+
+def assert_same(back, network):
+    assert type(back) is type(network)
+    assert back.cardinalities == network.cardinalities
+    for name in ("parents", "log_tables", "contexts", "log_weights"):
+        if hasattr(network, name):
+            assert getattr(back, name).tobytes() == getattr(network, name).tobytes()
+
+
+@given(seeds)
+@settings(max_examples=30)
+def test_networks_come_back(tmp_path_factory, seed):
+    folder = tmp_path_factory.mktemp("networks")
+    network = random_network(seed)
+    write_network(network, folder / "model.json", {"log_likelihood": {"train": -1.5}})
+    assert_same(read_network(folder / "model.json"), network)
+    assert_same(read_network(folder / "model.npz"), network)
+    facts = json.loads((folder / "model.json").read_text())
+    assert facts["kind"] == "cutset"
+    assert facts["leaves"] == network.leaves
+    assert facts["log_likelihood"] == {"train": -1.5}
+
+
+@pytest.mark.parametrize("name", ["tree", "tree.json", "tree.npz"])
+def test_trees_come_back(tmp_path, name):
+    tree = learn_chow_liu(np.random.default_rng(0).integers(0, 3, (40, 5)))
+    write_network(tree, tmp_path / name)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["tree.json", "tree.npz"]
+    assert_same(read_network(tmp_path / "tree.json"), tree)
+    first = (tmp_path / "tree.npz").read_bytes()
+    write_network(tree, tmp_path / name)
+    assert (tmp_path / "tree.npz").read_bytes() == first
+
+
+@pytest.fixture
+def written(tmp_path):
+    write_network(random_network(1), tmp_path / "m.json")
+    return tmp_path / "m.json"
+
+
+def changed(path, **fields):
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, **fields}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"format_version": 2}, "format_version"),
+        ({"arrays": "../m.npz"}, "a file name"),
+        ({"arrays": 3}, "a file name"),
+        ({"arrays": "other.npz"}, "cannot be read"),
+        ({"sha256": "0"}, "sha256"),
+    ],
+)
+def test_descriptions_that_do_not_fit(written, fields, message):
+    changed(written, **fields)
+    with pytest.raises(InputError, match=message):
+        read_network(written)
+
+
+def test_arrays_that_do_not_fit(tmp_path):
+    network = random_network(1)
+    path = tmp_path / "m.npz"
+    write_arrays(network, path)
+    arrays = dict(np.load(path))
+    for name, value, message in [
+        ("kind", np.array("forest"), "chow-liu or cutset"),
+        ("log_weights", np.zeros(99), "shape"),
+        ("contexts", arrays["contexts"] + 9, "context"),
+        ("log_tables", np.full(arrays["log_tables"].shape, np.nan), "finite"),
+    ]:
+        np.savez(path, **{**arrays, name: value})
+        with pytest.raises(FormatError, match=message):
+            read_network(path)
+    np.savez(path, **{k: v for k, v in arrays.items() if k != "parents"})
+    with pytest.raises(FormatError, match="no parents"):
+        read_network(path)
+    np.savez(path, kind=np.array([{}], dtype=object))
+    with pytest.raises(FormatError, match="expected the arrays"):
+        read_network(path)
+    for junk in (b"", b"PK", b"not a zip file at all"):
+        path.write_bytes(junk)
+        with pytest.raises(FormatError, match="expected the arrays"):
+            read_network(path)
+
+
+def test_an_archive_that_unpacks_too_far(tmp_path, monkeypatch):
+    monkeypatch.setattr("cmpe.formats.network.MOST_BYTES", 1000)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("kind.npy", bytes(2000))
+    (tmp_path / "bomb.npz").write_bytes(buffer.getvalue())
+    with pytest.raises(FormatError, match="at most 1000 bytes"):
+        read_network(tmp_path / "bomb.npz")
+
+
+def test_classes_are_told_apart(tmp_path):
+    tree = learn_chow_liu([[0, 1], [1, 1]])
+    write_network(tree, tmp_path / "a")
+    write_network(tree.network, tmp_path / "b")
+    assert isinstance(read_network(tmp_path / "a.json"), ChowLiuTree)
+    assert isinstance(read_network(tmp_path / "b.json"), CutsetNetwork)
