@@ -142,7 +142,6 @@ def test_what_is_missing_is_none_in_plain_numbers():
     assert sorted(spreads) == sorted([*FIELDS[3:], *(f"{name}_std" for name in FIELDS[3:])])
 
 
-@pytest.mark.xfail(reason="Metrics.optimal of no rows is NaN, not null", strict=True)
 def test_no_constrained_rows_are_plain_too():
     problem = worked_example()
     loose = Problem(problem.objective, (Constraint(problem.constraints[0].function, 1e3),), (0, 1))

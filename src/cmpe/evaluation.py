@@ -61,7 +61,7 @@ class Metrics:
             if isinstance(value, Spread):
                 out[name], out[f"{name}_std"] = _plain(value.mean), _plain(value.std)
             else:
-                out[name] = value
+                out[name] = _plain(value)
         return out
 
 

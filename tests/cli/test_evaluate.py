@@ -167,7 +167,6 @@ def test_only_the_first_rows(call, places):
     assert {stage["all"]["rows"] for stage in json.loads(out)["stages"].values()} == {3}
 
 
-@pytest.mark.xfail(reason="Metrics.optimal of no rows is NaN, not null", strict=True)
 def test_without_constrained_rows_the_report_is_json_too(call, tmp_path):
     code, out, _ = call("evaluate", *written(tmp_path, percentile=100), "--format", "json")
     assert code == 0

@@ -29,10 +29,10 @@ def unknown(problem, rows):
     )
 
 
-def feed_every_assignment(problem, evidence, floor):
+def feed_every_assignment(problem, evidence):
     """p_upper (N,) after training has seen every rounded output of every row, in float32."""
     instances = problem.given(evidence)
-    relaxed = Relaxation(problem, floor=floor)
+    relaxed = Relaxation(problem)
     rows = relaxed.rows(instances.evidence)
     examples = unknown(problem, len(instances))
     limits = examples.limits
@@ -48,19 +48,19 @@ def feed_every_assignment(problem, evidence, floor):
     return examples.p_upper[0].double().numpy()
 
 
-@pytest.mark.parametrize("zeros", [False, True])
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(seeds)
-def test_rounded_outputs_never_bring_p_upper_below_the_optimum(zeros, seed):
-    problem, evidence = random_problem(seed, Shape(zeros=zeros, variables=4, constraints=3))
-    found = feed_every_assignment(problem, evidence, floor=1000.0)
+def test_rounded_outputs_never_bring_p_upper_below_the_optimum(seed):
+    """Potentials of 0 are another matter: with them training does not look for better answers."""
+    problem, evidence = random_problem(seed, Shape(zeros=False, variables=4, constraints=3))
+    found = feed_every_assignment(problem, evidence)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
     best = problem.shift - truth.objective
     known = ~np.isnan(found)
-    assert not (known & ~truth.feasible & (found < 500)).any()  # only potentials of 0 are left
+    assert not (known & ~truth.feasible).any()
     both = known & truth.feasible
     assert (found[both] >= best[both]).all()
-    if not problem.constraints and not zeros:
+    if not problem.constraints:
         assert known.all()
         np.testing.assert_allclose(found, best, rtol=1e-4)
 

@@ -67,6 +67,8 @@ def solve(
     from cmpe.solvers import solver
 
     trained = Path(method).is_dir()
+    if trained and (gap or start is not None):
+        raise InputError(f"--gap and --start go with other methods than a trained run ({method})")
     if not trained:
         solver(method, gap=gap)  # an unknown method fails before any file is read
     problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,27 +70,42 @@ def train(
             config,
             Session(out, device, resume, checkpoint_minutes, problem_dir, threads, progress),
         )
-    if records:
-        draw(records, out / FIGURE)
+    if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
+        return 0
+    records = _logged(out)
+    draw(records, out / FIGURE)
     typer.echo(_summary(out, config, solver, records))
     return 0
+
+
+def _logged(out: Path) -> list[Record]:
+    """Every epoch of the run, also those before it was resumed."""
+    from cmpe.formats.text import read_bytes
+    from cmpe.learning.runs import LOG
+
+    return [json.loads(line) for line in read_bytes(out / LOG).splitlines()]
 
 
 def _settings(pairs: list[str], epochs: int | None, seed: int) -> dict[str, Any]:
     from dataclasses import fields
 
-    from cmpe.learning.config import TrainingConfig
+    from cmpe.learning.config import UNBOUNDED, TrainingConfig
 
     known = {f.name for f in fields(TrainingConfig)} - {"loss", "seed"}
     found: dict[str, Any] = {"seed": seed} | ({} if epochs is None else {"epochs": epochs})
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
-            raise InputError(f"--set needs NAME=VALUE with NAME one of {', '.join(sorted(known))}")
+            names = ", ".join(sorted(known))
+            raise InputError(f"--set needs NAME=VALUE with NAME one of {names}; found {pair!r}")
+        if name == "epochs" and epochs is not None:
+            raise InputError("give the epochs once: --epochs N or --set epochs=N")
         try:
             found[name] = json.loads(value)
         except json.JSONDecodeError:
             found[name] = value
+        if name in UNBOUNDED and found[name] in (None, "inf"):
+            found[name] = math.inf
     return found
 
 
@@ -103,13 +120,15 @@ def _check_device(device: str) -> None:
 
 def _check_out(out: Path, resume: bool) -> None:
     """An unfinished run is not overwritten by accident."""
-    from cmpe.learning.runs import CONFIG, read_trained
+    from cmpe.learning.runs import CHECKPOINT, CONFIG, read_trained
 
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a directory, found a file")
     if (out / "problem.json").exists():
         raise InputError(f"{out}: is a problem directory; choose another one for the run")
-    if not resume and (out / CONFIG).exists() and not read_trained(out).finished:
+    killed = (out / CHECKPOINT).exists() and not (out / CONFIG).exists()
+    stopped = (out / CONFIG).exists() and not read_trained(out).finished
+    if not resume and (killed or stopped):
         raise InputError(f"{out}: holds an unfinished run; add --resume or choose another --out")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import Field, asdict, dataclass, fields, replace
 from typing import Any
+
+import numpy as np
 
 from cmpe.errors import MethodError
 from cmpe.learning.losses import SUPERVISED, loss_named
@@ -51,8 +53,8 @@ class TrainingConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "margins"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for field in fields(self):
+            object.__setattr__(self, field.name, _typed(field, getattr(self, field.name)))
         loss_named(self.loss)
         if self.network not in NETWORKS:
             raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
@@ -60,7 +62,7 @@ class TrainingConfig:
             value = getattr(self, name)
             if not value >= least:
                 raise MethodError(f"{name} must be at least {least}, found {value}")
-            if math.isinf(value) and name not in _UNBOUNDED:
+            if math.isinf(value) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
         for name in ("plateau_factor", "cooling"):
             if not 0 < getattr(self, name) <= 1:
@@ -86,9 +88,35 @@ class TrainingConfig:
         if odd:
             raise MethodError(f"a training config has no field {odd[0]!r}")
         whole: dict[str, Any] = {
-            k: math.inf if k in _UNBOUNDED and v is None else v for k, v in values.items()
+            k: math.inf if k in UNBOUNDED and v is None else v for k, v in values.items()
         }
         return cls(**whole)
+
+
+def _typed(field: Field[Any], value: Any) -> Any:
+    """The value as its field's type, or one line that says what is wrong with it."""
+    kind = str(field.type)
+    if kind.startswith("tuple"):
+        if not isinstance(value, list | tuple):
+            raise MethodError(f"{field.name} must be a list of numbers, found {value!r}")
+        inner = "int" if "int" in kind else "float"
+        return tuple(_number(field.name, inner, item) for item in value)
+    if kind in ("int", "float"):
+        return _number(field.name, kind, value)
+    wanted = {"bool": bool, "str": str}[kind]
+    if not isinstance(value, wanted):
+        raise MethodError(f"{field.name} must be of type {kind}, found {value!r}")
+    return value
+
+
+def _number(name: str, kind: str, value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise MethodError(f"{name} must be a number, found {value!r}")
+    if kind == "float":
+        return float(value)
+    if value != int(value):
+        raise MethodError(f"{name} must be a whole number, found {value!r}")
+    return int(value)
 
 
 _LEAST = {
@@ -97,7 +125,7 @@ _LEAST = {
     "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0, "evaluate_every": 1, "patience": 0,
     "seed": 0, "gamma": -1e9,
 }  # fmt: skip
-_UNBOUNDED = frozenset({"beta", "penalty_limit"})
+UNBOUNDED = frozenset({"beta", "penalty_limit"})
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
@@ -109,7 +137,7 @@ def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
 
 
 def tuned(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
-    """The best recipe found (docs/learning.md tells how)."""
+    """The recipe that did best on held-out training rows of five models (docs/learning.md)."""
     base = TrainingConfig(
         loss=loss,
         hidden=(512,),

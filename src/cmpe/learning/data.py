@@ -7,6 +7,7 @@ t <= q - margin, so one network learns to keep any of the margins.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.bounds.lagrangian import lagrangian_dual, loss_bounds
-from cmpe.errors import EvidenceError, TooLarge
+from cmpe.errors import EvidenceError, InputError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.losses import NEED_ALPHA, NEED_LABELS
@@ -22,6 +23,10 @@ from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Constraint, Evidence, Instances, Problem
 from cmpe.solvers import solve
 from cmpe.solvers.rows import Running
+
+
+class TrainingWarning(UserWarning):
+    """Training goes on, but something about it deserves a look."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,10 @@ def _labels(
     kept = np.where(answers.feasible[:, np.newaxis], answers.assignments, -1)
     found = Labels(kept, np.where(answers.feasible, answers.objective, answers.bound))
     if cache is not None:
-        write_labels(cache, key, found)
+        try:
+            write_labels(cache, key, found)
+        except InputError as error:
+            warnings.warn(f"labels are not kept: {error}", TrainingWarning, stacklevel=2)
     return found
 
 

@@ -26,6 +26,7 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
+    device: str = "cpu"  # where its tensors are
 
     @property
     def leads(self) -> bool:
@@ -58,7 +59,7 @@ class Ranks:
 
     def any(self, here: bool) -> bool:
         """Whether it is so in any process."""
-        flag = torch.tensor(float(here))
+        flag = torch.tensor(float(here), device=self.device)
         self.add_up(flag)
         return bool(flag > 0)
 
@@ -75,8 +76,11 @@ def ranks_from_environment(device: str) -> Iterator[Ranks]:
     if size == 1:
         yield Ranks()
         return
-    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    on_gpu = device.startswith("cuda")
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if on_gpu else "gloo")
     try:
-        yield Ranks(dist.get_rank(), dist.get_world_size())
+        yield Ranks(dist.get_rank(), dist.get_world_size(), "cuda" if on_gpu else "cpu")
     finally:
         dist.destroy_process_group()

@@ -26,7 +26,7 @@ from cmpe.formats.labels import problem_digest
 from cmpe.formats.text import write_text, writing
 from cmpe.learning.board import Board
 from cmpe.learning.config import TrainingConfig, tuned
-from cmpe.learning.data import TrainingData, prepare, split
+from cmpe.learning.data import TrainingData, TrainingWarning, prepare, split
 from cmpe.learning.distributed import Ranks, ranks_from_environment
 from cmpe.learning.runs import (
     CHECKPOINT,
@@ -62,10 +62,6 @@ class Session:
     cache: Path | None = None  # where labels are kept: the problem directory
     threads: int = 1  # of torch and of the engines that make labels and bounds
     progress: Callable[[Record], None] | None = None  # called after every epoch
-
-
-class TrainingWarning(UserWarning):
-    """Training goes on, but something about it deserves a look."""
 
 
 def fit(

@@ -139,5 +139,5 @@ def describe(problem: Problem, config: TrainingConfig, rows: Assignments) -> dic
     return {
         "problem": problem_digest(problem),
         "rows": rows_digest(rows),
-        "config": json.dumps({**config.to_json(), "epochs": None}),
+        **{f"config, {k}": json.dumps(v) for k, v in config.to_json().items() if k != "epochs"},
     }
