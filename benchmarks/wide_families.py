@@ -2,10 +2,11 @@
 
     python -m benchmarks.wide_families [--families NAME ...] [--limit 120]
 
-A family is a list of cases: a problem with rows to train on and rows to report on. With evidence
-there is one case of many rows; without, every case is one noise seed of M2, hence a problem of its
-own with one row, and `train` and `test` take turns. Pools, splits, schedules and networks are
-chosen on the training rows.
+A family is a list of cases: a problem with rows to train on and rows to report on. Without
+evidence, every row is a noise seed of M2, chosen by an observed variable that only the constraint
+knows. Pools, splits, schedules and networks are chosen on the training rows.
+Families called gibbs take their samples from Gibbs chains where exact sampling is possible too:
+on the grids those stay far from the modes, so limits are much lower and rows much harder.
 
 Run as a program it solves the test rows once (`exact`, which hands what is too wide to HiGHS) and
 keeps the best value and the lowest bound of each in results/wide_references.json. Samples are
@@ -26,12 +27,14 @@ from numpy.typing import NDArray
 
 import cmpe
 from benchmarks.frame import HERE, model_files, parser
+from cmpe.elimination import MEMORY_LIMIT
 from cmpe.generation import Recipe, generate, grid, perturbed
 
 REFERENCES = HERE / "results" / "wide_references.json"
 DRAWN = HERE.parent / "build" / "wide"
 TEST, TRAIN = 20, 180  # rows of a family with evidence
 FEW = 10  # noise seeds to train on
+LITTLE_MEMORY = 2**20  # bytes, too few to sample any of the models exactly
 
 Rows = NDArray[np.int32]
 
@@ -76,20 +79,32 @@ def observed(model: cmpe.LogLinearModel, name: str, recipe: Recipe) -> Family:
 
 
 def unobserved(model: cmpe.LogLinearModel, name: str, recipe: Recipe) -> Family:
-    """One case per noise seed: 0.. to report on, 1000.. to choose on; no evidence."""
-    cases = []
-    one, none = np.zeros((1, 0), dtype=np.int32), np.zeros((0, 0), dtype=np.int32)
-    for seed in (*range(TEST), *range(1000, 1000 + FEW)):
-        here = replace(recipe, seed=seed)
-        second = perturbed(model, here)
+    """No evidence about the model; rows are noise seeds, 0.. to report on, 1000.. to choose on.
+
+    One more variable, observed, selects the M2 of a seed: its tables lie side by side, and a table
+    of that variable alone makes up for the difference between the seeds' limits.
+    """
+    seeds = (*range(TEST), *range(1000, 1000 + FEW))
+    noisy = [perturbed(model, replace(recipe, seed=seed)) for seed in seeds]
+    limits = []
+    for seed, second in zip(seeds, noisy, strict=True):
         path = DRAWN / f"{name}_{seed}.npz"
         if not path.is_file():
-            _keep(path, q=_limit(second, here))
+            _keep(path, q=_limit(second, replace(recipe, seed=seed)))
         with np.load(path) as kept:
-            constraint = cmpe.Constraint(second, float(kept["q"]))
-        problem = cmpe.Problem(model, (constraint,), (), f"{name}_{seed}")
-        cases.append(Case(problem, none, one) if seed < TEST else Case(problem, one, none))
-    return Family(name, tuple(cases))
+            limits.append(float(kept["q"]))
+    selector = model.variables
+    cards = (*model.cardinalities, len(seeds))
+    factors = [
+        cmpe.Factor((selector, *same[0].scope), np.stack([f.log_table for f in same]))
+        for same in zip(*(second.factors for second in noisy), strict=True)
+    ]
+    factors.append(cmpe.Factor((selector,), limits[0] - np.array(limits)))
+    constraint = cmpe.Constraint(cmpe.LogLinearModel(cards, tuple(factors)), limits[0])
+    objective = cmpe.LogLinearModel(cards, model.factors)
+    problem = cmpe.Problem(objective, (constraint,), (selector,), name)
+    rows = np.arange(len(seeds), dtype=np.int32)[:, np.newaxis]
+    return Family(name, (Case(problem, rows[TEST:], rows[:TEST]),))
 
 
 def _limit(second: cmpe.LogLinearModel, recipe: Recipe) -> float:
@@ -113,19 +128,22 @@ def _ising(side: int) -> Family:
     return observed(grid(side, side, seed=side), f"Ising_{side}", recipe)
 
 
-def _grids(percentile: int) -> Family:
-    recipe = Recipe(evidence_fraction=0.1, percentile=percentile)
-    return observed(_file("Grids_17"), f"Grids_17_10_q{percentile}", recipe)
+def _grids(percentile: int, end: str = "", memory: int = MEMORY_LIMIT) -> Family:
+    recipe = Recipe(evidence_fraction=0.1, percentile=percentile, memory_limit=memory)
+    return observed(_file("Grids_17"), f"Grids_17_10_q{percentile}{end}", recipe)
 
 
-def _free(name: str) -> Family:
-    recipe = Recipe(evidence_fraction=0.0, percentile=30)
-    return unobserved(_file(name), f"{name}_0", recipe)
+def _free(name: str, end: str = "", memory: int = MEMORY_LIMIT) -> Family:
+    recipe = Recipe(evidence_fraction=0.0, percentile=30, memory_limit=memory)
+    return unobserved(_file(name), f"{name}_0{end}", recipe)
 
 
 _FAMILIES: dict[str, Callable[[], Family]] = {
     "Grids_17_10_q30": lambda: _grids(30),
     "Grids_17_10_q80": lambda: _grids(80),
+    "Grids_17_10_q30_gibbs": lambda: _grids(30, "_gibbs", LITTLE_MEMORY),
+    "Grids_17_10_q80_gibbs": lambda: _grids(80, "_gibbs", LITTLE_MEMORY),
+    "Grids_17_0_gibbs": lambda: _free("Grids_17", "_gibbs", LITTLE_MEMORY),
     "Grids_17_0": lambda: _free("Grids_17"),
     "Segmentation_14_0": lambda: _free("Segmentation_14"),
     "Ising_50": lambda: _ising(50),
