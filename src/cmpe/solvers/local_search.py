@@ -71,7 +71,7 @@ class LocalSolver:
         """The best feasible assignment seen, else the least violated one."""
         Limits(time_limit)
         instances = problem.given(evidence)
-        start = _checked(instances, FREE if self.running.start is None else self.running.start)
+        start = checked(instances, FREE if self.running.start is None else self.running.start)
         state = np.random.SeedSequence(seed).generate_state(len(start), np.uint64)
         work = _Search(instances, start.copy(), state | np.uint64(1))
         try:
@@ -99,14 +99,14 @@ def improve(
 
     A row's answer depends on its own evidence and assignment only.
     """
-    rows = _checked(instances, assignments)
+    rows = checked(instances, assignments)
     work = _Search(instances, rows, _fingerprints(rows))
     for _ in work.run(Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks), threads):
         pass
     return rows
 
 
-def _checked(instances: Instances, assignments: ArrayLike) -> Assignments:
+def checked(instances: Instances, assignments: ArrayLike) -> Assignments:
     """A copy of full assignments (B, n) with the evidence in; -1 in a row means no start."""
     problem, free = instances.problem, list(instances.conditioning.free)
     given = np.asarray(assignments, dtype=np.int32)
@@ -141,7 +141,7 @@ class _Search:
     def __init__(self, instances: Instances, rows: Assignments, seeds: Unsigned) -> None:
         structure = instances.conditioning
         if structure not in _COMPILED:
-            _COMPILED[structure] = Graph.of(structure), _joined(structure)
+            _COMPILED[structure] = Graph.of(structure), joined(structure)
         rules = Rules.of(instances.problem)
         self._fixed = (*_COMPILED[structure], rules, rules.unlimited())
         self._instances, self._seeds = instances, seeds
@@ -193,7 +193,7 @@ class Rules(NamedTuple):
         largest = np.abs(values[np.isfinite(values)]).max(initial=1000.0)
         return cls(
             problem.limits + problem.tolerances - padding,
-            np.array([1.0 / _mean_spread(c.function) for c in problem.constraints]),
+            np.array([1.0 / mean_spread(c.function) for c in problem.constraints]),
             np.where(counted, channel, -1).astype(np.int64),
             float(LEAST_GAIN * largest),
         )
@@ -203,7 +203,8 @@ class Rules(NamedTuple):
         return self._replace(limits=np.full(len(self.limits), np.inf))
 
 
-def _mean_spread(function: LogLinearModel) -> float:
+def mean_spread(function: LogLinearModel) -> float:
+    """How far apart a table's largest and smallest finite entries are, on average."""
     flat = function.flat
     if not flat.count:
         return 1.0
@@ -274,7 +275,7 @@ def _incidences(structure: Conditioning, slots: Integers) -> tuple[_Rows, _Rows]
     return places, arcs
 
 
-def _joined(structure: Conditioning) -> Gather:
+def joined(structure: Conditioning) -> Gather:
     """One gather for all functions, whose entries follow one another."""
     parts, size = structure.gathers, len(structure.layout.values)
     return Gather(

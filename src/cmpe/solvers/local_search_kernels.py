@@ -104,7 +104,7 @@ def _kick(graph, point, state):
 
 
 @njit(cache=True, nogil=True)
-def _repair(steps, graph, rules, point, notes):
+def repair(steps, graph, rules, point, notes):
     """Walk to a feasible point; True if reached, else `point` is the least penalised one seen.
 
     Descent first. Where no move lowers the penalty: pairs; then tabu search, which takes the
@@ -157,7 +157,7 @@ def _shake(kicks, graph, rules, point, best, notes):
     _copy(point, best)
     for _ in range(kicks):
         _kick(graph, point, notes.state)
-        if _repair(len(point.z), graph, rules, point, notes):
+        if repair(len(point.z), graph, rules, point, notes):
             climb(graph, rules, point)
             start = np.int64(_draw(notes.state, len(graph.owner)))
             exchange(start, TRIES, graph, rules, point)
@@ -168,7 +168,7 @@ def _shake(kicks, graph, rules, point, best, notes):
 
 
 @njit(cache=True, nogil=True)
-def _unpack(block, lane, zeros, values):
+def unpack(block, lane, zeros, values):
     """One lane of the conditioned tables as channels: finite parts, then counts of -inf."""
     entries = len(values)
     for k in range(len(zeros)):
@@ -199,7 +199,7 @@ def _begin(row, graph, unlimited, point, state):
 
 
 @njit(cache=True, nogil=True)
-def _space(graph, values, channels):
+def space(graph, values, channels):
     """Room for one point."""
     return Point(
         values,
@@ -220,7 +220,7 @@ def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
     channels = max(functions, rules.zeros.max() + 1)
     channels += channels % 2
     values = np.zeros((entries, channels))
-    point, best = _space(graph, values, channels), _space(graph, values, channels)
+    point, best = space(graph, values, channels), space(graph, values, channels)
     width, slots = len(graph.free), len(graph.owner)
     notes = Notes(
         np.zeros(slots, dtype=np.int64),
@@ -237,10 +237,10 @@ def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
                 for x in range(evidence.shape[1]):
                     lanes[x, lane] = evidence[row + lane, x]
             condition(lanes, gather, block)
-        _unpack(block, row % LANES, rules.zeros, values)
+        unpack(block, row % LANES, rules.zeros, values)
         notes.state[0] = seeds[row]
         _begin(out[row], graph, unlimited, point, notes.state)
-        if _repair(effort.steps * width, graph, rules, point, notes):
+        if repair(effort.steps * width, graph, rules, point, notes):
             polish(effort.sweeps, graph, rules, point, notes)
             if width > 0 and effort.kicks > 0:
                 _shake(effort.kicks, graph, rules, point, best, notes)
