@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.bounds.bounding import loosened_limits
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Instances, Problem
@@ -23,7 +24,6 @@ from cmpe.problem import Assignments, Instances, Problem
 WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
 MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
 CHUNK = 512  # rows of one compiled call
-PADDING = 1e-9  # of max(1, |q|): tables are added up in another order than by the problem
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Batch:
         self.gathers = tuple(structure.gathers)
         self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
         self.finite = all(c.function.is_finite for c in problem.constraints)
-        self.limits = np.array([c.loosened(PADDING) for c in problem.constraints])  # (m,)
+        self.limits = loosened_limits(instances)  # (m,)
 
     def chunks(self) -> list[slice]:
         """Rows by compiled call: fixed, so that results do not depend on threads."""

@@ -1,0 +1,144 @@
+"""The bound of a relaxation, minimised over the multipliers of copies and constraints.
+
+Polyak's subgradient step with momentum, joint in both kinds of multipliers; the target lies a
+share below the best bound, and the share shrinks when nothing comes of it (Polyak 1969; Held,
+Wolfe and Crowder 1974). Every evaluation is a bound, and the best one is certified at the end:
+evaluated again, with what rounding can have taken off it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cmpe.bounds.bounding import (
+    Bounds,
+    Work,
+    clock,
+    least_objective,
+    loosened_limits,
+    over_chunks,
+    tables,
+)
+from cmpe.bounds.relaxation import Relaxation
+from cmpe.models.loglinear import Floats
+from cmpe.problem import Instances
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the multipliers move.
+
+    `even`: a variable's own table is dealt out evenly to its copies, else the first one has it.
+    `held`: so many steps move only the constraints' multipliers; the copies' follow.
+    """
+
+    even: bool = True
+    held: int = 0
+
+
+class _Row:
+    """The arrays of one row after another."""
+
+    def __init__(self, relaxation: Relaxation, limits: Floats) -> None:
+        self.relaxed = relaxation.compiled
+        self.limits = limits
+        numbers, entries = self.relaxed.numbers, self.relaxed.entries
+        self.h, self.t = np.zeros(numbers), np.zeros((len(limits), numbers))
+        copies, buckets = numbers - entries, len(self.relaxed.buckets)
+        self.state = tuple(
+            np.zeros(n) for n in (copies, len(limits), copies, len(limits), copies, len(limits))
+        )
+        self.level = np.zeros(5)  # see `relaxation_kernels._aim`
+        self.scratch = (
+            np.zeros(self.relaxed.total),
+            np.zeros(self.relaxed.total - numbers, dtype=np.int16),
+            np.zeros(buckets, dtype=np.int32),
+            np.zeros(copies),
+            np.zeros(len(self.relaxed.copy_entry), dtype=np.int64),
+            np.zeros(int(self.relaxed.groups[:, 2].max(initial=1))),
+        )
+
+    def begin(self, h: Floats, t: Floats, even: bool, least: float) -> None:
+        """Load a row's tables; all multipliers are 0. No feasible h is below `least`."""
+        from cmpe.bounds import relaxation_kernels as kernels
+
+        self.h[: len(h)] = h
+        kernels.share_out(self.relaxed, even, self.h)
+        for own, table in zip(self.t, t, strict=True):
+            own[: len(h)] = table
+            kernels.share_out(self.relaxed, even, own)
+        for array in self.state:
+            array[:] = 0.0
+        self.level[:] = np.inf, 0.0, 0.0, 0.0, least
+
+    def impossible(self) -> bool:
+        """Whether even the relaxation satisfies no constraint."""
+        from cmpe.bounds import relaxation_kernels as kernels
+
+        arrays = (self.h, self.t, self.limits, self.scratch)
+        return bool(kernels.impossible(self.relaxed, *arrays))
+
+    def descend(self, steps: int, free: bool) -> bool:
+        """Some steps; whether more of them could help."""
+        from cmpe.bounds import relaxation_kernels as kernels
+
+        kernels.descend(
+            self.relaxed, self.h, self.t, self.limits, steps, free, self.level, self.state,
+            self.scratch,
+        )  # fmt: skip
+        return not self.level[3]
+
+    def certified(self) -> float:
+        """The best bound, safe against rounding."""
+        from cmpe.bounds import relaxation_kernels as kernels
+
+        arrays = (self.h, self.t, self.limits, self.state, self.scratch)
+        bound = float(kernels.certify(self.relaxed, *arrays))
+        return bound if bound >= self.level[4] else -np.inf
+
+    def work(self, work: Work, held: int, begin: float) -> int:
+        """Descend until the work is done; returns the steps."""
+        done = 0
+        for size in work.slices(begin):
+            going, left = True, size
+            if done < held:
+                size = min(held - done, left)
+                self.descend(size, free=False)
+                left -= size
+                done += size
+            if left:
+                going = self.descend(left, free=True)
+                done += left
+            if not going or self.level[0] == -np.inf:
+                break
+        return done
+
+
+def minimise(
+    instances: Instances, relaxation: Relaxation, work: Work, schedule: Schedule | None = None
+) -> Bounds:
+    """Bound every row by `relaxation`, which must fit the structure of the instances."""
+    chosen = schedule or Schedule()
+    limits = loosened_limits(instances)
+    out = Bounds.empty(len(instances), len(limits))
+
+    def chunk(rows: slice) -> None:
+        row = _Row(relaxation, limits)
+        h, t = tables(instances, rows)
+        offsets = instances.conditioning.layout.offsets
+        for i in range(len(h)):
+            at, begin = rows.start + i, clock()
+            row.begin(h[i], t[i], chosen.even, least_objective(h[i], offsets))
+            if row.impossible():
+                out.upper[at] = -np.inf
+            else:
+                out.steps[at] = row.work(work, chosen.held, begin)
+                out.upper[at] = row.certified()
+                out.multipliers[at] = row.state[5]
+            out.infeasible[at] = out.upper[at] == -np.inf
+            out.seconds[at] = clock() - begin
+
+    over_chunks(instances, chunk, work.threads)
+    return out
