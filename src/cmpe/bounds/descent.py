@@ -21,6 +21,7 @@ from cmpe.bounds.bounding import (
     over_chunks,
     tables,
 )
+from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Instances
@@ -119,7 +120,12 @@ class _Row:
 def minimise(
     instances: Instances, relaxation: Relaxation, work: Work, schedule: Schedule | None = None
 ) -> Bounds:
-    """Bound every row by `relaxation`, which must fit the structure of the instances."""
+    """Bound every row by `relaxation`, which must fit the structure of the instances.
+
+    Where nothing is split, elimination finds the minimum exactly.
+    """
+    if relaxation.copies == 0:
+        return Lagrangian().upper_bound(instances, work)
     chosen = schedule or Schedule()
     limits = loosened_limits(instances)
     out = Bounds.empty(len(instances), len(limits))

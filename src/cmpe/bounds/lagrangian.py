@@ -8,6 +8,7 @@ subgradients. The inner maximum is exact elimination.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.bounds.bounding import loosened_limits
+from cmpe.bounds.bounding import Bounds, Work, loosened_limits
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Instances, Problem
 
 WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
 MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
+CHEAP_BYTES = 1 << 24  # of one lane: up to here elimination is the first choice for a bound
 CHUNK = 512  # rows of one compiled call
 
 
@@ -115,6 +117,21 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
     feasible[infeasible | (feasible < 0).any(axis=1)] = -1
     bound[infeasible] = -np.inf
     return Dual(mu, bound, infeasible, feasible, violating)
+
+
+@dataclass(frozen=True)
+class Lagrangian:
+    """The dual as a bounder: exact elimination inside, so there is no amount of work to choose."""
+
+    def upper_bound(self, instances: Instances, work: Work) -> Bounds:
+        """Bound every row; refuses what is too wide to eliminate."""
+        begin = time.perf_counter()
+        dual = lagrangian_dual(instances, threads=work.threads)
+        each = (time.perf_counter() - begin) / max(1, len(instances))
+        rows = np.zeros(len(instances))
+        return Bounds(
+            dual.bound, dual.infeasible, dual.multipliers, rows.astype(np.int64), rows + each
+        )
 
 
 def loss_bounds(

@@ -19,11 +19,13 @@ import numpy as np
 
 from cmpe.bounds.bounding import Bounds, Work
 from cmpe.bounds.descent import Schedule, minimise
+from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.elimination import Scope
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
+PLANNED = 3000  # variables: beyond, looking for an order of small width takes too long
 HELD = 20  # steps that move only the constraints' multipliers: the plain bound
 
 
@@ -167,6 +169,9 @@ class MiniBucket:
 
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Plain mini-buckets first, then cost shifting from there: never worse."""
+        small = len(instances.conditioning.free) <= PLANNED
+        if small and instances.problem.plan.width <= self.i_bound:
+            return Lagrangian().upper_bound(instances, work)
         relaxation = self.relaxation(instances.conditioning, work.seed)
-        held = HELD if self.shift and relaxation.copies else 1 << 40
+        held = HELD if self.shift else 1 << 40
         return minimise(instances, relaxation, work, Schedule(even=False, held=held))
