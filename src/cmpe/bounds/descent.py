@@ -8,6 +8,7 @@ evaluated again, with what rounding can have taken off it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from cmpe.bounds.bounding import (
 )
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.errors import TooLarge
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Instances
 
@@ -125,7 +127,8 @@ def minimise(
     Where nothing is split, elimination finds the minimum exactly.
     """
     if relaxation.copies == 0:
-        return Lagrangian().upper_bound(instances, work)
+        with suppress(TooLarge):  # another order may be wider than the relaxation's
+            return Lagrangian().upper_bound(instances, work)
     chosen = schedule or Schedule()
     limits = loosened_limits(instances)
     out = Bounds.empty(len(instances), len(limits))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +43,7 @@ def bound(
 ) -> int:
     """Bound every row by one method or by all, with the multipliers of the best bound."""
     from cmpe.bounds import Work
+    from cmpe.errors import TooLarge
     from cmpe.formats.evidence import read_evidence
 
     problem, directory = read_problem(problem_dir, None, [], [])
@@ -51,8 +51,14 @@ def bound(
     names = _names(method, problem)
     rows = directory.test if evidence is None else read_evidence(evidence, problem)
     work = Work(time_limit=time_limit, seed=seed, threads=threads)
-    found = {name: _bounds(name, directory, rows, work) for name in names}
-    known = {name: bounds for name, bounds in found.items() if bounds is not None}
+    known: dict[str, Bounds] = {}
+    for name in names:
+        try:
+            known[name] = _bounds(name, directory, rows, work)
+        except TooLarge as error:
+            if len(names) == 1:
+                raise
+            typer.echo(f"warning: {name}: {error}", err=True)
     if format is InfoFormat.json:
         for i in range(len(rows)):
             typer.echo(json.dumps(_row(i, known, names)))
@@ -73,20 +79,15 @@ def _names(method: str, problem: Problem) -> list[str]:
     return ["lagrangian" if lane_bytes(problem) <= CHEAP_BYTES else "splitting"]
 
 
-def _bounds(name: str, directory: ProblemDirectory, rows: Any, work: Work) -> Bounds | None:
+def _bounds(name: str, directory: ProblemDirectory, rows: Any, work: Work) -> Bounds:
     """One method's bounds of all rows, which may observe different variables."""
     from cmpe.bounds import Bounds, bound
-    from cmpe.errors import TooLarge
     from cmpe.solvers import by_observed
 
     problem = directory.problem
     out = Bounds.empty(len(rows), len(problem.constraints))
     for part, numbers in by_observed(problem, rows):
-        try:
-            found = bound(part, name, work, training=_training(part, directory))
-        except TooLarge as error:
-            warnings.warn(f"{name}: {error}", stacklevel=2)
-            return None
+        found = bound(part, name, work, training=_training(part, directory))
         for field in ("upper", "infeasible", "multipliers", "seconds"):
             getattr(out, field)[numbers] = getattr(found, field)
     return out
@@ -106,8 +107,6 @@ def _row(i: int, known: dict[str, Bounds], names: list[str]) -> dict[str, Any]:
     by_method: dict[str, float | None] = dict.fromkeys(names)
     for name, bounds in known.items():
         by_method[name] = float(bounds.upper[i]) if np.isfinite(bounds.upper[i]) else None
-    if not known:
-        return {"index": i, "bound": None, "infeasible": False, "bounds": by_method}
     best = min(known, key=lambda name: known[name].upper[i])
     infeasible = bool(known[best].infeasible[i])
     return {
@@ -124,8 +123,6 @@ def _row(i: int, known: dict[str, Bounds], names: list[str]) -> dict[str, Any]:
 def _summary(known: dict[str, Bounds]) -> list[str]:
     import numpy as np
 
-    if not known:
-        return ["no method could bound these rows"]
     best = np.min([bounds.upper for bounds in known.values()], axis=0)
     infeasible = np.any([bounds.infeasible for bounds in known.values()], axis=0)
     lines = [
