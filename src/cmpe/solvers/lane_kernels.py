@@ -138,8 +138,9 @@ def _challenge(count: int) -> Any:
     return challenge
 
 
-best_1, best_2, best_3, best_4 = (_best_of_two(count) for count in range(1, 5))
-challenge_1, challenge_2, challenge_3, challenge_4 = (_challenge(count) for count in range(1, 5))
+MOST_INPUTS = 8
+best = tuple(_best_of_two(count) for count in range(1, MOST_INPUTS + 1))
+challenge = tuple(_challenge(count) for count in range(1, MOST_INPUTS + 1))
 
 
 def _build_add_scaled(call: _Call) -> None:

@@ -234,10 +234,10 @@ class Graph(NamedTuple):
     def of(cls, structure: Conditioning) -> Graph:
         """Index the tables that evidence leaves by variable."""
         free = structure.free
-        slots = _starts([structure.cardinalities[v] for v in free])
+        slots = starts_of([structure.cardinalities[v] for v in free])
         places, arcs = _incidences(structure, slots)
         alone = [sum(len(structure.scopes[f]) == 1 for f, _ in own) for own in places]
-        arc, place = _starts([len(own) for own in arcs]), _starts([len(own) for own in places])
+        arc, place = starts_of([len(own) for own in arcs]), starts_of([len(own) for own in places])
         columns = (slots[:-1], slots[1:], arc[:-1], arc[1:], place[:-1], place[:-1] + alone)
         return cls(
             structure.layout.offsets.astype(np.uint64),
@@ -292,8 +292,9 @@ def joined(structure: Conditioning) -> Gather:
 
 def _chained(starts: Sequence[Integers]) -> Integers:
     """The start positions of lists laid end to end."""
-    return _starts(np.concatenate([np.diff(own) for own in starts]))
+    return starts_of(np.concatenate([np.diff(own) for own in starts]))
 
 
-def _starts(sizes: Sequence[int] | Integers) -> Integers:
+def starts_of(sizes: Sequence[int] | Integers) -> Integers:
+    """Where each of several lists begins when they are laid end to end, and the end."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

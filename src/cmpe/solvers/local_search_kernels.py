@@ -77,7 +77,7 @@ def _is_hopeless(graph, rules, values):
 
 
 @njit(cache=True, nogil=True)
-def _draw(state, below):
+def draw(state, below):
     """A pseudo-random whole number from 0 to `below` - 1 (xorshift64*)."""
     x = state[0]
     x ^= x >> np.uint64(12)
@@ -91,16 +91,16 @@ def _draw(state, below):
 def _kick(graph, point, state):
     """A random walk over neighbouring variables, each set to another random value."""
     variables, z = graph.variables, point.z
-    v = _draw(state, len(z))
-    for _ in range(1 + _draw(state, FURTHEST)):
+    v = draw(state, len(z))
+    for _ in range(1 + draw(state, FURTHEST)):
         first, others = variables[v, SLOT], variables[v, END] - variables[v, SLOT] - np.uint64(1)
-        slot = first + _draw(state, others)
+        slot = first + draw(state, others)
         move(slot + np.uint64(slot >= first + z[v]), graph, point)
         arcs = variables[v, ARC_END] - variables[v, ARC]
         if arcs == 0:
-            v = _draw(state, len(z))
+            v = draw(state, len(z))
         else:
-            v = graph.arcs[variables[v, ARC] + _draw(state, arcs), 3]
+            v = graph.arcs[variables[v, ARC] + draw(state, arcs), 3]
 
 
 @njit(cache=True, nogil=True)
@@ -128,7 +128,7 @@ def repair(steps, graph, rules, point, notes):
             _kick(graph, point, notes.state)
         elif slot < stay:
             v = graph.owner[slot]
-            pause = 2 + np.int64(_draw(notes.state, 3 + len(z) // 4))
+            pause = 2 + np.int64(draw(notes.state, 3 + len(z) // 4))
             notes.barred[graph.variables[v, SLOT] + z[v]] = step + pause
             move(np.uint64(slot), graph, point)
         now = penalty(stay, rules, point)
@@ -159,7 +159,7 @@ def _shake(kicks, graph, rules, point, best, notes):
         _kick(graph, point, notes.state)
         if repair(len(point.z), graph, rules, point, notes):
             climb(graph, rules, point)
-            start = np.int64(_draw(notes.state, len(graph.owner)))
+            start = np.int64(draw(notes.state, len(graph.owner)))
             exchange(start, TRIES, graph, rules, point)
             if point.total[0] >= best.total[0]:
                 _copy(point, best)
@@ -192,7 +192,7 @@ def _begin(row, graph, unlimited, point, state):
         if given:
             z[i] = row[graph.free[i]]
         else:
-            z[i] = _draw(state, variables[i, END] - variables[i, SLOT])
+            z[i] = draw(state, variables[i, END] - variables[i, SLOT])
     load(graph, point)
     if not given:
         climb(graph, unlimited, point)

@@ -194,6 +194,35 @@ def _count_inputs(buckets, touched, parent):
 
 
 @njit(cache=True, nogil=True)
+def _add_messages(
+    i, slot, order, cards, starts, flat, child, sibling, buckets, axes, inputs, jumps, strides
+):
+    """The messages that bucket i takes as inputs from `slot` on; offsets are -1 - message row."""
+    scope, total = flat[starts[i] : starts[i + 1]], buckets[i, INPUT_COUNT]
+    c = child[i]
+    while c >= 0:
+        for j in range(starts[c], starts[c + 1]):
+            strides[flat[j]] = axes[j, 1]
+        inputs[buckets[i, INPUTS] + slot] = -1 - buckets[c, MESSAGE], strides[i]
+        _jumps_of(buckets[i], order, cards, scope, strides, jumps, slot, total)
+        for j in range(starts[c], starts[c + 1]):
+            strides[flat[j]] = 0
+        slot += 1
+        c = sibling[c]
+
+
+@njit(cache=True, nogil=True)
+def _extent(touched, tables):
+    """Entries and scope sizes of the touched tables, added up."""
+    entries, arity = 0, 0
+    for t in range(len(touched)):
+        f = touched[t, 0]
+        entries += tables.offsets[f + 1] - tables.offsets[f]
+        arity += tables.starts[f + 1] - tables.starts[f]
+    return entries, arity
+
+
+@njit(cache=True, nogil=True)
 def lay_out(order, tables):
     """The member that re-optimises the variables of `order` by eliminating them in that order."""
     count = len(order)
@@ -204,11 +233,7 @@ def lay_out(order, tables):
     starts, flat, parent, child, sibling = _scopes(order, position, tables, touched)
     buckets, axes, own, rows = _lay_buckets(order, tables, starts, flat)
     input_count, jump_count = _count_inputs(buckets, touched, parent)
-    entries, arity = 0, 0
-    for t in range(len(touched)):
-        f = touched[t, 0]
-        entries += tables.offsets[f + 1] - tables.offsets[f]
-        arity += tables.starts[f + 1] - tables.starts[f]
+    entries, arity = _extent(touched, tables)
     inputs = np.zeros((input_count, 2), dtype=np.int64)
     jumps = np.zeros(jump_count, dtype=np.int64)
     pieces = np.zeros((len(touched), 6), dtype=np.int64)
@@ -243,16 +268,10 @@ def lay_out(order, tables):
         if slot == 0:
             inputs[buckets[i, INPUTS]] = buckets[i, OWN], 1
             slot = 1
-        c = child[i]
-        while c >= 0:
-            for j in range(starts[c], starts[c + 1]):
-                strides[flat[j]] = axes[j, 1]
-            inputs[buckets[i, INPUTS] + slot] = -1 - buckets[c, MESSAGE], strides[i]
-            _jumps_of(buckets[i], order, tables.cards, scope, strides, jumps, slot, total)
-            for j in range(starts[c], starts[c + 1]):
-                strides[flat[j]] = 0
-            slot += 1
-            c = sibling[c]
+        _add_messages(
+            i, slot, order, tables.cards, starts, flat, child, sibling, buckets, axes, inputs,
+            jumps, strides,
+        )  # fmt: skip
     for i in range(count):
         buckets[i, MESSAGE] += local
     for k in range(input_count):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -10,14 +12,8 @@ from cmpe.solvers.lane_kernels import (
     add_gathered,
     add_row,
     add_scaled,
-    best_1,
-    best_2,
-    best_3,
-    best_4,
-    challenge_1,
-    challenge_2,
-    challenge_3,
-    challenge_4,
+    best,
+    challenge,
     look_up,
     move_index,
     replace,
@@ -92,7 +88,7 @@ def fold(folds, low, high, values):
 def _best_of_many(values, chosen, target, place, offsets, steps, count, card):
     """Any number of inputs, any cardinality, lane by lane."""
     for lane in range(LANES):
-        best, which = -np.inf, 0
+        best, which = np.float32(-np.inf), 0
         for a in range(card):
             total = np.float32(0.0)
             for i in range(count):
@@ -116,46 +112,29 @@ def _advance(digits, sizes, depth, jumps, jump, count, offsets):
         offsets[i] += jumps[jump + axis * count + i]
 
 
-def _filler(count, best, challenge):
+def _filler(count: int) -> Any:
     """The loop over a message's entries for buckets of `count` inputs."""
+    start, follow = best[count - 1], challenge[count - 1]
 
     @njit(cache=True, nogil=True)
-    def fill(
-        values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump, offsets, steps
-    ):
+    def fill(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+             offsets, steps):  # fmt: skip
         for entry in range(size):
-            best(values, chosen, target + entry, place + entry, offsets, steps)
+            start(values, chosen, target + entry, place + entry, offsets, steps)
             for a in range(2, card):
-                challenge(values, chosen, target + entry, place + entry, offsets, steps, a)
+                follow(values, chosen, target + entry, place + entry, offsets, steps, a)
             if entry + 1 < size:
                 _advance(digits, sizes, depth, jumps, jump, count, offsets)
 
     return fill
 
 
-_fill_1 = _filler(1, best_1, challenge_1)
-_fill_2 = _filler(2, best_2, challenge_2)
-_fill_3 = _filler(3, best_3, challenge_3)
-_fill_4 = _filler(4, best_4, challenge_4)
+_one, _two, _three, _four, _five, _six, _seven, _eight = (_filler(count) for count in range(1, 9))
 
 
 @njit(cache=True, nogil=True)
-def _fill_any(
-    values,
-    chosen,
-    target,
-    place,
-    size,
-    card,
-    digits,
-    sizes,
-    depth,
-    jumps,
-    jump,
-    offsets,
-    steps,
-    count,
-):
+def _many(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump, offsets,
+          steps, count):  # fmt: skip
     for entry in range(size):
         _best_of_many(values, chosen, target + entry, place + entry, offsets, steps, count, card)
         if entry + 1 < size:
@@ -177,86 +156,32 @@ def eliminate(buckets, low, high, axes, inputs, jumps, cards, values, chosen, of
             digits[axis] = 0
             sizes[axis] = cards[axes[buckets[k, AXES] + axis, 0]]
         if count == 1:
-            _fill_1(
-                values,
-                chosen,
-                target,
-                place,
-                size,
-                card,
-                digits,
-                sizes,
-                depth,
-                jumps,
-                jump,
-                offsets,
-                steps,
-            )
+            _one(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
         elif count == 2:
-            _fill_2(
-                values,
-                chosen,
-                target,
-                place,
-                size,
-                card,
-                digits,
-                sizes,
-                depth,
-                jumps,
-                jump,
-                offsets,
-                steps,
-            )
+            _two(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
         elif count == 3:
-            _fill_3(
-                values,
-                chosen,
-                target,
-                place,
-                size,
-                card,
-                digits,
-                sizes,
-                depth,
-                jumps,
-                jump,
-                offsets,
-                steps,
-            )
+            _three(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
         elif count == 4:
-            _fill_4(
-                values,
-                chosen,
-                target,
-                place,
-                size,
-                card,
-                digits,
-                sizes,
-                depth,
-                jumps,
-                jump,
-                offsets,
-                steps,
-            )
+            _four(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
+        elif count == 5:
+            _five(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
+        elif count == 6:
+            _six(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
+        elif count == 7:
+            _seven(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
+        elif count == 8:
+            _eight(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                offsets, steps)  # fmt: skip
         else:
-            _fill_any(
-                values,
-                chosen,
-                target,
-                place,
-                size,
-                card,
-                digits,
-                sizes,
-                depth,
-                jumps,
-                jump,
-                offsets,
-                steps,
-                count,
-            )
+            _many(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
+                  offsets, steps, count)  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

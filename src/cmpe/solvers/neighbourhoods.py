@@ -10,7 +10,7 @@ repaired and polished by the moves of `local`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,37 +20,22 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.errors import Interrupted, MethodError
 from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.models.flat import Floats
 from cmpe.problem import FREE, Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.local_search import Graph, Rules, checked, joined, mean_spread
+from cmpe.solvers.passes import KINDS, PASSES, Budget, Clock, schedule
 from cmpe.solvers.rows import Limits, Running
-from cmpe.solvers.subgraphs import Kind, subgraphs
+from cmpe.solvers.subgraphs import Subgraphs, subgraphs
 
 METHOD = "search"
-PASSES = 500
-GLOBAL, BALLS = Kind(8.0, 0, 32), Kind(12.0, 120, 64)
-FIRST = 0.15  # of the budget goes to global members, then a share of it
-SHARE = 0.2
-HEAT = 0.5  # of the roughness of a row's tables, falling to 0 at COLD of the budget
-COLD = 0.9
 MULTIPLIER, STEP = 0.5, 0.25  # at the start, of spread(h) / spread(t)
-LONGEST, SHORTEST = 1.0, 0.02  # multiplier steps, for members of all and of few variables
-CALL = 64  # passes of one compiled call, at most
-SHARES = 25  # compiled calls of a timed run, about
-REPAIR = 100  # steps on the way
+REPAIR = 50  # steps on the way
 LARGE = 4096  # slots: above it, the last polish is single moves only
 SWEEPS = 3
-
-
-class Budget(NamedTuple):
-    """How long to search: passes of every row, or seconds a row."""
-
-    passes: int = PASSES
-    seconds: float | None = None
-    clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,8 @@ class SearchSolver:
     """Good feasible answers on wide problems, from `running.start` or from scratch.
 
     With a time limit it uses that many seconds a row; without one, `passes` passes, and the
-    answers are then the same on every machine with any number of threads. No bound.
+    answers are then the same with any number of threads. The bound is the Lagrangian dual's where
+    a member covers everything, that is where elimination is cheap, and +inf elsewhere.
     """
 
     running: Running = Running()
@@ -83,7 +69,7 @@ class SearchSolver:
                     self.running.progress(done, len(instances))
         except KeyboardInterrupt:
             raise Interrupted(work.answers(), work.finished) from None
-        return work.answers()
+        return work.bounded(self.running.threads)
 
 
 def search(
@@ -113,7 +99,7 @@ class _Fixed(NamedTuple):
     scales: Floats  # (m,): spread of h / spread of t_j
 
 
-_COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather]] = WeakKeyDictionary()
+_COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather, Subgraphs]] = WeakKeyDictionary()
 
 
 class _Search:
@@ -122,19 +108,39 @@ class _Search:
     def __init__(self, instances: Instances, rows: Assignments, seed: int) -> None:
         structure, problem = instances.conditioning, instances.problem
         if structure not in _COMPILED:
-            _COMPILED[structure] = Graph.of(structure), joined(structure)
+            pool = subgraphs(structure, KINDS)
+            _COMPILED[structure] = Graph.of(structure), joined(structure), pool
         rules = Rules.of(problem)
         scales = mean_spread(problem.objective) * rules.weights
-        self.fixed = _Fixed(*_COMPILED[structure], rules, scales)
-        self.pool = subgraphs(structure, (GLOBAL, BALLS))
+        graph, gather, self.pool = _COMPILED[structure]
+        self.fixed = _Fixed(graph, gather, rules, scales)
         self.instances, self.rows, self.seed = instances, rows, seed
-        self.random = np.random.SeedSequence(seed).generate_state(max(1, len(rows)), np.uint64)
+        random = np.random.SeedSequence(seed).generate_state(max(1, len(rows)), np.uint64)
+        self.random: NDArray[np.uint64] = random.astype(np.uint64)
         self.finished = 0
         self._seconds = np.zeros(len(rows))
 
     def answers(self) -> Solutions:
         """What `rows` are worth."""
         return Solutions.of(self.instances.problem, self.rows, method=METHOD, seconds=self._seconds)
+
+    def bounded(self, threads: int) -> Solutions:
+        """The answers with the dual's bounds, where elimination is cheap."""
+        variables = len(self.pool.layout.cards)
+        members = self.pool.pool.members
+        if variables and not (members[:, 1] - members[:, 0] == variables).any():
+            return self.answers()
+        begin = time.perf_counter()
+        dual = lagrangian_dual(self.instances, threads=threads)
+        spent = (time.perf_counter() - begin) / max(1, len(self.rows))
+        return Solutions.of(
+            self.instances.problem,
+            self.rows,
+            bound=dual.bound,
+            infeasible=dual.infeasible,
+            method=METHOD,
+            seconds=self._seconds + spent,
+        )
 
     def run(self, budget: Budget, threads: int) -> Iterator[int]:
         """How many rows are finished, block after block."""
@@ -143,6 +149,10 @@ class _Search:
         from cmpe.solvers.lane_kernels import LANES
 
         count = len(self.rows)
+        if not len(self.pool.layout.cards):  # nothing to decide
+            self.finished = count
+            yield count
+            return
         edges = np.linspace(0, count, -(-count // LANES) + 1).astype(int)  # of even blocks
         blocks = [slice(a, b) for a, b in pairwise(edges.tolist())]
         with ThreadPoolExecutor(threads) as executor:
@@ -176,7 +186,8 @@ def better(problem: Problem, found: Assignments, start: Assignments) -> Assignme
 
 
 class _Block:
-    """At most LANES rows, in the lanes of one state; spare lanes take replicas of the rows."""
+    """At most LANES rows, in the lanes of one state. Spare lanes take replicas of the rows, which
+    only count where time decides: an answer would else depend on how many rows there are."""
 
     def __init__(
         self, whole: _Search, part: Instances, start: Assignments, random: NDArray[np.uint64]
@@ -208,25 +219,27 @@ class _Block:
     def run(self, budget: Budget, begin: float) -> Assignments:
         """The best assignment of each row (B, n)."""
         whole, fixed = self._whole, self._whole.fixed
-        for passes in _schedule(whole, budget, begin, len(self._part)):
+        clock = Clock(budget, begin, len(self._part))
+        for passes in schedule(whole.pool, clock, whole.seed):
             self._kernels.run(
                 whole.pool.pool, whole.pool.layout, fixed.graph, fixed.rules, fixed.scales,
                 *passes, REPAIR, self._state, self._room,
             )  # fmt: skip
-        return self._finish()
+        lanes = np.arange(len(self._part))
+        if clock.is_timed:  # the replica of the highest h; ties go to the first
+            order = np.lexsort((-self._state.best, self._row))
+            lanes = order[np.searchsorted(self._row[order], lanes)]
+        return self._finish(lanes, SWEEPS if clock.thorough else 0)
 
-    def _finish(self) -> Assignments:
-        fixed, count = self._whole.fixed, len(self._row)
-        values, answers = np.zeros((2, count)), np.zeros(self._state.z.shape, dtype=np.int32)
-        slots = len(fixed.graph.owner)
+    def _finish(self, lanes: NDArray[np.int64], sweeps: int) -> Assignments:
+        fixed, state = self._whole.fixed, self._state
+        answers = np.zeros((len(lanes), len(state.z)), dtype=np.int32)
+        sweeps = sweeps if len(fixed.graph.owner) <= LARGE else 0
+        steps = 50 * len(fixed.graph.free)
         self._kernels.finish(
-            50 * len(fixed.graph.free), SWEEPS if slots <= LARGE else 0, fixed.graph, fixed.rules,
-            self._state, self._room, values, answers,
-        )  # fmt: skip
-        # The replica of least penalty, then of the highest h; ties go to the first.
-        order = np.lexsort((-values[1], values[0], self._row))
-        first = order[np.searchsorted(self._row[order], np.arange(len(self._part)))]
-        return self._part.complete(answers.T[first])
+            lanes, steps, sweeps, fixed.graph, fixed.rules, state, self._room, answers
+        )
+        return self._part.complete(answers)
 
 
 def _room(layout: Any, fixed: _Fixed, random: NDArray[np.uint64]) -> Any:
@@ -252,34 +265,3 @@ def _room(layout: Any, fixed: _Fixed, random: NDArray[np.uint64]) -> Any:
         rest=np.zeros(lanes, dtype=np.int64),
         exact=np.zeros((lanes, entries, channels + channels % 2)),
     )
-
-
-Passes = tuple[NDArray[np.int64], Floats, Floats]
-
-
-def _schedule(whole: _Search, budget: Budget, begin: float, rows: int) -> Iterator[Passes]:
-    """Members, noise and longest multiplier steps, a call's worth at a time."""
-    globally, locally = whole.pool.groups
-    if not len(globally):
-        return
-    random = np.random.default_rng([whole.seed, 1])
-    variables = np.diff(whole.pool.pool.members[:, :2], axis=1)[:, 0] / len(whole.pool.layout.cards)
-    done, count = 0, 1
-    while True:
-        if budget.seconds is None:
-            count = min(CALL, budget.passes - done)
-            progress = (done + np.arange(count)) / max(1, budget.passes)
-        else:
-            spent = (budget.clock() - begin) / (rows * budget.seconds)
-            rate = spent / max(1, done)  # of the budget, a pass
-            count = int(np.clip(1 / SHARES / max(rate, 1e-6), 1, CALL)) if spent < 1 - rate else 0
-            progress = spent + rate * np.arange(count)
-        if count <= 0:
-            return
-        done += count
-        everywhere = (random.random(count) < SHARE) | (progress < FIRST)
-        members = np.where(
-            everywhere, random.choice(globally, count), random.choice(locally, count)
-        )
-        heat = HEAT * np.maximum(0.0, 1.0 - progress / COLD)
-        yield members, heat, np.maximum(SHORTEST, LONGEST * variables[members])

@@ -9,7 +9,7 @@ from numba import njit
 
 from cmpe.solvers.lane_kernels import LANES
 from cmpe.solvers.local_search_kernels import repair, space, unpack
-from cmpe.solvers.move_kernels import Notes, climb, exchange, load, penalty, polish
+from cmpe.solvers.move_kernels import Notes, climb, exchange, load, polish
 from cmpe.solvers.neighbourhood_kernels import decode, eliminate, evaluate, fetch, fold
 
 BUCKETS, PIECES, FOLDS, TOUCHED, OWN_ROWS, TABLE_ROWS = 0, 2, 4, 6, 8, 9  # of pool.members
@@ -17,6 +17,7 @@ FASTER, SLOWER, DOUBLE = 1.1, 0.6, 2.0  # what a multiplier's step is multiplied
 REST = 20  # bucket entries, per table entry, between two polishes of a lane
 TRIES = 32  # rises of h that an exchange looks at
 FORBIDDEN = 1e4  # nats: what stands for -inf within float32 tables
+NEAR = 5.0  # mean spreads of a table: violations that are worth a repair
 EVERY = 7  # table entries of which one is looked at for their roughness
 PROMISE = 1e-3  # nats above the best: what makes a lane worth polishing
 
@@ -201,19 +202,22 @@ def _adapt(j, lane, over, cap, state):
 
 @njit(cache=True, nogil=True)
 def _judge(lane, cap, scales, rules, state):
-    """Keep the lane's assignment if it is the best, adapt its multipliers; the h it promises."""
+    """Keep the lane's assignment if it is the best, adapt its multipliers; the h it promises,
+    or -inf where it is far from feasible."""
     h, promise, feasible = state.totals[0, lane], state.totals[0, lane], True
+    away = 0.0
     for j in range(len(state.multipliers)):
         over = state.totals[j + 1, lane] - rules.limits[j]
         if over > 0.0:
             feasible = False
             promise -= state.multipliers[j, lane] * over
+            away += rules.weights[j] * over
         _adapt(j, lane, over, cap * scales[j], state)
     if feasible and h > state.best[lane] + PROMISE:
         state.best[lane] = h
         for i in range(len(state.z)):
             state.kept[i, lane] = state.z[i, lane]
-    return promise
+    return promise if away < NEAR else -np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -260,19 +264,18 @@ def begin(starts, layout, rules, state, room):
 
 
 @njit(cache=True, nogil=True)
-def finish(effort, sweeps, graph, rules, state, room, values, answers):
-    """Repair and polish the best of each lane: answers (F, L), values (2, L): penalty and h."""
+def finish(lanes, steps, sweeps, graph, rules, state, room, answers):
+    """Repair and polish the best of the chosen lanes: answers (len(lanes), F)."""
     point, notes = room.point, room.notes
-    for lane in range(LANES):
+    for k in range(len(lanes)):
+        lane = lanes[k]
         found = state.best[lane] > -np.inf
         point.values[:] = state.exact[lane]
         for i in range(len(point.z)):
             point.z[i] = state.kept[i, lane] if found else state.z[i, lane]
         load(graph, point)
         notes.state[0] = state.random[lane]
-        if repair(effort, graph, rules, point, notes):
+        if repair(steps, graph, rules, point, notes):
             polish(sweeps, graph, rules, point, notes)
-        values[0, lane] = penalty(len(graph.owner), rules, point)
-        values[1, lane] = point.total[0]
         for i in range(len(point.z)):
-            answers[i, lane] = point.z[i]
+            answers[k, i] = point.z[i]

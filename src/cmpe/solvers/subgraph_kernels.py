@@ -10,18 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cmpe.solvers.local_search_kernels import draw
+
 CLOSED, OPEN = 0, 1
-
-
-@njit(cache=True, nogil=True)
-def draw(state, below):
-    """A pseudo-random whole number from 0 to `below` - 1 (xorshift64*)."""
-    x = state[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state[0] = x
-    return np.int64((x * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(33)) % below
 
 
 @njit(cache=True, nogil=True)
@@ -30,14 +21,14 @@ def ball(starts, neighbours, size, state):
     count = len(starts) - 1
     seen = np.zeros(count, dtype=np.bool_)
     queue = np.zeros(count, dtype=np.int64)
-    queue[0] = draw(state, count)
+    queue[0] = np.int64(draw(state, count))
     seen[queue[0]] = True
     head, tail = 0, 1
     while head < tail < size:
         v = queue[head]
         head += 1
         first, degree = starts[v], starts[v + 1] - starts[v]
-        turn = draw(state, max(degree, 1))
+        turn = np.int64(draw(state, max(degree, 1)))
         for i in range(degree):
             u = neighbours[first + (i + turn) % degree]
             if not seen[u] and tail < size:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cmpe.elimination import interaction_graph
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import Integers
+from cmpe.solvers.local_search import starts_of
 
 KEPT = 8  # pools of the structures used last
 
@@ -25,7 +26,7 @@ class Kind(NamedTuple):
 
     bits: float  # log2 of the largest message
     vertices: int  # of a ball; 0 is the whole graph
-    count: int
+    number: int
 
 
 class Pool(NamedTuple):
@@ -82,7 +83,7 @@ def tables_of(structure: Conditioning) -> Any:
         flat.starts,
         variables,
         flat.strides,
-        _starts(np.bincount(variables, minlength=len(number))),
+        starts_of(np.bincount(variables, minlength=len(number))),
         table[order].astype(np.int64),
     )
 
@@ -95,10 +96,11 @@ def _build(structure: Conditioning, kinds: Sequence[Kind], seed: int) -> Subgrap
     bits = np.log2(layout.cards)
     everything = np.arange(len(bits))
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
-    members, groups = [], []
+    members: list[Any] = []
+    groups: list[Integers] = []
     for kind in kinds:
         first = len(members)
-        for _ in range(kind.count if len(bits) else 0):
+        for _ in range(kind.number if len(bits) else 0):
             allowed = everything
             if 0 < kind.vertices < len(bits):
                 allowed = subgraph_kernels.ball(starts, near, kind.vertices, random)
@@ -116,7 +118,7 @@ def adjacency(structure: Conditioning) -> tuple[Integers, Integers]:
     graph = interaction_graph(len(structure.cardinalities), structure.scopes)
     lists = [sorted(number[u] for u in graph[v]) for v in structure.free]
     flat = np.array([u for own in lists for u in own], dtype=np.int64)
-    return _starts(np.array([len(own) for own in lists], dtype=np.int64)), flat
+    return starts_of(np.array([len(own) for own in lists], dtype=np.int64)), flat
 
 
 def _joined(members: Sequence[Any], layout: Any, groups: Sequence[Integers]) -> Subgraphs:
@@ -133,10 +135,12 @@ def _joined(members: Sequence[Any], layout: Any, groups: Sequence[Integers]) -> 
         return np.concatenate(parts) if parts else np.zeros((0, 11), dtype=np.int64)
 
     names = ("buckets", "axes", "inputs", "jumps", "pieces", "steps", "frozen", "folds", "touched")
-    at = {name: _starts(np.array([len(getattr(m, name)) for m in members], int)) for name in names}
+    at = {
+        name: starts_of(np.array([len(getattr(m, name)) for m in members], int)) for name in names
+    }
+    lists = ("buckets", "pieces", "folds", "touched")
     rows = [
-        [*(at[name][k + d] for name in ("buckets", "pieces", "folds", "touched") for d in (0, 1))]
-        + m.sizes[:2].tolist()
+        [*(at[name][k + d] for name in lists for d in (0, 1)), *m.sizes[:2].tolist()]
         for k, m in enumerate(members)
     ]
     pool = Pool(
@@ -158,7 +162,3 @@ def _joined(members: Sequence[Any], layout: Any, groups: Sequence[Integers]) -> 
     largest = np.array([m.sizes[2:] for m in members] or [[1, 1]]).max(axis=0)
     sizes = np.array([*largest, most], dtype=np.int64)
     return Subgraphs(pool, layout, tuple(groups), sizes)
-
-
-def _starts(sizes: Integers) -> Integers:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
