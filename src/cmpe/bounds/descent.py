@@ -41,7 +41,7 @@ class Schedule:
     held: int = 0
 
 
-class _Row:
+class RelaxedRow:
     """The arrays of one row after another."""
 
     def __init__(self, relaxation: Relaxation, limits: Floats) -> None:
@@ -134,7 +134,7 @@ def minimise(
     out = Bounds.empty(len(instances), len(limits))
 
     def chunk(rows: slice) -> None:
-        row = _Row(relaxation, limits)
+        row = RelaxedRow(relaxation, limits)
         h, t = tables(instances, rows)
         offsets = instances.conditioning.layout.offsets
         for i in range(len(h)):

@@ -154,6 +154,8 @@ class Relaxation:
         members = [scope for _, group in self.groups for scope in group]
         sizes = [*self._own_sizes.tolist(), *(self.plan.size(scope) for scope in members)]
         steps = _gathered(self.plan)
+        # The structure's variable that each bucket decides, -1 for sums made beforehand.
+        self.decided = [self.origin[s.variable] if s.variable >= 0 else -1 for s in steps]
         message_sizes = [self.plan.size(step.scope) for step in steps]
         offsets = _starts([*sizes, *message_sizes])  # of tables, copies' tables and messages
         position = {step.variable: k for k, step in enumerate(steps) if step.variable >= 0}

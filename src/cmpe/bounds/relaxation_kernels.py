@@ -274,7 +274,7 @@ def _drift(relaxed, shift):
 
 
 @njit(cache=True, nogil=True)
-def _rounding(relaxed, values):
+def rounding(relaxed, values):
     """What rounding can have taken off the sums of a sweep."""
     largest = 0.0
     for e in range(len(values)):
@@ -291,7 +291,7 @@ def certify(relaxed, h, t, limits, state, scratch):
     values, winners = scratch[0], scratch[1]
     _load(h, t, best_mu, best_shift, values)
     bound = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, winners)
-    slack = _rounding(relaxed, values)
+    slack = rounding(relaxed, values)
     for j in range(len(best_mu)):
         price = best_mu[j] * limits[j]
         bound += price
@@ -307,6 +307,6 @@ def impossible(relaxed, h, t, limits, scratch):
         for e in range(len(h)):
             values[e] = -t[j, e] if h[e] > -np.inf else -np.inf
         most = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, winners)
-        if most + _rounding(relaxed, values) < -limits[j]:
+        if most + rounding(relaxed, values) < -limits[j]:
             return True
     return False

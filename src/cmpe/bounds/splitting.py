@@ -82,7 +82,7 @@ class Splitting:
         """Bound every row by the split."""
         chosen = self.relaxation
         if chosen is None or not chosen.fits(instances.conditioning):
-            chosen = self._by_size(instances.conditioning, work)
+            chosen = by_size(instances.conditioning, work)
         return minimise(instances, chosen, work)
 
     def fitted(self, training: Sequence[Instances], work: Work) -> Splitting:
@@ -115,13 +115,14 @@ class Splitting:
             if candidate.copies == 0:
                 return  # nothing is split: no other candidate is tighter
 
-    def _by_size(self, structure: Conditioning, work: Work) -> Relaxation:
-        """The longest strips that leave time for enough steps."""
-        for size in reversed(DISTANCES):
-            chosen = Cut("layers", size, work.seed).relaxation(structure)
-            if _affordable(chosen, work):
-                break
-        return chosen
+
+def by_size(structure: Conditioning, work: Work) -> Relaxation:
+    """The longest strips that leave time for enough steps."""
+    for size in reversed(DISTANCES):
+        chosen = Cut("layers", size, work.seed).relaxation(structure)
+        if _affordable(chosen, work):
+            break
+    return chosen
 
 
 def _affordable(relaxation: Relaxation, work: Work) -> bool:
