@@ -13,7 +13,7 @@ from cmpe.bounds.descent import minimise
 from cmpe.bounds.knapsack import Knapsack
 from cmpe.bounds.minibucket import MiniBucket
 from cmpe.bounds.splitting import Cut, Splitting
-from cmpe.errors import MethodError
+from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import grid
 
 AWKWARD = Shape(variables=6, factors=9, constraints=3)
@@ -177,6 +177,19 @@ def test_a_time_limit_stops_and_more_time_is_no_worse():
     short, longer = (split.upper_bound(instances, Work(time_limit=s)) for s in (0.0, 0.05))
     assert short.steps[0] <= 1 < longer.steps[0]
     assert longer.upper[0] <= short.upper[0] + 1e-9
+
+
+def test_what_is_too_large_is_refused(monkeypatch):
+    monkeypatch.setattr("cmpe.bounds.relaxation.MOST_PAIRS", 100)
+    with pytest.raises(TooLarge, match=r"have \d+ entries; the limit is 100: try a smaller width"):
+        MiniBucket(3).upper_bound(cmpe.Problem(grid(6, 6, seed=2)).given(), Work(steps=1))
+
+
+def test_no_rows_are_no_bounds():
+    problem = cmpe.Problem(grid(4, 4, seed=2), evidence_variables=(0,))
+    none = problem.given(np.zeros((0, 1), dtype=int))
+    for method in BOUNDS:
+        assert bound(none, method, Work(steps=3)).upper.shape == (0,)
 
 
 def test_unknown_methods_are_refused():

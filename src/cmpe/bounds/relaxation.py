@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.elimination import Plan, Scope, plan_in_order
+from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import strides_of
 
@@ -56,6 +57,7 @@ class CompiledRelaxation(NamedTuple):
 # Columns of CompiledRelaxation.buckets and .groups.
 CARD, SIZE, MESSAGE, INDEX, INPUTS, TABLES, AXES, AXIS_COUNT = range(8)
 FIRST, COPIES, VALUES, OWN = range(4)
+MOST_PAIRS = 1 << 25  # entries of all buckets: some hundred MiB
 SMALL = 8  # inputs are added up beforehand if their sum is this many times smaller than the bucket
 
 
@@ -134,6 +136,11 @@ class Relaxation:
         self.groups += _shared(first, self.origin, set(split), ties)
         tables = [scope for _, group in self.groups for scope in group]
         self.plan: Plan = plan_in_order(cards, (*renamed, *tables), order)
+        if self.plan.operations > MOST_PAIRS:
+            raise TooLarge(
+                f"the buckets of this relaxation have {self.plan.operations} entries; "
+                f"the limit is {MOST_PAIRS}: try a smaller width"
+            )
         self._own_sizes = np.diff(structure.layout.offsets)
         self._structure = structure
         self.compiled = self._compile()
