@@ -65,6 +65,7 @@ def test_a_pass_is_an_exact_optimum_given_the_rest(seed):
     whole = neighbourhoods._Search(instances, start.copy(), 0)
     whole.pool = subgraphs(instances.conditioning, (Kind(2.0, 0, 3), Kind(3.0, 4, 3)), seed % 7)
     block = neighbourhoods._Block(whole, instances, start, whole.random[: len(start)])
+    block.begin(start, "random")
     state, mu = block._state, rng.uniform(0, 2, len(problem.constraints))
     fixed, m = whole.fixed, int(rng.integers(len(whole.pool.pool.members)))
     state.multipliers[:] = mu[:, np.newaxis]
@@ -236,6 +237,8 @@ def test_bad_input_is_refused():
         SearchSolver(Running(start=[[0, 0]])).solve(worked_example(), [[1, 1]])
     with pytest.raises(MethodError, match="time limit"):
         SearchSolver().solve(worked_example(), [[1, 1]], time_limit=-1.0)
+    with pytest.raises(MethodError, match="begins with"):
+        search(worked_example().given([[1, 1]]), begin="middle")
     with pytest.raises(MethodError, match="passes"):
         SearchSolver(passes=-1).solve(worked_example(), [[1, 1]])
 
@@ -263,3 +266,55 @@ def test_exact_starts_milp_from_the_search(monkeypatch):
     answer = cmpe.solve(problem, evidence, method="exact", time_limit=0.05)
     assert set(answer.method) == {"exact+milp"}
     assert answer.feasible.all()
+
+
+@pytest.mark.parametrize("begin", neighbourhoods.BEGINNINGS)
+@settings(max_examples=25)
+@given(seeds)
+def test_every_beginning_is_sound(begin, seed):
+    problem, evidence = random_problem(seed, MULTI)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    rows = search(problem.given(evidence), budget=Budget(passes=1), begin=begin)
+    feasible = problem.is_feasible(rows)
+    assert (feasible <= truth.feasible).all()
+    values = problem.objective.value(rows)
+    assert (values[feasible] <= truth.objective[feasible] + 1e-9).all()
+
+
+def begun(begin, problem, evidence):
+    """Where the lanes of a block stand before the first pass."""
+    instances = problem.given(evidence)
+    rows = np.full((len(evidence), problem.variables), -1, dtype=np.int32)
+    whole = neighbourhoods._Search(instances, rows, 0)
+    block = neighbourhoods._Block(whole, instances, rows, whole.random)
+    block.begin(rows, begin)
+    return instances.complete(block._state.z[:, : len(evidence)].T)
+
+
+def test_messages_are_exact_on_trees():
+    """On a chain without constraints, max-product finds the optimum."""
+    problem = Problem(grid(1, 30, values=3, seed=2), (), (0, 7))
+    evidence = np.array([[0, 1], [2, 2], [1, 0]])
+    truth = cmpe.solve(problem, evidence, method="exact")
+    np.testing.assert_array_equal(begun("messages", problem, evidence), truth.assignments)
+
+
+def test_icm_stops_where_no_move_raises_h():
+    problem, evidence = many_rows(rows=5)
+    rows = begun("icm", problem, evidence)
+    best = problem.objective.value(rows)
+    for v in problem.conditioning.free:
+        other = rows.copy()
+        other[:, v] = 1 - other[:, v]
+        assert (problem.objective.value(other) <= best + 1e-9).all()
+
+
+def test_better_beginnings_are_better():
+    problem, evidence = many_rows(side=12, rows=16)
+    mean = {
+        begin: problem.objective.value(
+            search(problem.given(evidence), budget=Budget(passes=0), begin=begin)
+        ).mean()
+        for begin in neighbourhoods.BEGINNINGS
+    }
+    assert mean["messages"] > mean["icm"]

@@ -36,6 +36,8 @@ MULTIPLIER, STEP = 0.5, 0.25  # at the start, of spread(h) / spread(t)
 REPAIR = 50  # steps on the way
 LARGE = 4096  # slots: above it, the last polish is single moves only
 SWEEPS = 3
+BEGINNINGS = ("random", "icm", "messages")
+ROUNDS = 12  # of messages, each with its own multipliers
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class SearchSolver:
 
     running: Running = Running()
     passes: int = PASSES
+    begin: str = "random"  # or another of BEGINNINGS; rows with a start begin there
 
     def solve(
         self,
@@ -64,7 +67,7 @@ class SearchSolver:
         given = FREE if self.running.start is None else self.running.start
         work = _Search(instances, checked(instances, given), seed)
         try:
-            for done in work.run(Budget(self.passes, time_limit), self.running.threads):
+            for done in work.run(Budget(self.passes, time_limit), self.running.threads, self.begin):
                 if self.running.progress is not None:
                     self.running.progress(done, len(instances))
         except KeyboardInterrupt:
@@ -77,15 +80,17 @@ def search(
     assignments: ArrayLike = FREE,
     *,
     budget: Budget | None = None,
+    begin: str = "random",
     seed: int = 0,
     threads: int = 1,
 ) -> Assignments:
     """Improve one assignment per row (B, n); evidence is put in, -1 is no start.
 
-    A feasible assignment is never made worse.
+    Rows without a start begin at a random assignment, where single moves from one lead (`icm`), or
+    where damped max-product does (`messages`). A feasible assignment is never made worse.
     """
     work = _Search(instances, checked(instances, assignments), seed)
-    for _ in work.run(budget or Budget(), threads):
+    for _ in work.run(budget or Budget(), threads, begin):
         pass
     return work.rows
 
@@ -142,10 +147,12 @@ class _Search:
             seconds=self._seconds + spent,
         )
 
-    def run(self, budget: Budget, threads: int) -> Iterator[int]:
+    def run(self, budget: Budget, threads: int, begin: str = "random") -> Iterator[int]:
         """How many rows are finished, block after block."""
         if budget.passes < 0:
             raise MethodError(f"passes must be at least 0, found {budget.passes}")
+        if begin not in BEGINNINGS:
+            raise MethodError(f"a search begins with {', '.join(BEGINNINGS)}; found {begin!r}")
         from cmpe.solvers.lane_kernels import LANES
 
         count = len(self.rows)
@@ -157,17 +164,19 @@ class _Search:
         blocks = [slice(a, b) for a, b in pairwise(edges.tolist())]
         with ThreadPoolExecutor(threads) as executor:
             try:
-                for rows in executor.map(lambda rows: self._block(rows, budget), blocks):
+                for rows in executor.map(lambda rows: self._block(rows, budget, begin), blocks):
                     self.finished = rows.stop
                     yield rows.stop
             finally:
                 executor.shutdown(cancel_futures=True)
 
-    def _block(self, rows: slice, budget: Budget) -> slice:
+    def _block(self, rows: slice, budget: Budget, kind: str) -> slice:
         begin = budget.clock()
         part = Instances(self.instances.problem, self.instances.evidence[rows])
         start = self.rows[rows]
-        found = _Block(self, part, start, self.random[rows]).run(budget, begin)
+        block = _Block(self, part, start, self.random[rows])
+        block.begin(start, kind)
+        found = block.run(budget, begin)
         self.rows[rows] = better(self.instances.problem, found, start)
         self._seconds[rows] = (budget.clock() - begin) / (rows.stop - rows.start)
         return rows
@@ -201,20 +210,34 @@ class _Block:
         replica = np.arange(LANES, dtype=np.uint64) // np.uint64(len(part))
         mixed = random[self._row] + replica * np.uint64(0x9E3779B97F4A7C15)
         self._state = _room(layout, fixed, mixed | np.uint64(1))
-        kernels.take_up(self._conditioned(), layout, fixed.rules, self._state)
-        self._room = kernels.scratch(fixed.graph, fixed.rules, self._state, whole.pool.sizes)
-        free = list(part.conditioning.free)
-        values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
-        kernels.begin(values, layout, fixed.rules, self._state, self._room)
+        self._condition()
+        kernels.take_up(layout, self._state)
+        self._room = kernels.scratch(fixed.graph, fixed.rules, whole.pool.sizes)
 
-    def _conditioned(self) -> Floats:
+    def begin(self, start: Assignments, kind: str) -> None:
+        """Stand at `start` (B, n), and where a row has none, where `kind` leads."""
+        from cmpe.solvers import start_kernels
+
+        layout, fixed = self._whole.pool.layout, self._whole.fixed
+        free = list(self._part.conditioning.free)
+        values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
+        self._kernels.begin(values, layout, fixed.rules, self._state, self._room)
+        without = (values < 0).any(axis=0)
+        if kind == "icm":
+            unlimited = fixed.rules.unlimited()
+            start_kernels.climb_from(
+                without, layout, fixed.graph, unlimited, self._state, self._room
+            )
+        elif kind == "messages":
+            start_kernels.pass_messages(
+                without, layout, fixed.rules, fixed.scales, ROUNDS, self._state, self._room
+            )
+
+    def _condition(self) -> None:
         from cmpe.models.kernels import condition
 
-        fixed = self._whole.fixed
         lanes = np.ascontiguousarray(self._part.evidence[self._row].T, dtype=np.int64)
-        block = np.zeros((len(self._state.tables), len(self._row)))
-        condition(lanes, fixed.gather, block)
-        return block
+        condition(lanes, self._whole.fixed.gather, self._state.block)
 
     def run(self, budget: Budget, begin: float) -> Assignments:
         """The best assignment of each row (B, n)."""
@@ -248,11 +271,10 @@ def _room(layout: Any, fixed: _Fixed, random: NDArray[np.uint64]) -> Any:
 
     lanes, limits = len(random), len(fixed.scales)
     entries, tables, free = int(layout.offsets[-1]), len(layout.offsets) - 1, len(layout.cards)
-    channels = max(1 + limits, int(fixed.rules.zeros.max()) + 1)
     wide = np.float32
     scale = np.repeat(fixed.scales[:, np.newaxis], lanes, axis=1)
     return State(
-        tables=np.zeros(((1 + limits) * entries, lanes), dtype=wide),
+        tables=np.empty(((1 + limits) * entries, lanes), dtype=wide),
         z=np.zeros((free, lanes), dtype=np.int32),
         current=np.zeros(((1 + limits) * tables, lanes), dtype=wide),
         totals=np.zeros((1 + limits, lanes)),
@@ -263,5 +285,5 @@ def _room(layout: Any, fixed: _Fixed, random: NDArray[np.uint64]) -> Any:
         kept=np.zeros((free, lanes), dtype=np.int32),
         random=random,
         rest=np.zeros(lanes, dtype=np.int64),
-        exact=np.zeros((lanes, entries, channels + channels % 2)),
+        block=np.empty(((1 + limits) * entries, lanes)),
     )

@@ -17,7 +17,7 @@ KINDS = Kind(5.0, 0, 16), Kind(8.0, 0, 32), Kind(12.0, 120, 64)
 QUICK = 8  # passes of the first kind
 FIRST, AT_LEAST = 0.15, 20  # of the budget, and passes, that the second gets; then a share
 SHARE = 0.2
-HEAT = 0.5  # of the roughness of a row's tables, falling to 0 at COLD of the budget
+HEAT = 0.7  # of the roughness of a row's tables, falling to 0 at COLD of the budget
 COLD = 0.9
 LONGEST, SHORTEST = 1.0, 0.02  # multiplier steps, for members of all and of few variables
 CALL = 64  # passes of one compiled call, at most
@@ -45,7 +45,7 @@ class Clock:
             total = rows * budget.seconds
             reserve = POLISH * (budget.clock() - begin)  # polishing takes that often taking up
             self.thorough = reserve <= MOST_POLISH * total
-            self._total = total - (reserve if self.thorough else 0.0)
+            self._total = total - reserve * (1.0 if self.thorough else 0.1)
 
     @property
     def is_timed(self) -> bool:

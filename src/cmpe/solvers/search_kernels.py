@@ -36,7 +36,7 @@ class State(NamedTuple):
     kept: Any  # (F, L): that assignment
     random: Any  # (L,)
     rest: Any  # (L,): passes to go before the lane is polished again
-    exact: Any  # (L, E, channels): the tables for `local`
+    block: Any  # (C E, L): the conditioned tables as they are
 
 
 class Scratch(NamedTuple):
@@ -54,10 +54,11 @@ class Scratch(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def scratch(graph, rules, state, sizes):
+def scratch(graph, rules, sizes):
     """Room for one thread; sizes = rows of values, of choices, most inputs."""
     width, slots = len(graph.free), len(graph.owner)
-    channels = state.exact.shape[2]
+    channels = max(len(rules.zeros), rules.zeros.max() + 1)
+    channels += channels % 2
     notes = Notes(
         np.zeros(slots, dtype=np.int64),
         np.zeros(width, dtype=np.uint64),
@@ -73,38 +74,39 @@ def scratch(graph, rules, state, sizes):
         np.zeros(width, dtype=np.uint8),
         np.zeros(sizes[2], dtype=np.int64),
         np.zeros(sizes[2], dtype=np.int64),
-        space(graph, state.exact[0].copy(), channels),
+        space(graph, np.zeros((graph.offsets[-1], channels)), channels),
         notes,
     )
 
 
 @njit(cache=True, nogil=True)
-def take_up(block, layout, rules, state):
-    """Fill in the tables of a block (C E, L) of conditioned ones; totals become constants.
+def take_up(layout, state):
+    """Fill in the tables from the block; totals become what was taken off.
 
     -inf becomes a large finite loss in h, and in t a value below all others of its table.
     """
-    entries, count = layout.offsets[-1], len(layout.offsets) - 1
-    for lane in range(LANES):
-        unpack(block, lane, rules.zeros, state.exact[lane])
-        for c in range(len(rules.zeros)):
-            state.totals[c, lane] = 0.0
-            for f in range(count):
-                low, high = np.inf, -np.inf
-                for e in range(layout.offsets[f], layout.offsets[f + 1]):
-                    x = block[c * entries + e, lane]
-                    if x > -np.inf:
-                        low, high = min(low, x), max(high, x)
-                if high == -np.inf:
-                    low, high = 0.0, 0.0
-                state.totals[c, lane] += high
-                zero = -10.0 * (1.0 + high - low)
-                zero += low - high if c > 0 else -FORBIDDEN
-                for e in range(layout.offsets[f], layout.offsets[f + 1]):
-                    x = block[c * entries + e, lane]
-                    at = c * entries + e
-                    state.tables[at, lane] = x - high if x > -np.inf else zero
-    state.current[:] = 0.0
+    block, entries = state.block, layout.offsets[-1]
+    low, high, zero = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
+    state.totals[:] = 0.0
+    for c in range(len(state.totals)):
+        for f in range(len(layout.offsets) - 1):
+            first, end = c * entries + layout.offsets[f], c * entries + layout.offsets[f + 1]
+            low[:], high[:] = np.inf, -np.inf
+            for e in range(first, end):
+                for lane in range(LANES):
+                    x = block[e, lane]
+                    high[lane] = max(high[lane], x)
+                    low[lane] = min(low[lane], x if x > -np.inf else np.inf)
+            for lane in range(LANES):
+                if high[lane] == -np.inf:
+                    low[lane], high[lane] = 0.0, 0.0
+                spread = high[lane] - low[lane]
+                zero[lane] = -10.0 * (1.0 + spread) - (spread if c > 0 else FORBIDDEN)
+                state.totals[c, lane] += high[lane]
+            for e in range(first, end):
+                for lane in range(LANES):
+                    x = block[e, lane]
+                    state.tables[e, lane] = x - high[lane] if x > -np.inf else zero[lane]
 
 
 @njit(cache=True, nogil=True)
@@ -164,10 +166,10 @@ def _optimise(pool, m, layout, state, room, heat):
 
 
 @njit(cache=True, nogil=True)
-def _improve(lane, steps, graph, rules, state, room):
+def improve(lane, steps, graph, rules, state, room):
     """Repair and polish what the lane stands at, `steps` at most; keep it if it is the best."""
     point, notes = room.point, room.notes
-    point.values[:] = state.exact[lane]
+    unpack(state.block, lane, rules.zeros, point.values)
     for i in range(len(point.z)):
         point.z[i] = state.z[i, lane]
     load(graph, point)
@@ -201,7 +203,7 @@ def _adapt(j, lane, over, cap, state):
 
 
 @njit(cache=True, nogil=True)
-def _judge(lane, cap, scales, rules, state):
+def judge(lane, cap, scales, rules, state):
     """Keep the lane's assignment if it is the best, adapt its multipliers; the h it promises,
     or -inf where it is far from feasible."""
     h, promise, feasible = state.totals[0, lane], state.totals[0, lane], True
@@ -231,11 +233,22 @@ def run(pool, layout, graph, rules, scales, passes, heats, caps, steps, state, r
         m = passes[p]
         _optimise(pool, m, layout, state, room, heats[p])
         for lane in range(LANES):
-            promise = _judge(lane, caps[p], scales, rules, state)
+            promise = judge(lane, caps[p], scales, rules, state)
             state.rest[lane] -= pool.work[m]
             if promise > state.best[lane] + PROMISE and state.rest[lane] < 0:
                 state.rest[lane] = pause
-                _improve(lane, steps, graph, rules, state, room)
+                improve(lane, steps, graph, rules, state, room)
+
+
+@njit(cache=True, nogil=True)
+def evaluate_all(layout, state, room):
+    """Bring every table and the totals up to date with z."""
+    room.moved[:] = 1
+    tables = np.arange(len(layout.offsets) - 1)
+    evaluate(
+        tables, 0, len(tables), layout, state.tables, state.z, state.current, state.totals,
+        room.index, room.moved,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -247,12 +260,7 @@ def begin(starts, layout, rules, state, room):
             if x < 0:
                 x = np.int32((_uniform(state.random, lane) + 1.0) * 0.4999 * layout.cards[i])
             state.z[i, lane] = x
-    room.moved[:] = 1
-    tables = np.arange(len(layout.offsets) - 1)
-    evaluate(
-        tables, 0, len(tables), layout, state.tables, state.z, state.current, state.totals,
-        room.index, room.moved,
-    )  # fmt: skip
+    evaluate_all(layout, state, room)
     for lane in range(LANES):
         over = 0.0
         for j in range(len(rules.limits)):
@@ -270,7 +278,7 @@ def finish(lanes, steps, sweeps, graph, rules, state, room, answers):
     for k in range(len(lanes)):
         lane = lanes[k]
         found = state.best[lane] > -np.inf
-        point.values[:] = state.exact[lane]
+        unpack(state.block, lane, rules.zeros, point.values)
         for i in range(len(point.z)):
             point.z[i] = state.kept[i, lane] if found else state.z[i, lane]
         load(graph, point)
