@@ -199,5 +199,22 @@ def test_unknown_methods_are_refused():
 
 def test_the_least_objective_ignores_zeros_and_missing_tables():
     offsets = np.array([0, 1, 3])
-    assert least_objective(np.array([2.0, -np.inf, -1.0]), offsets) == pytest.approx(1, abs=1e-5)
-    assert least_objective(np.array([2.0, -np.inf, -np.inf]), offsets) == -np.inf
+    rows = np.array([[2.0, -np.inf, -1.0], [2.0, -np.inf, -np.inf]])
+    np.testing.assert_allclose(least_objective(rows, offsets), [1, -np.inf], atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["splitting", "minibucket", "messages", "knapsack"])
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_the_scale_of_the_constraint_hardly_matters(method, scale):
+    model = grid(8, 8, seed=6)
+    second = model.perturb(0.3, 7)
+    limit = 0.8 * _most(second)
+    one, other = (
+        cmpe.Problem(model, (cmpe.Constraint(second.scale(s), s * limit),)).given()
+        for s in (1.0, scale)
+    )
+    split = Splitting(Cut("layers", 3, 0).relaxation(one.conditioning))
+    chosen = split if method == "splitting" else bounder(method)
+    work = Work(steps=100)
+    values = [chosen.upper_bound(i, work).upper[0] for i in (one, other)]
+    assert values[1] == pytest.approx(values[0], abs=0.02)

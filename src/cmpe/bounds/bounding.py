@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,8 +100,17 @@ def loosened_limits(instances: Instances) -> Floats:
     return np.array([c.loosened(PADDING) for c in instances.problem.constraints])
 
 
-def tables(instances: Instances, rows: slice) -> tuple[Floats, Floats]:
-    """What evidence leaves of h (B, E) and of every t_j (B, m, E), entries of t made finite.
+class RowTables(NamedTuple):
+    """What evidence leaves of one row's functions, entries of t made finite."""
+
+    h: Floats  # (E,)
+    t: Floats  # (m, E)
+    least: float  # below any finite h: a bound below it proves infeasibility
+    units: Floats  # (m,) the size of a multiplier: how much h varies against how much t_j does
+
+
+def row_tables(instances: Instances, rows: slice) -> list[RowTables]:
+    """The tables of each of `rows`.
 
     -inf in t becomes a number so low that the constraint holds whatever else is chosen.
     """
@@ -109,20 +118,36 @@ def tables(instances: Instances, rows: slice) -> tuple[Floats, Floats]:
 
     problem, offsets = instances.problem, instances.conditioning.layout.offsets
     h = instances.tables(0, rows)
+    varies, least = _spread(h, offsets), least_objective(h, offsets)
     t = np.zeros((len(h), len(problem.constraints), h.shape[1]))
+    units = np.ones((len(h), len(problem.constraints)))
     for j, limit in enumerate(loosened_limits(instances)):
-        lanes = np.ascontiguousarray(instances.tables(1 + j, rows).T)
+        raw = instances.tables(1 + j, rows)
+        spread = _spread(raw, offsets)
+        np.divide(varies, spread, out=units[:, j], where=(spread > 0) & (varies > 0))
+        lanes = np.ascontiguousarray(raw.T)
         if not problem.constraints[j].function.is_finite:
             satisfy(lanes, offsets, limit)
         t[:, j] = lanes.T
-    return h, t
+    return [RowTables(h[i], t[i], float(least[i]), units[i]) for i in range(len(h))]
 
 
-def least_objective(h: Floats, offsets: NDArray[np.int64]) -> float:
-    """Less than any finite h of a row's tables (E,): a bound below it proves infeasibility."""
+def _spread(entries: Floats, offsets: NDArray[np.int64]) -> Floats:
+    """The sum over tables of the largest less the least finite entry, of each row (B, E)."""
+    least = np.where(np.isneginf(entries), np.inf, entries)
+    least = np.minimum.reduceat(least, offsets[:-1], axis=1)
+    most = np.maximum.reduceat(entries, offsets[:-1], axis=1)
+    spread = np.subtract(most, least, out=np.zeros_like(most), where=np.isfinite(most))
+    total: Floats = spread.sum(axis=1)
+    return total
+
+
+def least_objective(h: Floats, offsets: NDArray[np.int64]) -> Floats:
+    """Less than any finite h of each row's tables (B, E): (B,)."""
     finite = np.where(np.isneginf(h), np.inf, h)
-    least = float(np.minimum.reduceat(finite, offsets[:-1]).sum())
-    return least - 1e-6 * (1.0 + abs(least)) if np.isfinite(least) else -np.inf
+    least = np.minimum.reduceat(finite, offsets[:-1], axis=1).sum(axis=1)
+    known = np.where(np.isfinite(least), least, 0.0)
+    return np.where(np.isfinite(least), known - 1e-6 * (1.0 + np.abs(known)), -np.inf)
 
 
 def over_chunks(instances: Instances, work: Callable[[slice], None], threads: int) -> None:

@@ -15,18 +15,20 @@ import numpy as np
 
 from cmpe.bounds.bounding import (
     Bounds,
+    RowTables,
     Work,
     clock,
-    least_objective,
     loosened_limits,
     over_chunks,
-    tables,
+    row_tables,
 )
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Instances
+
+MU_WEIGHT = 1e-3  # of the constraints' multipliers, in units of `RowTables.units`, in a step
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class RelaxedRow:
         self.limits = limits
         numbers, entries = self.relaxed.numbers, self.relaxed.entries
         self.h, self.t = np.zeros(numbers), np.zeros((len(limits), numbers))
+        self.weights = np.zeros(len(limits))
         copies, buckets = numbers - entries, len(self.relaxed.buckets)
         self.state = tuple(
             np.zeros(n) for n in (copies, len(limits), copies, len(limits), copies, len(limits))
@@ -63,18 +66,20 @@ class RelaxedRow:
             np.zeros(int(self.relaxed.groups[:, 2].max(initial=1))),
         )
 
-    def begin(self, h: Floats, t: Floats, even: bool, least: float) -> None:
-        """Load a row's tables; all multipliers are 0. No feasible h is below `least`."""
+    def begin(self, given: RowTables, even: bool) -> None:
+        """Load a row's tables; all multipliers are 0."""
         from cmpe.bounds import relaxation_kernels as kernels
 
-        self.h[: len(h)] = h
+        entries = len(given.h)
+        self.weights[:] = MU_WEIGHT * given.units**2
+        self.h[:entries] = given.h
         kernels.share_out(self.relaxed, even, self.h)
-        for own, table in zip(self.t, t, strict=True):
-            own[: len(h)] = table
+        for own, table in zip(self.t, given.t, strict=True):
+            own[:entries] = table
             kernels.share_out(self.relaxed, even, own)
         for array in self.state:
             array[:] = 0.0
-        self.level[:] = np.inf, 0.0, 0.0, 0.0, least
+        self.level[:] = np.inf, 0.0, 0.0, 0.0, given.least
 
     def impossible(self) -> bool:
         """Whether even the relaxation satisfies no constraint."""
@@ -88,8 +93,8 @@ class RelaxedRow:
         from cmpe.bounds import relaxation_kernels as kernels
 
         kernels.descend(
-            self.relaxed, self.h, self.t, self.limits, steps, free, self.level, self.state,
-            self.scratch,
+            self.relaxed, self.h, self.t, self.limits, self.weights, steps, free, self.level,
+            self.state, self.scratch,
         )  # fmt: skip
         return not self.level[3]
 
@@ -135,11 +140,9 @@ def minimise(
 
     def chunk(rows: slice) -> None:
         row = RelaxedRow(relaxation, limits)
-        h, t = tables(instances, rows)
-        offsets = instances.conditioning.layout.offsets
-        for i in range(len(h)):
-            at, begin = rows.start + i, clock()
-            row.begin(h[i], t[i], chosen.even, least_objective(h[i], offsets))
+        for at, given in enumerate(row_tables(instances, rows), rows.start):
+            begin = clock()
+            row.begin(given, chosen.even)
             if row.impossible():
                 out.upper[at] = -np.inf
             else:

@@ -21,10 +21,9 @@ from cmpe.bounds.bounding import (
     Bounds,
     Work,
     clock,
-    least_objective,
     loosened_limits,
     over_chunks,
-    tables,
+    row_tables,
 )  # fmt: skip
 from cmpe.bounds.messages import Integers, MessageRow
 from cmpe.models.conditioning import Conditioning
@@ -52,10 +51,9 @@ class Knapsack:
         def chunk(rows: slice) -> None:
             row = MessageRow(structure, limits)
             knapsack = _Classes(structure, row)
-            h, t = tables(instances, rows)
-            for i in range(len(h)):
-                at, begin = rows.start + i, clock()
-                row.begin(h[i], t[i])
+            for at, given in enumerate(row_tables(instances, rows), rows.start):
+                begin = clock()
+                row.begin(given)
                 row.pass_messages(1)
                 for size in passing.slices(begin):
                     row.pass_messages(size)
@@ -63,8 +61,7 @@ class Knapsack:
                 until = np.inf if work.time_limit is None else begin + work.time_limit
                 found = [knapsack.bound(j, self.nodes, until) for j in range(len(limits))]
                 upper = min([row.level[1], *found])
-                least = least_objective(h[i], structure.layout.offsets)
-                out.infeasible[at] = upper < least or upper == -np.inf
+                out.infeasible[at] = upper < given.least or upper == -np.inf
                 out.upper[at] = -np.inf if out.infeasible[at] else upper
                 out.multipliers[at] = row.state[3]
                 out.seconds[at] = clock() - begin

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.bounds.bounding import Work, clock, least_objective, loosened_limits, tables
+from cmpe.bounds.bounding import Work, clock, loosened_limits, row_tables
 from cmpe.bounds.descent import RelaxedRow
 from cmpe.bounds.relaxation import CARD, Relaxation
 from cmpe.models.loglinear import Floats
@@ -31,9 +31,8 @@ class ValueBounds:
 def value_bounds(instances: Instances, relaxation: Relaxation, work: Work) -> ValueBounds:
     """Minimise the bound of one row, then take every value's max-marginal there."""
     structure = instances.conditioning
-    h, t = tables(instances, slice(0, 1))
     row = RelaxedRow(relaxation, loosened_limits(instances))
-    row.begin(h[0], t[0], True, least_objective(h[0], structure.layout.offsets))
+    row.begin(row_tables(instances, slice(0, 1))[0], even=True)
     upper = -np.inf
     if not row.impossible():
         row.work(work, 0, clock())

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from cmpe.bounds.bounding import (
     Bounds,
+    RowTables,
     Work,
     clock,
-    least_objective,
     loosened_limits,
     over_chunks,
-    tables,
+    row_tables,
 )  # fmt: skip
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.loglinear import Floats
@@ -97,9 +97,10 @@ class MessageRow:
             variables,
         )  # fmt: skip
 
-    def begin(self, h: Floats, t: Floats) -> None:
+    def begin(self, given: RowTables) -> None:
         """Load a row; all messages and multipliers are 0."""
-        self.h, self.t = floored(h, self.tables.offsets), np.ascontiguousarray(t)
+        self.h, self.t = floored(given.h, self.tables.offsets), np.ascontiguousarray(given.t)
+        self.units = given.units
         for array in self.state:
             array[:] = 0.0
         self.level[:] = np.inf, np.inf, 0.0, 0.0
@@ -109,7 +110,15 @@ class MessageRow:
         from cmpe.bounds import messages_kernels as kernels
 
         kernels.pass_messages(
-            self.tables, self.h, self.t, self.limits, steps, self.level, self.state, self.scratch
+            self.tables,
+            self.h,
+            self.t,
+            self.limits,
+            self.units,
+            steps,
+            self.level,
+            self.state,
+            self.scratch,
         )
 
 
@@ -121,21 +130,18 @@ class Messages:
         """Bound every row."""
         limits = loosened_limits(instances)
         out = Bounds.empty(len(instances), len(limits))
-        offsets = instances.conditioning.layout.offsets
 
         def chunk(rows: slice) -> None:
             row = MessageRow(instances.conditioning, limits)
-            h, t = tables(instances, rows)
-            for i in range(len(h)):
-                at, begin = rows.start + i, clock()
-                row.begin(h[i], t[i])
+            for at, given in enumerate(row_tables(instances, rows), rows.start):
+                begin = clock()
+                row.begin(given)
                 row.pass_messages(1)
                 for size in work.slices(begin):
                     row.pass_messages(size)
                     out.steps[at] += size
-                upper = row.level[1]
-                out.infeasible[at] = upper < least_objective(h[i], offsets)
-                out.upper[at] = -np.inf if out.infeasible[at] else upper
+                out.infeasible[at] = row.level[1] < given.least
+                out.upper[at] = -np.inf if out.infeasible[at] else row.level[1]
                 out.multipliers[at] = row.state[3]
                 out.seconds[at] = clock() - begin
 

@@ -18,6 +18,7 @@ from numba import njit
 from cmpe.bounds.dual_kernels import SLACK
 
 STEP = 0.7  # of Polyak's step, for mu
+LONGEST = 0.1  # step of mu, in its unit: messages must be able to follow
 
 
 @njit(cache=True, nogil=True)
@@ -125,7 +126,7 @@ def dual(graph, theta, t, messages, belief, variables, sums):
 
 
 @njit(cache=True, nogil=True)
-def pass_messages(graph, h, t, limits, steps, level, state, scratch):
+def pass_messages(graph, h, t, limits, units, steps, level, state, scratch):
     """`steps` times: all messages, D, a subgradient step of mu. Keeps the best of each.
 
     `level`: best D, best D less rounding, share, steps without success.
@@ -159,4 +160,6 @@ def pass_messages(graph, h, t, limits, steps, level, state, scratch):
             best_messages[:] = messages
         if norm > 0.0:
             for j in range(len(mu)):
-                mu[j] = max(0.0, mu[j] + STEP * fall / norm * (sums[j] - limits[j]))
+                move = STEP * fall / norm * (sums[j] - limits[j])
+                most = LONGEST * units[j]
+                mu[j] = max(0.0, mu[j] + min(most, max(-most, move)))

@@ -34,7 +34,6 @@ MOMENTUM = 0.8
 FIRST_SHARE = 0.02  # of 1 + |D|: how far below the best bound the first steps aim
 PATIENCE, CUT, GROWTH = 10.0, 0.6, 1.5  # the share falls after 10 steps without success
 LEAST_SHARE = 1e-9  # of 1 + |D|: below this it stops
-MU_SCALE = 0.001  # one unit of mu weighs as much as this many units of l
 U = np.uint64
 
 
@@ -210,11 +209,11 @@ def _aim(bound, level):
 
 
 @njit(cache=True, nogil=True)
-def descend(relaxed, h, t, limits, steps, free, level, state, scratch):
+def descend(relaxed, h, t, limits, weights, steps, free, level, state, scratch):
     """`steps` subgradient steps with momentum; everything carries on from call to call.
 
     `state` holds shift, mu, their velocities, and the best shift and mu. With `free` false the
-    copies' multipliers stay: only mu moves.
+    copies' multipliers stay: only mu moves. `weights` (m,) says how far mu moves, against them.
     """
     shift, mu, speed, mu_speed, best_shift, best_mu = state
     values, winners, choice, gradient, taken, counts = scratch
@@ -233,7 +232,7 @@ def descend(relaxed, h, t, limits, steps, free, level, state, scratch):
             slope[j] = limits[j] - sums[j]
             if mu[j] == 0.0 and slope[j] > 0.0:
                 slope[j] = 0.0
-            norm += MU_SCALE * slope[j] * slope[j]
+            norm += weights[j] * slope[j] * slope[j]
         fall = _aim(bound, level)
         if bound < level[0]:
             level[0] = bound
@@ -247,7 +246,7 @@ def descend(relaxed, h, t, limits, steps, free, level, state, scratch):
             return
         length = fall / norm
         for j in range(constraints):
-            move = (1.0 - MOMENTUM) * MU_SCALE * length * slope[j]
+            move = (1.0 - MOMENTUM) * weights[j] * length * slope[j]
             mu_speed[j] = MOMENTUM * mu_speed[j] + move
             mu[j] = max(0.0, mu[j] - mu_speed[j])
         if free:
