@@ -2,15 +2,17 @@
 
     python -m benchmarks.wide [--families NAME ...] [--parts search others] [--other-rows 4]
 
-Part `search` answers the test rows of every family of `benchmarks.wide_families` in one batch, on
-one thread, from random starts, and holds them against the kept references (the best value known;
-where it is not proved, the regret is against the lowest bound too). Pool and schedule were chosen
-on the training rows. Budgets are CPU seconds of the thread, so that other work on the machine does
-not count; `used_ms` is what was used, taking up the rows and the last polish included. Building
-the pool, once per structure, is `pool_s`.
+Part `search` answers test rows of every family of `benchmarks.wide_families` in one batch, on one
+thread, and holds them against the kept references (the best value known; `to_bound` is the distance
+to the lowest bound, for where that is not proved). There are 16 rows, which fill one block: what a
+row of any large batch gets. Pool and schedule were chosen on the training rows. Budgets are CPU
+seconds of the thread, so that other work on the machine does not count; `used_ms` is what was
+used, taking up the rows and the last polish included. Building the pool, once per structure, is
+`pool_s`.
 
 Part `others` gives HiGHS, SCIP and toulbar2 10 seconds a row on the first rows of each family, in
-wide_others.jsonl. A violated answer, or one above a proved bound, makes the exit code 1.
+wide_others.jsonl; their clock is the wall's, and `cpu_share` says how much of it they had a core for.
+A violated answer, or one above a proved bound, makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 import cmpe
-from benchmarks.frame import Record, Recorder, parser, print_table
+from benchmarks.frame import Record, Recorder, parser, print_table, with_cpu_share
 from benchmarks.wide_families import FAMILIES, family, note, reference
-from cmpe.solvers.neighbourhoods import Budget, search
+from cmpe.solvers.neighbourhoods import BEGINNINGS, Budget, search
 
+ROWS = 16
 MILLISECONDS = (1, 3, 10, 30, 100, 300, 1000)
 OTHERS = ("milp:highs", "milp:scip", "toulbar2")
 TARGETS = {
@@ -52,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--parts", nargs="+", choices=("search", "others"), default=["search"])
     options.add_argument("--other-rows", type=int, default=4, help="rows that other solvers get")
     options.add_argument("--limit", type=float, default=10.0, help="their seconds a row")
+    options.add_argument("--begin", choices=BEGINNINGS, default="icm")
     options.add_argument("--budgets", nargs="+", type=int, default=list(MILLISECONDS))
     chosen = options.parse_args(arguments)
     wrong = 0
@@ -68,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _searched(name: str, options: argparse.Namespace, recorder: Recorder) -> int:
     problem, rows = family(name).parts("test")[0]
+    rows = rows[:ROWS]
     instances = problem.given(rows)
     begin = time.process_time()
     search(instances, budget=Budget(passes=0))
@@ -80,13 +86,14 @@ def _searched(name: str, options: argparse.Namespace, recorder: Recorder) -> int
             continue
         begin = time.process_time()
         budget = Budget(seconds=ms / 1000, clock=time.thread_time)
-        answers = search(instances, budget=budget, seed=options.seed)
+        answers = search(instances, budget=budget, begin=options.begin, seed=options.seed)
         found[ms] = answers, (time.process_time() - begin) / len(rows)
     best = np.max([_worth(problem, answers) for answers, _ in found.values()], axis=0)
-    note(name, best.tolist(), reference(name).bound.tolist(), "search")
+    known = reference(name)
+    note(name, [*best, *known.objective[ROWS:]], known.bound.tolist(), "search")
     for ms, (answers, used) in found.items():
         solutions = cmpe.Solutions.of(problem, answers, method="search", seconds=used)
-        record = _record(name, solutions, slice(None))
+        record = _record(name, solutions, slice(ROWS))
         wrong += record["violated"] + record["above_bound"]
         recorder.add(**record, ms=ms, target=TARGETS[name].get(ms), pool_s=ready)
     print_table(recorder.records[already:], COLUMNS)
@@ -124,15 +131,16 @@ def _others(name: str, options: argparse.Namespace, recorder: Recorder) -> int:
     already, wrong = len(recorder.records), 0
     for method in OTHERS:
         try:
-            answers = cmpe.solve(problem, rows[few], method=method, time_limit=options.limit)
+            solve = partial(cmpe.solve, problem, rows[few], method=method, time_limit=options.limit)
+            answers, share = with_cpu_share(solve)
         except cmpe.CmpeError as error:
             recorder.add(family=name, method=method, outcome=str(error))
             continue
         record = _record(name, answers, few)
         wrong += record["above_bound"]
         proved = int((answers.status == cmpe.Status.OPTIMAL).sum())
-        recorder.add(**record, ms=1000 * options.limit, proved=proved)
-    print_table(recorder.records[already:], (*COLUMNS[:-1], "proved"))
+        recorder.add(**record, ms=1000 * options.limit, proved=proved, cpu_share=share)
+    print_table(recorder.records[already:], (*COLUMNS[:-1], "proved", "cpu_share"))
     return wrong
 
 

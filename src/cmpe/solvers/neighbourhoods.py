@@ -37,7 +37,7 @@ REPAIR = 50  # steps on the way
 LARGE = 4096  # slots: above it, the last polish is single moves only
 SWEEPS = 3
 BEGINNINGS = ("random", "icm", "messages")
-ROUNDS = 12  # of messages, each with its own multipliers
+ROUNDS = 6  # of messages, each with its own multipliers
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SearchSolver:
 
     running: Running = Running()
     passes: int = PASSES
-    begin: str = "random"  # or another of BEGINNINGS; rows with a start begin there
+    begin: str = "icm"  # or another of BEGINNINGS, for rows without a start
 
     def solve(
         self,
@@ -80,7 +80,7 @@ def search(
     assignments: ArrayLike = FREE,
     *,
     budget: Budget | None = None,
-    begin: str = "random",
+    begin: str = "icm",
     seed: int = 0,
     threads: int = 1,
 ) -> Assignments:
@@ -147,7 +147,7 @@ class _Search:
             seconds=self._seconds + spent,
         )
 
-    def run(self, budget: Budget, threads: int, begin: str = "random") -> Iterator[int]:
+    def run(self, budget: Budget, threads: int, begin: str = "icm") -> Iterator[int]:
         """How many rows are finished, block after block."""
         if budget.passes < 0:
             raise MethodError(f"passes must be at least 0, found {budget.passes}")

@@ -19,6 +19,7 @@ FIRST, AT_LEAST = 0.15, 20  # of the budget, and passes, that the second gets; t
 SHARE = 0.2
 HEAT = 0.7  # of the roughness of a row's tables, falling to 0 at COLD of the budget
 COLD = 0.9
+CALM = 10  # passes before any noise: multipliers first
 LONGEST, SHORTEST = 1.0, 0.02  # multiplier steps, for members of all and of few variables
 CALL = 64  # passes of one compiled call, at most
 SHARES = 8  # compiled calls of a timed run, about
@@ -84,5 +85,5 @@ def schedule(pool: Subgraphs, clock: Clock, seed: int) -> Iterator[Passes]:
             random.choice(locally, count),
         )
         done += count
-        heat = HEAT * np.maximum(0.0, 1.0 - progress / COLD)
+        heat = HEAT * np.maximum(0.0, 1.0 - progress / COLD) * (number >= CALM)
         yield members, heat, np.maximum(SHORTEST, LONGEST * variables[members])

@@ -20,7 +20,7 @@ from cmpe.solvers.move_kernels import climb, load
 from cmpe.solvers.search_kernels import evaluate_all, judge
 
 DAMPING = np.float32(0.5)  # the share of the old message
-SWEEPS = 5  # between two changes of the multipliers
+SWEEPS = 3  # between two changes of the multipliers
 
 
 @njit(cache=True, nogil=True)
