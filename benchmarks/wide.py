@@ -11,8 +11,8 @@ used, taking up the rows and the last polish included. Building the pool, once p
 `pool_s`.
 
 Part `others` gives HiGHS, SCIP and toulbar2 10 seconds a row on the first rows of each family, in
-wide_others.jsonl; their clock is the wall's, and `cpu_share` says how much of it they had a core for.
-A violated answer, or one above a proved bound, makes the exit code 1.
+wide_others.jsonl; their clock is the wall's, and `cpu_share` says for how much of it they had a
+core. A violated answer, or one above a proved bound, makes the exit code 1.
 """
 
 from __future__ import annotations
