@@ -18,7 +18,6 @@ from numba import njit
 from cmpe.bounds.dual_kernels import SLACK
 
 STEP = 0.7  # of Polyak's step, for mu
-LONGEST = 0.1  # step of mu, in its unit: messages must be able to follow
 
 
 @njit(cache=True, nogil=True)
@@ -147,7 +146,7 @@ def pass_messages(graph, h, t, limits, units, steps, level, state, scratch):
             slack += SLACK * abs(mu[j] * limits[j])
             slope = sums[j] - limits[j]
             if mu[j] > 0.0 or slope > 0.0:
-                norm += slope * slope
+                norm += (units[j] * slope) ** 2
         if level[0] == np.inf:
             level[2] = 0.01 * (1.0 + abs(bound))
         level[3] = 0.0 if bound < level[0] - 0.1 * level[2] else level[3] + 1.0
@@ -160,6 +159,5 @@ def pass_messages(graph, h, t, limits, units, steps, level, state, scratch):
             best_messages[:] = messages
         if norm > 0.0:
             for j in range(len(mu)):
-                move = STEP * fall / norm * (sums[j] - limits[j])
-                most = LONGEST * units[j]
-                mu[j] = max(0.0, mu[j] + min(most, max(-most, move)))
+                move = STEP * fall / norm * units[j] ** 2 * (sums[j] - limits[j])
+                mu[j] = max(0.0, mu[j] + move)
