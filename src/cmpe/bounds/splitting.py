@@ -29,6 +29,7 @@ from cmpe.bounds.descent import minimise
 from cmpe.bounds.minibucket import Occurrences, at_most_entries, mini_buckets
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.elimination import Graph, Scope, interaction_graph, make_plan
+from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
@@ -107,8 +108,7 @@ class Splitting:
             for size in sizes
         ]
         any_fits = False
-        for cut in cuts:
-            candidate = cut.relaxation(structure)
+        for candidate in _made(cuts, structure):
             if not any_fits or _affordable(candidate, work):
                 any_fits = True
                 yield candidate
@@ -118,11 +118,26 @@ class Splitting:
 
 def by_size(structure: Conditioning, work: Work) -> Relaxation:
     """The longest strips that leave time for enough steps."""
-    for size in reversed(DISTANCES):
-        chosen = Cut("layers", size, work.seed).relaxation(structure)
+    cuts = [Cut("layers", size, work.seed) for size in reversed(DISTANCES)]
+    for chosen in _made(cuts, structure):
         if _affordable(chosen, work):
             break
     return chosen
+
+
+def _made(cuts: Sequence[Cut], structure: Conditioning) -> Iterator[Relaxation]:
+    """The splits that are not too large; if all are, an error."""
+    none, error = True, TooLarge("there is nothing to try")
+    for cut in cuts:
+        try:
+            made = cut.relaxation(structure)
+        except TooLarge as refused:
+            error = refused
+            continue
+        none = False
+        yield made
+    if none:
+        raise error
 
 
 def _affordable(relaxation: Relaxation, work: Work) -> bool:
