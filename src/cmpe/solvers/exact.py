@@ -114,7 +114,7 @@ class ExactSolver:
         from cmpe.solvers.neighbourhoods import SearchSolver
 
         seconds = None if limits.seconds is None else SEARCH_SHARE * limits.seconds
-        rough = SearchSolver(replace(self.running, progress=None)).solve(
+        rough = SearchSolver(replace(self.running, progress=None), bounds=False).solve(
             instances.problem, instances.evidence, time_limit=seconds, seed=limits.seed
         )
         return self._hand_on(instances, rough, limits)

@@ -52,6 +52,7 @@ class SearchSolver:
     running: Running = Running()
     passes: int = PASSES
     begin: str = "icm"  # or another of BEGINNINGS, for rows without a start
+    bounds: bool = True  # whether to bound what is cheap to bound
 
     def solve(
         self,
@@ -72,7 +73,7 @@ class SearchSolver:
                     self.running.progress(done, len(instances))
         except KeyboardInterrupt:
             raise Interrupted(work.answers(), work.finished) from None
-        return work.bounded(self.running.threads)
+        return work.bounded(self.running.threads) if self.bounds else work.answers()
 
 
 def search(

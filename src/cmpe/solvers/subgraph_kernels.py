@@ -13,6 +13,7 @@ from numba import njit
 from cmpe.solvers.local_search_kernels import draw
 
 CLOSED, OPEN = 0, 1
+HUB = 256  # neighbours: a vertex with more is frozen, which keeps lists short
 
 
 @njit(cache=True, nogil=True)
@@ -79,19 +80,25 @@ def _connect(v, near, degree, weight, bits):
 
 @njit(cache=True, nogil=True)
 def _prepare(starts, neighbours, allowed, bits, room):
-    """The induced subgraph of `allowed` as lists with room to grow."""
+    """The induced subgraph of `allowed` as lists with room to grow; hubs are left out."""
     count = len(starts) - 1
     status = np.zeros(count, dtype=np.int8)
     status[allowed] = OPEN
     most = 0
     for v in allowed:
-        most = max(most, starts[v + 1] - starts[v])
+        inside = 0
+        for i in range(starts[v], starts[v + 1]):
+            inside += status[neighbours[i]] == OPEN
+        if inside > HUB:
+            status[v] = CLOSED
+        else:
+            most = max(most, inside)
     near = np.zeros((count, most + room), dtype=np.int32)
     degree, weight = np.zeros(count, dtype=np.int64), np.zeros(count)
     for v in allowed:
         for i in range(starts[v], starts[v + 1]):
             u = neighbours[i]
-            if status[u] == OPEN:
+            if status[v] == OPEN and status[u] == OPEN:
                 near[v, degree[v]] = u
                 degree[v] += 1
                 weight[v] += bits[u]

@@ -18,6 +18,7 @@ from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import Integers
 from cmpe.solvers.local_search import starts_of
 
+MOST_VALUES = 256  # of a variable that members hold: choices are bytes
 KEPT = 8  # pools of the structures used last
 
 
@@ -94,7 +95,8 @@ def _build(structure: Conditioning, kinds: Sequence[Kind], seed: int) -> Subgrap
     layout = tables_of(structure)
     starts, near = adjacency(structure)
     bits = np.log2(layout.cards)
-    everything = np.arange(len(bits))
+    small = layout.cards <= MOST_VALUES
+    everything = np.flatnonzero(small)
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
     members: list[Any] = []
     groups: list[Integers] = []
@@ -104,6 +106,7 @@ def _build(structure: Conditioning, kinds: Sequence[Kind], seed: int) -> Subgrap
             allowed = everything
             if 0 < kind.vertices < len(bits):
                 allowed = subgraph_kernels.ball(starts, near, kind.vertices, random)
+                allowed = allowed[small[allowed]]
             order = subgraph_kernels.grow(starts, near, bits, allowed, kind.bits, random)
             members.append(member_kernels.lay_out(order, layout))
             if len(order) == len(bits):
