@@ -152,7 +152,7 @@ def _copy(source, target):
 
 
 @njit(cache=True, nogil=True)
-def _shake(kicks, graph, rules, point, best, notes):
+def shake(kicks, graph, rules, point, best, notes):
     """Kick, repair and climb from the best point so far, `kicks` times; h does not fall."""
     _copy(point, best)
     for _ in range(kicks):
@@ -243,7 +243,7 @@ def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
         if repair(effort.steps * width, graph, rules, point, notes):
             polish(effort.sweeps, graph, rules, point, notes)
             if width > 0 and effort.kicks > 0:
-                _shake(effort.kicks, graph, rules, point, best, notes)
+                shake(effort.kicks, graph, rules, point, best, notes)
                 polish(effort.sweeps, graph, rules, point, notes)
         for i in range(width):
             out[row, graph.free[i]] = point.z[i]

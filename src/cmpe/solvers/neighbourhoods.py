@@ -253,15 +253,16 @@ class _Block:
         if clock.is_timed:  # the replica of the highest h; ties go to the first
             order = np.lexsort((-self._state.best, self._row))
             lanes = order[np.searchsorted(self._row[order], lanes)]
-        return self._finish(lanes, SWEEPS if clock.thorough else 0)
+        return self._finish(lanes, SWEEPS if clock.thorough else 0, clock.kicks)
 
-    def _finish(self, lanes: NDArray[np.int64], sweeps: int) -> Assignments:
+    def _finish(self, lanes: NDArray[np.int64], sweeps: int, kicks: int) -> Assignments:
         fixed, state = self._whole.fixed, self._state
         answers = np.zeros((len(lanes), len(state.z)), dtype=np.int32)
-        sweeps = sweeps if len(fixed.graph.owner) <= LARGE else 0
+        if len(fixed.graph.owner) > LARGE:
+            sweeps, kicks = 0, 0
         steps = 50 * len(fixed.graph.free)
         self._kernels.finish(
-            lanes, steps, sweeps, fixed.graph, fixed.rules, state, self._room, answers
+            lanes, steps, sweeps, kicks, fixed.graph, fixed.rules, state, self._room, answers
         )
         return self._part.complete(answers)
 

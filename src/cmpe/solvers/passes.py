@@ -23,6 +23,8 @@ CALM = 10  # passes before any noise: multipliers first
 LONGEST, SHORTEST = 1.0, 0.02  # multiplier steps, for members of all and of few variables
 CALL = 64  # passes of one compiled call, at most
 SHARES = 8  # compiled calls of a timed run, about
+PASSES_PER_KICK, KICKS = 25, 20  # random moves of the last polish: by passes; where time abounds
+LEAST_POLISH = 0.02  # of the budget: a share of it that says so
 POLISH, MOST_POLISH = 5.0, 0.35  # the last polish: of the time to take up rows, of the budget
 
 Passes = tuple[NDArray[np.int64], Floats, Floats]
@@ -42,10 +44,12 @@ class Clock:
     def __init__(self, budget: Budget, begin: float, rows: int) -> None:
         self._begin, self._clock, self.passes = begin, budget.clock, budget.passes
         self.thorough, self._total = True, np.inf
+        self.kicks = budget.passes // PASSES_PER_KICK
         if budget.seconds is not None:
             total = rows * budget.seconds
             reserve = POLISH * (budget.clock() - begin)  # polishing takes that often taking up
             self.thorough = reserve <= MOST_POLISH * total
+            self.kicks = KICKS if reserve <= LEAST_POLISH * total else 0
             self._total = total - reserve * (1.0 if self.thorough else 0.1)
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from cmpe.solvers.lane_kernels import LANES
-from cmpe.solvers.local_search_kernels import repair, space, unpack
+from cmpe.solvers.local_search_kernels import repair, shake, space, unpack
 from cmpe.solvers.move_kernels import Notes, climb, exchange, load, polish
 from cmpe.solvers.neighbourhood_kernels import decode, eliminate, evaluate, fetch, fold
 
@@ -19,6 +19,7 @@ TRIES = 32  # rises of h that an exchange looks at
 FORBIDDEN = 1e4  # nats: what stands for -inf within float32 tables
 NEAR = 5.0  # mean spreads of a table: violations that are worth a repair
 EVERY = 7  # table entries of which one is looked at for their roughness
+STEEP = 1e3  # nats: steps above it lead to forbidden entries
 PROMISE = 1e-3  # nats above the best: what makes a lane worth polishing
 
 
@@ -50,6 +51,7 @@ class Scratch(NamedTuple):
     offsets: Any  # (most inputs,)
     steps: Any
     point: Any
+    spare: Any  # another point of the same tables
     notes: Any
 
 
@@ -66,6 +68,7 @@ def scratch(graph, rules, sizes):
         np.zeros(width, dtype=np.bool_),
         np.ones(1, dtype=np.uint64),
     )
+    point = space(graph, np.zeros((graph.offsets[-1], channels)), channels)
     return Scratch(
         np.zeros((sizes[0], LANES), dtype=np.float32),
         np.zeros((sizes[1], LANES), dtype=np.uint8),
@@ -74,7 +77,8 @@ def scratch(graph, rules, sizes):
         np.zeros(width, dtype=np.uint8),
         np.zeros(sizes[2], dtype=np.int64),
         np.zeros(sizes[2], dtype=np.int64),
-        space(graph, np.zeros((graph.offsets[-1], channels)), channels),
+        point,
+        space(graph, point.values, channels),
         notes,
     )
 
@@ -120,15 +124,18 @@ def _uniform(random, lane):
 
 
 @njit(cache=True, nogil=True)
-def _shake(values, own, rows, heat, random):
+def _add_noise(values, own, rows, heat, random):
     """Uniform noise on the own tables of a member, `heat` times how rough the lane's tables are:
-    the mean difference of neighbouring entries, which shrinks where mu t cancels h."""
+    the mean difference of neighbouring entries, which shrinks where mu t cancels h. Steps to
+    forbidden entries do not count."""
     size = np.zeros(LANES, dtype=np.float32)
     count = 0
     for r in range(0, rows - 1, EVERY):
         count += 1
         for lane in range(LANES):
-            size[lane] += abs(values[r + 1, lane] - values[r, lane])
+            rise = abs(values[r + 1, lane] - values[r, lane])
+            if rise < STEEP:
+                size[lane] += rise
     for lane in range(LANES):
         size[lane] *= np.float32(heat / max(count, 1))
     for r in range(own):
@@ -150,7 +157,7 @@ def _optimise(pool, m, layout, state, room, heat):
         layout.offsets[-1], weights, state.z, values, room.index,
     )  # fmt: skip
     if heat > 0.0:
-        _shake(values, row[OWN_ROWS], row[TABLE_ROWS], heat, state.random)
+        _add_noise(values, row[OWN_ROWS], row[TABLE_ROWS], heat, state.random)
     fold(pool.folds, row[FOLDS], row[FOLDS + 1], values)
     low, high = row[BUCKETS], row[BUCKETS + 1]
     eliminate(
@@ -272,7 +279,7 @@ def begin(starts, layout, rules, state, room):
 
 
 @njit(cache=True, nogil=True)
-def finish(lanes, steps, sweeps, graph, rules, state, room, answers):
+def finish(lanes, steps, sweeps, kicks, graph, rules, state, room, answers):
     """Repair and polish the best of the chosen lanes: answers (len(lanes), F)."""
     point, notes = room.point, room.notes
     for k in range(len(lanes)):
@@ -285,5 +292,8 @@ def finish(lanes, steps, sweeps, graph, rules, state, room, answers):
         notes.state[0] = state.random[lane]
         if repair(steps, graph, rules, point, notes):
             polish(sweeps, graph, rules, point, notes)
+            if kicks > 0:
+                shake(kicks, graph, rules, point, room.spare, notes)
+                polish(sweeps, graph, rules, point, notes)
         for i in range(len(point.z)):
             answers[k, i] = point.z[i]
