@@ -56,23 +56,24 @@ class Plan:
         """The largest number of variables in a message: the induced width of the order."""
         return max((len(bucket.scope) for bucket in self.buckets), default=0)
 
-    def _size(self, scope: Iterable[int]) -> int:
+    def size(self, scope: Iterable[int]) -> int:
+        """Entries of a table over `scope`."""
         return math.prod(self.cardinalities[v] for v in scope)
 
     @property
     def operations(self) -> int:
         """Entries of all buckets together: what one elimination touches."""
-        return sum(self._size((*b.scope, b.variable)) for b in self.buckets)
+        return sum(self.size((*b.scope, b.variable)) for b in self.buckets)
 
     @property
     def message_entries(self) -> int:
         """Entries of all messages together."""
-        return sum(self._size(b.scope) for b in self.buckets)
+        return sum(self.size(b.scope) for b in self.buckets)
 
     @property
     def bytes(self) -> int:
         """Memory of all messages, which sampling keeps, and of the largest bucket."""
-        largest = max((self._size((*b.scope, b.variable)) for b in self.buckets), default=0)
+        largest = max((self.size((*b.scope, b.variable)) for b in self.buckets), default=0)
         return 8 * (self.message_entries + 3 * largest)
 
     def require(self, memory_limit: int = MEMORY_LIMIT) -> None:
@@ -98,7 +99,7 @@ def make_plan(
     generator = np.random.default_rng(seed)
     best: Plan | None = None
     for order in _candidate_orders(graph, cardinalities, generator, restarts):
-        plan = _plan(tuple(cardinalities), tuple(scopes), [v for v in order if v in chosen])
+        plan = plan_in_order(tuple(cardinalities), tuple(scopes), [v for v in order if v in chosen])
         if best is None or plan.operations < best.operations:
             best = plan
         if best.operations <= CHEAP * len(chosen):
@@ -208,7 +209,10 @@ def _breadth_first(graph: Graph, root: int) -> list[int]:
     return order
 
 
-def _plan(cardinalities: tuple[int, ...], scopes: tuple[Scope, ...], order: list[int]) -> Plan:
+def plan_in_order(
+    cardinalities: tuple[int, ...], scopes: tuple[Scope, ...], order: Sequence[int]
+) -> Plan:
+    """The buckets of eliminating the variables of `order`, which all scopes consist of."""
     position = {v: i for i, v in enumerate(order)}
     waiting: list[list[int]] = [[] for _ in order]  # table numbers by the position they wait at
     known: list[Scope] = list(scopes)

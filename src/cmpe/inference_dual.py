@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cmpe.bounds.bounding import PADDING
 from cmpe.bounds.dual_kernels import (
     BOUND,
     CLOSE,
@@ -26,7 +27,6 @@ from cmpe.bounds.dual_kernels import (
     RUNNING,
     SLACK,
 )
-from cmpe.bounds.lagrangian import PADDING
 from cmpe.errors import MethodError
 from cmpe.inference_layout import Bags
 from cmpe.inference_torch import INF, TorchPlan, as_array, torch_plan

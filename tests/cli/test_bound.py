@@ -7,6 +7,7 @@ import pytest
 
 import cmpe
 from cmpe import ProblemDirectory, Recipe, write_directory
+from cmpe.bounds import BOUNDS
 from cmpe.cli.main import main
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
@@ -47,6 +48,52 @@ def test_bounds_are_above_the_optimum(monkeypatch, capsys, directory):
     code, out, _ = run(monkeypatch, capsys, "bound", directory, "--format", "table")
     assert code == 0
     assert out.startswith("6 rows: 0 proved infeasible; bound on the best feasible objective")
+
+
+def test_all_methods_and_the_best(monkeypatch, capsys, directory):
+    words = ("bound", directory, "--method", "all", "--time-limit", "0.01", "--seed", "3")
+    code, out, err = run(monkeypatch, capsys, *words)
+    assert (code, err) == (0, "")
+    content = cmpe.read_directory(directory)
+    best = cmpe.solve(content.problem, content.test, method="exact").objective
+    for row, optimum in zip(map(json.loads, out.splitlines()), best, strict=True):
+        assert list(row["bounds"]) == list(BOUNDS) == list(row["seconds"])
+        assert row["bound"] == min(row["bounds"].values()) == row["bounds"][row["method"]]
+        assert all(value >= optimum for value in row["bounds"].values())
+    code, out, _ = run(monkeypatch, capsys, *words, "--format", "table")
+    assert code == 0
+    assert [line.split(":")[0] for line in out.splitlines()[1:]] == list(BOUNDS)
+
+
+def test_one_method(monkeypatch, capsys, directory):
+    code, out, _ = run(monkeypatch, capsys, "bound", directory, "--method", "messages")
+    assert code == 0
+    assert {json.loads(line)["method"] for line in out.splitlines()} == {"messages"}
+
+
+def test_an_unknown_method_is_one_line(monkeypatch, capsys, directory):
+    code, out, err = run(monkeypatch, capsys, "bound", directory, "--method", "magic")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: the method must be one of lagrangian, minibucket, splitting")
+    assert err.endswith("found 'magic'\n")
+    assert err.count("\n") == 1
+
+
+def test_what_is_too_wide_for_one_method_leaves_the_others(monkeypatch, capsys, directory):
+    monkeypatch.setattr("cmpe.bounds.lagrangian.MOST_BYTES", 10)
+    monkeypatch.setattr("cmpe.bounds.lagrangian.CHEAP_BYTES", 10)
+    words = ("bound", directory, "--time-limit", "0.001", "--method")
+    code, out, err = run(monkeypatch, capsys, *words, "all")
+    assert code == 0
+    assert err.startswith("warning: lagrangian: elimination of width")
+    row = json.loads(out.splitlines()[0])
+    assert row["bounds"]["lagrangian"] is None
+    assert row["bound"] == min(v for v in row["bounds"].values() if v is not None)
+    code, out, err = run(monkeypatch, capsys, *words, "lagrangian")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: elimination of width")
+    code, out, _ = run(monkeypatch, capsys, *words[:-1])
+    assert (code, json.loads(out.splitlines()[0])["method"]) == (0, "splitting")
 
 
 def test_evidence_may_observe_other_variables(monkeypatch, capsys, directory, tmp_path):

@@ -9,7 +9,7 @@ import cmpe
 from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status
 from cmpe.errors import InputError, MethodError, MissingExtra, TooLarge
 
-HEURISTICS = ("lagrangian", "local")  # no proof is promised
+HEURISTICS = ("lagrangian", "local", "search")  # no proof is promised
 PROVERS = [m for m in cmpe.METHODS if m not in HEURISTICS]
 REAL_METHODS = [m for m in PROVERS if m not in ("exhaustive", "milp")]
 

@@ -35,7 +35,7 @@ def rounding(values, lane, buckets):
 
 
 @njit(cache=True, nogil=True)
-def _satisfy(t, offsets, limit):
+def satisfy(t, offsets, limit):
     """Replace -inf in t (E, L) by a number that satisfies t <= limit whatever else is chosen."""
     for lane in range(t.shape[1]):
         zeros = False
@@ -69,7 +69,7 @@ def load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t):
         else:
             condition(block, gathers[j], t[j - 1])
             if not finite:
-                _satisfy(t[j - 1], offsets, limits[j - 1])
+                satisfy(t[j - 1], offsets, limits[j - 1])
 
 
 @njit(cache=True, nogil=True)

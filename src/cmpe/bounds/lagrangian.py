@@ -9,6 +9,7 @@ by leaf: what bounds every branch bounds the whole.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,14 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.bounds.bounding import Bounds, Work, loosened_limits
 from cmpe.errors import MethodError, TooLarge
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Instances, Problem
 
 WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
 MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
+CHEAP_BYTES = 1 << 24  # of one lane: up to here elimination is the first choice for a bound
 CHUNK = 512  # rows of one compiled call
-PADDING = 1e-9  # of max(1, |q|): tables are added up in another order than by the problem
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Batch:
         self.gathers = tuple(structure.gathers)
         self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
         self.finite = all(c.function.is_finite for c in problem.constraints)
-        self.limits = np.array([c.loosened(PADDING) for c in problem.constraints])  # (m,)
+        self.limits = loosened_limits(instances)  # (m,)
 
     def chunks(self) -> list[slice]:
         """Rows by compiled call: fixed, so that results do not depend on threads."""
@@ -193,6 +195,21 @@ def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -
 
     batch.run(work, threads)
     return out
+
+
+@dataclass(frozen=True)
+class Lagrangian:
+    """The dual as a bounder: exact elimination inside, so there is no amount of work to choose."""
+
+    def upper_bound(self, instances: Instances, work: Work) -> Bounds:
+        """Bound every row; refuses what is too wide to eliminate."""
+        begin = time.perf_counter()
+        dual = lagrangian_dual(instances, threads=work.threads)
+        each = (time.perf_counter() - begin) / max(1, len(instances))
+        rows = np.zeros(len(instances))
+        return Bounds(
+            dual.bound, dual.infeasible, dual.multipliers, rows.astype(np.int64), rows + each
+        )
 
 
 def loss_bounds(

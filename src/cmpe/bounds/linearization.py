@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,27 @@ class LinearProgram:
             lower=np.append(self.lower, -np.inf),
             upper=np.append(self.upper, at_most),
         )
+
+
+def highs_model(program: LinearProgram) -> Any:
+    """The program as HiGHS takes it."""
+    import highspy
+
+    lp = highspy.HighsLp()
+    rows, columns = program.rows.shape
+    lp.num_row_, lp.num_col_ = rows, columns
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.offset_ = program.offset
+    lp.col_cost_ = program.cost
+    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
+    lp.row_lower_, lp.row_upper_ = program.lower, program.upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = program.rows.indptr
+    lp.a_matrix_.index_ = program.rows.indices
+    lp.a_matrix_.value_ = program.rows.data
+    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+    lp.integrality_ = [kinds[int(i)] for i in program.integer]
+    return lp
 
 
 @dataclass
@@ -147,12 +169,12 @@ class LocalPolytope:
 
     def _finish(self, build: _Builder) -> None:
         self.columns = build.columns
-        self._rows = _sparse(build.rows, build.columns)
+        self._rows = sparse(build.rows, build.columns)
         self._lower, self._upper = np.array(build.lower), np.array(build.upper)
         self._integer = np.zeros(build.columns, dtype=bool)
         self._integer[build.integer] = True
         self._constant = np.array([constant for constant, _ in build.indicators])
-        self._indicators = _sparse([terms for _, terms in build.indicators], build.columns)
+        self._indicators = sparse([terms for _, terms in build.indicators], build.columns)
         self._entry_row = np.array(build.entry_row, dtype=np.int64)
         single = [terms[0] if len(terms) == 1 else (-1, 0.0) for _, terms in build.indicators]
         self._entry_column = np.array([column for column, _ in single], dtype=np.int64)
@@ -251,7 +273,8 @@ class LocalPolytope:
         return coefficients, count - 1 - constant
 
 
-def _sparse(rows: Sequence[Terms], columns: int) -> csr_array:
+def sparse(rows: Sequence[Terms], columns: int) -> csr_array:
+    """Rows of (column, coefficient) pairs as a matrix."""
     lengths = [len(terms) for terms in rows]
     flat = list(itertools.chain.from_iterable(rows))
     indices = np.array([c for c, _ in flat], dtype=np.int32)

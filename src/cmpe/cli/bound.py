@@ -1,15 +1,22 @@
-"""`cmpe bound`: a proved upper bound on the best feasible objective of every row."""
+"""`cmpe bound`: proved upper bounds on the best feasible objective of every row."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import read_problem
+
+if TYPE_CHECKING:
+    from cmpe.bounds.bounding import Bounds, Work
+    from cmpe.formats.directory import ProblemDirectory
+    from cmpe.problem import Instances, Problem
+
+FITTING_ROWS = 8  # training rows that `splitting` chooses its split on
 
 
 def bound(
@@ -18,36 +25,122 @@ def bound(
         Path | None,
         typer.Option(help="E.evid, E.npy or E.csv; default: the directory's test rows."),
     ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="lagrangian, minibucket, splitting, messages, knapsack, or all; default: "
+            "lagrangian where elimination is cheap, else splitting."
+        ),
+    ] = "",
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds a row, for each method.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object a row; table: a summary.")
     ] = InfoFormat.json,
 ) -> int:
-    """Bound every row by its Lagrangian dual, with the multipliers that prove the bound."""
-    import numpy as np
-
-    from cmpe.bounds.lagrangian import lagrangian_dual
+    """Bound every row by one method or by all, with the multipliers of the best bound."""
+    from cmpe.bounds import Work
+    from cmpe.errors import TooLarge
     from cmpe.formats.evidence import read_evidence
-    from cmpe.solvers import by_observed
 
     problem, directory = read_problem(problem_dir, None, [], [])
     assert directory is not None
+    names = _names(method, problem)
     rows = directory.test if evidence is None else read_evidence(evidence, problem)
-    bounds = np.zeros(len(rows))
-    multipliers = np.zeros((len(rows), len(problem.constraints)))
-    for part, numbers in by_observed(problem, rows):
-        dual = lagrangian_dual(part, threads=threads)
-        bounds[numbers], multipliers[numbers] = dual.bound, dual.multipliers
+    work = Work(time_limit=time_limit, seed=seed, threads=threads)
+    known: dict[str, Bounds] = {}
+    for name in names:
+        try:
+            known[name] = _bounds(name, directory, rows, work)
+        except TooLarge as error:
+            if len(names) == 1:
+                raise
+            typer.echo(f"warning: {name}: {error}", err=True)
     if format is InfoFormat.json:
-        for i, (value, mu) in enumerate(zip(bounds.tolist(), multipliers.tolist(), strict=True)):
-            infeasible = value == -np.inf
-            row = {"index": i, "bound": None if infeasible else value, "infeasible": infeasible}
-            typer.echo(json.dumps({**row, "multipliers": mu}))
-        return 0
-    known = bounds[np.isfinite(bounds)]
-    low, mean, high = (known.min(), known.mean(), known.max()) if len(known) else (np.nan,) * 3
-    typer.echo(
-        f"{len(bounds)} rows: {len(bounds) - len(known)} proved infeasible; bound on the best "
-        f"feasible objective: least {low:.6g}, mean {mean:.6g}, largest {high:.6g}"
-    )
+        for i in range(len(rows)):
+            typer.echo(json.dumps(_row(i, known, names)))
+    else:
+        typer.echo("\n".join(_summary(known)))
     return 0
+
+
+def _names(method: str, problem: Problem) -> list[str]:
+    from cmpe.bounds import BOUNDS, bounder
+    from cmpe.bounds.lagrangian import CHEAP_BYTES, lane_bytes
+
+    if method == "all":
+        return list(BOUNDS) if problem.is_log_linear else ["lagrangian"]
+    if method:
+        bounder(method)  # refuses an unknown name
+        return [method]
+    if not problem.is_log_linear:
+        return ["lagrangian"]  # leaf by leaf
+    return ["lagrangian" if lane_bytes(problem) <= CHEAP_BYTES else "splitting"]
+
+
+def _bounds(name: str, directory: ProblemDirectory, rows: Any, work: Work) -> Bounds:
+    """One method's bounds of all rows, which may observe different variables."""
+    from cmpe.bounds import Bounds, bound
+    from cmpe.solvers import by_observed
+
+    problem = directory.problem
+    out = Bounds.empty(len(rows), len(problem.constraints))
+    for part, numbers in by_observed(problem, rows):
+        found = bound(part, name, work, training=_training(part, directory))
+        for field in ("upper", "infeasible", "multipliers", "seconds"):
+            getattr(out, field)[numbers] = getattr(found, field)
+    return out
+
+
+def _training(part: Instances, directory: ProblemDirectory) -> list[Instances]:
+    """The first training rows, where they observe what the rows to be bounded observe."""
+    if part.problem.evidence_variables != directory.problem.evidence_variables:
+        return []
+    rows = directory.train[:FITTING_ROWS]
+    return [part.problem.given(rows)] if len(rows) else []
+
+
+def _row(i: int, known: dict[str, Bounds], names: list[str]) -> dict[str, Any]:
+    import numpy as np
+
+    by_method: dict[str, float | None] = dict.fromkeys(names)
+    for name, bounds in known.items():
+        by_method[name] = float(bounds.upper[i]) if np.isfinite(bounds.upper[i]) else None
+    best = min(known, key=lambda name: known[name].upper[i])
+    infeasible = bool(known[best].infeasible[i])
+    return {
+        "index": i,
+        "bound": by_method[best],
+        "infeasible": infeasible,
+        "multipliers": known[best].multipliers[i].tolist(),
+        "method": best,
+        "bounds": by_method,
+        "seconds": {name: float(bounds.seconds[i]) for name, bounds in known.items()},
+    }
+
+
+def _summary(known: dict[str, Bounds]) -> list[str]:
+    import numpy as np
+
+    best = np.min([bounds.upper for bounds in known.values()], axis=0)
+    infeasible = np.any([bounds.infeasible for bounds in known.values()], axis=0)
+    lines = [
+        f"{len(best)} rows: {int(infeasible.sum())} proved infeasible; bound on the best "
+        f"feasible objective: {_spread(best)}"
+    ]
+    for name, bounds in known.items():
+        each = f"{1e3 * bounds.seconds.mean():.3g} ms a row"
+        lines.append(f"{name}: {_spread(bounds.upper)}; {each}")
+    return lines
+
+
+def _spread(values: Any) -> str:
+    import numpy as np
+
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return "none"
+    return f"least {finite.min():.6g}, mean {finite.mean():.6g}, largest {finite.max():.6g}"

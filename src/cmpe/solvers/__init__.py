@@ -77,12 +77,19 @@ def _local(running: Running) -> Solver:
     return LocalSolver(running)
 
 
+def _search(running: Running) -> Solver:
+    from cmpe.solvers.neighbourhoods import SearchSolver
+
+    return SearchSolver(running)
+
+
 _BUILDERS: Mapping[str, Callable[[Running], Solver]] = {
     "auto": _auto,
     "exact": _exact,
     "exhaustive": _exhaustive,
     "lagrangian": _lagrangian,
     "local": _local,
+    "search": _search,
     "milp": _milp("highs"),
     "milp:highs": _milp("highs"),
     "milp:scip": _milp("scip"),

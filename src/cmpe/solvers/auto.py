@@ -1,7 +1,7 @@
 """`auto`: the cheapest method that proves the gap asked for, row by row.
 
 The rule:
-1. If elimination does not fit into memory, every row goes to MILP.
+1. If elimination does not fit into memory, every row goes to MILP, from what `search` finds.
 2. If a gap above 0 is asked for, `lagrangian` answers first. Rows whose certified gap is small
    enough are done.
 3. The other rows go to `exact`, which hands on to MILP what it cannot prove.

@@ -2,7 +2,8 @@
 
 docs/exact.md explains the algorithm. One elimination plan serves all rows; the whole batch is
 solved in compiled calls, over threads. Rows that the engine cannot prove within its memory go
-to MILP with their incumbent and bound.
+to MILP with their incumbent and bound; rows too wide to eliminate go there with what `search`
+finds.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cmpe.solvers.rows import Limits, Running
 
 STATES = 1 << 16  # of one row's frontiers
 ROUNDS = 40  # of the search of one row
+SEARCH_SHARE = 0.2  # of the time limit of a row too wide to eliminate, before MILP
 SECONDS_PER_ROUND = 0.02  # at most, about
 SECONDS_PER_ENTRY = 2e-7  # of one row's dual and losses per bucket entry, at most, about
 _loaded: set[int] = set()  # numbers of functions for which compiled code is there
@@ -109,11 +111,12 @@ class ExactSolver:
         return solutions
 
     def _too_wide(self, instances: Instances, limits: Limits) -> Solutions:
-        """No elimination: MILP from the user's start, or from what local search finds."""
-        from cmpe.solvers.local_search import LocalSolver
+        """No elimination: MILP from what search makes of the user's start, or of none."""
+        from cmpe.solvers.neighbourhoods import SearchSolver
 
-        rough = LocalSolver(replace(self.running, progress=None)).solve(
-            instances.problem, instances.evidence, seed=limits.seed
+        seconds = None if limits.seconds is None else SEARCH_SHARE * limits.seconds
+        rough = SearchSolver(replace(self.running, progress=None), bounds=False).solve(
+            instances.problem, instances.evidence, time_limit=seconds, seed=limits.seed
         )
         return self._hand_on(instances, rough, limits)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cmpe.bounds.linearization import highs_model
 from cmpe.errors import BackendError
 from cmpe.models.loglinear import Floats
 from cmpe.solvers.milp import ProgramAnswer
@@ -39,7 +40,7 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
 
     solver = highspy.Highs()
     _configure(solver, limits)
-    solver.passModel(_linear_program(program))
+    solver.passModel(highs_model(program))
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
@@ -75,23 +76,3 @@ def _configure(solver: Any, limits: Limits) -> None:
         solver.setOptionValue("time_limit", float(limits.seconds))
     # Ctrl-C is polled by a Python thread, which only the main thread of a session can use.
     solver.HandleKeyboardInterrupt = sys.stderr is not None and sys.stderr.isatty()
-
-
-def _linear_program(program: LinearProgram) -> Any:
-    import highspy
-
-    lp = highspy.HighsLp()
-    rows, columns = program.rows.shape
-    lp.num_row_, lp.num_col_ = rows, columns
-    lp.sense_ = highspy.ObjSense.kMaximize
-    lp.offset_ = program.offset
-    lp.col_cost_ = program.cost
-    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
-    lp.row_lower_, lp.row_upper_ = program.lower, program.upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = program.rows.indptr
-    lp.a_matrix_.index_ = program.rows.indices
-    lp.a_matrix_.value_ = program.rows.data
-    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    lp.integrality_ = [kinds[int(i)] for i in program.integer]
-    return lp

@@ -71,7 +71,7 @@ class LocalSolver:
         """The best feasible assignment seen, else the least violated one."""
         Limits(time_limit)
         instances = problem.given(evidence)
-        start = _checked(instances, FREE if self.running.start is None else self.running.start)
+        start = checked(instances, FREE if self.running.start is None else self.running.start)
         state = np.random.SeedSequence(seed).generate_state(len(start), np.uint64)
         work = _Search(instances, start.copy(), state | np.uint64(1))
         try:
@@ -100,7 +100,7 @@ def improve(
     A row's answer depends on its own evidence and assignment only. With cutset networks it stays
     in the leaf where it starts.
     """
-    rows = _checked(instances, assignments)
+    rows = checked(instances, assignments)
     effort = Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks)
     if not instances.problem.is_log_linear:
         _improve_by_branch(instances, rows, effort, threads)
@@ -120,7 +120,7 @@ def _improve_by_branch(
         open_rows[numbers] = False
         if len(numbers):
             part = branch.instances(evidence[numbers])
-            inside = _checked(part, rows[numbers])
+            inside = checked(part, rows[numbers])
             _improve(part, inside, effort, threads)
             rows[numbers] = inside
 
@@ -131,7 +131,7 @@ def _improve(instances: Instances, rows: Assignments, effort: Effort, threads: i
         pass
 
 
-def _checked(instances: Instances, assignments: ArrayLike) -> Assignments:
+def checked(instances: Instances, assignments: ArrayLike) -> Assignments:
     """A copy of full assignments (B, n) with the evidence in; -1 in a row means no start."""
     problem, free = instances.problem, list(instances.problem.free)
     given = np.asarray(assignments, dtype=np.int32)
@@ -166,7 +166,7 @@ class _Search:
     def __init__(self, instances: Instances, rows: Assignments, seeds: Unsigned) -> None:
         structure = instances.conditioning
         if structure not in _COMPILED:
-            _COMPILED[structure] = Graph.of(structure), _joined(structure)
+            _COMPILED[structure] = Graph.of(structure), joined(structure)
         rules = Rules.of(instances.problem)
         self._fixed = (*_COMPILED[structure], rules, rules.unlimited())
         self._instances, self._seeds = instances, seeds
@@ -218,7 +218,7 @@ class Rules(NamedTuple):
         largest = np.abs(values[np.isfinite(values)]).max(initial=1000.0)
         return cls(
             problem.limits + problem.tolerances - padding,
-            np.array([1.0 / _mean_spread(model) for model in problem.models[1:]]),
+            np.array([1.0 / mean_spread(model) for model in problem.models[1:]]),
             np.where(counted, channel, -1).astype(np.int64),
             float(LEAST_GAIN * largest),
         )
@@ -228,7 +228,8 @@ class Rules(NamedTuple):
         return self._replace(limits=np.full(len(self.limits), np.inf))
 
 
-def _mean_spread(function: LogLinearModel) -> float:
+def mean_spread(function: LogLinearModel) -> float:
+    """How far apart a table's largest and smallest finite entries are, on average."""
     flat = function.flat
     if not flat.count:
         return 1.0
@@ -258,10 +259,10 @@ class Graph(NamedTuple):
     def of(cls, structure: Conditioning) -> Graph:
         """Index the tables that evidence leaves by variable."""
         free = structure.free
-        slots = _starts([structure.cardinalities[v] for v in free])
+        slots = starts_of([structure.cardinalities[v] for v in free])
         places, arcs = _incidences(structure, slots)
         alone = [sum(len(structure.scopes[f]) == 1 for f, _ in own) for own in places]
-        arc, place = _starts([len(own) for own in arcs]), _starts([len(own) for own in places])
+        arc, place = starts_of([len(own) for own in arcs]), starts_of([len(own) for own in places])
         columns = (slots[:-1], slots[1:], arc[:-1], arc[1:], place[:-1], place[:-1] + alone)
         return cls(
             structure.layout.offsets.astype(np.uint64),
@@ -299,7 +300,7 @@ def _incidences(structure: Conditioning, slots: Integers) -> tuple[_Rows, _Rows]
     return places, arcs
 
 
-def _joined(structure: Conditioning) -> Gather:
+def joined(structure: Conditioning) -> Gather:
     """One gather for all functions, whose entries follow one another."""
     parts, size = structure.gathers, len(structure.layout.values)
     return Gather(
@@ -316,8 +317,9 @@ def _joined(structure: Conditioning) -> Gather:
 
 def _chained(starts: Sequence[Integers]) -> Integers:
     """The start positions of lists laid end to end."""
-    return _starts(np.concatenate([np.diff(own) for own in starts]))
+    return starts_of(np.concatenate([np.diff(own) for own in starts]))
 
 
-def _starts(sizes: Sequence[int] | Integers) -> Integers:
+def starts_of(sizes: Sequence[int] | Integers) -> Integers:
+    """Where each of several lists begins when they are laid end to end, and the end."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

@@ -77,7 +77,7 @@ def _is_hopeless(graph, rules, values):
 
 
 @njit(cache=True, nogil=True)
-def _draw(state, below):
+def draw(state, below):
     """A pseudo-random whole number from 0 to `below` - 1 (xorshift64*)."""
     x = state[0]
     x ^= x >> np.uint64(12)
@@ -91,20 +91,20 @@ def _draw(state, below):
 def _kick(graph, point, state):
     """A random walk over neighbouring variables, each set to another random value."""
     variables, z = graph.variables, point.z
-    v = _draw(state, len(z))
-    for _ in range(1 + _draw(state, FURTHEST)):
+    v = draw(state, len(z))
+    for _ in range(1 + draw(state, FURTHEST)):
         first, others = variables[v, SLOT], variables[v, END] - variables[v, SLOT] - np.uint64(1)
-        slot = first + _draw(state, others)
+        slot = first + draw(state, others)
         move(slot + np.uint64(slot >= first + z[v]), graph, point)
         arcs = variables[v, ARC_END] - variables[v, ARC]
         if arcs == 0:
-            v = _draw(state, len(z))
+            v = draw(state, len(z))
         else:
-            v = graph.arcs[variables[v, ARC] + _draw(state, arcs), 3]
+            v = graph.arcs[variables[v, ARC] + draw(state, arcs), 3]
 
 
 @njit(cache=True, nogil=True)
-def _repair(steps, graph, rules, point, notes):
+def repair(steps, graph, rules, point, notes):
     """Walk to a feasible point; True if reached, else `point` is the least penalised one seen.
 
     Descent first. Where no move lowers the penalty: pairs; then tabu search, which takes the
@@ -128,7 +128,7 @@ def _repair(steps, graph, rules, point, notes):
             _kick(graph, point, notes.state)
         elif slot < stay:
             v = graph.owner[slot]
-            pause = 2 + np.int64(_draw(notes.state, 3 + len(z) // 4))
+            pause = 2 + np.int64(draw(notes.state, 3 + len(z) // 4))
             notes.barred[graph.variables[v, SLOT] + z[v]] = step + pause
             move(np.uint64(slot), graph, point)
         now = penalty(stay, rules, point)
@@ -152,14 +152,14 @@ def _copy(source, target):
 
 
 @njit(cache=True, nogil=True)
-def _shake(kicks, graph, rules, point, best, notes):
+def shake(kicks, graph, rules, point, best, notes):
     """Kick, repair and climb from the best point so far, `kicks` times; h does not fall."""
     _copy(point, best)
     for _ in range(kicks):
         _kick(graph, point, notes.state)
-        if _repair(len(point.z), graph, rules, point, notes):
+        if repair(len(point.z), graph, rules, point, notes):
             climb(graph, rules, point)
-            start = np.int64(_draw(notes.state, len(graph.owner)))
+            start = np.int64(draw(notes.state, len(graph.owner)))
             exchange(start, TRIES, graph, rules, point)
             if point.total[0] >= best.total[0]:
                 _copy(point, best)
@@ -168,7 +168,7 @@ def _shake(kicks, graph, rules, point, best, notes):
 
 
 @njit(cache=True, nogil=True)
-def _unpack(block, lane, zeros, values):
+def unpack(block, lane, zeros, values):
     """One lane of the conditioned tables as channels: finite parts, then counts of -inf."""
     entries = len(values)
     for k in range(len(zeros)):
@@ -192,14 +192,14 @@ def _begin(row, graph, unlimited, point, state):
         if given:
             z[i] = row[graph.free[i]]
         else:
-            z[i] = _draw(state, variables[i, END] - variables[i, SLOT])
+            z[i] = draw(state, variables[i, END] - variables[i, SLOT])
     load(graph, point)
     if not given:
         climb(graph, unlimited, point)
 
 
 @njit(cache=True, nogil=True)
-def _space(graph, values, channels):
+def space(graph, values, channels):
     """Room for one point."""
     return Point(
         values,
@@ -220,7 +220,7 @@ def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
     channels = max(functions, rules.zeros.max() + 1)
     channels += channels % 2
     values = np.zeros((entries, channels))
-    point, best = _space(graph, values, channels), _space(graph, values, channels)
+    point, best = space(graph, values, channels), space(graph, values, channels)
     width, slots = len(graph.free), len(graph.owner)
     notes = Notes(
         np.zeros(slots, dtype=np.int64),
@@ -237,13 +237,13 @@ def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
                 for x in range(evidence.shape[1]):
                     lanes[x, lane] = evidence[row + lane, x]
             condition(lanes, gather, block)
-        _unpack(block, row % LANES, rules.zeros, values)
+        unpack(block, row % LANES, rules.zeros, values)
         notes.state[0] = seeds[row]
         _begin(out[row], graph, unlimited, point, notes.state)
-        if _repair(effort.steps * width, graph, rules, point, notes):
+        if repair(effort.steps * width, graph, rules, point, notes):
             polish(effort.sweeps, graph, rules, point, notes)
             if width > 0 and effort.kicks > 0:
-                _shake(effort.kicks, graph, rules, point, best, notes)
+                shake(effort.kicks, graph, rules, point, best, notes)
                 polish(effort.sweeps, graph, rules, point, notes)
         for i in range(width):
             out[row, graph.free[i]] = point.z[i]

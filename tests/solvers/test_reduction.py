@@ -1,0 +1,80 @@
+"""Exact answers of wide rows: fixing, eliminating and branching against brute force."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.problems import Shape, random_problem, seeds
+
+import cmpe
+from cmpe.bounds.splitting import Cut
+from cmpe.generation import grid
+from cmpe.solvers import reduction
+from cmpe.solvers.reduction import ReductionSolver
+
+AWKWARD = Shape(variables=5, factors=8, constraints=3)
+
+
+@pytest.fixture
+def everything_is_wide(monkeypatch):
+    """Nothing but complete assignments is narrow, and every split is loose."""
+    monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
+    monkeypatch.setattr(reduction, "STEPS", 10)
+    monkeypatch.setattr(
+        reduction, "by_size", lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)
+    )
+
+
+def same(answers: cmpe.Solutions, truth: cmpe.Solutions) -> None:
+    np.testing.assert_array_equal(answers.status, truth.status)
+    np.testing.assert_allclose(answers.objective, truth.objective, rtol=1e-6, atol=1e-6)
+    feasible = truth.feasible
+    assert (answers.bound[feasible] >= truth.objective[feasible]).all()
+
+
+@pytest.mark.usefixtures("everything_is_wide")
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds, st.booleans())
+def test_branching_proves_what_enumeration_finds(seed, with_start):
+    problem, evidence = random_problem(seed, AWKWARD)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    start = np.full((len(truth), problem.variables), -1, dtype=np.int32)
+    if with_start:  # any assignment: bad ones and infeasible ones too
+        generator = np.random.default_rng(seed)
+        cards = problem.objective.cardinalities
+        start = np.stack([generator.integers(0, k, len(truth)) for k in cards], axis=1)
+        start[:, list(problem.evidence_variables)] = evidence
+    solver = ReductionSolver(cmpe.Running(start=start.astype(np.int32)))
+    same(solver.solve(problem, evidence), truth)
+
+
+def test_a_grid_is_proved_by_fixing_and_elimination(monkeypatch):
+    monkeypatch.setattr(reduction, "NARROW_BYTES", 1 << 15)
+    model = grid(9, 9, seed=1)
+    second = model.perturb(0.1, 2)
+    best = float(cmpe.solve(cmpe.Problem(second), None).objective[0])
+    problem = cmpe.Problem(model, (cmpe.Constraint(second, 0.95 * best),), (0, 40))
+    evidence = [[0, 0], [1, 0], [0, 1], [1, 1]]
+    truth = cmpe.solve(problem, evidence, method="exact")
+    start = cmpe.solve(problem, evidence, method="local").assignments
+    answers = ReductionSolver(cmpe.Running(start=start)).solve(problem, evidence)
+    same(answers, truth)
+    assert (answers.status == cmpe.Status.OPTIMAL).all()
+
+
+def test_a_time_limit_leaves_a_valid_bound(monkeypatch):
+    monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
+    problem = cmpe.Problem(grid(6, 6, seed=3))
+    optimum = cmpe.solve(problem, None, method="exact").objective[0]
+    nothing = np.full((1, 36), -1, dtype=np.int32)
+    answer = ReductionSolver(cmpe.Running(start=nothing)).solve(problem, time_limit=1e-9)
+    assert answer.status[0] == cmpe.Status.UNKNOWN
+    assert answer.bound[0] >= optimum
+
+
+def test_without_a_start_it_searches_first():
+    problem = cmpe.Problem(grid(5, 5, seed=4))
+    answer = ReductionSolver().solve(problem, time_limit=5)
+    assert answer.objective[0] == pytest.approx(
+        cmpe.solve(problem, None, method="exact").objective[0], rel=1e-6
+    )
