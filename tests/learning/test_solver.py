@@ -318,3 +318,29 @@ def test_weights_that_do_not_fit_are_refused():
             MethodError, match=r"the weights do not fit the network of config\.json"
         ):
             broken.solve(GRID.problem, GRID.test)
+
+
+def test_search_follows_the_pass_where_passes_or_time_are_given(grid_solver):
+    problem, rows = GRID.problem, GRID.test
+    truth = cmpe.solve(problem, rows, method="exhaustive")
+    searching = grid_solver.with_stages(search_passes=30)
+    assert searching.method == "network + search + optimal bound"
+    found = searching.solve(problem, rows, seed=3)
+    check_honest(problem, rows, found)
+    again = searching.solve(problem, rows, seed=3)
+    np.testing.assert_array_equal(found.assignments, again.assignments)
+    assert (truth.objective - found.objective)[truth.feasible].mean() < 0.05
+    timed = grid_solver.with_stages(certificate="none").solve(problem, rows, time_limit=0.002)
+    assert set(timed.method) == {"network + search"}
+    assert (timed.feasible == truth.feasible).all()
+
+
+def test_wide_rows_are_bounded_by_splitting(grid_solver, monkeypatch):
+    from cmpe.learning import solver as module
+
+    monkeypatch.setattr(module, "CHEAP_BYTES", 0)
+    problem, rows = GRID.problem, GRID.test
+    truth = cmpe.solve(problem, rows, method="exhaustive")
+    found = grid_solver.solve(problem, rows)
+    assert np.isfinite(found.bound).all()
+    assert (found.bound >= truth.objective)[truth.feasible].all()

@@ -5,8 +5,11 @@ Stages, each of which can be switched off; `Solutions.method` names those that r
     network     one forward pass and rounding; with several margins one pass each, and the best
                 feasible answer is kept
     repair      local search from there: repairs what violates, improves what does not
+    search      large-neighbourhood search instead, where `solve` is given time or the stages
+                passes for it: on wide problems a learned start saves its first passes
     bound       D(mu) at the predicted multiplier: one elimination (`predicted`), or the least
-                D(mu) (`optimal`, some ten eliminations)
+                D(mu) (`optimal`, some ten eliminations); vertex splitting where elimination is
+                too wide
 
 The network reads the evidence of the problem it was trained for; another problem is refused.
 """
@@ -23,7 +26,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
+from cmpe.bounds import Work
+from cmpe.bounds import bound as wide_bound
+from cmpe.bounds.lagrangian import CHEAP_BYTES, dual_bound, lagrangian_dual, lane_bytes
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.coordinates import Coordinates
@@ -35,11 +40,14 @@ from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.local_search import improve
+from cmpe.solvers.neighbourhoods import search
+from cmpe.solvers.passes import PASSES, Budget
 from cmpe.solvers.rows import Limits, Running
 
 CERTIFICATES = ("none", "predicted", "optimal")
 ALLOWED = 0.02  # the rate of violations that the default margin may have
 CHUNK = 4096  # rows of one forward pass
+BOUND_SECONDS = 0.01  # a row, for the bound where elimination is too wide
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Stages:
     margins: tuple[float, ...] | None = None  # None: the calibrated one
     repair: bool = True
     certificate: str = "optimal"
+    search_passes: int = 0  # of every row, where no time is given
 
     def __post_init__(self) -> None:
         if self.certificate not in CERTIFICATES:
@@ -86,10 +95,11 @@ class NeuralSolver:
         margins: Sequence[float] | None = None,
         repair: bool = True,
         certificate: str = "optimal",
+        search_passes: int = 0,
     ) -> NeuralSolver:
         """The same network with other stages."""
         chosen = None if margins is None else tuple(float(m) for m in margins)
-        return replace(self, stages=Stages(chosen, repair, certificate))
+        return replace(self, stages=Stages(chosen, repair, certificate, search_passes))
 
     def calibrated_margin(self, allowed: float = ALLOWED) -> float:
         """The margin of least regret whose rate of violations is at most `allowed` with 95 %
@@ -112,30 +122,45 @@ class NeuralSolver:
         time_limit: float | None = None,
         seed: int = 0,
     ) -> Solutions:
-        """One answer per row; the time limit is not needed."""
-        Limits(time_limit)
+        """One answer per row. A time limit (seconds a row) is spent on search after the pass."""
+        limits = Limits(time_limit, self.running.threads, seed)
         if problem is not self.problem:
             _check_problem(problem, self.trained, "the solver")
         instances = self.problem.given(evidence)
         begin = time.perf_counter()
         answers, multipliers = self._passes(instances)
-        if self.stages.repair:
-            answers = improve(instances, answers, threads=self.running.threads)
+        improved = self._improved(instances, answers, limits)
         bound, infeasible = self._certificate(instances, multipliers)
         spent = (time.perf_counter() - begin) / max(1, len(instances))
         return Solutions.of(
-            self.problem, answers, bound=bound, infeasible=infeasible, method=self.method,
-            seconds=spent,
+            self.problem, improved, bound=bound, infeasible=infeasible,
+            method=self._method(searching=time_limit is not None), seconds=spent,
         )  # fmt: skip
 
     @property
     def method(self) -> str:
-        """The stages that run, as `Solutions.method` has them."""
+        """The stages that run without a time limit, as `Solutions.method` has them."""
+        return self._method(searching=False)
+
+    def _method(self, *, searching: bool) -> str:
         passes = len(self.stages.margins or ("calibrated",))
         parts = ["network" if passes == 1 else f"network x {passes}"]
-        parts += ["repair"] if self.stages.repair else []
+        if self._searches(searching):
+            parts.append("search")
+        elif self.stages.repair:
+            parts.append("repair")
         parts += [] if self.stages.certificate == "none" else [f"{self.stages.certificate} bound"]
         return " + ".join(parts)
+
+    def _searches(self, timed: bool) -> bool:
+        return (timed or self.stages.search_passes > 0) and self.problem.is_log_linear
+
+    def _improved(self, instances: Instances, answers: Assignments, limits: Limits) -> Assignments:
+        threads = self.running.threads
+        if self._searches(limits.seconds is not None):
+            budget = Budget(self.stages.search_passes or PASSES, limits.seconds)
+            return search(instances, answers, budget=budget, seed=limits.seed, threads=threads)
+        return improve(instances, answers, threads=threads) if self.stages.repair else answers
 
     def _passes(self, instances: Instances) -> tuple[Assignments, Floats | None]:
         """Rounded answers (B, n) of the best margin of each row, and mu at the first one."""
@@ -237,6 +262,10 @@ class NeuralSolver:
             raise MethodError(
                 "this network predicts no multiplier; ask for certificate 'optimal' or 'none'"
             )
+        if self.problem.is_log_linear and lane_bytes(self.problem) > CHEAP_BYTES:
+            work = Work(time_limit=BOUND_SECONDS, threads=self.running.threads)
+            split = wide_bound(instances, "splitting", work)
+            return split.upper, split.infeasible
         try:
             if kind == "predicted" and multipliers is not None:
                 bound = dual_bound(instances, multipliers, threads=self.running.threads)
