@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
 	touch $(READY)
 
-demo: $(READY)  ## generate a small grid problem, solve a batch exactly, show certificates
+demo: $(READY)  ## make a small grid problem, solve it exactly, train a network on it, compare
 	$(BIN)/cmpe demo
 
 test: $(READY) lint  ## ruff, mypy, pytest

@@ -251,14 +251,21 @@ def test_convert_exports_a_row_of_a_problem(problem, model, tmp_path):
         assert ("limit0" in network["functions"]) == (source is problem)
 
 
-def test_demo_shows_certificates():
-    assert "3 rows: 3 optimal" in output("demo", "--rows", 3, "--seed", 1)
+def test_demo_shows_certificates_and_compares(tmp_path):
+    figure = tmp_path / "demo.png"
+    text = output("demo", "--rows", 3, "--seed", 1, "--epochs", 2, "--out", figure)
+    assert "3 rows: 3 optimal" in text
+    lines = {line[:20].strip(): line[20:].split() for line in text.splitlines()}
+    assert lines["network + repair"][2] == "0.00%"
+    assert float(lines["exact"][0]) == 0.0
+    assert float(lines["network alone"][0]) > float(lines["network + repair"][0]) > 0
+    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_help_of_everything_without_arguments_and_by_name():
     code, out, err = run()
     assert (code, err) == (0, "")
-    for name in ("solve", "bound", "generate", "info", "convert", "demo"):
+    for name in ("solve", "bound", "generate", "learn", "info", "convert", "train", "evaluate", "demo"):
         assert name in out
         assert "Usage" in output(name, "--help")
     assert output("--version").startswith("cmpe ")
