@@ -124,11 +124,12 @@ def test_bounds_are_proved(problem):
     content = read_directory(problem)
     best = solve(content.problem, content.test, method="exhaustive").objective
     rows = rows_of(output("bound", problem))
-    assert [list(row) for row in rows] == [["index", "bound", "infeasible", "multipliers"]] * 6
+    fields = ["index", "bound", "infeasible", "multipliers", "method", "bounds", "seconds"]
+    assert [list(row) for row in rows] == [fields] * 6
     for i, row in enumerate(rows):
         assert (row["index"], row["infeasible"], len(row["multipliers"])) == (i, False, 1)
         assert row["bound"] >= best[i] - 1e-9
-    assert output("bound", problem, "--format", "table").startswith("6 rows: 0 proved infeasible;")
+    assert "6 rows: 0 proved infeasible" in output("bound", problem, "--format", "table")
 
 
 def test_files_and_directories_are_the_same_problem(problem, tmp_path):
@@ -265,7 +266,7 @@ def test_demo_shows_certificates_and_compares(tmp_path):
 def test_help_of_everything_without_arguments_and_by_name():
     code, out, err = run()
     assert (code, err) == (0, "")
-    for name in ("solve", "bound", "generate", "learn", "info", "convert", "train", "evaluate", "demo"):
+    for name in "solve bound generate learn info convert train evaluate demo".split():
         assert name in out
         assert "Usage" in output(name, "--help")
     assert output("--version").startswith("cmpe ")

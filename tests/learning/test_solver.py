@@ -338,7 +338,7 @@ def test_search_follows_the_pass_where_passes_or_time_are_given(grid_solver):
 def test_wide_rows_are_bounded_by_splitting(grid_solver, monkeypatch):
     from cmpe.learning import solver as module
 
-    monkeypatch.setattr(module, "CHEAP_BYTES", 0)
+    monkeypatch.setattr(module, "QUICK_BYTES", 0)
     problem, rows = GRID.problem, GRID.test
     truth = cmpe.solve(problem, rows, method="exhaustive")
     found = grid_solver.solve(problem, rows)

@@ -1,12 +1,15 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from tests.problems import random_problem, seeds
+from hypothesis import HealthCheck, given, settings
+from tests.problems import Shape, random_problem, seeds, worked_example
 
 import cmpe
 from cmpe import Recipe, Status
-from cmpe.errors import MethodError
+from cmpe.bounds import splitting
+from cmpe.bounds.splitting import Cut
+from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import generate, grid
+from cmpe.solvers import exact, reduction
 from cmpe.solvers.auto import AutoSolver
 
 
@@ -45,6 +48,80 @@ def test_a_gap_is_enough_where_it_is_certified():
     tight = cmpe.solve(made.problem, made.test, gap=1e-9)
     assert "exact" in tight.method
     np.testing.assert_allclose(tight.objective, exact.objective)
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """Everything is too wide to eliminate, and every split is loose."""
+    monkeypatch.setattr(exact, "MOST_BYTES", -1)
+    monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
+    loose = lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)  # noqa: E731
+    monkeypatch.setattr(reduction, "by_size", loose)
+    monkeypatch.setattr(splitting, "by_size", loose)
+
+
+on_wide_rows = pytest.mark.usefixtures("wide")
+
+
+@on_wide_rows
+@pytest.mark.parametrize("gap", [1e-9, 0.1, 2.0])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds)
+def test_a_gap_is_certified_on_wide_rows(gap, seed):
+    problem, evidence = random_problem(seed, Shape(constraints=3, factors=8))
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    found = cmpe.solve(problem, evidence, gap=gap)
+    np.testing.assert_array_equal(found.feasible, truth.feasible)
+    np.testing.assert_array_equal(
+        found.status == Status.INFEASIBLE, truth.status == Status.INFEASIBLE
+    )
+    answered = truth.feasible
+    proved = found.status[answered] == Status.OPTIMAL
+    assert (proved | (found.gap[answered] <= gap)).all()
+    assert (found.bound[answered] >= truth.objective[answered] - 1e-9).all()
+    assert (truth.objective[answered] - found.objective[answered] <= max(gap, 1e-5)).all()
+
+
+@on_wide_rows
+@pytest.mark.parametrize("time_limit", [1e-9, 0.01])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds)
+def test_a_gap_in_too_little_time_is_still_true(time_limit, seed):
+    problem, evidence = random_problem(seed, Shape(constraints=3, factors=8))
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    found = cmpe.solve(problem, evidence, gap=0.5, time_limit=time_limit)
+    answered = truth.feasible
+    assert (found.feasible <= answered).all()
+    assert (found.bound[answered] >= truth.objective[answered] - 1e-9).all()
+    assert not answered[found.status == Status.INFEASIBLE].any()
+
+
+@on_wide_rows
+def test_wide_rows_stop_at_the_cheapest_method_that_certifies_the_gap():
+    made = generate(grid(6, 6, seed=3), Recipe(percentile=20, samples=200, evidence_fraction=0.3))
+    rows = made.train[:5]
+    found = [cmpe.solve(made.problem, rows, gap=gap) for gap in (1e3, 1e-6)]
+    assert set(found[0].method.tolist()) == {"search+splitting"}
+    assert set(found[1].method.tolist()) == {"search+splitting+reduction"}
+    assert (found[1].status == Status.OPTIMAL).all()
+    np.testing.assert_allclose(
+        found[1].objective, cmpe.solve(made.problem, rows, method="milp").objective, rtol=1e-6
+    )
+    assert set(cmpe.solve(made.problem, rows).method.tolist()) == {"search+reduction"}
+
+
+@on_wide_rows
+def test_what_cannot_be_split_is_left_to_milp(monkeypatch):
+    def refuse(structure, work):
+        raise TooLarge("no split is small enough")
+
+    monkeypatch.setattr(reduction, "by_size", refuse)
+    monkeypatch.setattr(splitting, "by_size", refuse)
+    problem, row = worked_example(), [[1, 1], [0, 0]]
+    assert cmpe.solve(problem, row).labels == ["optimal", "infeasible"]
+    found = cmpe.solve(problem, row, gap=0.1)
+    assert found.labels == ["optimal", "infeasible"]
+    assert set(found.method.tolist()) == {"search+reduction+milp"}
 
 
 def test_gaps_that_make_no_sense_are_refused():

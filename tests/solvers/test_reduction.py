@@ -78,3 +78,40 @@ def test_without_a_start_it_searches_first():
     assert answer.objective[0] == pytest.approx(
         cmpe.solve(problem, None, method="exact").objective[0], rel=1e-6
     )
+
+
+@pytest.mark.usefixtures("everything_is_wide")
+def test_a_start_that_contradicts_the_evidence_proves_nothing():
+    """Its evidence is put right before it counts as an answer."""
+    h = cmpe.LogLinearModel.from_tables([2, 2], [((0,), [0.0, 5.0]), ((1,), [0.0, 1.0])])
+    start = np.array([[1, 0]], dtype=np.int32)
+    answer = ReductionSolver(cmpe.Running(start=start)).solve(cmpe.Problem(h, (), (0,)), [[0]])
+    assert answer.assignments.tolist() == [[0, 1]]
+    assert answer.bound[0] < 1.1
+
+
+@pytest.mark.usefixtures("everything_is_wide")
+@pytest.mark.parametrize("gap", [0.3, 3.0])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds)
+def test_it_stops_within_the_gap(gap, seed):
+    problem, evidence = random_problem(seed, AWKWARD)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    answers = ReductionSolver(gap=gap).solve(problem, evidence)
+    feasible = truth.feasible
+    np.testing.assert_array_equal(answers.feasible, feasible)
+    assert (answers.gap[feasible] <= gap).all()
+    assert (answers.bound[feasible] >= truth.objective[feasible] - 1e-9).all()
+
+
+@pytest.mark.usefixtures("everything_is_wide")
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds, st.integers(0, 3))
+def test_nodes_left_open_count_with_their_bounds(seed, nodes):
+    problem, evidence = random_problem(seed, AWKWARD)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    answers = ReductionSolver(nodes=nodes).solve(problem, evidence)
+    feasible = truth.feasible
+    assert (answers.feasible <= feasible).all()
+    assert (answers.bound[feasible] >= truth.objective[feasible] - 1e-9).all()
+    assert not feasible[answers.status == cmpe.Status.INFEASIBLE].any()

@@ -64,13 +64,7 @@ def solve(
     ] = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    from cmpe.solvers import solver
-
-    trained = Path(method).is_dir()
-    if trained and (gap or start is not None):
-        raise InputError(f"--gap and --start go with other methods than a trained run ({method})")
-    if not trained:
-        solver(method, gap=gap)  # an unknown method fails before any file is read
+    trained = _is_trained(method, gap, start)
     problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
     rows = _read_rows(problem, directory, evidence)
     beginning = _read_start(start, problem, 1 if rows is None else len(rows))
@@ -85,6 +79,18 @@ def solve(
         _write_trace(problem, rows, trace)
     infeasible = [label == "infeasible" for label in solutions.labels]
     return int(bool(infeasible) and all(infeasible))
+
+
+def _is_trained(method: str, gap: float, start: Path | None) -> bool:
+    """Whether the method is a run directory; a wrong one fails before any file is read."""
+    from cmpe.solvers import solver
+
+    if not Path(method).is_dir():
+        solver(method, gap=gap)
+        return False
+    if gap or start is not None:
+        raise InputError(f"--gap and --start go with other methods than a trained run ({method})")
+    return True
 
 
 def _answer(

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.bounds.lagrangian import CHEAP_BYTES, lagrangian_dual, lane_bytes, loss_bounds
+from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
 from cmpe.errors import EvidenceError, InputError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.config import TrainingConfig
@@ -23,6 +23,8 @@ from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Constraint, Evidence, Instances, Problem
 from cmpe.solvers import solve
 from cmpe.solvers.rows import Running
+
+QUICK_BYTES = 1 << 20  # of a row: above it the duals of thousands of rows take minutes
 
 
 class TrainingWarning(UserWarning):
@@ -155,7 +157,7 @@ def _fill_bounds(
     data: TrainingData, k: int, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
     """p_upper, q_lower and mu* of margin k; they stay missing where elimination is too wide."""
-    if part.problem.is_log_linear and lane_bytes(part.problem) > CHEAP_BYTES:
+    if part.problem.is_log_linear and lane_bytes(part.problem) > QUICK_BYTES:
         return
     distinct, where = np.unique(part.evidence, axis=0, return_inverse=True)
     where = where.ravel()

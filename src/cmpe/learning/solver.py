@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 
 from cmpe.bounds import Work
 from cmpe.bounds import bound as wide_bound
-from cmpe.bounds.lagrangian import CHEAP_BYTES, dual_bound, lagrangian_dual, lane_bytes
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.coordinates import Coordinates
+from cmpe.learning.data import QUICK_BYTES
 from cmpe.learning.leaves import relaxation_of
 from cmpe.learning.networks import Inputs, Network, encode, evidence_places, with_margin_input
 from cmpe.learning.relaxation import Relaxation
@@ -262,7 +263,7 @@ class NeuralSolver:
             raise MethodError(
                 "this network predicts no multiplier; ask for certificate 'optimal' or 'none'"
             )
-        if self.problem.is_log_linear and lane_bytes(self.problem) > CHEAP_BYTES:
+        if self.problem.is_log_linear and lane_bytes(self.problem) > QUICK_BYTES:
             work = Work(time_limit=BOUND_SECONDS, threads=self.running.threads)
             split = wide_bound(instances, "splitting", work)
             return split.upper, split.infeasible

@@ -1,11 +1,14 @@
 """`auto`: the cheapest method that proves the gap asked for, row by row.
 
 The rule:
-1. If elimination does not fit into memory, every row goes to MILP, from what `search` finds.
-2. If a gap above 0 is asked for, `lagrangian` answers first. Rows whose certified gap is small
-   enough are done.
-3. The other rows go to `exact`, which hands on to MILP what it cannot prove.
-`Solutions.method` says which of them answered each row.
+1. Without a gap, every row goes to `exact`, whatever its width.
+2. If a gap above 0 is asked for and elimination is cheap, `lagrangian` answers first. Rows whose
+   certified gap is small enough are done; the others go to `exact`.
+3. If a gap above 0 is asked for and elimination is not cheap (`exact.too_wide`), `search` answers
+   and the splitting bound certifies it. Rows whose gap is small enough are done; the others go
+   through what `exact` does with wide rows, which stops at the gap: `reduction`, then MILP.
+Of every row the best answer and the lowest bound of all methods are kept. `Solutions.method` says
+which of them ran.
 """
 
 from __future__ import annotations
@@ -14,13 +17,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
-from cmpe.errors import Interrupted, MethodError
+from cmpe.errors import Interrupted, MethodError, TooLarge
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.exact import ExactSolver
+from cmpe.solvers.exact import ExactSolver, better, too_wide
 from cmpe.solvers.lagrangian import LagrangianSolver
-from cmpe.solvers.rows import Running
+from cmpe.solvers.rows import Limits, Running
+
+STEPS = 300  # of the splitting bound of a wide row
+STEP_SECONDS = 0.1  # its split must be small enough to do 60 of them in about this time
+BOUND_SHARE = 0.2  # of the time limit, for them
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,14 @@ class AutoSolver:
         """One answer per row, each by the cheapest method that is good enough."""
         instances = problem.given(evidence)
         exact = ExactSolver(self.running)
-        if self.gap == 0.0 or lane_bytes(problem) > MOST_BYTES:
+        if self.gap == 0.0:
             return exact.solve(problem, instances.evidence, time_limit=time_limit, seed=seed)
+        limits = Limits(time_limit, self.running.threads, seed)
+        if too_wide(problem, limits):
+            from cmpe.solvers.reduction import rough
+
+            known = _certified(instances, rough(instances, limits, self.running), limits)
+            return exact.prove(instances, known, limits, self.gap)
         quick = LagrangianSolver(self.running).solve(problem, instances.evidence)
         rest = np.flatnonzero(~self._good_enough(quick))
         if not len(rest):
@@ -74,5 +86,38 @@ class AutoSolver:
                 instances.problem, instances.evidence[rest], time_limit=time_limit, seed=seed
             )
         except Interrupted as stop:
-            raise Interrupted(quick.replaced(rest, stop.solutions), len(quick)) from None
-        return quick.replaced(rest, more)
+            finished = len(quick) - len(rest) + stop.finished
+            raise Interrupted(_joined(instances, quick, rest, stop.solutions), finished) from None
+        return _joined(instances, quick, rest, more)
+
+
+def _certified(instances: Instances, known: Solutions, limits: Limits) -> Solutions:
+    """What is known of wide rows, with the splitting bound."""
+    from cmpe.bounds.bounding import Work
+    from cmpe.bounds.splitting import Splitting, by_size
+
+    seconds = None if limits.seconds is None else BOUND_SHARE * limits.seconds
+    try:
+        split = by_size(instances.conditioning, Work(STEP_SECONDS, seed=limits.seed))
+        work = Work(seconds, STEPS, limits.threads, limits.seed)
+        found = Splitting(split).upper_bound(instances, work)
+    except TooLarge:  # no split is small enough
+        return known
+    except KeyboardInterrupt:
+        raise Interrupted(known, 0) from None
+    bound = Solutions.of(
+        instances.problem,
+        np.full_like(known.assignments, -1),
+        bound=found.upper,
+        infeasible=found.infeasible,
+        seconds=found.seconds,
+    )
+    return better(instances.problem, known, bound, "search+splitting")
+
+
+def _joined(instances: Instances, quick: Solutions, rest: np.ndarray, more: Solutions) -> Solutions:
+    """The better of both answers and bounds of the rows `rest`."""
+    part = quick.take(rest)
+    reached = more.seconds > 0
+    names = np.where(reached, more.method, part.method).tolist()
+    return quick.replaced(rest, better(instances.problem, part, more, names))

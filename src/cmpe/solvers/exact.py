@@ -2,15 +2,19 @@
 
 docs/exact.md explains the algorithm. One elimination plan serves all rows; the whole batch is
 solved in compiled calls, over threads. Rows that the engine cannot prove within its memory go
-to MILP with their incumbent and bound; rows too wide to eliminate go there with what `search`
-finds.
+to MILP with their incumbent and bound.
+
+Rows too wide to eliminate, or wide enough for it to be slow (`too_wide`), go through `search`,
+then `reduction`, and what that leaves open to MILP if time remains. docs/wide.md explains it.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +26,20 @@ from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.rows import Limits, Running
 
+if TYPE_CHECKING:
+    from cmpe.solvers import Solver
+
 STATES = 1 << 16  # of one row's frontiers
 ROUNDS = 40  # of the search of one row
-SEARCH_SHARE = 0.2  # of the time limit of a row too wide to eliminate, before MILP
+SLOW_BYTES = 1 << 25  # of one constrained row: above this, search and reduction are faster
+REDUCTION_SHARE = 0.75  # of what search leaves; MILP gets the rest
+NODES = 4096  # of reduction where there is no time limit
+TRACE_SECONDS = 60.0  # of a wide row
 SECONDS_PER_ROUND = 0.02  # at most, about
 SECONDS_PER_ENTRY = 2e-7  # of one row's dual and losses per bucket entry, at most, about
 _loaded: set[int] = set()  # numbers of functions for which compiled code is there
+
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -85,10 +97,17 @@ class ExactSolver:
         """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
         limits = Limits(time_limit, self.running.threads, seed)
         instances = problem.given(evidence)
-        if lane_bytes(problem) > MOST_BYTES or _rounds(problem, limits) < 1:
-            return self._too_wide(instances, limits)
+        if too_wide(problem, limits):
+            from cmpe.solvers.reduction import rough
+
+            return self.prove(instances, rough(instances, limits, self.running), limits)
         solutions = self.search(instances, _rounds(problem, limits))
-        return self._hand_on(instances, solutions, limits)
+        if self.running.start is not None and len(_unproved(solutions, Limits())):
+            from cmpe.solvers.local_search import checked
+
+            given = Solutions.of(problem, checked(instances, self.running.start))
+            solutions = better(problem, solutions, given, solutions.method.tolist())
+        return self._by_milp(instances, solutions, limits)
 
     def search(self, instances: Instances, rounds: int) -> Solutions:
         """At most `rounds` rounds of a growing G per row; what they do not prove stays open."""
@@ -110,50 +129,121 @@ class ExactSolver:
             raise Interrupted(solutions, engine.finished)
         return solutions
 
-    def _too_wide(self, instances: Instances, limits: Limits) -> Solutions:
-        """No elimination: MILP from what search makes of the user's start, or of none."""
-        from cmpe.solvers.neighbourhoods import SearchSolver
+    def prove(
+        self, instances: Instances, known: Solutions, limits: Limits, gap: float = 0.0
+    ) -> Solutions:
+        """Of wide rows: prove what is `known`, or better, to within `gap` nats."""
+        from cmpe.solvers.reduction import ReductionSolver
 
-        seconds = None if limits.seconds is None else SEARCH_SHARE * limits.seconds
-        rough = SearchSolver(replace(self.running, progress=None), bounds=False).solve(
-            instances.problem, instances.evidence, time_limit=seconds, seed=limits.seed
-        )
-        return self._hand_on(instances, rough, limits)
+        rest = _unproved(known, limits, gap)
+        nodes = NODES if limits.seconds is None else None
+        solver = ReductionSolver(self._going_on(known, rest), gap, nodes)
+        stage = _Stage(solver, "reduction", _left(known.take(rest), limits, REDUCTION_SHARE))
+        return self._by_milp(instances, _hand_on(instances, known, rest, stage), limits, gap)
 
-    def _hand_on(self, instances: Instances, known: Solutions, limits: Limits) -> Solutions:
+    def _by_milp(
+        self, instances: Instances, known: Solutions, limits: Limits, gap: float = 0.0
+    ) -> Solutions:
         """Let MILP finish what is not proved, from the incumbent where there is one."""
         from cmpe.solvers.milp import MilpSolver
 
-        rest = np.flatnonzero(~np.isin(known.status, (Status.OPTIMAL, Status.INFEASIBLE)))
+        rest = _unproved(known, limits, gap)
         if not len(rest):
             return known
-        part = known.take(rest)
-        start = np.where(part.feasible[:, np.newaxis], part.assignments, -1)
-        solver = MilpSolver("highs", replace(self.running, start=start))
-        evidence = instances.evidence[rest]
-        left = limits.seconds
-        if left is not None:  # a row's limit holds for both methods together
-            left = max(1e-3, left - float(part.seconds.max()))
-        try:
-            more = solver.solve(instances.problem, evidence, time_limit=left, seed=limits.seed)
-        except Interrupted as stop:
-            finished = better(instances.problem, part, stop.solutions, "exact+milp")
-            whole = known.replaced(rest, finished)
-            raise Interrupted(whole, len(known) - len(rest) + stop.finished) from None
-        return known.replaced(rest, better(instances.problem, part, more, "exact+milp"))
+        solver = MilpSolver("highs", self._going_on(known, rest))
+        stage = _Stage(solver, "milp", _left(known.take(rest), limits))
+        return _hand_on(instances, known, rest, stage)
+
+    def _going_on(self, known: Solutions, rest: Rows) -> Running:
+        """From the incumbents of `rest`; progress counts all rows."""
+        start = np.where(known.feasible[rest, np.newaxis], known.assignments[rest], -1)
+        report, before = self.running.progress, len(known) - len(rest)
+        if report is None:
+            return replace(self.running, start=start)
+        return replace(
+            self.running, start=start, progress=lambda done, _: report(before + done, len(known))
+        )
 
 
-def better(problem: Problem, known: Solutions, new: Solutions, method: str) -> Solutions:
+class _Stage(NamedTuple):
+    """A solver that goes on with rows, under a name, within a row's remaining time."""
+
+    solver: Solver
+    name: str
+    limits: Limits
+
+
+def _hand_on(instances: Instances, known: Solutions, rest: Rows, stage: _Stage) -> Solutions:
+    """What is `known`, with the rows `rest` improved by another solver."""
+    part = known.take(rest)
+
+    def joined(new: Solutions) -> Solutions:
+        reached = new.seconds > 0
+        names = np.where(reached, np.char.add(part.method, f"+{stage.name}"), part.method)
+        return known.replaced(rest, better(instances.problem, part, new, names.tolist()))
+
+    if not len(rest):
+        return known
+    evidence, (solver, _, limits) = instances.evidence[rest], stage
+    try:
+        more = solver.solve(
+            instances.problem, evidence, time_limit=limits.seconds, seed=limits.seed
+        )
+    except Interrupted as stop:
+        finished = len(known) - len(rest) + stop.finished
+        raise Interrupted(joined(stop.solutions), finished) from None
+    return joined(more)
+
+
+def _unproved(known: Solutions, limits: Limits, gap: float = 0.0) -> Rows:
+    """Rows that are not certified to within `gap` and have time left."""
+    with np.errstate(invalid="ignore"):
+        done = np.isin(known.status, (Status.OPTIMAL, Status.INFEASIBLE)) | (known.gap <= gap)
+    if limits.seconds is not None:
+        done |= known.seconds >= limits.seconds
+    return np.flatnonzero(~done)
+
+
+def _left(known: Solutions, limits: Limits, share: float = 1.0) -> Limits:
+    """A share of the time that is left to each of some rows: all stages have one limit."""
+    if limits.seconds is None:
+        return limits
+    left = share * (limits.seconds - float(known.seconds.max(initial=0.0)))
+    return replace(limits, seconds=max(1e-3, left))
+
+
+def better(
+    problem: Problem, known: Solutions, new: Solutions, method: str | Sequence[str]
+) -> Solutions:
     """The better answer and the lower bound of each row."""
-    keep = known.feasible & ~(new.feasible & (new.objective >= known.objective))
+    infeasible = (known.status == Status.INFEASIBLE) | (new.status == Status.INFEASIBLE)
+    none = (new.assignments < 0).any(axis=1)
+    keep = none | (known.feasible & ~(new.feasible & (new.objective >= known.objective)))
+    rows = np.where(keep[:, np.newaxis], known.assignments, new.assignments)
+    answered = known.feasible | new.feasible
+    rows[infeasible & ~answered] = -1
+    # An answer outweighs a claim that there is none, which is then no bound either.
+    bounds = [
+        np.where(s.bound > -np.inf, s.bound, np.where(answered, np.inf, -np.inf))
+        for s in (known, new)
+    ]
     return Solutions.of(
         problem,
-        np.where(keep[:, np.newaxis], known.assignments, new.assignments),
-        bound=np.minimum(known.bound, new.bound),
-        infeasible=new.status == Status.INFEASIBLE,
+        rows,
+        bound=np.minimum(*bounds),
+        infeasible=infeasible,
         method=method,
         seconds=known.seconds + new.seconds,
     )
+
+
+def too_wide(problem: Problem, limits: Limits) -> bool:
+    """Whether to go without elimination: no memory or no time for it, or it would be slow.
+
+    An unconstrained row takes one elimination, a constrained one dozens.
+    """
+    most = min(MOST_BYTES, SLOW_BYTES) if problem.constraints else MOST_BYTES
+    return lane_bytes(problem) > most or _rounds(problem, limits) < 1
 
 
 def _rounds(problem: Problem, limits: Limits) -> int:
@@ -174,14 +264,21 @@ class TraceEvent:
     states: int
 
 
-def trace(problem: Problem, evidence: Evidence | None = None) -> list[TraceEvent]:
-    """How `exact` closes in on the first row: one event per round of its search.
+def trace(
+    problem: Problem, evidence: Evidence | None = None, *, time_limit: float = TRACE_SECONDS
+) -> list[TraceEvent]:
+    """How `exact` closes in on the first row.
 
-    Each event is a run of its own that stops after that many rounds, so its time is measured,
-    not guessed.
+    One event per round of its search, each a run of its own that stops after that many rounds, so
+    its time is measured, not guessed. Of a wide row: one event after `search`, then one per node
+    of `reduction`, for at most `time_limit` seconds; states are nodes.
     """
     instances = problem.given(evidence)
     first = Instances(problem, instances.evidence[:1])
+    if too_wide(problem, Limits()):
+        from cmpe.solvers.reduction import ReductionSolver
+
+        return list(ReductionSolver().watch(first, Limits(time_limit)))
     ExactSolver().search(first, 0)  # loads compiled code before anything is timed
     events: list[TraceEvent] = []
     for rounds in range(ROUNDS + 1):

@@ -5,14 +5,18 @@ value whose bound is at most L is out. Variables with one value left become evid
 falls apart, and what is left is split again, more tightly, or eliminated exactly. Where nothing
 more can be fixed, the most decisive variable of a cut is branched on, the greatest bound first.
 What was put aside holds nothing better than L, so max(L, bounds of open nodes) is a bound whenever
-it stops.
+it stops. Where a gap is enough, a value is out if its bound is at most L + gap.
 """
 
 from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,17 +25,22 @@ from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
+from cmpe.errors import Interrupted, TooLarge
 from cmpe.problem import FREE, Assignments, Evidence, Instances, Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions, Status
+from cmpe.solvers.local_search import checked
 from cmpe.solvers.rows import Limits, RowAnswer, Running, solve_rows
 
-NARROW_BYTES = 1 << 24  # of one row: up to here the exact engine takes over
+if TYPE_CHECKING:
+    from cmpe.solvers.exact import TraceEvent
+
+NARROW_BYTES = 1 << 22  # of one row: up to here the exact engine takes over
 ROUNDS = 40  # of the exact engine on a narrow node
 CUTS = 3  # different splits of a node before it is branched on
 STEPS = 300  # of the descent on one split
 STEP_SECONDS = 0.1  # a split must be small enough to do its steps in about this time
-SEARCH_SHARE = 0.1  # of the time limit, for a first answer
-SEARCH_SECONDS = 0.2  # without a time limit
+SEARCH_SHARE = 0.2  # of the time limit for a first answer, at most
+SEARCH_SECONDS, LEAST_SEARCH = 3e-4, 0.02  # that are enough: for each free variable; in all
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class ReductionSolver:
     """Proves wide rows by reduction, elimination and branching."""
 
     running: Running = Running()
+    gap: float = 0.0  # nats: an answer that is certified to be as close as this is enough
+    nodes: int | None = None  # of one row, at most; those left open count with their bounds
 
     def solve(
         self,
@@ -50,22 +61,47 @@ class ReductionSolver:
     ) -> Solutions:
         """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
         instances = problem.given(evidence)
-        limits = Limits(time_limit, 1, seed)
-        job = _Prove(instances, self._start(instances, limits), limits, _Splits(problem, seed))
+        job = self._job(instances, Limits(time_limit, 1, seed))
         return solve_rows(instances, job, "reduction", self.running)
+
+    def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
+        """The first row after `search`, then after every node; states are nodes."""
+        from cmpe.solvers.exact import TraceEvent
+
+        begin = time.perf_counter()
+        search = self._job(instances, limits).begin(0)
+        for nodes, _ in enumerate(chain([None], search.run())):
+            best = np.nan if search.best.assignment is None else search.best.objective
+            yield TraceEvent(time.perf_counter() - begin, best, search.bound, nodes)
+
+    def _job(self, instances: Instances, limits: Limits) -> _Prove:
+        splits = _Splits(instances.problem, limits.seed)
+        start = self._start(instances, limits)
+        splits.prepare(instances, np.inf if limits.seconds is None else limits.seconds)
+        return _Prove(instances, start, limits, splits, replace(self, running=Running()))
 
     def _start(self, instances: Instances, limits: Limits) -> Assignments:
         if self.running.start is not None:
-            return self.running.start
-        from cmpe.solvers.neighbourhoods import SearchSolver
+            return checked(instances, self.running.start)
+        return rough(instances, limits, self.running).assignments
 
-        share = SEARCH_SECONDS if limits.seconds is None else SEARCH_SHARE * limits.seconds
-        running = replace(self.running, progress=None)
-        search = SearchSolver(running)
-        found = search.solve(
-            instances.problem, instances.evidence, time_limit=share, seed=limits.seed
-        )
-        return found.assignments
+
+def rough(instances: Instances, limits: Limits, running: Running) -> Solutions:
+    """What `search` makes of the user's start, or of none, in its share of the time."""
+    from cmpe.solvers.neighbourhoods import SearchSolver
+
+    seconds = limits.seconds
+    if seconds is not None:
+        enough = max(LEAST_SEARCH, SEARCH_SECONDS * len(instances.conditioning.free))
+        seconds = min(SEARCH_SHARE * seconds, enough)
+    solver = SearchSolver(replace(running, progress=None), bounds=False)
+    problem, evidence = instances.problem, instances.evidence
+    if seconds is not None and len(instances):  # loads compiled code, makes the pool
+        SearchSolver(passes=1, bounds=False).solve(problem, evidence[:1])
+    try:
+        return solver.solve(problem, evidence, time_limit=seconds, seed=limits.seed)
+    except Interrupted as stop:  # nothing is proved yet
+        raise Interrupted(stop.solutions, 0) from None
 
 
 class _Splits:
@@ -74,6 +110,13 @@ class _Splits:
     def __init__(self, problem: Problem, seed: int) -> None:
         self._root, self._seed = problem.evidence_variables, seed
         self._made: dict[int, Relaxation] = {}
+
+    def prepare(self, instances: Instances, seconds: float) -> None:
+        """Make the first split and load compiled code, which no row should be charged with."""
+        if len(instances) and not _is_narrow(instances.problem, seconds):
+            first = Instances(instances.problem, instances.evidence[:1])
+            with suppress(TooLarge):
+                value_bounds(first, self.of(first.problem, 0), Work(steps=1))
 
     def of(self, problem: Problem, attempt: int) -> Relaxation:
         """A split of a node, another one at every attempt."""
@@ -85,11 +128,22 @@ class _Splits:
         return self._made[attempt]
 
 
+def _is_narrow(problem: Problem, seconds: float) -> bool:
+    """Whether to eliminate, within so many seconds."""
+    if not problem.conditioning.free:
+        return True
+    from cmpe.solvers.exact import SECONDS_PER_ENTRY
+
+    enough = SECONDS_PER_ENTRY * problem.plan.operations
+    return lane_bytes(problem) <= NARROW_BYTES and enough <= seconds
+
+
 @dataclass
 class _Incumbent:
     """The best feasible assignment of a row."""
 
     problem: Problem
+    gap: float
     assignment: Assignments | None = None  # (n,)
     objective: float = -np.inf
 
@@ -103,10 +157,11 @@ class _Incumbent:
 
     @property
     def enough(self) -> float:
-        """A bound up to here proves the incumbent: half the tolerance above it."""
+        """A bound up to here proves the incumbent: half the tolerance, or the gap, above it."""
         if self.assignment is None:
             return -np.inf
-        return self.objective + 0.5 * OPTIMALITY_TOLERANCE * max(1.0, abs(self.objective))
+        size = max(1.0, abs(self.objective))
+        return self.objective + max(0.5 * OPTIMALITY_TOLERANCE * size, self.gap - 1e-12 * size)
 
 
 @dataclass(order=True)
@@ -126,72 +181,103 @@ class _Prove:
     start: Assignments
     limits: Limits
     splits: _Splits
+    how: ReductionSolver
 
     def __call__(self, row: int) -> RowAnswer:
+        search = self.begin(row)
+        for _ in search.run():
+            pass
+        if search.best.assignment is None:
+            return RowAnswer(None, search.bound, infeasible=search.bound == -np.inf)
+        free = list(self.instances.conditioning.free)
+        return RowAnswer(search.best.assignment[free], search.bound)
+
+    def begin(self, row: int) -> _Search:
+        """The search of one row, its clock running."""
         until = np.inf if self.limits.seconds is None else time.perf_counter() + self.limits.seconds
         problem = self.instances.problem
-        best = _Incumbent(problem)
+        best = _Incumbent(problem, self.how.gap)
         best.offer(self.start[row])
         full = np.full(problem.variables, FREE, dtype=np.int32)
         full[list(problem.evidence_variables)] = self.instances.evidence[row]
-        search = _Search(problem, best, self.splits)
+        search = _Search(best, self.splits, until, self.how.nodes)
         search.push(np.inf, full)
-        while search.open and time.perf_counter() < until:
-            search.expand()
-        bound = max([best.enough, search.settled, *(-node.negated for node in search.open)])
-        if best.assignment is None:
-            return RowAnswer(None, bound, infeasible=bound == -np.inf)
-        return RowAnswer(best.assignment[list(self.instances.conditioning.free)], bound)
+        return search
 
 
 class _Search:
     """Best-first search over what is fixed."""
 
-    def __init__(self, problem: Problem, best: _Incumbent, splits: _Splits) -> None:
+    def __init__(self, best: _Incumbent, splits: _Splits, until: float, nodes: int | None) -> None:
         self.open: list[_Node] = []
-        self.settled = -np.inf  # greatest bound of a node that cannot be taken further
-        self._problem, self._best, self._splits = problem, best, splits
+        self.best = best
+        self._settled = -np.inf  # greatest bound of a node that cannot be taken further
+        self._problem, self._splits, self._until = best.problem, splits, until
+        self._nodes = np.inf if nodes is None else nodes
         self._count = 0
+
+    @property
+    def bound(self) -> float:
+        """On the best feasible objective; -inf: there is none."""
+        return max([self.best.enough, self._settled, *(-node.negated for node in self.open)])
+
+    def run(self) -> Iterator[None]:
+        """Node after node until all are closed or a limit is reached."""
+        done = 0
+        while self.open and done < self._nodes and time.perf_counter() < self._until:
+            self.expand()
+            done += 1
+            yield
 
     def push(self, bound: float, row: Assignments) -> None:
         """Keep a node, unless it holds nothing better than the incumbent."""
-        if bound > self._best.enough:
+        if bound > self.best.enough:
             self._count += 1
             heapq.heappush(self.open, _Node(-bound, self._count, row))
 
     def expand(self) -> None:
         """Take the node with the greatest bound: prove it, reduce it or branch on it."""
         node = heapq.heappop(self.open)
-        if -node.negated <= self._best.enough:
+        if -node.negated <= self.best.enough:
             return
         observed = np.flatnonzero(node.row != FREE)
         problem = self._problem.observing(observed.tolist())
         instances = problem.given(node.row[observed][np.newaxis])
-        if not instances.conditioning.free or lane_bytes(problem) <= NARROW_BYTES:
+        if _is_narrow(problem, self._until - time.perf_counter()):
             self._eliminate(instances, -node.negated)
             return
         bound, row = -node.negated, node.row
         for attempt in range(CUTS):
-            relaxation = self._splits.of(problem, attempt)
-            found = value_bounds(instances, relaxation, Work(steps=STEPS))
+            try:
+                relaxation = self._splits.of(problem, attempt)
+            except TooLarge:  # cannot be split
+                self._settled = max(self._settled, bound)
+                return
+            found = value_bounds(instances, relaxation, self._work())
             bound = min(bound, found.upper)
-            if bound <= self._best.enough:
+            if bound <= self.best.enough:
                 return
             fixed = self._fixed(row, instances, found)
             if fixed is None:
                 return
-            if (fixed != row).any():
+            if (fixed != row).any() or time.perf_counter() >= self._until:
                 self.push(bound, fixed)
                 return
         self._branch(bound, row, instances, found)
 
-    def _eliminate(self, instances: Instances, bound: float) -> None:
-        from cmpe.solvers.exact import ExactSolver
+    def _work(self) -> Work:
+        if self._until == np.inf:
+            return Work(steps=STEPS)
+        return Work(max(1e-4, self._until - time.perf_counter()), STEPS)
 
-        found = ExactSolver().search(instances, ROUNDS)
-        self._best.offer(found.assignments[0])
+    def _eliminate(self, instances: Instances, bound: float) -> None:
+        from cmpe.solvers.exact import SECONDS_PER_ROUND, ExactSolver
+
+        rounds = min(ROUNDS, 1 + (self._until - time.perf_counter()) / SECONDS_PER_ROUND)
+        found = ExactSolver().search(instances, max(1, int(rounds)))
+        self.best.offer(found.assignments[0])
         if found.status[0] != Status.INFEASIBLE:
-            self.settled = max(self.settled, min(bound, float(found.bound[0])))
+            self._settled = max(self._settled, min(bound, float(found.bound[0])))
 
     def _fixed(
         self, row: Assignments, instances: Instances, found: ValueBounds
@@ -199,7 +285,7 @@ class _Search:
         """The row with every variable that has one value left; None if one has none."""
         out = row.copy()
         for variable, bounds in zip(instances.conditioning.free, found.values, strict=True):
-            left = np.flatnonzero(bounds > self._best.enough)
+            left = np.flatnonzero(bounds > self.best.enough)
             if not len(left):
                 return None
             if len(left) == 1:
