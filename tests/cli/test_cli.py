@@ -266,7 +266,17 @@ def test_demo_shows_certificates_and_compares(tmp_path):
 def test_help_of_everything_without_arguments_and_by_name():
     code, out, err = run()
     assert (code, err) == (0, "")
-    for name in "solve bound generate learn info convert train evaluate demo".split():
+    for name in [
+        "solve",
+        "bound",
+        "generate",
+        "learn",
+        "info",
+        "convert",
+        "train",
+        "evaluate",
+        "demo",
+    ]:
         assert name in out
         assert "Usage" in output(name, "--help")
     assert output("--version").startswith("cmpe ")
