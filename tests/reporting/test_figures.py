@@ -48,7 +48,7 @@ def test_a_learning_curve_is_drawn(tmp_path):
     assert (list(violation.get_xdata()), list(violation.get_ydata())) == ([2, 4], [10.0, 0.0])
     assert list(relaxed.get_xdata()) == [1, 2, 3, 4]
     assert list(relaxed.get_ydata()) == [50.0, 25.0, 0.0, 10.0]
-    assert len(left.get_legend().get_texts()) == 3
+    assert len(figure.legends[0].get_texts()) == 3
     for suffix in (".png", ".svg"):
         save(figure, tmp_path / f"curve{suffix}")
         assert (tmp_path / f"curve{suffix}").stat().st_size > 1000

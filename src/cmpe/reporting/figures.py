@@ -83,6 +83,8 @@ def draw_learning(records: Sequence[Mapping[str, Any]]) -> Any:
         label="violated relaxed outputs, training (%)",
     )
     right.set(ylabel="violations (%)", ylim=(0, None))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     lines = [*axes.get_lines(), *right.get_lines()]
-    axes.legend(lines, [line.get_label() for line in lines], frameon=False, loc="upper right")
+    labels = [line.get_label() for line in lines]
+    figure.legend(lines, labels, frameon=False, loc="outside upper center")
     return figure
