@@ -171,5 +171,5 @@ def _dense(parameters: Parameters, layer: int, x: Tensor) -> Tensor:
 def _affine(start: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     """start + x weight of every member; one member alone adds the bias within the product."""
     if len(weight) == 1:
-        return torch.addmm(start[0], x[0], weight[0]).unsqueeze(0)
+        return torch.addmm(start.squeeze(0), x.squeeze(0), weight.squeeze(0)).unsqueeze(0)
     return torch.baddbmm(start, x, weight)

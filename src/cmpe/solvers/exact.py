@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 STATES = 1 << 16  # of one row's frontiers
 ROUNDS = 40  # of the search of one row
-SLOW_BYTES = 1 << 25  # of one constrained row: above this, search and reduction are faster
+SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
 REDUCTION_SHARE = 0.75  # of what search leaves; MILP gets the rest
 NODES = 4096  # of reduction where there is no time limit
 TRACE_SECONDS = 60.0  # of a wide row
