@@ -65,7 +65,7 @@ on_wide_rows = pytest.mark.usefixtures("wide")
 
 @on_wide_rows
 @pytest.mark.parametrize("gap", [1e-9, 0.1, 2.0])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seeds)
 def test_a_gap_is_certified_on_wide_rows(gap, seed):
     problem, evidence = random_problem(seed, Shape(constraints=3, factors=8))
@@ -84,7 +84,7 @@ def test_a_gap_is_certified_on_wide_rows(gap, seed):
 
 @on_wide_rows
 @pytest.mark.parametrize("time_limit", [1e-9, 0.01])
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seeds)
 def test_a_gap_in_too_little_time_is_still_true(time_limit, seed):
     problem, evidence = random_problem(seed, Shape(constraints=3, factors=8))

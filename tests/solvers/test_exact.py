@@ -147,7 +147,7 @@ def wide(monkeypatch):
 
 
 on_wide_rows = pytest.mark.usefixtures("wide")
-few = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def wide_grid(rows=6):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STATES = 1 << 16  # of one row's frontiers
 ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
-REDUCTION_SHARE = 0.75  # of what search leaves; MILP gets the rest
+REDUCTION_SHARE, SHORT = 0.75, 4.0  # of what search leaves; all of a limit of fewer seconds
 NODES = 4096  # of reduction where there is no time limit
 TRACE_SECONDS = 60.0  # of a wide row
 SECONDS_PER_ROUND = 0.02  # at most, about
@@ -137,8 +137,9 @@ class ExactSolver:
 
         rest = _unproved(known, limits, gap)
         nodes = NODES if limits.seconds is None else None
+        share = 1.0 if limits.seconds is not None and limits.seconds < SHORT else REDUCTION_SHARE
         solver = ReductionSolver(self._going_on(known, rest), gap, nodes)
-        stage = _Stage(solver, "reduction", _left(known.take(rest), limits, REDUCTION_SHARE))
+        stage = _Stage(solver, "reduction", _left(known.take(rest), limits, share))
         return self._by_milp(instances, _hand_on(instances, known, rest, stage), limits, gap)
 
     def _by_milp(
