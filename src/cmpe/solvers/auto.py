@@ -6,7 +6,7 @@ The rule:
    certified gap is small enough are done; the others go to `exact`.
 3. If a gap above 0 is asked for and elimination is not cheap (`exact.too_wide`), `search` answers
    and the splitting bound certifies it. Rows whose gap is small enough are done; the others go
-   through what `exact` does with wide rows, which stops at the gap: `reduction`, then MILP.
+   through what `exact` does with wide rows: `reduction`, which stops at the gap, then MILP.
 Of every row the best answer and the lowest bound of all methods are kept. `Solutions.method` says
 which of them ran.
 """
