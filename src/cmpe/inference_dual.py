@@ -28,7 +28,7 @@ from cmpe.bounds.dual_kernels import (
     SLACK,
 )
 from cmpe.errors import MethodError
-from cmpe.inference_layout import Bags
+from cmpe.inference_layout import Bags, satisfied
 from cmpe.inference_torch import INF, TorchPlan, as_array, torch_plan
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Evidence, Problem
@@ -107,10 +107,7 @@ class Dual:
         """-inf in t becomes a number that satisfies t <= limit whatever else is chosen."""
         if self._finite:
             return t
-        zero = t == -INF
-        highest = self._tables.max(t.masked_fill(zero, 0.0)).sum(0)
-        enough = (self._limit - highest).clamp(max=0.0) - 1.0
-        return torch.where(zero, enough, t)
+        return satisfied(self._tables, t, self._limit)
 
     def _step(self) -> None:
         """D where the two lines cross; a new line replaces one of them, or mu is the minimiser."""
