@@ -69,7 +69,7 @@ class Dual:
         """Fill mu, upper, lower and kind; the second call on a GPU captures its passes."""
         graph = graph and self.mu.is_cuda
         if graph and self._used and self._graphs is None:
-            self._graphs = (_captured(self._begin), _captured(self._step))
+            self._graphs = (captured(self._begin), captured(self._step))
         self._used = True
         self._evidence.copy_(evidence)
         eager = (self._begin, self._step)
@@ -141,7 +141,7 @@ class Dual:
         self.upper.add_(SLACK * ((1.0 + buckets) * (1.0 + largest) + shift.abs()))
 
 
-def _captured(work: Callable[[], None]) -> Callable[[], None]:
+def captured(work: Callable[[], None]) -> Callable[[], None]:
     """`work` as a CUDA graph: one launch for all of its kernels."""
     work()  # loads every kernel
     torch.cuda.synchronize()
