@@ -146,6 +146,7 @@ def test_nothing_free_and_no_rows():
         ({"device": "nowhere"}, "cannot be used"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"assignments": np.full((1, 2), 9)}, "a start must hold values"),
+        ({"assignments": [0, 0]}, "a start must have shape"),
     ],
 )
 def test_errors(options, message):

@@ -186,3 +186,5 @@ def test_nothing_free_and_no_rows():
 def test_errors():
     with pytest.raises(MethodError, match="rounds must be at least 1"):
         max_product(Problem(LogLinearModel((2,), ())).given(), rounds=0)
+    with pytest.raises(MethodError, match="multipliers must have shape"):
+        max_product(Problem(LogLinearModel((2,), ())).given(), [[1.0]])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cmpe.inference_layout import Bags
@@ -204,13 +204,21 @@ def improve(
     """
     wide = WideTables(instances, device, dtype)
     shape = (len(instances), instances.problem.variables)
-    given = np.broadcast_to(np.asarray(assignments, dtype=np.int64), shape)
-    starts = wide.starts(given)
-    blank = (given[:, list(wide.structure.free)] == FREE).any(axis=1)
-    found = instances.complete(starts.T.cpu().numpy())
-    if not wide.slots or not len(instances):
+    given = np.asarray(assignments, dtype=np.int64)
+    given = given if given.ndim else np.full(shape, given)
+    begin = wide.starts(given).T.cpu().numpy()
+    found = walked(wide, given, steps)
+    return _better(instances, found, instances.complete(begin))
+
+
+def walked(wide: WideTables, given: NDArray[np.integer], steps: int = 20) -> Assignments:
+    """Where repair and climbing end, as the device's own sums judge it."""
+    starts, free = wide.starts(given), list(wide.structure.free)
+    found = wide.complete(starts, slice(None))
+    if not wide.slots or not len(found):
         return found
-    begin, moves, most = found.copy(), Moves(wide), steps * len(wide.cards)
+    blank = (given[:, free] == FREE).any(axis=1)
+    moves, most = Moves(wide), steps * len(wide.cards)
     size = moves.channels * (wide.entries + 2 * wide.slots) + 3 * moves.incidences
     for rows in wide.chunks(size + 6 * wide.slots):
         z = starts[:, rows].clone()
@@ -221,7 +229,7 @@ def improve(
             moves.walk(replace(part, limits=torch.full_like(part.limits, INF)), most, z)
         moves.walk(replace(state, z=z.clone(), kept=z.clone()), most, z)
         found[rows] = wide.complete(z, rows)
-    return _better(instances, found, begin)
+    return found
 
 
 def _better(instances: Instances, found: Assignments, start: Assignments) -> Assignments:

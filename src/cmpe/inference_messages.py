@@ -82,6 +82,7 @@ class FactorGraph:
         self.heard = Bags.of(flat, np.concatenate([np.zeros(0, np.int64), *lengths]), wide.device)
         starts, sizes = wide.offsets[members] - first, np.diff(wide.offsets)[members]
         self.tables = Runs(starts, sizes, wide.device)
+        self.first = wide.index(starts + first)[:, None]  # (tables, 1): their first entries
         self._unary = self._bags([f for f in range(layout.count) if 0 < self._arity(f) < arity])
         slot = np.zeros(self.rows, np.int64)
         for level in self.levels:
@@ -215,28 +216,32 @@ def max_product(
     instances: Instances,
     multipliers: ArrayLike | None = None,
     *,
-    rounds: int = 6,
+    rounds: int = 30,
     coloured: bool = False,
     device: str = "cpu",
     dtype: str = "float64",
 ) -> Assignments:
     """Where damped max-product points, after three sweeps a round: (B, n).
 
-    On h - sum_j mu_j t_j for `multipliers` (B, m); without them they are adapted after every
-    round, and the best feasible decoding counts, else the last one.
+    On h - sum_j mu_j t_j for `multipliers` (B, m), or one for all. Without them they are adapted
+    after every round, and the best feasible decoding counts, else the last one.
     """
     if rounds < 1:
         raise MethodError(f"rounds must be at least 1, found {rounds}")
+    shape = (len(instances), len(instances.problem.constraints))
+    prices = np.asarray(0.0 if multipliers is None else multipliers, dtype=np.float64)
+    if prices.ndim and prices.shape != shape:
+        raise MethodError(f"multipliers must have shape {shape}, found {prices.shape}")
+    prices = prices if prices.ndim else np.full(shape, prices)
     wide = WideTables(instances, device, dtype)
-    graph = FactorGraph(wide, 1, coloured)
-    out, constraints = instances.complete(0), len(instances.problem.constraints)
+    graph, out = FactorGraph(wide, 1, coloured), instances.complete(0)
     for rows in wide.chunks(3 * wide.entries + 8 * graph.rows + 4 * wide.slots):
         work = Propagation(graph, wide.row_tables(rows), wide)
         if multipliers is None:
             out[rows] = wide.complete(work.adapted(rounds), rows)
         else:
-            mu = np.broadcast_to(multipliers, (len(instances), constraints))[rows]
-            work.sweep(wide.like.new_tensor(mu.T.copy()), SWEEPS * rounds)
+            mu = wide.like.new_tensor(prices[rows].T.copy())
+            work.sweep(mu, SWEEPS * rounds)
             out[rows] = wide.complete(wide.variables.max(work.beliefs)[1], rows)
     return out
 
@@ -284,8 +289,7 @@ class MessageDual:
         inner = theta[graph.inner] - graph.heard.sum(self.messages)
         table, winner = graph.tables.max(inner)
         at = wide.positions(z)
-        several = len(at) - len(table)  # tables of no or one variable come first
-        at[several:] = wide.index(wide.offsets[several:-1])[:, None] + winner
+        at[len(at) - len(table) :] = graph.first + winner  # the tables of several come last
         t = self._given.t
         sums = t.gather(1, at.expand(len(t), -1, -1)).sum(1)
         return theta[0] + most.sum(0) + table.sum(0), sums

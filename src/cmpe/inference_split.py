@@ -171,7 +171,8 @@ def split_bounds(
     for rows in wide.chunks(size):
         begin = time.perf_counter()
         work = Descent(plan, copies, wide.row_tables(rows))
-        _descend(work, steps, graph and wide.like.is_cuda)
+        with torch.cuda.device_of(wide.like):  # type: ignore[no-untyped-call]
+            _descend(work, steps, graph and wide.like.is_cuda)
         out.upper[rows] = as_array(work.certified())
         out.multipliers[rows] = as_array(work.best_mu.T)
         out.steps[rows] = work.steps.cpu().numpy()
