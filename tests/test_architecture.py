@@ -64,7 +64,7 @@ NAMES = {name_of(path) for path in MODULES}
 def room_of(module: str) -> str:
     """The part after `cmpe.`: a package, or a module at the top, with its compiled loops."""
     room = module.split(".")[1] if "." in module else ""
-    return re.sub("_(kernels|layout|torch|dual)$", "", room)
+    return re.sub("_(kernels|layout|torch|dual|wide|local|messages|copies|split)$", "", room)
 
 
 def parsed(path: Path) -> ast.Module:

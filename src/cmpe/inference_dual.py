@@ -28,7 +28,7 @@ from cmpe.bounds.dual_kernels import (
     SLACK,
 )
 from cmpe.errors import MethodError
-from cmpe.inference_layout import Bags
+from cmpe.inference_layout import Bags, satisfied
 from cmpe.inference_torch import INF, TorchPlan, as_array, torch_plan
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Evidence, Problem
@@ -69,7 +69,7 @@ class Dual:
         """Fill mu, upper, lower and kind; the second call on a GPU captures its passes."""
         graph = graph and self.mu.is_cuda
         if graph and self._used and self._graphs is None:
-            self._graphs = (_captured(self._begin), _captured(self._step))
+            self._graphs = (captured(self._begin), captured(self._step))
         self._used = True
         self._evidence.copy_(evidence)
         eager = (self._begin, self._step)
@@ -107,10 +107,7 @@ class Dual:
         """-inf in t becomes a number that satisfies t <= limit whatever else is chosen."""
         if self._finite:
             return t
-        zero = t == -INF
-        highest = self._tables.max(t.masked_fill(zero, 0.0)).sum(0)
-        enough = (self._limit - highest).clamp(max=0.0) - 1.0
-        return torch.where(zero, enough, t)
+        return satisfied(self._tables, t, self._limit)
 
     def _step(self) -> None:
         """D where the two lines cross; a new line replaces one of them, or mu is the minimiser."""
@@ -144,7 +141,7 @@ class Dual:
         self.upper.add_(SLACK * ((1.0 + buckets) * (1.0 + largest) + shift.abs()))
 
 
-def _captured(work: Callable[[], None]) -> Callable[[], None]:
+def captured(work: Callable[[], None]) -> Callable[[], None]:
     """`work` as a CUDA graph: one launch for all of its kernels."""
     work()  # loads every kernel
     torch.cuda.synchronize()

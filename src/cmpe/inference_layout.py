@@ -69,6 +69,13 @@ class Bags(NamedTuple):
         return embedding_bag(self.indices, rows, self.starts, mode="max")
 
 
+def satisfied(tables: Bags, t: Tensor, limit: float) -> Tensor:
+    """-inf in t (E, B) becomes a number that satisfies t <= limit whatever else is chosen."""
+    zero = t == -torch.inf
+    highest = tables.max(t.masked_fill(zero, 0.0)).sum(0)
+    return torch.where(zero, (limit - highest).clamp(max=0.0) - 1.0, t)
+
+
 class Tables:
     """What evidence leaves of one function (`models.kernels.condition`), as three gathers."""
 

@@ -26,15 +26,27 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 INF = float("inf")
 
 
+def placed(device: str, dtype: str) -> Tensor:
+    """A number on the device, for others to be made like it."""
+    if dtype not in DTYPES:
+        raise MethodError(f"dtype must be one of {', '.join(DTYPES)}, found {dtype!r}")
+    try:
+        return torch.zeros((), device=device, dtype=DTYPES[dtype])
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        raise MethodError(f"device {device!r} cannot be used: {error}") from None
+
+
+def device_evidence(rows: NDArray[np.integer], device: torch.device) -> Tensor:
+    """Evidence (B, |X|) on the device: (|X|, B), float64."""
+    return torch.as_tensor(rows, device=device).T.to(torch.float64).contiguous()
+
+
 class TorchPlan:
     """The plan and the tables of a problem on one device, in one precision."""
 
     def __init__(self, problem: Problem, device: str, dtype: str) -> None:
         self.most_rows = _most_rows(problem)
-        try:
-            self.like = torch.zeros((), device=device, dtype=DTYPES[dtype])
-        except (AssertionError, RuntimeError, NotImplementedError) as error:
-            raise MethodError(f"device {device!r} cannot be used: {error}") from None
+        self.like = placed(device, dtype)
         compiled = problem.compiled_plan
         self._layout = Layout(compiled)
         self.entries, self.total, self.pairs = compiled.entries, compiled.total, compiled.pairs
@@ -61,8 +73,7 @@ class TorchPlan:
 
     def evidence(self, rows: NDArray[np.integer]) -> Tensor:
         """Evidence (B, |X|) on the device: (|X|, B), float64."""
-        here = torch.as_tensor(rows, device=self.like.device)
-        return here.T.to(torch.float64).contiguous()
+        return device_evidence(rows, self.like.device)
 
     def _sum_roots(self, numbers: Tensor) -> Tensor:
         return numbers[0] + numbers[self._layout.roots :].sum(0)
