@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cmpe.cli.main import main
 from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
 from cmpe.formats.uai import write_uai
 from cmpe.generation import Recipe, generate, grid
@@ -29,19 +28,11 @@ ROWS = 3000
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """Run the command in this process and in `tmp_path`: (exit code, stdout, stderr)."""
+def call(call, tmp_path, monkeypatch):
+    """The same in `tmp_path`, beside a model."""
     monkeypatch.chdir(tmp_path)
     Path("m.uai").write_text(MODEL)
-
-    def calling(*arguments):
-        monkeypatch.setattr(sys, "argv", ["cmpe", *map(str, arguments)])
-        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, *capsys.readouterr()
-
-    return calling
+    return call
 
 
 @pytest.fixture

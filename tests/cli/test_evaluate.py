@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import replace
 from itertools import product
 
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 
 import cmpe
 from cmpe import Constraint, NeuralSolver, ProblemDirectory, Recipe, Session
-from cmpe.cli.main import app, main
+from cmpe.cli.main import app
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
 from cmpe.learning.config import preset
@@ -31,18 +30,6 @@ METRICS = {"rows", "distinct", "optimal"} | {
                  "certified_gap", "seconds")
     for end in ("", "_std")
 }  # fmt: skip
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    def calling(*words):
-        monkeypatch.setattr(sys, "argv", ["cmpe", *map(str, words)])
-        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, *capsys.readouterr()
-
-    return calling
 
 
 def written(folder, percentile):

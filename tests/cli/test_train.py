@@ -18,7 +18,6 @@ import pytest
 from safetensors.numpy import load_file
 
 from cmpe import Constraint, ProblemDirectory, Recipe, read_directory, write_directory
-from cmpe.cli.main import main
 from cmpe.formats.results import read_mpe
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
@@ -31,20 +30,6 @@ QUICK = [*SMALL, "--epochs", "3"]
 FILES = {"checkpoint.pt", "config.json", "curve.png", "log.jsonl", "weights.safetensors"}
 FIELDS = ["index", "status", "objective", "bound", "gap", "feasible", "constraints"]
 FIELDS += ["assignment", "method", "seconds"]
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Run the command in this process: (exit code, stdout, stderr)."""
-
-    def calling(*words):
-        monkeypatch.setattr(sys, "argv", ["cmpe", *map(str, words)])
-        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, *capsys.readouterr()
-
-    return calling
 
 
 @pytest.fixture
