@@ -17,24 +17,18 @@ import pickle
 import statistics
 import sys
 import time
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+if __package__:
+    from benchmarks.dual_gpu import without_numba
+else:  # run as a file, beside its neighbour
+    from dual_gpu import without_numba  # type: ignore[import-not-found,no-redef]
+
 ROWS, CHECKED, REPEATS, STEPS, ROUNDS = 4096, 200, 5, 65, 15
-
-
-def without_numba() -> None:
-    """Stand in for numba where it is missing: torch needs only indices, which are plain numpy."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        stub = types.ModuleType("numba")
-        stub.njit = lambda *a, **_: a[0] if a and callable(a[0]) else (lambda f: f)  # type: ignore[attr-defined]
-        sys.modules["numba"] = stub
 
 
 def prepare(out: Path, folders: list[Path]) -> None:

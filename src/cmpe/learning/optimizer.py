@@ -28,13 +28,18 @@ class Adam:
         self.rates = torch.tensor(rates, dtype=torch.float32, device=device).unsqueeze(-1)  # (M, 1)
         self.decay = torch.ones(2, device=device)  # the product of each beta over all steps
         self._betas = torch.tensor(BETAS, device=device)
-        self.parameters: dict[str, Tensor] = {}
-        start = 0
-        for name, value in members[0].items():
-            end = start + value.numel()
-            leaf = self.flat[:, start:end].view(len(members), *value.shape).detach()
-            self.parameters[name] = leaf.requires_grad_()
+        self._shapes = {name: value.shape for name, value in members[0].items()}
+        views = self.views(self.flat).items()
+        self.parameters = {name: view.detach().requires_grad_() for name, view in views}
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """The parameters by name within a tensor that lies like `flat` (M, P)."""
+        views, start = {}, 0
+        for name, shape in self._shapes.items():
+            end = start + shape.numel()
+            views[name] = flat[:, start:end].view(len(flat), *shape)
             start = end
+        return views
 
     def differentiate(self, losses: Tensor, shares: Tensor) -> None:
         """`gradient` of the sum of shares times losses (M, B)."""

@@ -52,18 +52,10 @@ class DualNetwork:
         ).relu()
         return torch.baddbmm(parameters["bias1"].unsqueeze(1), hidden, parameters["weight1"])
 
-    def _frozen_parameters(self) -> dict[str, Tensor]:
-        views, start = {}, 0
-        for name, value in self.adam.parameters.items():
-            size = value[0].numel()
-            views[name] = self.frozen[:, start : start + size].view(value.shape)
-            start += size
-        return views
-
     def loss(self, encoded: Tensor, g: Tensor, penalty: Tensor) -> Tensor:
         """|mu - max(0, mu_k + lambda g)| (M, B)."""
         with torch.no_grad():
-            before = self._raw(self._frozen_parameters(), encoded).clamp(min=0.0)
+            before = self._raw(self.adam.views(self.frozen), encoded).clamp(min=0.0)
             wanted = (before + penalty * g).clamp(min=0.0)
         return (self._raw(self.adam.parameters, encoded) - wanted).abs().sum(-1)
 

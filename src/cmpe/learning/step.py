@@ -21,6 +21,7 @@ from cmpe.learning.losses import NEED_ALPHA, NEED_PENALTY, Evaluated, excess, lo
 from cmpe.learning.networks import Inputs, Network, Outputs, Parameters
 from cmpe.learning.optimizer import Adam
 from cmpe.learning.primal_dual import DualNetwork
+from cmpe.learning.relaxation import Coefficients
 from cmpe.learning.replay import Replay
 from cmpe.learning.tensors import Tensors
 
@@ -35,8 +36,10 @@ MEASURES = (
 
 
 class Forward(NamedTuple):
-    """The network's outputs and the functions there."""
+    """What the network read, its outputs, and the functions there."""
 
+    encoded: Tensor  # (M, B, I)
+    rows: Coefficients  # (M, B, ...)
     outputs: Outputs
     points: Tensor  # (M, B, D)
     f: Tensor  # (M, B)
@@ -127,12 +130,13 @@ class Program:
         encoded, known = self.tensors.read(rows, margin)
         outputs = self.network(parameters, Inputs(encoded, known), self.relaxation)
         points = self.relaxation.coordinates.probabilities(outputs.logits)
-        return Forward(outputs, points, *self.tensors.minimisation(known, points, margin))
+        functions = self.tensors.minimisation(known, points, margin)
+        return Forward(encoded, known, outputs, points, *functions)
 
-    def rounded(self, forward: Forward, rows: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
+    def rounded(self, forward: Forward, margin: Tensor) -> tuple[Tensor, Tensor]:
         """f and g at the rounded outputs."""
         whole = self.relaxation.coordinates.round(forward.points.detach())
-        return self.tensors.minimisation(self.tensors.rows.take(rows), whole, margin)
+        return self.tensors.minimisation(forward.rows, whole, margin)
 
     def _step(self) -> tuple[Forward, Tensor, Tensor]:
         examples, share = self._drawn()
@@ -158,11 +162,9 @@ class Program:
     def _dual_step(self) -> None:
         assert self.dual is not None
         examples, share = self._drawn()
-        question = self.tensors.question(examples)
         with torch.no_grad():
-            forward = self.forward(self.adam.parameters, *question)
-        encoded = self.tensors.read(*question)[0]
-        loss = self.dual.loss(encoded, forward.g, self.examples.lambdas(examples))
+            forward = self.forward(self.adam.parameters, *self.tensors.question(examples))
+        loss = self.dual.loss(forward.encoded, forward.g, self.examples.lambdas(examples))
         self._descend(self.dual.adam, loss, share)
         with torch.no_grad():
             self._measure(forward, examples, share)
@@ -199,8 +201,7 @@ class Program:
         if name in NEED_PENALTY:
             found = found._replace(penalty=self.examples.lambdas(examples))
         if self.dual is not None:
-            encoded = self.tensors.read(*self.tensors.question(examples))[0]
-            found = found._replace(multipliers=self.dual.prices(encoded))
+            found = found._replace(multipliers=self.dual.prices(forward.encoded))
         return found
 
     def _raise_penalty(self, forward: Forward, examples: Tensor, share: Tensor) -> None:
@@ -210,13 +211,13 @@ class Program:
 
     def _measure(self, forward: Forward, examples: Tensor, share: Tensor) -> None:
         """Add up MEASURES; lower p_upper where an answer is feasible and better."""
-        question = self.tensors.question(examples)
-        f, g = self.rounded(forward, *question)
+        margin = self.tensors.question(examples)[1]
+        f, g = self.rounded(forward, margin)
         if self.tensors.data.problem.objective.is_finite:  # else f may be a floor's, too low
             self.examples.see_feasible(examples, f, g, share > 0)
             if not len(self.tensors.limits):  # only then does a relaxed value bound p*
                 self.examples.see_feasible(examples, forward.f.detach(), forward.g, share > 0)
-        allowed = question[1].unsqueeze(-1) + self.tensors.tolerances  # g includes the margin
+        allowed = margin.unsqueeze(-1) + self.tensors.tolerances  # g includes the margin
         alpha = self.examples.alpha(examples)
         near = torch.minimum(forward.points, 1.0 - forward.points) < SATURATED
         columns = [

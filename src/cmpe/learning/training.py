@@ -205,7 +205,7 @@ class Trainer:
             rows = torch.as_tensor(ids[:, start : start + LOOK], device=program.device)
             asked = torch.full(rows.shape, margin, device=program.device)
             forward = program.forward(program.adam.parameters, rows, asked)
-            rounded_f, rounded_g = program.rounded(forward, rows, asked)
+            rounded_f, rounded_g = program.rounded(forward, asked)
             moments += torch.stack([forward.points.sum(1), forward.points.square().sum(1)])
             f[:, start : start + LOOK] = rounded_f.cpu().numpy()
             over = rounded_g - (margin if len(self.data.margins) > 1 else 0.0)
