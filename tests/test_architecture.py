@@ -40,7 +40,7 @@ ONLY = {
     "formats": {"errors", "models", "problem", "solution"},
     "bounds": {"errors", "models", "elimination", "problem"},
 }
-OPTIONAL = {"gurobipy", "matplotlib", "pgmpy", "pyagrum", "pyscipopt", "pytoulbar2", "ray"}
+OPTIONAL = {"foolbox", "gurobipy", "matplotlib", "pgmpy", "pyagrum", "pyscipopt", "pytoulbar2", "ray"}
 ONLY_IN_CLI = {"rich", "typer"}
 LONGEST_FILE = 350
 LONGEST_FUNCTION = 60
