@@ -7,12 +7,17 @@ tolerance, so both sides are posed with it taken off: D <= 0, and D > 0 by at le
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.errors import ModelError
+from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.models.neural import ClassMargin
+from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE, Constraint, Problem
 
 AT_MOST_ZERO = -FEASIBILITY_TOLERANCE  # D <= 0 exactly: the tolerance brings it back to 0
@@ -65,6 +70,60 @@ def smallest_flip(
     distance = minus_hamming(decision.cardinalities, reference)
     is_positive = bool(decision.value(np.asarray(reference))[0] > 0)
     return _with_decision(distance, decision, not is_positive, evidence_variables, "smallest flip")
+
+
+def adversarial(network: ReluNetwork) -> Problem:
+    """The least change of an input x in [0, 1]^n that flips a network's decision (paper §5.4).
+
+    Variables 0..n-1 are x, given as evidence; n..2n-1 are x'. maximise -sum of |x - x'|  subject
+    to  margin(x') <= 0, where the margin is of the class that the network gives x.
+    """
+    count = network.inputs
+    original, changed = tuple(range(count)), tuple(range(count, 2 * count))
+    margin = ClassMargin(network, original, changed, (2,) * (2 * count))
+    return Problem(
+        Distance.between(original, changed, 2 * count),
+        (Constraint(margin, AT_MOST_ZERO),),
+        original,
+        "adversarial",
+        original + changed,
+    )
+
+
+class Flip(NamedTuple):
+    """What an adversarial problem is made of."""
+
+    network: ReluNetwork
+    original: NDArray[np.intp]  # for each input of the network, its place in the evidence
+    changed: NDArray[np.intp]  # and among the free variables
+    weights: NDArray[np.float64]  # of its distance
+
+
+def flip_of(problem: Problem) -> Flip | None:
+    """The parts of a problem that `adversarial` could have built; None for any other."""
+    if not isinstance(problem.objective, Distance) or len(problem.constraints) != 1:
+        return None
+    margin = problem.constraints[0].function
+    if not isinstance(margin, ClassMargin) or problem.constraints[0].at_most > 0.0:
+        return None
+    first, second = problem.objective.columns
+    partner = dict(zip(second.tolist(), first.tolist(), strict=True))
+    expected = dict(zip(margin.changed, margin.original, strict=True))
+    if partner != expected or len(second) != len(margin.changed):
+        return None
+    if not {*margin.original, *margin.changed} <= set(problem.continuous):
+        return None
+    observed = {v: k for k, v in enumerate(problem.evidence_variables)}
+    free = {v: k for k, v in enumerate(problem.free)}
+    if set(free) != set(margin.changed) or not set(margin.original) <= set(observed):
+        return None
+    weight = dict(zip(second.tolist(), problem.objective.weights, strict=True))
+    return Flip(
+        margin.network,
+        np.array([observed[v] for v in margin.original], dtype=np.intp),
+        np.array([free[v] for v in margin.changed], dtype=np.intp),
+        np.array([weight[v] for v in margin.changed]),
+    )
 
 
 def minus_hamming(cardinalities: Sequence[int], reference: Sequence[int]) -> LogLinearModel:

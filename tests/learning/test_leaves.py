@@ -10,7 +10,8 @@ from hypothesis import given, settings
 import cmpe
 from cmpe import Constraint, CutsetSettings, LogLinearModel, Problem, learn_cutset
 from cmpe.learning import leaves
-from cmpe.learning.leaves import LeafRelaxation, relaxation_of
+from cmpe.learning.functions import relaxation_of
+from cmpe.learning.leaves import LeafRelaxation
 from cmpe.learning.relaxation import Relaxation
 from tests.models.test_cutset_learning import clusters
 from tests.problems import Shape, all_assignments, network_over, random_model, seeds

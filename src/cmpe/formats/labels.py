@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.text import atomic_writer, read_bytes
 from cmpe.models.cutset import CutsetNetwork
+from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import Floats, LogLinearModel
+from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.problem import Assignments, Problem
 
 
@@ -43,6 +45,8 @@ def problem_digest(problem: Problem) -> str:
         digest.update(b"|")
     digest.update(problem.limits.tobytes())
     digest.update(np.asarray(problem.evidence_variables, dtype=np.int64).tobytes())
+    if problem.continuous:
+        digest.update(b"|" + np.asarray(problem.continuous, dtype=np.int64).tobytes())
     return digest.hexdigest()
 
 
@@ -54,6 +58,15 @@ def _arrays(function: Function) -> Iterator[NDArray[np.generic]]:
         for factor in function.factors:
             yield np.asarray(factor.scope, dtype=np.int64)
             yield factor.log_table
+    elif isinstance(function, Distance):
+        yield from (*function.columns, np.asarray(function.weights))
+    elif isinstance(function, ClassMargin):
+        yield from (*function.network.weights, *function.network.biases)
+        yield from (np.asarray(scope) for scope in (function.original, function.changed))
+    elif isinstance(function, NeuralFunction):
+        yield np.asarray(function.scope)
+        yield from (value.detach().cpu().numpy() for value in function.module.state_dict().values())
+        yield np.frombuffer(str(function.module).encode(), dtype=np.uint8)
     else:
         raise ModelError(f"nothing identifies a function of kind {type(function).__name__}")
 
@@ -61,7 +74,7 @@ def _arrays(function: Function) -> Iterator[NDArray[np.generic]]:
 def rows_digest(evidence: Assignments) -> str:
     """A hash of rows of evidence and of their number."""
     digest = hashlib.sha256(repr(evidence.shape).encode())
-    digest.update(np.ascontiguousarray(evidence, dtype=np.int32).tobytes())
+    digest.update(np.ascontiguousarray(evidence).tobytes())
     return digest.hexdigest()
 
 
@@ -86,7 +99,7 @@ def read_labels(
         return None
     try:
         with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
-            found = Labels(arrays["assignments"].astype(np.int32), arrays["bound"].astype(float))
+            found = Labels(_whole(arrays["assignments"]), arrays["bound"].astype(float))
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
         raise FormatError.at(path, "the file", "labels as written by cmpe", "other") from None
     shape = shape or found.assignments.shape
@@ -94,6 +107,11 @@ def read_labels(
         wrong = f"{found.assignments.shape} and {found.bound.shape}"
         raise FormatError.at(path, "the shapes of the labels", f"{shape} and {shape[:1]}", wrong)
     return found
+
+
+def _whole(answers: NDArray[np.generic]) -> Assignments:
+    """int32, or the fractions that they are."""
+    return np.asarray(answers) if answers.dtype.kind == "f" else answers.astype(np.int32)
 
 
 def write_labels(folder: Path | str, key: str, labels: Labels) -> None:

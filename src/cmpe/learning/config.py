@@ -12,6 +12,7 @@ from cmpe.errors import MethodError
 from cmpe.learning.losses import SUPERVISED, loss_named
 
 NETWORKS = ("mlp", "unrolled")
+HEADS = ("plain", "residual", "linear")
 # What members of one stack may differ in; all else decides the shape of the program.
 MEMBER_FIELDS = frozenset(
     {"learning_rate", "beta", "rho", "gamma", "mix", "penalty_start", "seed", "plateau_factor"}
@@ -24,6 +25,7 @@ class TrainingConfig:
 
     loss: str = "ss_cmpe"
     network: str = "mlp"
+    head: str = "plain"  # plain, residual or linear: how its numbers become an answer
     hidden: tuple[int, ...] = (128, 256, 512)
     skip: bool = False  # a linear map from the inputs to the logits
     steps: int = 0  # K mean-field steps of `unrolled`
@@ -58,6 +60,8 @@ class TrainingConfig:
         loss_named(self.loss)
         if self.network not in NETWORKS:
             raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
+        if self.head not in HEADS:
+            raise MethodError(f"a head is one of {', '.join(HEADS)}; found {self.head!r}")
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if not value >= least:

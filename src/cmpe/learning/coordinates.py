@@ -1,31 +1,41 @@
 """Relaxed points: one distribution per variable, as coordinates.
 
 The coordinates of a variable are the probabilities of its values 1, 2, ...; value 0 has what is
-left. A binary variable has one coordinate, a variable of k values k - 1.
+left. A binary variable has one coordinate, a variable of k values k - 1. A continuous variable is
+its own coordinate, and is not rounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from cmpe.models.neural import Slots
+from cmpe.problem import Assignments
 
-class Coordinates:
-    """Where the coordinates of each of n variables lie among D."""
 
-    def __init__(self, cardinalities: Sequence[int], *, device: str = "cpu") -> None:
+class Coordinates(Slots):
+    """Where the coordinates of each of n variables lie among D; `continuous` marks some (n,)."""
+
+    def __init__(
+        self,
+        cardinalities: Sequence[int],
+        continuous: ArrayLike = False,
+        *,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(cardinalities)
         cards = np.asarray(cardinalities, dtype=np.int64)
-        self.sizes = sizes = np.maximum(cards - 1, 0)  # (n,)
-        self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)  # (n + 1,)
-        self.count = int(self.first[-1])
         self.variables = len(cards)
         self.is_binary = bool((cards == 2).all())
-        self.owner = np.repeat(np.arange(len(cards)), sizes)  # (D,)
-        self.value = np.arange(self.count) - self.first[self.owner] + 1  # (D,)
+        smooth = np.broadcast_to(np.asarray(continuous, dtype=bool), cards.shape)
+        self.is_discrete = not smooth.any()
+        self._smooth = torch.as_tensor(smooth.copy(), device=device)
         slots = self.first[:-1, np.newaxis] + np.arange(max(1, int(cards.max(initial=1)) - 1))
         slots = np.where(slots < self.first[1:, np.newaxis], slots, self.count)
         self._owner, self._value, self._slots = (
@@ -41,12 +51,19 @@ class Coordinates:
     def round(self, points: Tensor) -> Tensor:
         """The coordinates of the most probable value of each variable; a tie takes the lower."""
         if self.is_binary:
-            return (points > 0.5).to(points.dtype)
-        return (self.most_probable(points)[..., self._owner] == self._value).to(points.dtype)
+            whole = (points > 0.5).to(points.dtype)
+        else:
+            whole = (self.most_probable(points)[..., self._owner] == self._value).to(points.dtype)
+        return whole if self.is_discrete else torch.where(self._smooth[self._owner], points, whole)
 
-    def assignments(self, points: Tensor) -> NDArray[np.int32]:
-        """The most probable value of each variable: (..., n)."""
-        return self.most_probable(points).cpu().numpy().astype(np.int32)
+    def assignments(self, points: Tensor) -> Assignments:
+        """The most probable value of each variable (..., n), or its number in [0, 1]."""
+        values = self.most_probable(points)
+        if self.is_discrete:
+            return values.cpu().numpy().astype(np.int32)
+        firsts = torch.as_tensor(np.minimum(self.first[:-1], self.count - 1), device=points.device)
+        mixed = torch.where(self._smooth, points[..., firsts].double(), values.double())
+        return mixed.cpu().numpy()
 
     def most_probable(self, points: Tensor) -> Tensor:
         """The same as a tensor of whole numbers."""
@@ -56,14 +73,16 @@ class Coordinates:
         first = 1.0 - spread.clamp(min=0.0).sum(-1, keepdim=True)
         return torch.cat([first, spread], -1).argmax(-1).to(torch.int32)
 
-    def of(self, values: ArrayLike) -> NDArray[np.float32]:
-        """The coordinates (..., D) of the variables' values (..., n)."""
-        chosen = np.asarray(values)[..., self.owner]
-        return np.asarray(chosen == self.value, dtype=np.float32)
+    def of(self, values: ArrayLike) -> NDArray[Any]:
+        """The coordinates (..., D) of the variables' values (..., n), in float32."""
+        return np.asarray(super().of(values), dtype=np.float32)
 
     def entropy(self, logits: Tensor) -> Tensor:
-        """The sum over variables of the entropy of their distributions: (...,)."""
-        return self.cross_entropy(logits, self.probabilities(logits))
+        """The sum over discrete variables of the entropy of their distributions: (...,)."""
+        if self.is_discrete:
+            return self.cross_entropy(logits, self.probabilities(logits))
+        plain = torch.where(self._smooth[self._owner], -torch.inf, logits)  # continuous: value 0
+        return self.cross_entropy(plain.clamp(min=-1e4), self.probabilities(plain))
 
     def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
         """- the sum over variables of the mean log-probability under `targets` (..., D): (...,)."""

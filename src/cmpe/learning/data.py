@@ -97,7 +97,7 @@ def prepare(
             if supervised:
                 data.usable[rows, k] &= found.assignments[:, 0] >= 0
             if margin == 0.0:
-                data.reference[rows] = found.bound
+                data.reference[rows] = np.where(np.isposinf(found.bound), np.nan, found.bound)
         _fill_bounds(data, k, part, config, running.threads)
     return data
 
@@ -105,12 +105,13 @@ def prepare(
 def _blank(problem: Problem, evidence: Assignments, margins: Floats) -> TrainingData:
     count = len(evidence)
     shape = (count, len(margins))
+    kind = np.float32 if problem.continuous else np.int32
     return TrainingData(
         problem,
         evidence,
         margins,
         usable=np.ones(shape, dtype=bool),
-        labels=np.full((*shape, problem.variables), -1, dtype=np.int32),
+        labels=np.full((*shape, problem.variables), -1, dtype=kind),
         reference=np.full(count, np.nan),
         p_upper=np.full(shape, np.nan),
         q_lower=np.full(shape, np.nan),
@@ -138,11 +139,14 @@ def _labels(
 ) -> Labels:
     """The answers of `label_method` to `rows`, read from the cache where they are kept."""
     evidence = part.evidence[rows]
-    key = fingerprint(part.problem, evidence, config.label_method)
+    method = config.label_method
+    if method == "exact" and not part.problem.has_tables:
+        method = "local"
+    key = fingerprint(part.problem, evidence, method)
     known = None if cache is None else read_labels(cache, key, (len(rows), part.problem.variables))
     if known is not None:
         return known
-    answers = solve(part.problem, evidence, method=config.label_method, running=running)
+    answers = solve(part.problem, evidence, method=method, running=running)
     kept = np.where(answers.feasible[:, np.newaxis], answers.assignments, -1)
     found = Labels(kept, np.where(answers.feasible, answers.objective, answers.bound))
     if cache is not None:
@@ -157,6 +161,8 @@ def _fill_bounds(
     data: TrainingData, k: int, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
     """p_upper, q_lower and mu* of margin k; they stay missing where elimination is too wide."""
+    if not part.problem.has_tables:
+        return
     if part.problem.is_log_linear and lane_bytes(part.problem) > QUICK_BYTES:
         return
     distinct, where = np.unique(part.evidence, axis=0, return_inverse=True)

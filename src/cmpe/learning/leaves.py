@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,19 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cmpe.learning.coordinates import Coordinates
-from cmpe.learning.relaxation import FLOOR, Monomial, Relaxation, floored
+from cmpe.learning.heads import Plain
+from cmpe.learning.relaxation import FLOOR, Monomial, floored
 from cmpe.models.cutset import CutsetNetwork
 from cmpe.models.loglinear import Factor, Floats, LogLinearModel
 from cmpe.problem import Problem
 
 DENSE = 1 << 24  # coefficients up to which their matrix is dense
-
-
-def relaxation_of(problem: Problem, *, floor: float = FLOOR, device: str = "cpu") -> Relaxation:
-    """The relaxation that suits a problem's functions; both kinds have the same face."""
-    if problem.is_log_linear:
-        return Relaxation(problem, floor=floor, device=device)
-    return cast(Relaxation, LeafRelaxation(problem, floor=floor, device=device))
 
 
 class Observed(NamedTuple):
@@ -59,6 +53,7 @@ class LeafRelaxation:
         self.free = problem.free
         cards = problem.objective.cardinalities
         self.coordinates = Coordinates([cards[v] for v in self.free], device=device)
+        self.head = Plain(self.coordinates)
         self._observed = Coordinates([cards[v] for v in problem.evidence_variables])
         size = self.coordinates.count
         self._first = dict(zip(self.free, self.coordinates.first.tolist(), strict=False)) | {

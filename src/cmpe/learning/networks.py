@@ -88,7 +88,7 @@ class Network:
         constraints = relaxation.functions - 1
         unrolled = config.network == "unrolled"
         return cls(
-            (inputs, *config.hidden, relaxation.coordinates.count),
+            (inputs, *config.hidden, relaxation.head.code.count),
             constraints,
             config.skip or unrolled,
             config.steps if unrolled else 0,

@@ -28,6 +28,7 @@ from scipy import sparse
 from torch import Tensor
 
 from cmpe.learning.coordinates import Coordinates
+from cmpe.learning.heads import Plain
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.loglinear import Factor, Floats, LogLinearModel
 from cmpe.problem import Problem
@@ -71,6 +72,7 @@ class Relaxation:
         self.free = self._structure.free
         cards = [problem.objective.cardinalities[v] for v in self.free]
         self.coordinates = Coordinates(cards, device=device)
+        self.head = Plain(self.coordinates)
         self._read_structure()
 
     @property

@@ -33,13 +33,14 @@ from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.coordinates import Coordinates
 from cmpe.learning.data import QUICK_BYTES
-from cmpe.learning.leaves import relaxation_of
+from cmpe.learning.functions import relaxation_of
 from cmpe.learning.networks import Inputs, Network, encode, evidence_places, with_margin_input
 from cmpe.learning.relaxation import Relaxation
 from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions
+from cmpe.solvers import solver
 from cmpe.solvers.local_search import improve
 from cmpe.solvers.neighbourhoods import search
 from cmpe.solvers.passes import PASSES, Budget
@@ -161,7 +162,16 @@ class NeuralSolver:
         if self._searches(limits.seconds is not None):
             budget = Budget(self.stages.search_passes or PASSES, limits.seconds)
             return search(instances, answers, budget=budget, seed=limits.seed, threads=threads)
-        return improve(instances, answers, threads=threads) if self.stages.repair else answers
+        if not self.stages.repair:
+            return answers
+        if self.problem.has_tables:
+            return improve(instances, answers, threads=threads)
+        running = Running(threads=threads, start=answers)
+        return (
+            solver("local", running)
+            .solve(self.problem, instances.evidence, time_limit=limits.seconds, seed=limits.seed)
+            .assignments
+        )
 
     def _passes(self, instances: Instances) -> tuple[Assignments, Floats | None]:
         """Rounded answers (B, n) of the best margin of each row, and mu at the first one."""
@@ -193,10 +203,10 @@ class NeuralSolver:
         points, prices = [], []
         for start in range(0, len(instances), CHUNK):
             evidence = instances.evidence[start : start + CHUNK]
-            outputs = self.network(
-                self._parameters, self._inputs(evidence, margin), self.relaxation
-            )
-            relaxed = self.relaxation.coordinates.probabilities(outputs.logits)
+            asked = torch.full((1, len(evidence)), margin, device=self.device)
+            inputs = self._inputs(evidence, asked)
+            outputs = self.network(self._parameters, inputs, self.relaxation)
+            relaxed = self.relaxation.head.points(inputs.rows, outputs.logits, asked)
             points.append(relaxed[0].cpu().numpy())
             if self.network.constraints == 0:
                 prices.append(np.zeros((len(evidence), 0)))
@@ -215,11 +225,11 @@ class NeuralSolver:
         over = values - self.problem.limits > self.problem.tolerances
         return np.asarray(over.any(axis=1))
 
-    def _inputs(self, evidence: NDArray[np.int32], margin: float) -> Inputs:
+    def _inputs(self, evidence: Assignments, margin: torch.Tensor) -> Inputs:
         encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)
-        asked = torch.full((1, len(evidence)), margin, device=self.device)
-        x = with_margin_input(encoded.to(self.device).unsqueeze(0), asked, self.trained.config)
-        if not self.network.steps:
+        read = self.relaxation.head.inputs(encoded.to(self.device)).unsqueeze(0)
+        x = with_margin_input(read, margin, self.trained.config)
+        if not (self.network.steps or self.relaxation.head.reads_rows):
             return Inputs(x, None)
         rows = self.relaxation.rows(evidence)
         return Inputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))
@@ -232,14 +242,16 @@ class NeuralSolver:
     @cached_property
     def relaxation(self) -> Relaxation:
         """The functions at relaxed points."""
-        return relaxation_of(self.problem, floor=self.trained.config.floor, device=self.device)
+        config = self.trained.config
+        return relaxation_of(self.problem, floor=config.floor, device=self.device, head=config.head)
 
     @cached_property
     def network(self) -> Network:
         """The network that the weights belong to."""
         none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
         config = self.trained.config
-        width = encode(self.problem, none, mask=config.mask_inputs).shape[1]
+        encoded = encode(self.problem, none, mask=config.mask_inputs).to(self.device)
+        width = self.relaxation.head.inputs(encoded).shape[1]
         network = Network.of(config, width, self.relaxation)
         wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
         found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
@@ -257,7 +269,7 @@ class NeuralSolver:
         """(bound, proved infeasible) of every row; no bound where elimination is too wide."""
         unknown = np.full(len(instances), np.inf), np.zeros(len(instances), dtype=bool)
         kind = self.stages.certificate
-        if kind == "none":
+        if kind == "none" or not self.problem.has_tables:
             return unknown
         if kind == "predicted" and multipliers is None:
             raise MethodError(

@@ -129,7 +129,7 @@ class Program:
         """Run the network and evaluate every function at its relaxed outputs."""
         encoded, known = self.tensors.read(rows, margin)
         outputs = self.network(parameters, Inputs(encoded, known), self.relaxation)
-        points = self.relaxation.coordinates.probabilities(outputs.logits)
+        points = self.relaxation.head.points(known, outputs.logits, margin)
         functions = self.tensors.minimisation(known, points, margin)
         return Forward(encoded, known, outputs, points, *functions)
 
@@ -173,7 +173,7 @@ class Program:
         """The loss of every example (M, B), with the entropy terms and the multiplier's error."""
         total = self._loss(self._evaluated(forward, examples))
         if self._uses_entropy:
-            entropy = self.relaxation.coordinates.entropy(forward.outputs.logits)
+            entropy = self.relaxation.head.code.entropy(forward.outputs.logits)
             total = total + (self._gamma - self.temperature) * entropy
         if self.network.predict_multiplier:
             total = total + self._multiplier_error(forward, examples)
@@ -193,9 +193,12 @@ class Program:
         found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
         if len(self.tensors.targets):
             targets = self.tensors.targets[examples].to(forward.f.dtype)
-            logits = forward.outputs.logits
-            surprise = self.relaxation.coordinates.cross_entropy(logits, targets)
-            found = found._replace(targets=targets, surprise=surprise)
+            if name == "distill":
+                logits, head = forward.outputs.logits, self.relaxation.head
+                surprise = head.surprise(logits, forward.points, targets)
+                found = found._replace(surprise=surprise)
+            else:
+                found = found._replace(targets=targets)
         if name in NEED_ALPHA:
             found = found._replace(alpha=self.examples.alpha(examples))
         if name in NEED_PENALTY:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.data import TrainingData
-from cmpe.learning.leaves import relaxation_of
+from cmpe.learning.functions import relaxation_of
 from cmpe.learning.losses import NEED_LABELS
 from cmpe.learning.networks import encode, with_margin_input
 from cmpe.learning.relaxation import Coefficients
@@ -29,9 +29,12 @@ class Tensors:
     def __init__(self, data: TrainingData, config: TrainingConfig, device: torch.device) -> None:
         self.data, self.config, self.device = data, config, device
         problem = data.problem
-        self.relaxation = relaxation_of(problem, floor=config.floor, device=str(device))
+        self.relaxation = relaxation_of(
+            problem, floor=config.floor, device=str(device), head=config.head
+        )
         evidence = _with_last(data.evidence)
-        self.encoded = encode(problem, evidence, mask=config.mask_inputs).to(device)  # (N + 1, I)
+        encoded = encode(problem, evidence, mask=config.mask_inputs).to(device)
+        self.encoded = self.relaxation.head.inputs(encoded)  # (N + 1, I)
         self.margins, self.limits, self.tolerances = (
             self.floats(a) for a in (data.margins, problem.limits, problem.tolerances)
         )
@@ -52,20 +55,31 @@ class Tensors:
     def _field_scale(self) -> float:
         """The mean size of h's gradient at the uniform point: the unit of temperatures."""
         some = self.rows.take(torch.arange(min(SCALE_ROWS, len(self.encoded)), device=self.device))
-        logits = torch.zeros((len(some.constant), self.relaxation.coordinates.count))
-        points = self.relaxation.coordinates.probabilities(logits.to(self.device))
+        count = self.relaxation.coordinates.count
+        logits = torch.zeros((len(some.constant), count), device=self.device)
+        points = self.relaxation.coordinates.probabilities(logits)
         sizes = self.relaxation.fields(some, points)[:, 0].abs()
         return float(sizes.mean()) if sizes.numel() else 1.0
 
     def _targets(self) -> Tensor:
-        """The labels' coordinates (N K, D) as bytes; an example without a label has no share."""
+        """What labels say (N K, D or code): bytes where it is whole, else float32.
+
+        `distill` compares codes, the others answers. An example without a label has no share.
+        """
         data = self.data
         if self.config.loss not in NEED_LABELS:
             return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
         labels = _with_last(data.labels)[..., list(self.relaxation.free)]
-        free = labels.reshape(labels.shape[0] * labels.shape[1], labels.shape[2])
-        coordinates = self.relaxation.coordinates.of(free).astype(np.uint8)
-        return torch.as_tensor(coordinates).to(self.device)
+        if self.config.loss == "distill":
+            given = _with_last(data.evidence)[:, np.newaxis]
+            wanted = self.relaxation.head.labels(
+                np.broadcast_to(given, (*labels.shape[:2], given.shape[-1])), labels
+            )
+        else:
+            wanted = self.relaxation.coordinates.of(labels)
+        kind = np.uint8 if data.problem.has_tables else np.float32
+        flat = wanted.reshape(labels.shape[0] * labels.shape[1], -1).astype(kind)
+        return torch.as_tensor(flat).to(self.device)
 
     def question(self, examples: Tensor) -> tuple[Tensor, Tensor]:
         """The row and the margin of each example (M, B)."""

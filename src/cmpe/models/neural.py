@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,12 +38,13 @@ class Slots:
         self.value = np.arange(self.count) - self.first[self.owner] + 1
         self._alone = (cards == 2)[self.owner]
 
-    def of(self, values: ArrayLike) -> NDArray[np.floating]:
-        """The coordinates (..., D) of the variables' values (..., n)."""
+    def of(self, values: ArrayLike) -> NDArray[Any]:
+        """The coordinates (..., D) of the variables' values (..., n); -1 (none) has no weight."""
         chosen = np.asarray(values)[..., self.owner]
+        known: NDArray[Any] = np.maximum(chosen, 0).astype(np.float64)
         if self._alone.all():
-            return chosen.astype(np.float64)
-        return np.where(self._alone, chosen, chosen == self.value).astype(np.float64)
+            return known
+        return np.asarray(np.where(self._alone, known, chosen == self.value))
 
     def columns(self, variables: Sequence[int]) -> NDArray[np.int64]:
         """The coordinates of `variables`, one after the other."""
