@@ -192,7 +192,7 @@ def _restart(block: Block, rng: np.random.Generator) -> None:
     ways = block.best(np.flatnonzero(np.isfinite(block.lengths)))
     slopes = block.secants(ways.rows, ways.after, 0.0)
     slopes = np.clip(slopes + NOISE * rng.normal(size=slopes.shape), 0.0, 1.0)
-    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), 1.5)
+    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), 1.2)
     _rounds(block, ways, len(LOCAL))
 
 
@@ -226,9 +226,8 @@ def _step(block: Block, targets: Classes, slopes: Single, margin: float) -> None
     logits = block.sums[:, block.layers.hidden :]
     amounts = logits[block.rows, block.own] - logits[block.rows, targets] + margin
     amounts[block.left] = 0.0
-    changed = np.empty_like(block.images)
-    kernels.step(block.images, block.layers.slopes(block.own, targets, slopes), amounts, changed)
-    block.adopt(changed, block.rows)
+    kernels.step(block.images, block.slopes(block.rows, targets, slopes), amounts, block.changed)
+    block.adopt(block.changed, block.rows)
 
 
 def _check_predictions(batch: Batch, targets: Classes, slopes: Single) -> None:

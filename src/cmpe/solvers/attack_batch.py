@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from cmpe.errors import EvidenceError
 from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.attack_layers import Classes, Layers
-from cmpe.solvers.attack_rounds import Block
+from cmpe.solvers.attack_rounds import Block, Room
 
 ROWS = 256  # of a block: its slopes by input fit the cache
 REPAIRS = 4
@@ -44,43 +44,30 @@ def round_outward(original: ArrayLike, changed: ArrayLike) -> NDArray[np.uint8]:
     return np.clip(levels, 0, 255).astype(np.uint8)
 
 
-def confirmed(block: Block, levels: bool) -> Attacked:
-    """What the network itself says of the answers; those that miss a little are pushed further."""
+def confirm(block: Block, levels: bool) -> Floats:
+    """The network's margins of the answers; those that miss a little are pushed further."""
     network = block.layers.network
-    changed = _drawn(block, levels)
-    margin = network.margins(changed, block.own)
-    for _ in range(REPAIRS):
-        short = margin > -block.margin
-        bad = np.flatnonzero(short & ~block.left & np.isfinite(block.lengths))
+    for _ in range(1 + REPAIRS):
+        drawn = _drawn(block) if levels else block.changed
+        margin = network.margins(drawn, block.own)
+        short = (margin > -block.margin) & ~block.left & np.isfinite(block.lengths)
+        bad = np.flatnonzero(short)
         if not len(bad):
             break
         block.goals[bad] -= 2.0 * (margin[bad] + block.margin) + 1e-9
         ways = block.best(bad)
         block.lengths[bad] = np.inf
-        block.walk(
-            bad, ways.targets, block.secants(bad, ways.after, 0.0).astype(np.float32), np.inf
-        )
-        changed = _drawn(block, levels)
-        margin = network.margins(changed, block.own)
-    after = block.layers.sums(changed) if levels else block.after
-    return Attacked(
-        images=changed,
-        classes=block.own,
-        distance=np.abs(changed - block.images).sum(axis=1),
-        margin=margin,
-        found=block.left | (margin <= -block.margin),
-        target=block.layers.rivals(after, block.own),
-        slopes=block.secants(block.rows, after, 0.0),
-    )
-
-
-def _drawn(block: Block, levels: bool) -> Floats:
-    """The answers as images."""
-    changed = block.answers(block.rows)
+        slopes = block.secants(bad, ways.after, 0.0).astype(np.float32)
+        block.walk(bad, ways.targets, slopes, np.inf)
     if levels:
-        drawn = round_outward(block.images, changed) / 255.0
-        changed = np.where(block.left[:, None], changed, drawn)
-    return changed
+        block.adopt(drawn, block.rows)
+    return margin
+
+
+def _drawn(block: Block) -> Floats:
+    """The answers in 8 bits."""
+    levels = round_outward(block.images, block.changed) / 255.0
+    return np.where(block.left[:, None], block.images, levels)
 
 
 @dataclass(frozen=True)
@@ -110,24 +97,40 @@ class Batch:
     ) -> Attacked:
         """Do `work` on every block and join what comes out."""
 
-        def one(part: slice) -> Attacked:
-            block = Block(self.layers, self.images[part], self.own[part], margin)
-            work(block, part)
-            return confirmed(block, levels)
-
-        parts = list(self._parts())
-        if self.threads > 1:
-            with ThreadPoolExecutor(self.threads) as pool:
-                done = list(pool.map(one, parts))
-        else:
-            done = [one(part) for part in parts]
-        return Attacked(
-            **{f.name: np.concatenate([getattr(d, f.name) for d in done]) for f in fields(Attacked)}
+        count, hidden = len(self.own), self.layers.hidden
+        answer = Attacked(
+            images=np.empty_like(self.images),
+            classes=self.own,
+            distance=np.empty(count),
+            margin=np.empty(count),
+            found=np.empty(count, dtype=np.bool_),
+            target=np.empty(count, dtype=np.int64),
+            slopes=np.empty((count, hidden)),
         )
 
-    def _parts(self) -> Iterator[slice]:
-        for first in range(0, max(len(self.images), 1), ROWS):
-            yield slice(first, first + ROWS)
+        def some(worker: int) -> None:
+            room = Room(self.layers)
+            for first in range(worker * ROWS, count, self.threads * ROWS):
+                part = slice(first, first + ROWS)
+                block = Block(room, self.images[part], self.own[part], answer.images[part], margin)
+                work(block, part)
+                _fill(answer, part, block, confirm(block, levels))
+
+        if self.threads > 1:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(some, range(self.threads)))
+        else:
+            some(0)
+        return answer
+
+
+def _fill(answer: Attacked, part: slice, block: Block, margin: Floats) -> None:
+    """Write down a block whose images are already there."""
+    answer.distance[part] = np.abs(block.changed - block.images).sum(axis=1)
+    answer.margin[part] = margin
+    answer.found[part] = block.left | (margin <= -block.margin)
+    answer.target[part] = block.layers.rivals(block.after, block.own)
+    answer.slopes[part] = block.secants(block.rows, block.after, 0.0)
 
 
 def checked_images(network: ReluNetwork, images: ArrayLike, count: int | None = None) -> Floats:

@@ -140,10 +140,10 @@ def walk(images, sums, own, goals, first, deep, sizes, rows, slopes, reach, leng
     Margins are those of the network, not of a linearisation. Problem p moves image rows[p] by
     slopes[p]; it fills lengths[p], the L1 distance (inf: no flip, or longer than `reach` times the
     best of its row), and after[p], the sums of all layers there. The shortest answer of each row is
-    kept in `best`: lengths, counts, places and values of the inputs changed, sums.
+    kept in `best`: its length, the changed image, the sums.
     """
     n, width = first.shape
-    shortest, counts, places, values, kept = best
+    shortest, changed, kept = best
     scores = np.empty(n, dtype=np.float32)
     tops = np.empty((n + BLOCK - 1) // BLOCK, dtype=np.float32)
     moved, to = np.empty(n, dtype=np.int64), np.empty(n)
@@ -159,11 +159,11 @@ def walk(images, sums, own, goals, first, deep, sizes, rows, slopes, reach, leng
         lengths[p] = length
         if length < shortest[row]:
             shortest[row] = length
-            counts[row] = count
             kept[row] = here
+            answer = changed[row]
+            answer[:] = image
             for i in range(count):
-                places[row, i] = moved[i]
-                values[row, i] = to[i]
+                answer[moved[i]] = to[i]
 
 
 @njit(cache=True, nogil=True)
@@ -272,27 +272,3 @@ def shares(sums, towards, own, goals, deep, sizes, width, found):
                 low, high, goals[p], base, column, 1.0, deep, sizes, values, active, logits,
                 own[p],
             )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def note(images, changed, rows, lengths, counts, places, values):
-    """What changed[p] changes of image rows[p], as the list `write` reads, and its L1 length."""
-    for p in range(len(rows)):
-        row, count, length = rows[p], 0, 0.0
-        for j in range(images.shape[1]):
-            if changed[p, j] != images[row, j]:
-                places[row, count] = j
-                values[row, count] = changed[p, j]
-                length += abs(changed[p, j] - images[row, j])
-                count += 1
-        counts[row] = count
-        lengths[row] = length
-
-
-@njit(cache=True, nogil=True)
-def write(rows, counts, places, values, changed):
-    """What was noted of rows[p], put into changed[p]."""
-    for p in range(len(rows)):
-        row = rows[p]
-        for i in range(counts[row]):
-            changed[p, places[row, i]] = values[row, i]

@@ -104,10 +104,6 @@ class Layers:
             value = (value * slopes[:, ends[layer - 1] : ends[layer]]) @ self.single[layer]
         return np.asarray(value * slopes[:, : ends[0]])
 
-    def slopes(self, own: Classes, target: Classes, slopes: Single) -> Single:
-        """The slopes of F_own - F_target by input, given those of the hidden units: (P, n)."""
-        return np.asarray(self.back(own, target, slopes) @ self.single[0])
-
     def nearest(self, sums: Floats, own: Classes, slopes: Single, count: int) -> Classes:
         """The `count` classes with the smallest (F_own - F_k) / |slopes by input|: (B, count)."""
         rows, others = np.divmod(np.arange(len(own) * self.classes), self.classes)

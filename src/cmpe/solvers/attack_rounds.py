@@ -13,9 +13,10 @@ from cmpe.solvers.attack_layers import Classes, Layers, Single
 Rows = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
+SAME = 1e-7  # two answers of one image that differ by less in length are one
 SLACK = 1e-10  # beyond the margin asked for: what rounding of a sum may cost
-HOPEFUL = 1.15  # a direction that is this many times as long as the best of its row is dropped
-START = 1.5  # the same in the first walk
+HOPEFUL = 1.08  # a direction that is this many times as long as the best of its row is dropped
+START = 1.2  # the same in the first walk
 
 
 @dataclass
@@ -26,19 +27,38 @@ class Directions:
     targets: Classes
     lengths: Floats  # of the answers found by the last walk
     after: Floats  # the sums there
+    moved: Marks  # whether that was elsewhere than the walk before
 
     def chosen(self, which: Marks) -> Directions:
         """Some of them."""
-        return Directions(
-            self.rows[which], self.targets[which], self.lengths[which], self.after[which]
-        )
+        parts = (self.rows, self.targets, self.lengths, self.after, self.moved)
+        return Directions(*(part[which] for part in parts))
+
+
+class Room:
+    """Memory for slopes by input, kept between walks: fresh pages cost more than the sums."""
+
+    def __init__(self, layers: Layers) -> None:
+        self.layers = layers
+        self._slopes: Single = np.empty((0, len(layers.first)), dtype=np.float32)
+
+    def of(self, count: int) -> Single:
+        """`count` rows of it."""
+        if count > len(self._slopes):
+            self._slopes = np.empty((count, self._slopes.shape[1]), dtype=np.float32)
+        return self._slopes[:count]
 
 
 class Block:
-    """Images of one call, and the shortest answer of each so far."""
+    """Images of one call, and in `changed` the shortest answer of each so far."""
 
-    def __init__(self, layers: Layers, images: Floats, own: Classes, margin: float) -> None:
-        self.layers, self.images, self.own, self.margin = layers, images, own, margin
+    def __init__(
+        self, room: Room, images: Floats, own: Classes, changed: Floats, margin: float
+    ) -> None:
+        self.layers, self.room = room.layers, room
+        self.images, self.own, self.changed, self.margin = images, own, changed, margin
+        changed[:] = images
+        layers = room.layers
         self.rows = np.arange(len(images))
         self.sums = layers.sums(images)
         self.left = layers.margins(self.sums, own) <= 0.0  # another class already
@@ -46,9 +66,6 @@ class Block:
         self.goals = np.where(self.left, np.inf, -margin - slack)
         self.after = self.sums.copy()
         self.lengths = np.full(len(images), np.inf)
-        self.counts = np.zeros(len(images), dtype=np.int64)
-        self.places = np.empty(images.shape, dtype=np.int64)
-        self.values = np.empty(images.shape)
 
     def walk(self, rows: Rows, targets: Classes, slopes: Single, reach: float) -> Directions:
         """Follow one direction for each of `rows`, given the slopes of the hidden units."""
@@ -56,13 +73,18 @@ class Block:
 
         layers = self.layers
         lengths, after = np.empty(len(rows)), np.empty((len(rows), self.sums.shape[1]))
-        by_input = layers.slopes(self.own[rows], targets, slopes)
-        best = (self.lengths, self.counts, self.places, self.values, self.after)
+        by_input = self.slopes(rows, targets, slopes)
+        best = (self.lengths, self.changed, self.after)
         kernels.walk(
             self.images, self.sums, self.own, self.goals, layers.first, layers.deep, layers.sizes,
             rows, by_input, reach, lengths, after, best,
         )  # fmt: skip
-        return Directions(rows, targets, lengths, after)
+        return Directions(rows, targets, lengths, after, np.ones(len(rows), dtype=np.bool_))
+
+    def slopes(self, rows: Rows, targets: Classes, slopes: Single) -> Single:
+        """The slopes of the margins by input, in room that the next call takes again."""
+        value = self.layers.back(self.own[rows], targets, slopes)
+        return np.matmul(value, self.layers.single[0], out=self.room.of(len(rows)))
 
     def start(self, rows: Rows, count: int, sharpness: float) -> Directions:
         """The first walk: towards the `count` nearest classes, with guessed slopes."""
@@ -74,25 +96,23 @@ class Block:
 
     def again(self, past: Directions, local: float) -> Directions:
         """Linearise anew where the last walk ended: average slopes (0) to its gradient (1)."""
-        past = past.chosen(past.lengths <= HOPEFUL * self.lengths[past.rows])
+        past = past.chosen(past.moved & (past.lengths <= HOPEFUL * self.lengths[past.rows]))
         slopes = self.secants(past.rows, past.after, local)
-        return self.walk(past.rows, past.targets, slopes.astype(np.float32), HOPEFUL)
+        ways = self.walk(past.rows, past.targets, slopes.astype(np.float32), HOPEFUL)
+        ways.moved[:] = np.abs(ways.lengths - past.lengths) > SAME
+        return ways
 
     def best(self, rows: Rows) -> Directions:
         """The shortest answers so far, as ways under way."""
         after = self.after[rows]
-        return Directions(
-            rows, self.layers.rivals(after, self.own[rows]), self.lengths[rows], after
-        )
+        rivals = self.layers.rivals(after, self.own[rows])
+        return Directions(rows, rivals, self.lengths[rows], after, np.isfinite(self.lengths[rows]))
 
     def adopt(self, changed: Floats, rows: Rows) -> None:
         """Take changed images as the answers of `rows`; those that miss their goal count as inf."""
-        from cmpe.solvers import attack_kernels as kernels
-
         self.after[rows] = self.layers.sums(changed)
-        kernels.note(
-            self.images, changed, rows, self.lengths, self.counts, self.places, self.values
-        )
+        self.changed[rows] = changed
+        self.lengths[rows] = np.abs(changed - self.images[rows]).sum(axis=1)
         self.lengths[rows[~self.flipped(self.after[rows], rows)]] = np.inf
 
     def flipped(self, after: Floats, rows: Rows) -> Marks:
@@ -110,7 +130,7 @@ class Block:
             layers.sizes, int(layers.sizes[0]), share,
         )  # fmt: skip
         shorter, share = rows[share < 1.0], share[share < 1.0]
-        images, changed = self.images[shorter], self.answers(shorter)
+        images, changed = self.images[shorter], self.changed[shorter]
         self.adopt(np.clip(images + share[:, None] * (changed - images), 0.0, 1.0), shorter)
 
     def secants(self, rows: Rows, after: Floats, local: float) -> Floats:
@@ -120,11 +140,3 @@ class Block:
         slopes = np.empty((len(rows), self.layers.hidden))
         kernels.secants(self.sums, rows, after, local, slopes)
         return slopes
-
-    def answers(self, rows: Rows) -> Floats:
-        """The images of `rows`, changed."""
-        from cmpe.solvers import attack_kernels as kernels
-
-        changed = self.images[rows]
-        kernels.write(rows, self.counts, self.places, self.values, changed)
-        return changed
