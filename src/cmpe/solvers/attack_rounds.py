@@ -31,8 +31,13 @@ class Directions:
 
     def chosen(self, which: Marks) -> Directions:
         """Some of them."""
-        parts = (self.rows, self.targets, self.lengths, self.after, self.moved)
-        return Directions(*(part[which] for part in parts))
+        return Directions(
+            rows=self.rows[which],
+            targets=self.targets[which],
+            lengths=self.lengths[which],
+            after=self.after[which],
+            moved=self.moved[which],
+        )
 
 
 class Room:
@@ -99,14 +104,16 @@ class Block:
         past = past.chosen(past.moved & (past.lengths <= HOPEFUL * self.lengths[past.rows]))
         slopes = self.secants(past.rows, past.after, local)
         ways = self.walk(past.rows, past.targets, slopes.astype(np.float32), HOPEFUL)
-        ways.moved[:] = np.abs(ways.lengths - past.lengths) > SAME
+        ways.moved[:] = ~np.isclose(ways.lengths, past.lengths, rtol=0.0, atol=SAME)
         return ways
 
     def best(self, rows: Rows) -> Directions:
         """The shortest answers so far, as ways under way."""
         after = self.after[rows]
         rivals = self.layers.rivals(after, self.own[rows])
-        return Directions(rows, rivals, self.lengths[rows], after, np.isfinite(self.lengths[rows]))
+        return Directions(
+            rows, rivals, self.lengths[rows], after, np.ones(len(rows), dtype=np.bool_)
+        )
 
     def adopt(self, changed: Floats, rows: Rows) -> None:
         """Take changed images as the answers of `rows`; those that miss their goal count as inf."""
