@@ -1,0 +1,241 @@
+"""The smallest change of an image, in L1, that makes a ReLU network decide for another class.
+
+    minimise sum |x' - x|  over x' in [0, 1]^n  subject to  margin(x') <= -m,
+    margin = F_c - max over k != c of F_k
+
+(paper §5.4). The margin is linearised; under one linear constraint the L1-nearest point of a box
+is known in closed form. Answers are sparse, so the network is followed exactly along the way, one
+input at a time (docs/adversarial.md). The network itself confirms every flip in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cmpe.errors import EvidenceError, MethodError
+from cmpe.models.flat import Floats
+from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.attack_batch import Attacked, Batch, checked_images, round_outward
+from cmpe.solvers.attack_layers import Classes, Single
+from cmpe.solvers.attack_rounds import Block, Directions
+
+GUESSES = (3.0, 1.0, 10.0)  # sharpness of the first slopes; the later ones where no flip was found
+LOCAL = (0.5, 1.0)  # rounds alternate: half-way to the gradient at the answer, that gradient
+DRAWS = 16  # random points tried where nothing else flips
+NOISE = 0.3  # standard deviation of a restart's slopes around those of the best answer
+
+__all__ = [
+    "Attack",
+    "Attacked",
+    "Stages",
+    "attack",
+    "linear_step",
+    "predicted_attack",
+    "refine",
+    "round_outward",
+    "shrink",
+]
+
+
+def _check_margin(margin: float) -> None:
+    if not 0.0 <= margin < np.inf:
+        raise MethodError(f"a margin must be at least 0 and finite, found {margin}")
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How hard to try."""
+
+    targets: int = 5  # classes tried: the nearest by the first linearisation
+    rounds: int = 4  # linearisations after the first
+    restarts: int = 0  # from the best answer with random slopes, each with two rounds
+    margin: float = 1e-3  # asked for beyond a tie
+    levels: bool = False  # answers in 8 bits, still flipped
+
+    def __post_init__(self) -> None:
+        if self.targets < 1 or min(self.rounds, self.restarts) < 0:
+            raise MethodError("an attack needs targets >= 1 and rounds and restarts >= 0")
+        _check_margin(self.margin)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What follows a predicted linearisation."""
+
+    search: Literal["step", "shrink", "walk"] = "walk"  # closed form; then line search; exact walk
+    rounds: int = 0  # linearisations after the predicted one
+    margin: float = 1e-3
+    safety: float = 0.0  # added to the margin of a closed-form step: what a prediction may be off
+    levels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.search not in ("step", "shrink", "walk"):
+            raise MethodError(f"search is step, shrink or walk, found {self.search!r}")
+        _check_margin(self.margin)
+
+
+def attack(
+    network: ReluNetwork,
+    images: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    config: Attack = Attack(),
+    start: ArrayLike | None = None,
+    threads: int = 1,
+    seed: int = 0,
+) -> Attacked:
+    """A near image of another class for each of `images` (B, n), never worse than `start`.
+
+    `classes` are those to leave, by default what the network decides. Images that are of another
+    class already come back unchanged. `seed` serves restarts.
+    """
+    batch = Batch.of(network, images, classes, threads)
+    given = None if start is None else checked_images(network, start, len(batch.images))
+
+    def work(block: Block, part: slice) -> None:
+        ways = block.start(block.rows, _targets(block, config.targets), GUESSES[0])
+        _rounds(block, ways, config.rounds)
+        if given is not None:
+            _offer(block, given[part])
+        rng = np.random.default_rng((seed, part.start))
+        for _ in range(config.restarts):
+            _restart(block, rng)
+        _rescue(block, rng)
+
+    return batch.run(work, config.margin, config.levels)
+
+
+def predicted_attack(
+    network: ReluNetwork,
+    images: ArrayLike,
+    classes: ArrayLike,
+    targets: ArrayLike,
+    slopes: ArrayLike,
+    config: Stages = Stages(),
+    threads: int = 1,
+) -> Attacked:
+    """One pass with a predicted target class (B,) and slope of every hidden unit (B, hidden)."""
+    batch = Batch.of(network, images, classes, threads)
+    towards = np.asarray(targets, dtype=np.int64)
+    units = np.asarray(slopes, dtype=np.float32)
+    _check_predictions(batch, towards, units)
+
+    def work(block: Block, part: slice) -> None:
+        if config.search == "walk":
+            ways = block.walk(block.rows, towards[part], units[part], np.inf)
+        else:
+            _step(block, towards[part], units[part], config.margin + config.safety)
+            if config.search == "shrink":
+                block.shrink(block.rows)
+            ways = block.best(block.rows)
+        _rounds(block, ways, config.rounds)
+
+    return batch.run(work, config.margin, config.levels)
+
+
+def linear_step(
+    network: ReluNetwork,
+    images: ArrayLike,
+    classes: ArrayLike,
+    targets: ArrayLike,
+    slopes: ArrayLike,
+    margin: float = 1e-3,
+) -> Attacked:
+    """The closed-form answer when the hidden units have exactly these slopes; it may miss."""
+    return predicted_attack(
+        network, images, classes, targets, slopes, Stages(search="step", margin=margin)
+    )
+
+
+def refine(
+    network: ReluNetwork, images: ArrayLike, attacked: Attacked, rounds: int, margin: float = 1e-3
+) -> Attacked:
+    """Linearise again around answers, `rounds` times; what is not shorter is not taken."""
+    batch = Batch.of(network, images, attacked.classes, 1)
+
+    def work(block: Block, part: slice) -> None:
+        block.adopt(attacked.images[part], block.rows)
+        _rounds(block, block.best(block.rows), rounds)
+
+    return batch.run(work, margin)
+
+
+def shrink(
+    network: ReluNetwork, images: ArrayLike, attacked: Attacked, margin: float = 1e-3
+) -> Attacked:
+    """The nearest point on the way back to each image that is still flipped."""
+    batch = Batch.of(network, images, attacked.classes, 1)
+
+    def work(block: Block, part: slice) -> None:
+        block.adopt(attacked.images[part], block.rows)
+        block.shrink(block.rows)
+
+    return batch.run(work, margin)
+
+
+def _targets(block: Block, count: int) -> int:
+    """A network without hidden units needs no second round, so all classes can be tried."""
+    return count if block.layers.hidden else block.layers.classes
+
+
+def _rounds(block: Block, ways: Directions, rounds: int) -> None:
+    for turn in range(rounds if block.layers.hidden else 0):
+        ways = block.again(ways, LOCAL[turn % len(LOCAL)])
+
+
+def _restart(block: Block, rng: np.random.Generator) -> None:
+    """A walk with the best answer's slopes, shaken, and two rounds from there."""
+    ways = block.best(np.flatnonzero(np.isfinite(block.lengths)))
+    slopes = block.secants(ways.rows, ways.after, 0.0)
+    slopes = np.clip(slopes + NOISE * rng.normal(size=slopes.shape), 0.0, 1.0)
+    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), 1.2)
+    _rounds(block, ways, len(LOCAL))
+
+
+def _rescue(block: Block, rng: np.random.Generator) -> None:
+    """Rows without a flip: all classes with other slopes, then random points of the box."""
+    for sharpness in GUESSES[1:]:
+        lost = np.flatnonzero(np.isinf(block.lengths))
+        if len(lost):
+            block.start(lost, block.layers.classes, sharpness)
+    lost = np.flatnonzero(np.isinf(block.lengths))
+    for draw in range(DRAWS if len(lost) else 0):
+        points = rng.random((len(block.rows), block.images.shape[1]))
+        points[lost] = np.rint(points[lost]) if draw % 2 else points[lost]
+        _offer(block, np.where(np.isin(block.rows, lost)[:, None], points, block.images))
+
+
+def _offer(block: Block, start: Floats) -> None:
+    """Take answers that are shorter than the block's own, and linearise around them."""
+    length = np.abs(start - block.images).sum(axis=1)
+    flipped = block.flipped(block.layers.sums(start), block.rows)
+    better = np.flatnonzero(flipped & (length < block.lengths))
+    block.adopt(start[better], better)
+    block.shrink(better)
+    _rounds(block, block.best(better), len(LOCAL))
+
+
+def _step(block: Block, targets: Classes, slopes: Single, margin: float) -> None:
+    """Adopt the closed-form answers to the linearised problem."""
+    from cmpe.solvers import attack_kernels as kernels
+
+    logits = block.sums[:, block.layers.hidden :]
+    amounts = logits[block.rows, block.own] - logits[block.rows, targets] + margin
+    amounts[block.left] = 0.0
+    kernels.step(block.images, block.slopes(block.rows, targets, slopes), amounts, block.changed)
+    block.adopt(block.changed, block.rows)
+
+
+def _check_predictions(batch: Batch, targets: Classes, slopes: Single) -> None:
+    count, classes = len(batch.own), batch.layers.classes
+    if targets.shape != (count,) or slopes.shape != (count, batch.layers.hidden):
+        raise EvidenceError(
+            f"predictions must be ({count},) targets and ({count}, {batch.layers.hidden}) slopes, "
+            f"found {targets.shape} and {slopes.shape}"
+        )
+    if count and (targets.min() < 0 or targets.max() >= classes or (targets == batch.own).any()):
+        raise EvidenceError("targets must be classes other than the image's own")

@@ -1,0 +1,145 @@
+"""What every attack shares: images checked, blocks run, answers confirmed by the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmpe.errors import EvidenceError
+from cmpe.models.flat import Floats
+from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.attack_layers import Classes, Layers
+from cmpe.solvers.attack_rounds import Block, Room
+
+ROWS = 256  # of a block: its slopes by input fit the cache
+REPAIRS = 4
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Answers of a batch; one that was not found is the best attempt, or the image itself."""
+
+    images: Floats  # (B, n), in the box
+    classes: Classes  # what the images were, and the answers must not be
+    distance: Floats  # sum |x' - x|
+    margin: Floats  # at the answer, by the network
+    found: NDArray[np.bool_]  # margin <= -m; or the image was of another class as it came
+    target: Classes  # the class in front of all others but the image's own
+    slopes: Floats  # (B, hidden): (relu(a') - relu(a)) / (a' - a) of every unit from x to x'
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+def round_outward(original: ArrayLike, changed: ArrayLike) -> NDArray[np.uint8]:
+    """8-bit levels of changed images, rounded away from the original ones."""
+    before, after = np.asarray(original, dtype=np.float64), np.asarray(changed, dtype=np.float64)
+    exact = 255.0 * after
+    up, down = np.ceil(exact - 1e-9), np.floor(exact + 1e-9)
+    levels = np.where(after > before, up, np.where(after < before, down, np.rint(exact)))
+    return np.clip(levels, 0, 255).astype(np.uint8)
+
+
+def confirm(block: Block, levels: bool) -> Floats:
+    """The network's margins of the answers; those that miss a little are pushed further."""
+    network = block.layers.network
+    for _ in range(1 + REPAIRS):
+        drawn = _drawn(block) if levels else block.changed
+        margin = network.margins(drawn, block.own)
+        short = (margin > -block.margin) & ~block.left & np.isfinite(block.lengths)
+        bad = np.flatnonzero(short)
+        if not len(bad):
+            break
+        block.goals[bad] -= 2.0 * (margin[bad] + block.margin) + 1e-9
+        ways = block.best(bad)
+        block.lengths[bad] = np.inf
+        slopes = block.secants(bad, ways.after, 0.0).astype(np.float32)
+        block.walk(bad, ways.targets, slopes, np.inf)
+    if levels:
+        block.adopt(drawn, block.rows)
+    return margin
+
+
+def _drawn(block: Block) -> Floats:
+    """The answers in 8 bits."""
+    levels = round_outward(block.images, block.changed) / 255.0
+    return np.where(block.left[:, None], block.images, levels)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checked images, worked on block by block."""
+
+    layers: Layers
+    images: Floats
+    own: Classes
+    threads: int
+
+    @classmethod
+    def of(
+        cls, network: ReluNetwork, images: ArrayLike, classes: ArrayLike | None, threads: int
+    ) -> Batch:
+        """Check what was given."""
+        values = checked_images(network, images)
+        own = network.decide(values) if classes is None else np.asarray(classes)
+        if own.shape != values.shape[:1] or not np.issubdtype(own.dtype, np.integer):
+            raise EvidenceError(f"one class per image is required, found {own.shape} {own.dtype}")
+        if len(own) and (own.min() < 0 or own.max() >= network.classes):
+            raise EvidenceError(f"classes must be from 0 to {network.classes - 1}")
+        return cls(Layers.of(network), values, own.astype(np.int64), threads)
+
+    def run(
+        self, work: Callable[[Block, slice], None], margin: float, levels: bool = False
+    ) -> Attacked:
+        """Do `work` on every block and join what comes out."""
+
+        count, hidden = len(self.own), self.layers.hidden
+        answer = Attacked(
+            images=np.empty_like(self.images),
+            classes=self.own,
+            distance=np.empty(count),
+            margin=np.empty(count),
+            found=np.empty(count, dtype=np.bool_),
+            target=np.empty(count, dtype=np.int64),
+            slopes=np.empty((count, hidden)),
+        )
+
+        def some(worker: int) -> None:
+            room = Room(self.layers)
+            for first in range(worker * ROWS, count, self.threads * ROWS):
+                part = slice(first, first + ROWS)
+                block = Block(room, self.images[part], self.own[part], answer.images[part], margin)
+                work(block, part)
+                _fill(answer, part, block, confirm(block, levels))
+
+        if self.threads > 1:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(some, range(self.threads)))
+        else:
+            some(0)
+        return answer
+
+
+def _fill(answer: Attacked, part: slice, block: Block, margin: Floats) -> None:
+    """Write down a block whose images are already there."""
+    answer.distance[part] = np.abs(block.changed - block.images).sum(axis=1)
+    answer.margin[part] = margin
+    answer.found[part] = block.left | (margin <= -block.margin)
+    answer.target[part] = block.layers.rivals(block.after, block.own)
+    answer.slopes[part] = block.secants(block.rows, block.after, 0.0)
+
+
+def checked_images(network: ReluNetwork, images: ArrayLike, count: int | None = None) -> Floats:
+    """Rows of inputs in the box, float64 and contiguous."""
+    values = np.ascontiguousarray(np.atleast_2d(np.asarray(images, dtype=np.float64)))
+    if values.ndim != 2 or values.shape[1] != network.inputs:
+        raise EvidenceError(f"images must be (B, {network.inputs}), found {values.shape}")
+    if count is not None and len(values) != count:
+        raise EvidenceError(f"one start per image is required: {count}, found {len(values)}")
+    if not ((values >= 0.0) & (values <= 1.0)).all():
+        raise EvidenceError("inputs must be from 0 to 1")
+    return values
