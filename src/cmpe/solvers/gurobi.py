@@ -83,4 +83,5 @@ def _solve(
         return ProgramAnswer(None, infeasible=True)
     if model.Status not in (GRB.OPTIMAL, GRB.TIME_LIMIT):
         raise BackendError(f"Gurobi stopped with status {model.Status}")
-    return ProgramAnswer(z.X if model.SolCount else None, float(model.ObjBound))
+    columns = z.X if model.SolCount else None
+    return ProgramAnswer(columns, float(model.ObjBound), nodes=int(model.NodeCount))

@@ -60,7 +60,7 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     bound = float(bound) if math.isfinite(bound) else math.inf
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     columns = np.array(solver.getSolution().col_value) if has_solution else None
-    return ProgramAnswer(columns, bound)
+    return ProgramAnswer(columns, bound, nodes=max(0, int(info.mip_node_count)))
 
 
 def _configure(solver: Any, limits: Limits) -> None:

@@ -35,6 +35,7 @@ class ProgramAnswer:
     columns: Floats | None
     bound: float = np.inf  # an upper bound on the maximum, offset included
     infeasible: bool = False
+    nodes: int = 0  # of the search tree
 
 
 Backend = Callable[[LinearProgram, Limits, Floats | None], ProgramAnswer]

@@ -68,6 +68,11 @@ class Clock:
         spent = time.perf_counter() - self._begin
         return replace(self._limits, seconds=max(1e-3, self._limits.seconds - spent))
 
+    def expired(self) -> bool:
+        """Whether no time is left."""
+        spent = time.perf_counter() - self._begin
+        return self._limits.seconds is not None and spent >= self._limits.seconds
+
 
 @dataclass(frozen=True)
 class RowAnswer:

@@ -52,10 +52,11 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
         raise BackendError(f"SCIP stopped with status {status}")
     bound = float(model.getDualbound())
     bound = bound if abs(bound) < model.infinity() else np.inf
+    nodes = int(model.getNTotalNodes())
     if model.getNSols() == 0:
-        return ProgramAnswer(None, bound)
+        return ProgramAnswer(None, bound, nodes=nodes)
     best = model.getBestSol()
-    return ProgramAnswer(np.array([best[v] for v in variables]), bound)
+    return ProgramAnswer(np.array([best[v] for v in variables]), bound, nodes=nodes)
 
 
 def _model(program: LinearProgram, limits: Limits) -> tuple[Any, list[Any]]:
