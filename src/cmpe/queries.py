@@ -21,6 +21,7 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE, Constraint, Problem
 
 AT_MOST_ZERO = -FEASIBILITY_TOLERANCE  # D <= 0 exactly: the tolerance brings it back to 0
+FLIP_MARGIN = 1e-3  # of logits, by which another class must win
 ABOVE_ZERO = FEASIBILITY_TOLERANCE + 1e-7  # D > 0: at least 1e-7 once the tolerance is used up
 
 
@@ -72,18 +73,21 @@ def smallest_flip(
     return _with_decision(distance, decision, not is_positive, evidence_variables, "smallest flip")
 
 
-def adversarial(network: ReluNetwork) -> Problem:
+def adversarial(network: ReluNetwork, margin: float = FLIP_MARGIN) -> Problem:
     """The least change of an input x in [0, 1]^n that flips a network's decision (paper §5.4).
 
     Variables 0..n-1 are x, given as evidence; n..2n-1 are x'. maximise -sum of |x - x'|  subject
-    to  margin(x') <= 0, where the margin is of the class that the network gives x.
+    to  margin(x') <= -`margin`, where margin(x') is of the class that the network gives x. A flip
+    that is only just one is undone by rounding, so a little more is asked for.
     """
+    if not 0.0 <= margin < np.inf:
+        raise ModelError(f"a margin must be at least 0 and finite, found {margin}")
     count = network.inputs
     original, changed = tuple(range(count)), tuple(range(count, 2 * count))
-    margin = ClassMargin(network, original, changed, (2,) * (2 * count))
+    function = ClassMargin(network, original, changed, (2,) * (2 * count))
     return Problem(
         Distance.between(original, changed, 2 * count),
-        (Constraint(margin, AT_MOST_ZERO),),
+        (Constraint(function, AT_MOST_ZERO - margin),),
         original,
         "adversarial",
         original + changed,
@@ -96,20 +100,23 @@ class Flip(NamedTuple):
     network: ReluNetwork
     original: NDArray[np.intp]  # for each input of the network, its place in the evidence
     changed: NDArray[np.intp]  # and among the free variables
-    weights: NDArray[np.float64]  # of its distance
+    margin: float  # that must be reached, tolerance included: no feasible answer has less
 
 
 def flip_of(problem: Problem) -> Flip | None:
     """The parts of a problem that `adversarial` could have built; None for any other."""
-    if not isinstance(problem.objective, Distance) or len(problem.constraints) != 1:
+    parts = problem.constraints
+    if not isinstance(problem.objective, Distance) or len(parts) != 1:
         return None
-    margin = problem.constraints[0].function
-    if not isinstance(margin, ClassMargin) or problem.constraints[0].at_most > 0.0:
+    margin, reach = parts[0].function, -(parts[0].at_most + parts[0].tolerance)
+    if not isinstance(margin, ClassMargin) or reach < 0.0:
         return None
     first, second = problem.objective.columns
     partner = dict(zip(second.tolist(), first.tolist(), strict=True))
     expected = dict(zip(margin.changed, margin.original, strict=True))
     if partner != expected or len(second) != len(margin.changed):
+        return None
+    if set(problem.objective.weights) != {1.0}:
         return None
     if not {*margin.original, *margin.changed} <= set(problem.continuous):
         return None
@@ -117,12 +124,11 @@ def flip_of(problem: Problem) -> Flip | None:
     free = {v: k for k, v in enumerate(problem.free)}
     if set(free) != set(margin.changed) or not set(margin.original) <= set(observed):
         return None
-    weight = dict(zip(second.tolist(), problem.objective.weights, strict=True))
     return Flip(
         margin.network,
         np.array([observed[v] for v in margin.original], dtype=np.intp),
         np.array([free[v] for v in margin.changed], dtype=np.intp),
-        np.array([weight[v] for v in margin.changed]),
+        reach,
     )
 
 

@@ -109,7 +109,7 @@ def test_a_residual_network_learns_to_flip_and_comes_back_from_disk(tmp_path):
     stages = {"repair": False, "certificate": "none", "margins": (0.2,)}
     alone = solver.with_stages(**stages).solve(problem, test)
     can = problem.is_feasible(solver.solve(problem, test).assignments)
-    assert alone.feasible[can].mean() > 0.8
+    assert alone.feasible[can].mean() > 0.7
     assert -alone.objective[alone.feasible].mean() < 2.0
     again = NeuralSolver.load(tmp_path / "run", problem)
     same = again.with_stages(**stages).solve(problem, test)

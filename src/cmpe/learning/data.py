@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
+from cmpe.bounds.margins import loss_lower_bound
 from cmpe.errors import EvidenceError, InputError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.losses import NEED_ALPHA, NEED_LABELS
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Constraint, Evidence, Instances, Problem
+from cmpe.queries import flip_of
 from cmpe.solvers import solve
 from cmpe.solvers.rows import Running
 
@@ -162,6 +164,7 @@ def _fill_bounds(
 ) -> None:
     """p_upper, q_lower and mu* of margin k; they stay missing where elimination is too wide."""
     if not part.problem.has_tables:
+        _fill_flip_bounds(data, k, part, config)
         return
     if part.problem.is_log_linear and lane_bytes(part.problem) > QUICK_BYTES:
         return
@@ -178,3 +181,15 @@ def _fill_bounds(
     except TooLarge:
         return
     data.p_upper[:, k], data.q_lower[:, k] = bounds.p_upper[where], bounds.q_lower[where]
+
+
+def _fill_flip_bounds(data: TrainingData, k: int, part: Instances, config: TrainingConfig) -> None:
+    """Of adversarial problems: f is 1 + the distance, whose largest value has every input at its
+    far end; q_lower by linear relaxation of the network. Of others they stay missing."""
+    flip = flip_of(part.problem)
+    if flip is None or config.loss not in NEED_ALPHA:
+        return
+    images = part.evidence[:, flip.original]
+    data.p_upper[:, k] = part.problem.shift + np.maximum(images, 1.0 - images).sum(axis=1)
+    # f + v = shift + distance + margin + reach where it is above 0: at least the bound of reach 0
+    data.q_lower[:, k] = part.problem.shift - 1.0 + loss_lower_bound(flip.network, images)

@@ -105,8 +105,6 @@ class Linear(Plain):
         if network.outputs > 1:
             cards, smooth = [network.outputs, *cards], [False, *smooth]
         self.code = Coordinates(cards, smooth, device=str(device))
-        if (flip.weights != 1.0).any():
-            raise MethodError("head linear needs a distance whose weights are all 1")
 
     def _tensor(self, values: Floats) -> Tensor:
         return torch.as_tensor(values, dtype=torch.float32, device=self._device)

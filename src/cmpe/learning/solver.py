@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from cmpe.bounds import Work
 from cmpe.bounds import bound as wide_bound
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
+from cmpe.bounds.margins import distance_lower_bound
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.coordinates import Coordinates
@@ -39,6 +40,7 @@ from cmpe.learning.relaxation import Relaxation
 from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Evidence, Instances, Problem
+from cmpe.queries import flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers import solver
 from cmpe.solvers.local_search import improve
@@ -269,8 +271,15 @@ class NeuralSolver:
         """(bound, proved infeasible) of every row; no bound where elimination is too wide."""
         unknown = np.full(len(instances), np.inf), np.zeros(len(instances), dtype=bool)
         kind = self.stages.certificate
-        if kind == "none" or not self.problem.has_tables:
+        if kind == "none":
             return unknown
+        if not self.problem.has_tables:
+            flip = flip_of(self.problem)
+            if flip is None:
+                return unknown
+            images = instances.evidence[:, flip.original]
+            distance = distance_lower_bound(flip.network, images, margin=flip.margin)
+            return -distance, np.isposinf(distance)
         if kind == "predicted" and multipliers is None:
             raise MethodError(
                 "this network predicts no multiplier; ask for certificate 'optimal' or 'none'"

@@ -99,14 +99,30 @@ _BUILDERS: Mapping[str, Callable[[Running], Solver]] = {
 METHODS: tuple[str, ...] = tuple(_BUILDERS)
 
 
-def _gradient(running: Running) -> Solver:
-    from cmpe.solvers.gradient import GradientSolver
+def _local_flips(running: Running) -> Solver:
+    from cmpe.solvers.flips import LocalFlips
 
-    return GradientSolver(running)
+    return LocalFlips(running)
+
+
+def _milp_flips(backend: str) -> Callable[[Running], Solver]:
+    def build(running: Running) -> Solver:
+        from cmpe.solvers.flips import MilpFlips
+
+        return MilpFlips(backend, running)
+
+    return build
 
 
 # Methods that also answer problems without tables: neural functions, continuous variables.
-_ELSEWHERE: Mapping[str, Callable[[Running], Solver]] = {"local": _gradient}
+_ELSEWHERE: Mapping[str, Callable[[Running], Solver]] = {
+    "auto": _milp_flips("highs"),
+    "local": _local_flips,
+    "milp": _milp_flips("highs"),
+    "milp:highs": _milp_flips("highs"),
+    "milp:scip": _milp_flips("scip"),
+    "milp:gurobi": _milp_flips("gurobi"),
+}
 
 
 def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> Solver:

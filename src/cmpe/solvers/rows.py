@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +79,7 @@ class Clock:
 class RowAnswer:
     """What a method says of one row, before anything is recomputed."""
 
-    free_values: NDArray[np.int32] | None  # (|free|,) or no assignment
+    free_values: NDArray[Any] | None  # (|free|,) or no assignment
     bound: float = np.inf
     infeasible: bool = False
     seconds: float = 0.0
