@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
-from cmpe.bounds.margins import loss_lower_bound
+from cmpe.bounds.slopes import quick_loss_bound
 from cmpe.errors import EvidenceError, InputError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.config import TrainingConfig
@@ -185,11 +185,11 @@ def _fill_bounds(
 
 def _fill_flip_bounds(data: TrainingData, k: int, part: Instances, config: TrainingConfig) -> None:
     """Of adversarial problems: f is 1 + the distance, whose largest value has every input at its
-    far end; q_lower by linear relaxation of the network. Of others they stay missing."""
+    far end; q_lower by the network's steepest slope. Of others they stay missing."""
     flip = flip_of(part.problem)
     if flip is None or config.loss not in NEED_ALPHA:
         return
     images = part.evidence[:, flip.original]
     data.p_upper[:, k] = part.problem.shift + np.maximum(images, 1.0 - images).sum(axis=1)
     # f + v = shift + distance + margin + reach where it is above 0: at least the bound of reach 0
-    data.q_lower[:, k] = part.problem.shift - 1.0 + loss_lower_bound(flip.network, images)
+    data.q_lower[:, k] = part.problem.shift + quick_loss_bound(flip.network, images)

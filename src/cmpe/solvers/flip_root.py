@@ -13,7 +13,6 @@ that every such flip makes become part of the origin, and the radius shrinks by 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
