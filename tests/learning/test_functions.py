@@ -116,6 +116,32 @@ def test_a_residual_network_learns_to_flip_and_comes_back_from_disk(tmp_path):
     np.testing.assert_array_equal(alone.assignments, same.assignments)
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_predicted_linearisation_flips_and_repair_leaves_nothing_violated(outputs):
+    network = small_network(outputs)
+    problem = adversarial(network)
+    config = TrainingConfig(
+        loss="distill", head="linear", hidden=(32,), epochs=80, batch_size=32, learning_rate=5e-3,
+        margins=(0.0, 0.1), keep_best=False,
+    )  # fmt: skip
+    solver = fit(problem, images(256), config)
+    test = images(100, seed=9)
+    best = solve(problem, test, method="local")
+    alone = solver.with_stages(repair=False, certificate="none", margins=(0.1,)).solve(
+        problem, test
+    )
+    whole = solver.solve(problem, test)
+    assert alone.feasible[best.feasible].mean() > 0.7
+    assert (whole.feasible == best.feasible).all()
+    some = best.feasible
+    assert -whole.objective[some].mean() <= 1.1 * -best.objective[some].mean()
+    assert (whole.bound[some] >= best.objective[some] - 1e-9).all()
+    torch_points = solver.relaxed(problem.given(test), 0.1)[0]
+    both = alone.feasible & best.feasible
+    kernel = alone.assignments[both, 5:]
+    assert np.abs(torch_points[both] - kernel).max() < 0.02
+
+
 def test_discrete_variables_with_a_network_as_constraint():
     torch.manual_seed(0)
     cards = (2, 3, 2, 2)

@@ -100,7 +100,8 @@ class Linear(Plain):
         self._biases = [self._tensor(b) for b in network.biases]
         self._x = torch.as_tensor(flip.original, device=device)
         self._y = torch.as_tensor(np.argsort(flip.changed), device=device)
-        cards = [2] * network.weights[0].shape[0]
+        self.hidden, self._classes = int(network.weights[0].shape[0]), network.classes
+        cards = [2] * self.hidden
         smooth = [True] * len(cards)
         if network.outputs > 1:
             cards, smooth = [network.outputs, *cards], [False, *smooth]
@@ -114,15 +115,27 @@ class Linear(Plain):
         x = 0.5 + 0.5 * encoded[..., self._x]
         hidden = x @ self._first.t() + self._biases[0]
         logits = hidden.relu() @ self._second.t() + self._biases[1]
-        own = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(x.dtype)
+        own = torch.nn.functional.one_hot(self._own(logits), self._classes).to(x.dtype)
         return torch.cat([hidden, hidden.sign(), logits, own], -1)
+
+    def _own(self, logits: Tensor) -> Tensor:
+        """The class of an image."""
+        return logits.argmax(-1) if logits.shape[-1] > 1 else (logits[..., 0] > 0).long()
+
+    def linearization(self, inputs: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """The target class (B,) and the slopes (B, H) of what was read and said."""
+        slopes = self.code.probabilities(logits)[..., -self.hidden :]
+        first = 2 * self.hidden + self._second.shape[0]
+        own = inputs[..., first : first + self._classes].argmax(-1)
+        several = self._second.shape[0] > 1
+        return self._targets(logits, own) if several else 1 - own, slopes
 
     def points(self, rows: Any, logits: Tensor, margin: Tensor) -> Tensor:
         """The nearest y at which the predicted linear margin is minus `margin`."""
         x: Tensor = rows.given[..., self._x]
         hidden = x @ self._first.t() + self._biases[0]
         outputs = hidden.relu() @ self._second.t() + self._biases[1]
-        slopes = self.code.probabilities(logits)[..., -self._first.shape[0] :]
+        slopes = self.code.probabilities(logits)[..., -self.hidden :]
         if outputs.shape[-1] == 1:
             sign = torch.where(outputs > 0, 1.0, -1.0)
             value, weight = (sign * outputs).squeeze(-1), sign * self._second[0]

@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 from cmpe.bounds import Work
 from cmpe.bounds import bound as wide_bound
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
-from cmpe.bounds.margins import distance_lower_bound
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.coordinates import Coordinates
 from cmpe.learning.data import QUICK_BYTES
+from cmpe.learning.flips import certified, flipped
 from cmpe.learning.functions import relaxation_of
+from cmpe.learning.heads import Linear
 from cmpe.learning.networks import Inputs, Network, encode, evidence_places, with_margin_input
 from cmpe.learning.relaxation import Relaxation
 from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
@@ -132,8 +133,15 @@ class NeuralSolver:
             _check_problem(problem, self.trained, "the solver")
         instances = self.problem.given(evidence)
         begin = time.perf_counter()
-        answers, multipliers = self._passes(instances)
-        improved = self._improved(instances, answers, limits)
+        flip = flip_of(self.problem) if self.trained.config.head == "linear" else None
+        multipliers: Floats | None = None
+        if flip is not None:
+            margin = (self.stages.margins or (self.calibrated_margin(),))[0]
+            predicted = self.linearization(instances, margin)
+            improved = flipped(instances, flip, predicted, margin, self.stages.repair)
+        else:
+            answers, multipliers = self._passes(instances)
+            improved = self._improved(instances, answers, limits)
         bound, infeasible = self._certificate(instances, multipliers)
         spent = (time.perf_counter() - begin) / max(1, len(instances))
         return Solutions.of(
@@ -174,6 +182,26 @@ class NeuralSolver:
             .solve(self.problem, instances.evidence, time_limit=limits.seconds, seed=limits.seed)
             .assignments
         )
+
+    @torch.inference_mode()
+    def linearization(
+        self, instances: Instances, margin: float = 0.0
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """What head `linear` predicts: the target class (B,) and every hidden unit's slope."""
+        head = self.relaxation.head
+        if not isinstance(head, Linear):
+            raise MethodError("only a network with head linear predicts a linearisation")
+        targets, slopes = [], []
+        for start in range(0, len(instances), CHUNK):
+            evidence = instances.evidence[start : start + CHUNK]
+            asked = torch.full((1, len(evidence)), margin, device=self.device)
+            inputs = self._inputs(evidence, asked)
+            logits = self.network(self._parameters, inputs, self.relaxation).logits[0]
+            towards, steep = head.linearization(inputs.encoded[0], logits)
+            targets.append(towards.cpu().numpy())
+            slopes.append(steep.cpu().numpy())
+        none = np.zeros((0, head.hidden), dtype=np.float32)
+        return np.concatenate([np.zeros(0, np.int64), *targets]), np.concatenate([none, *slopes])
 
     def _passes(self, instances: Instances) -> tuple[Assignments, Floats | None]:
         """Rounded answers (B, n) of the best margin of each row, and mu at the first one."""
@@ -275,11 +303,7 @@ class NeuralSolver:
             return unknown
         if not self.problem.has_tables:
             flip = flip_of(self.problem)
-            if flip is None:
-                return unknown
-            images = instances.evidence[:, flip.original]
-            distance = distance_lower_bound(flip.network, images, margin=flip.margin)
-            return -distance, np.isposinf(distance)
+            return unknown if flip is None else certified(instances, flip)
         if kind == "predicted" and multipliers is None:
             raise MethodError(
                 "this network predicts no multiplier; ask for certificate 'optimal' or 'none'"

@@ -11,11 +11,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import Floats
-from cmpe.problem import FREE, Evidence, Instances, Problem
+from cmpe.problem import FREE, Assignments, Evidence, Instances, Problem
 from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers.attack import Attack, attack
@@ -78,7 +77,7 @@ class MilpFlips:
         backend(self.backend)  # fail now if it is not installed
         instances = problem.given(evidence)
         limits = Limits(time_limit, self.running.threads, seed)
-        images = _images(instances, flip)
+        images = images_of(instances, flip)
         known = attacked(instances, flip, self.running, limits)
         job = _Row(flip, images, known, self.backend, limits)
         return solve_rows(instances, job, f"milp:{self.backend}", self.running)
@@ -112,13 +111,14 @@ class _Row:
         return RowAnswer(values, -found.bound, infeasible=bool(np.isposinf(found.bound)))
 
 
-def _images(instances: Instances, flip: Flip) -> Floats:
+def images_of(instances: Instances, flip: Flip) -> Floats:
+    """What the network is given of every row: (B, n)."""
     return np.asarray(instances.evidence[:, flip.original], dtype=np.float64)
 
 
 def attacked(instances: Instances, flip: Flip, running: Running, limits: Limits) -> Floats:
     """The attack's answers (B, n), NaN where it found none."""
-    images = _images(instances, flip)
+    images = images_of(instances, flip)
     known = None
     if running.start is not None:
         given = running.start[:, np.array(instances.problem.free)[flip.changed]]
@@ -130,7 +130,7 @@ def attacked(instances: Instances, flip: Flip, running: Running, limits: Limits)
     return np.where(found.found[:, np.newaxis], found.images, np.nan)
 
 
-def assignments(instances: Instances, flip: Flip, changed: Floats) -> NDArray[np.generic]:
+def assignments(instances: Instances, flip: Flip, changed: Floats) -> Assignments:
     """Full assignments of changed images; -1 where they are NaN."""
     free = np.empty((len(changed), len(instances.problem.free)))
     free[:, flip.changed] = changed

@@ -1,0 +1,50 @@
+"""From a predicted linearisation to an adversarial answer, and its certificate."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.bounds.margins import distance_lower_bound
+from cmpe.models.loglinear import Floats
+from cmpe.problem import Assignments, Instances
+from cmpe.queries import Flip
+from cmpe.solvers.attack import Attack, Stages, attack, predicted_attack
+from cmpe.solvers.flips import assignments, images_of
+
+REFINEMENTS = 2  # linearisations after the predicted one
+
+
+def flipped(
+    instances: Instances,
+    flip: Flip,
+    predicted: tuple[NDArray[np.int64], NDArray[np.float32]],
+    margin: float,
+    repair: bool,
+) -> Assignments:
+    """The predicted linearisation solved, asking for `margin` more than the problem does.
+
+    With repair the network is followed on the way there, linearised again twice, and what still
+    misses is attacked from scratch.
+    """
+    images = images_of(instances, flip)
+    stages = (
+        Stages("walk", REFINEMENTS, flip.margin)
+        if repair
+        else Stages("step", 0, flip.margin, safety=margin)
+    )
+    found = predicted_attack(
+        flip.network, images, flip.network.decide(images), *predicted, config=stages
+    )
+    changed, missed = found.images.copy(), np.flatnonzero(~found.found)
+    if repair and len(missed):
+        changed[missed] = attack(
+            flip.network, images[missed], config=Attack(margin=flip.margin)
+        ).images
+    return assignments(instances, flip, changed)
+
+
+def certified(instances: Instances, flip: Flip) -> tuple[Floats, NDArray[np.bool_]]:
+    """(bound, proved infeasible) of every row, by linear relaxation of the network."""
+    distance = distance_lower_bound(flip.network, images_of(instances, flip), margin=flip.margin)
+    return -distance, np.isposinf(distance)
