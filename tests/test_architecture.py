@@ -31,7 +31,7 @@ ORDER = (
     ("solvers",),
     ("learning",),
     ("evaluation",),
-    ("inspection", "reporting"),
+    ("adversarial", "inspection", "reporting"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

@@ -18,6 +18,7 @@ from typing import Any
 
 import typer
 
+from cmpe.cli.adversarial import adversarial
 from cmpe.cli.bound import bound
 from cmpe.cli.convert import convert
 from cmpe.cli.demo import demo
@@ -44,6 +45,7 @@ app.command()(info)
 app.command()(convert)
 app.command()(train)
 app.command()(evaluate)
+app.command()(adversarial)
 app.command()(demo)
 
 

@@ -1,0 +1,188 @@
+"""The attacks that are compared, each by name.
+
+ilp                    the proved optimum, on a few images
+copy                   the paper's autoencoder trained to copy: what any such network pays
+mse, ..., ss_cmpe_pen  the paper's autoencoder under each of its losses
+residual               a network that changes the image instead of drawing it anew
+linear                 a network that predicts the linearisation: one pass
+linear+search          the same, following the classifier on the way
+linear+refine          and linearised twice more, in 8-bit levels
+attack                 the classical attack, without a network
+attack+8bit            the same in 8-bit levels
+foolbox:NAME           known attacks of foolbox (extra `attacks`), on a few images
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.adversarial.parts import Part
+from cmpe.errors import MethodError
+from cmpe.learning.config import TrainingConfig, paper
+from cmpe.learning.fitting import Record, Session, fit
+from cmpe.learning.losses import LOSSES
+from cmpe.learning.solver import NeuralSolver
+from cmpe.models.loglinear import Floats
+from cmpe.queries import flip_of
+from cmpe.solvers import solve
+from cmpe.solvers.attack import Attack, Stages, attack, predicted_attack
+from cmpe.solvers.foolbox_attacks import NAMES as FOOLBOX
+
+PAPER = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")
+LINEAR = {
+    "linear": Stages("step"),
+    "linear+search": Stages("walk"),
+    "linear+refine": Stages("walk", 2, levels=True),
+}
+METHODS = ("ilp", "copy", *PAPER, "residual", *LINEAR, "attack", "attack+8bit")
+EVERY = (*METHODS, *(f"foolbox:{name}" for name in FOOLBOX))
+assert set(PAPER) <= set(LOSSES)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long each kind of method may take."""
+
+    epochs: int = 20  # of the paper's autoencoders, the copy and the residual network
+    linear_epochs: int = 40
+    few: int = 10  # images that ilp and foolbox get
+    seconds: float = 20.0  # of one image, for ilp
+    seed: int = 0
+    device: str = "cpu"
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Changed images of the first rows of a part; NaN where there is none."""
+
+    changed: Floats  # (B, n)
+    bound: Floats  # (B,): no flip is nearer; 0 where nothing is known
+    train_seconds: float
+    seconds: float  # of one image
+
+
+def config_of(method: str, effort: Effort) -> TrainingConfig:
+    """How the network of a method is trained."""
+    common: dict[str, Any] = {"seed": effort.seed, "keep_best": False}
+    if method == "copy":  # no penalty: f alone
+        return paper("ssl_pen", epochs=effort.epochs, penalty_start=0.0, rho=0.0, **common)
+    if method in PAPER:
+        return paper(method, epochs=effort.epochs, **common)
+    if method == "residual":
+        return TrainingConfig(
+            loss="ss_cmpe_pen", head="residual", hidden=(512,), skip=True, epochs=effort.epochs,
+            rho=1.0, margins=(0.0, 0.5, 1.0), **common,
+        )  # fmt: skip
+    if method in LINEAR:
+        return TrainingConfig(
+            loss="distill", head="linear", hidden=(512, 512), epochs=effort.linear_epochs,
+            batch_size=256, plateau_factor=0.9, plateau_patience=2,
+            margins=(0.0,), evaluate_every=5, **common,
+        )  # fmt: skip
+    raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
+
+
+def run_of(method: str) -> str | None:
+    """The name of the network that a method uses; None if it needs none."""
+    if method in LINEAR:
+        return "linear"
+    return method if method in (*PAPER, "copy", "residual") else None
+
+
+def answer(
+    method: str, part: Part, effort: Effort, run: Path, progress: Callable[[Record], None] | None
+) -> Answers:
+    """Train what the method needs, or read it from `run`, and attack the part's test images."""
+    if run_of(method) is None:
+        return _without_network(method, part, effort)
+    solver, seconds = _network(method, part, effort, run, progress)
+    if method in LINEAR:
+        return _predicted(part, solver, LINEAR[method], seconds)
+    alone = solver.with_stages(repair=False, certificate="none")
+    alone.solve(part.problem, part.test[:64])  # compiles
+    begin = time.perf_counter()
+    points = alone.solve(part.problem, part.test).assignments
+    spent = (time.perf_counter() - begin) / max(1, len(part.test))
+    return _answers(_changed(part, points), seconds, spent)
+
+
+def _answers(changed: Floats, train: float, seconds: float) -> Answers:
+    return Answers(changed, np.zeros(len(changed)), train, seconds)
+
+
+def _changed(part: Part, rows: NDArray[Any]) -> Floats:
+    flip = flip_of(part.problem)
+    assert flip is not None
+    images: Floats = rows[:, np.array(part.problem.free)[flip.changed]].astype(np.float64)
+    return np.where(images < 0.0, np.nan, images)
+
+
+def _network(
+    method: str, part: Part, effort: Effort, run: Path, progress: Callable[[Record], None] | None
+) -> tuple[NeuralSolver, float]:
+    """The trained network of a method, from its run directory if it is there."""
+    import json
+
+    from cmpe.formats.text import read_bytes
+    from cmpe.learning.runs import CHECKPOINT, LOG, read_trained
+
+    config = config_of(method, effort)
+    done = (run / "config.json").exists() and read_trained(run).finished
+    if not done:
+        session = Session(
+            out=run, device=effort.device, resume=(run / CHECKPOINT).exists(),
+            threads=effort.threads, progress=progress,
+        )  # fmt: skip
+        fit(part.problem, part.train, config, session)
+    solver = NeuralSolver.load(run, part.problem)
+    log = read_bytes(run / LOG).splitlines()
+    return solver, float(json.loads(log[-1])["seconds"])
+
+
+def _predicted(part: Part, solver: NeuralSolver, stages: Stages, train: float) -> Answers:
+    """One pass of head `linear`, and what follows it."""
+    flip = flip_of(part.problem)
+    assert flip is not None
+    asked = replace(stages, margin=flip.margin, safety=solver.calibrated_margin())
+
+    def attacked(images: Floats) -> Floats:
+        instances = part.problem.given(images)
+        classes = part.network.decide(images)
+        predicted = solver.linearization(instances)
+        return predicted_attack(part.network, images, classes, *predicted, config=asked).images
+
+    attacked(part.test[:64])  # compiles
+    begin = time.perf_counter()
+    changed = attacked(part.test)
+    return _answers(changed, train, (time.perf_counter() - begin) / max(1, len(part.test)))
+
+
+def _without_network(method: str, part: Part, effort: Effort) -> Answers:
+    few = part.test[: effort.few]
+    if method == "ilp":
+        begin = time.perf_counter()
+        found = solve(part.problem, few, method="milp", time_limit=effort.seconds)
+        spent = (time.perf_counter() - begin) / max(1, len(few))
+        return Answers(_changed(part, found.assignments), -found.bound, 0.0, spent)
+    if method.startswith("foolbox:") and method in EVERY:
+        from cmpe.solvers.foolbox_attacks import known_attack
+
+        begin = time.perf_counter()
+        known = known_attack(method.removeprefix("foolbox:"), part.network, few, seed=effort.seed)
+        spent = (time.perf_counter() - begin) / max(1, len(few))
+        return _answers(known.images, 0.0, spent)
+    if method not in ("attack", "attack+8bit"):
+        raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
+    config = Attack(levels=method == "attack+8bit")
+    attack(part.network, part.test[:64], config=config)  # compiles
+    begin = time.perf_counter()
+    images = attack(part.network, part.test, config=config, seed=effort.seed).images
+    return _answers(images, 0.0, (time.perf_counter() - begin) / max(1, len(part.test)))

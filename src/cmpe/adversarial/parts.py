@@ -1,0 +1,63 @@
+"""What is attacked: images and the networks that decide them.
+
+A network for all classes is one part. One-vs-all is a part per class: its network, and the images
+of that class. Only images that are decided rightly are attacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.formats.images import ImageSet
+from cmpe.models.loglinear import Floats
+from cmpe.models.relu import ReluNetwork
+from cmpe.problem import Problem
+from cmpe.queries import adversarial
+
+
+@dataclass(frozen=True)
+class Part:
+    """One network, the images it is attacked on, and those that attacks may learn from."""
+
+    name: str
+    network: ReluNetwork
+    train: Floats  # (N, n)
+    test: Floats  # (B, n)
+    rows: NDArray[np.intp]  # (B,): their places among the test images
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The smallest change that flips the network's decision."""
+        return adversarial(self.network)
+
+
+def parts_of(
+    data: ImageSet, networks: Sequence[ReluNetwork], most: int | None = None
+) -> tuple[Part, ...]:
+    """The parts of a classifier: one network with all classes, or one per class.
+
+    `most` limits the test images, the first ones of the set.
+    """
+    count = len(data.test) if most is None else min(most, len(data.test))
+    test, labels = data.test[:count], data.test_labels[:count]
+    if len(networks) == 1:
+        chosen = _right(networks[0], data.train, data.train_labels)
+        rows = _right(networks[0], test, labels)
+        return (Part("all", networks[0], data.train[chosen], test[rows], rows),)
+    parts = []
+    for digit, network in enumerate(networks):
+        own = np.flatnonzero(data.train_labels == digit)
+        own = own[network.decide(data.train[own]) == 1]
+        rows = np.flatnonzero(labels == digit)
+        rows = rows[network.decide(test[rows]) == 1]
+        parts.append(Part(str(digit), network, data.train[own], test[rows], rows))
+    return tuple(parts)
+
+
+def _right(network: ReluNetwork, images: Floats, labels: NDArray[np.int64]) -> NDArray[np.intp]:
+    return np.flatnonzero(network.decide(images) == labels)

@@ -1,0 +1,288 @@
+"""The study: train a classifier, attack it by every method, and keep what each one did.
+
+Everything lies in one directory: study.json (the settings), classifier.npz, runs/ (the trained
+networks), results/METHOD.npz (one number a row), adversarial.jsonl (the table). A method that is
+done is not done again; the settings of a directory cannot change.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.adversarial.methods import EVERY, METHODS, Effort, answer, run_of
+from cmpe.adversarial.parts import Part, parts_of
+from cmpe.errors import FormatError, InputError, MethodError
+from cmpe.formats.images import ImageSet
+from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
+from cmpe.learning.classifier import ClassifierConfig, accuracy, classify, train_classifier
+from cmpe.models.loglinear import Floats
+from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.attack import round_outward
+
+SETTINGS, CLASSIFIER, TABLE = "study.json", "classifier.npz", "adversarial.jsonl"
+PICTURED = (1, 2, 6, 7, 8)  # the paper's digits: the first test image of each
+Progress = Callable[[str, dict[str, Any] | None], None]
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """What is compared on which classifier."""
+
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    methods: tuple[str, ...] = METHODS
+    effort: Effort = field(default_factory=Effort)
+    rows: int | None = None  # test images at most
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            if method not in EVERY:
+                raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method did to each image it was given; NaN where it has no answer."""
+
+    method: str
+    rows: NDArray[np.int64]  # (B,): places among the test images
+    distance: Floats  # (B,)
+    margin: Floats  # of the class that was to be left, in float64: flipped where <= 0
+    margin_8bit: Floats  # of the image in 8-bit levels
+    bound: Floats  # no flip is nearer
+    pictured: Floats  # (P, n): what became of the pictured images
+    train_seconds: float
+    seconds: float  # of one image
+
+    @property
+    def flipped(self) -> NDArray[np.bool_]:
+        """Which images have left their class."""
+        return self.margin <= 0.0
+
+
+@dataclass(frozen=True)
+class Study:
+    """A data set, the settings, and the directory where everything is kept."""
+
+    data: ImageSet
+    config: StudyConfig
+    out: Path
+
+    def run(self, progress: Progress = lambda method, record: None) -> list[Outcome]:
+        """Do what is not done yet; one outcome per method."""
+        with writing(self.out):
+            self.out.mkdir(parents=True, exist_ok=True)
+        self._check_settings()
+        outcomes = []
+        for method in self.config.methods:
+            outcomes.append(self._kept(method) or self._attack(method, progress))
+            rows = [json.dumps(row) + "\n" for row in self.table(outcomes)]
+            write_text(self.out / TABLE, "".join(rows))
+        return outcomes
+
+    def _check_settings(self) -> None:
+        settings = json.loads(json.dumps({"data": self.data.name, **asdict(self.config)}))
+        place = self.out / SETTINGS
+        if place.exists():
+            known = parse_object(place, read_bytes(place))
+            known["methods"] = settings["methods"]  # more methods may join
+            for name, value in settings.items():
+                if known.get(name) != value:
+                    raise InputError(
+                        f"{place}: field {name!r}: expected {value!r} as now asked for, found "
+                        f"{known.get(name)!r}; take another directory"
+                    )
+        write_text(place, json.dumps(settings, indent=1) + "\n")
+
+    @cached_property
+    def networks(self) -> tuple[ReluNetwork, ...]:
+        """The classifier, trained or read."""
+        place = self.out / CLASSIFIER
+        if place.exists():
+            return _read_networks(place)
+        found = train_classifier(
+            self.data.train, self.data.train_labels, self.config.classifier,
+            device=self.config.effort.device,
+        )  # fmt: skip
+        arrays = {
+            f"{kind}_{k}_{layer}": value
+            for k, network in enumerate(found)
+            for kind in ("weights", "biases")
+            for layer, value in enumerate(getattr(network, kind))
+        }
+        _write_arrays(place, arrays)
+        return found
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Networks with the images they are attacked on."""
+        return parts_of(self.data, self.networks, self.config.rows)
+
+    @property
+    def accuracy(self) -> float:
+        """Of the classifier, on all test images."""
+        return accuracy(self.networks, self.data.test, self.data.test_labels)
+
+    def classify(self, images: Floats) -> NDArray[np.int64]:
+        """The class that the classifier gives each image."""
+        return classify(self.networks, images)
+
+    @cached_property
+    def pictured(self) -> NDArray[np.int64]:
+        """The first attacked test image of each pictured digit: its place."""
+        known = np.sort(np.concatenate([part.rows for part in self.parts]))
+        labels = self.data.test_labels[known]
+        return np.array([known[labels == d][0] for d in PICTURED if (labels == d).any()])
+
+    def _attack(self, method: str, progress: Progress) -> Outcome:
+        pieces, seconds, train = [], 0.0, 0.0
+        pictures = np.full((len(self.pictured), self.data.test.shape[1]), np.nan)
+        for part in self.parts:
+            run = self.out / "runs" / str(run_of(method)) / part.name
+            found = answer(method, part, self.config.effort, run, lambda r: progress(method, r))
+            progress(method, None)
+            images, rows = part.test[: len(found.changed)], part.rows[: len(found.changed)]
+            pieces.append(_measured(part, images, rows, found.changed, found.bound))
+            train += found.train_seconds
+            seconds += found.seconds * len(rows)
+            for place, row in enumerate(self.pictured):
+                if row in rows:
+                    pictures[place] = found.changed[int(np.flatnonzero(rows == row)[0])]
+        columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+        each = seconds / max(1, len(columns[0]))
+        outcome = Outcome(method, *columns, pictures, train, each)
+        _write_arrays(
+            self._file(method), {f.name: getattr(outcome, f.name) for f in fields(outcome)}
+        )
+        return outcome
+
+    def _file(self, method: str) -> Path:
+        return self.out / "results" / f"{method.replace(':', '_')}.npz"
+
+    def _kept(self, method: str) -> Outcome | None:
+        place = self._file(method)
+        if not place.exists():
+            return None
+        kept = _read_arrays(place)
+        try:
+            numbers = {name: float(kept.pop(name)) for name in ("train_seconds", "seconds")}
+            return Outcome(**{**kept, **numbers, "method": str(kept["method"])})
+        except (KeyError, TypeError):
+            raise FormatError.at(place, "the file", "results of a method", "other") from None
+
+    def table(self, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+        """One row per method: distance and failures on the same images, and the gap to the best.
+
+        `gap` compares with the nearest flip that any method found of each image; `ratio_proved`
+        with the proved optimum, on the images where there is one.
+        """
+        best, proved = _best(outcomes)
+        return [self._row(outcome, best, proved) for outcome in outcomes]
+
+    def _row(self, o: Outcome, best: dict[int, float], proved: dict[int, float]) -> dict[str, Any]:
+        nearest = np.array([best.get(int(r), np.nan) for r in o.rows])
+        optimum = np.array([proved.get(int(r), np.nan) for r in o.rows])
+        answered = np.isfinite(o.distance)
+        both = answered & np.isfinite(nearest)
+        certain = answered & np.isfinite(optimum)
+        classifier = self.config.classifier
+        sizes = (self.data.test.shape[1], *classifier.hidden, 1 if classifier.one_vs_all else 10)
+        return {
+            "method": o.method,
+            "label": o.method,
+            "objective": _mean(o.distance[answered]),
+            "objective_std": _plain(np.std(o.distance[answered])) if answered.any() else None,
+            "objective_flipped": _mean(o.distance[answered & o.flipped]),
+            "gap": _ratio(o.distance[both], nearest[both], 1.0),
+            "ratio_proved": _ratio(o.distance[certain], optimum[certain]),
+            "proved_rows": int(certain.sum()),
+            "violation": _mean((~o.flipped).astype(float)),
+            "violation_8bit": _mean((~(o.margin_8bit <= 0.0)).astype(float)),
+            "train_seconds": o.train_seconds,
+            "seconds": o.seconds,
+            "rows": len(o.rows),
+            "device": self.config.effort.device,
+            "classifier": "-".join(map(str, sizes)),
+            "note": "",
+        }
+
+
+def _measured(
+    part: Part, images: Floats, rows: NDArray[np.intp], changed: Floats, bound: Floats
+) -> tuple[NDArray[Any], ...]:
+    """Rows, distances, margins, margins in 8 bits, bounds: decided by the network in float64."""
+    known = np.isfinite(changed).all(axis=1)
+    filled = np.where(known[:, np.newaxis], changed, images)
+    classes = part.network.decide(images)
+    levels = round_outward(images, filled) / 255.0
+    margins = part.network.margins(filled, classes), part.network.margins(levels, classes)
+    distance = np.abs(filled - images).sum(axis=1)
+    numbers = [np.where(known, values, np.nan) for values in (distance, *margins)]
+    return rows.astype(np.int64), *numbers, bound
+
+
+def _best(outcomes: Sequence[Outcome]) -> tuple[dict[int, float], dict[int, float]]:
+    """The nearest flip known of each image, and the proved optima."""
+    best: dict[int, float] = {}
+    proved: dict[int, float] = {}
+    for o in outcomes:
+        for row, distance, flipped, bound in zip(
+            o.rows.tolist(), o.distance, o.flipped, o.bound, strict=True
+        ):
+            if flipped:
+                best[row] = min(best.get(row, np.inf), float(distance))
+                if distance - bound <= 1e-6 * max(1.0, distance):
+                    proved[row] = float(distance)
+    return best, proved
+
+
+def _plain(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _ratio(values: Floats, reference: Floats, less: float = 0.0) -> float | None:
+    return _plain(values.mean() / reference.mean() - less) if len(values) else None
+
+
+def _write_arrays(place: Path, arrays: dict[str, Any]) -> None:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    with writing(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_writer(place) as stream:
+        stream.write(buffer.getvalue())
+
+
+def _read_arrays(place: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(io.BytesIO(read_bytes(place)), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        raise FormatError.at(place, "the file", "arrays as written by cmpe", "other") from None
+
+
+def _read_networks(place: Path) -> tuple[ReluNetwork, ...]:
+    arrays = _read_arrays(place)
+    count = 1 + max((int(name.split("_")[1]) for name in arrays), default=-1)
+    return tuple(
+        ReluNetwork(
+            *(
+                tuple(arrays[name] for name in sorted(arrays) if name.startswith(f"{kind}_{k}_"))
+                for kind in ("weights", "biases")
+            )
+        )
+        for k in range(count)
+    )

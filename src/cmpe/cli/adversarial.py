@@ -1,0 +1,173 @@
+"""`cmpe adversarial`: the smallest change that makes a classifier decide otherwise, many ways."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cmpe.cli.options import Format
+from cmpe.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from cmpe.adversarial.study import Outcome, Study, StudyConfig
+
+PICTURE = "adversarial"
+COLUMNS = (
+    ("method", 15), ("L1", 9), ("gap", 9), ("x proved", 10), ("failed", 9), ("8 bits", 9),
+    ("training s", 12), ("us/image", 11), ("images", 8),
+)  # fmt: skip
+
+
+class Classifier(StrEnum):
+    """How the classes are told apart."""
+
+    multi_class = "multi-class"
+    one_vs_all = "one-vs-all"
+
+
+def adversarial(
+    out: Annotated[Path, typer.Option(help="The directory of the study; it is continued.")],
+    data: Annotated[
+        str, typer.Option(help="digits (embedded, 8x8), or a directory with MNIST's idx files.")
+    ] = "digits",
+    classifier: Annotated[
+        Classifier, typer.Option(help="One network with ten outputs, or ten with one.")
+    ] = Classifier.multi_class,
+    hidden: Annotated[
+        str | None, typer.Option(help="Hidden layers of the classifier: 64, or 32,32.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Which attacks, separated by commas; default: all of ours.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Of the autoencoders.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Test images at most.")] = None,
+    few: Annotated[int, typer.Option(min=1, help="Images for ilp and foolbox.")] = 10,
+    time_limit: Annotated[float, typer.Option(help="Seconds an image, for ilp.")] = 20.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    threads: Annotated[int, typer.Option(min=1, help="Threads of training.")] = 1,
+    format_: Annotated[Format, typer.Option("--format", help="Of the table.")] = Format.table,
+) -> int:
+    """Train a classifier, attack it by every method, and compare them in a table and a picture."""
+    from cmpe.adversarial.study import Study
+    from cmpe.formats.images import read_images
+
+    if format_ is Format.uai:
+        raise InputError("--format is json or table here, found uai")
+    images = read_images(data)
+    config = _config(
+        small=len(images.train) < 10_000, one_vs_all=classifier is Classifier.one_vs_all,
+        hidden=hidden, methods=methods, epochs=epochs, rows=rows, few=few, seconds=time_limit,
+        seed=seed, device=device, threads=threads,
+    )  # fmt: skip
+    study = Study(images, config, out)
+    outcomes = study.run(_progress)
+    table = study.table(outcomes)
+    if format_ is Format.json:
+        for row in table:
+            typer.echo(json.dumps(row))
+    else:
+        typer.echo(_text(study, table))
+    if draw(study, outcomes) and format_ is Format.table:
+        typer.echo(f"The picture is {out / PICTURE}.png.")
+    return 0
+
+
+def _config(
+    *, small: bool, one_vs_all: bool, hidden: str | None, methods: str | None,
+    epochs: int | None, rows: int | None, **effort: Any,
+) -> StudyConfig:  # fmt: skip
+    """Settings that suit the size of the data, with what was asked for."""
+    from cmpe.adversarial.methods import METHODS, Effort
+    from cmpe.adversarial.study import StudyConfig
+    from cmpe.learning.classifier import ClassifierConfig
+
+    sizes = _sizes(hidden) if hidden else ((32,) if small else (64,))
+    return StudyConfig(
+        ClassifierConfig(
+            hidden=sizes, one_vs_all=one_vs_all, epochs=60 if small else 10, seed=effort["seed"]
+        ),
+        tuple(m.strip() for m in methods.split(",")) if methods else METHODS,
+        Effort(
+            epochs=epochs or (60 if small else 20), linear_epochs=150 if small else 40, **effort
+        ),
+        rows,
+    )
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--hidden is whole numbers, as in 64 or 32,32; found {text!r}") from None
+
+
+def _progress(method: str, record: dict[str, Any] | None) -> None:
+    if not sys.stderr.isatty():
+        return
+    what = "" if record is None else f"epoch {record['epoch']}/{record['epochs']}"
+    typer.echo(f"\r\x1b[K{method} {what}", nl=record is None, err=True)
+
+
+def _text(study: Study, table: list[dict[str, Any]]) -> str:
+    """The table for a person."""
+    first = table[0] if table else {"classifier": "", "rows": 0}
+    head = "".join(f"{name:>{width}}" if k else f"{name:{width}}" for k, (name, width) in
+                   enumerate(COLUMNS))  # fmt: skip
+    lines = [
+        f"Classifier {first['classifier']} on {study.data.name}: "
+        f"{study.accuracy:.2%} of {len(study.data.test)} test images right. "
+        "Attacked: those it gets right.",
+        "L1: mean sum of |x - x'| over all attacked images; gap: above the nearest flip known;",
+        "x proved: times the proved optimum where there is one; failed: not flipped; 8 bits: not",
+        "flipped once saved in 8-bit levels.",
+        "",
+        head,
+    ]
+    for row in table:
+        proved = row["ratio_proved"]
+        lines.append(
+            f"{row['method']:15}{_number(row['objective'], '.3f'):>9}"
+            f"{_number(row['gap'], '.1%'):>9}{_number(proved, '.3f'):>10}"
+            f"{_number(row['violation'], '.2%'):>9}{_number(row['violation_8bit'], '.2%'):>9}"
+            f"{_number(row['train_seconds'], '.1f'):>12}{1e6 * row['seconds']:>11.0f}"
+            f"{row['rows']:>8}"
+        )
+    return "\n".join(lines)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def draw(study: Study, outcomes: list[Outcome]) -> bool:
+    """Draw the pictured digits under every method; False without matplotlib."""
+    import numpy as np
+
+    from cmpe.reporting.figures import save
+    from cmpe.reporting.pictures import Column, draw_digits
+
+    originals = study.data.test[study.pictured]
+    if not len(originals):
+        return False
+    columns = [
+        Column(
+            o.method,
+            o.pictured,
+            study.classify(np.nan_to_num(o.pictured)),
+            np.abs(o.pictured - originals).sum(axis=1),
+        )
+        for o in outcomes
+    ]
+    try:
+        figure = draw_digits(originals, study.data.shape, columns)
+        for suffix in (".png", ".svg"):
+            save(figure, study.out / f"{PICTURE}{suffix}")
+    except MissingExtra:
+        return False
+    return True
