@@ -40,7 +40,16 @@ ONLY = {
     "formats": {"errors", "models", "problem", "solution"},
     "bounds": {"errors", "models", "elimination", "problem"},
 }
-OPTIONAL = {"foolbox", "gurobipy", "matplotlib", "pgmpy", "pyagrum", "pyscipopt", "pytoulbar2", "ray"}
+OPTIONAL = {
+    "foolbox",
+    "gurobipy",
+    "matplotlib",
+    "pgmpy",
+    "pyagrum",
+    "pyscipopt",
+    "pytoulbar2",
+    "ray",
+}
 ONLY_IN_CLI = {"rich", "typer"}
 LONGEST_FILE = 350
 LONGEST_FUNCTION = 60
@@ -64,7 +73,9 @@ NAMES = {name_of(path) for path in MODULES}
 def room_of(module: str) -> str:
     """The part after `cmpe.`: a package, or a module at the top, with its compiled loops."""
     room = module.split(".")[1] if "." in module else ""
-    return re.sub("_(kernels|layout|torch|dual|wide|local|messages|copies|split)$", "", room)
+    return re.sub(
+        "_(kernels|layout|torch|dual|wide|local|messages|copies|split|rows|functions)$", "", room
+    )
 
 
 def parsed(path: Path) -> ast.Module:

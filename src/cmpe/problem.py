@@ -19,17 +19,36 @@ from cmpe.elimination import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.branching import JointLeaf, joint_leaves, models_of, simplest
 from cmpe.models.conditioning import Conditioning
+from cmpe.models.cutset import CutsetNetwork
 from cmpe.models.function import Function
 from cmpe.models.loglinear import Floats, LogLinearModel
+from cmpe.problem_rows import (
+    FREE,
+    Assignments,
+    Evidence,
+    Rows,
+    check_range,
+    from_mapping,
+    observed_groups,
+    two_dimensional,
+)
 
 if TYPE_CHECKING:
     from cmpe.elimination_kernels import CompiledPlan
 
-FEASIBILITY_TOLERANCE = 1e-6
-FREE = -1
+__all__ = [
+    "FEASIBILITY_TOLERANCE",
+    "FREE",
+    "Assignments",
+    "Branch",
+    "Constraint",
+    "Evidence",
+    "Instances",
+    "Problem",
+    "observed_groups",
+]
 
-Evidence = ArrayLike | Mapping[int, ArrayLike]
-Assignments = NDArray[np.int32]
+FEASIBILITY_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -57,12 +76,17 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Problem:
-    """An objective, any number of constraints, and the variables that evidence fixes."""
+    """An objective, any number of constraints, and the variables that evidence fixes.
+
+    Variables listed in `continuous` take any number in [0, 1]; they have two values in every
+    function's cardinalities, and log-linear functions are their multilinear extensions there.
+    """
 
     objective: Function
     constraints: tuple[Constraint, ...] = ()
     evidence_variables: tuple[int, ...] = ()
     name: str = ""
+    continuous: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "objective", simplest(self.objective))
@@ -74,10 +98,15 @@ class Problem:
                 raise ModelError(
                     f"constraint {number} must have the objective's variables and cardinalities"
                 )
-        if len(set(observed)) != len(observed):
-            raise ModelError("evidence_variables must be distinct")
-        if observed and not (min(observed) >= 0 and max(observed) < self.variables):
-            raise ModelError(f"evidence_variables must be from 0 to {self.variables - 1}")
+        continuous = tuple(int(v) for v in self.continuous)
+        object.__setattr__(self, "continuous", continuous)
+        for name, which in (("evidence_variables", observed), ("continuous", continuous)):
+            if len(set(which)) != len(which):
+                raise ModelError(f"{name} must be distinct")
+            if which and not (min(which) >= 0 and max(which) < self.variables):
+                raise ModelError(f"{name} must be from 0 to {self.variables - 1}")
+        if any(self.objective.cardinalities[v] != 2 for v in continuous):
+            raise ModelError("a continuous variable has cardinality 2: the ends of [0, 1]")
 
     @property
     def variables(self) -> int:
@@ -90,13 +119,31 @@ class Problem:
         return (self.objective, *(c.function for c in self.constraints))
 
     @property
+    def has_tables(self) -> bool:
+        """Whether every function is made of tables and every variable has finitely many values."""
+        kinds = (LogLinearModel, CutsetNetwork)
+        return not self.continuous and all(isinstance(f, kinds) for f in self.functions)
+
+    @property
     def is_log_linear(self) -> bool:
-        """Whether every function is a sum of tables."""
-        return all(isinstance(f, LogLinearModel) for f in self.functions)
+        """Whether every function is a sum of tables over variables of finitely many values."""
+        return not self.continuous and all(isinstance(f, LogLinearModel) for f in self.functions)
+
+    def need_tables(self, who: str) -> None:
+        """Refuse a problem that has none."""
+        if self.has_tables:
+            return
+        odd = [type(f).__name__ for f in self.functions if not isinstance(f, LogLinearModel)]
+        found = f"a function of kind {odd[0]}" if odd else "continuous variables"
+        raise MethodError(
+            f"{who} needs tables: log-linear models, trees or cutset networks of discrete "
+            f"variables; found {found}; method local, milp or a trained network answers here"
+        )
 
     @cached_property
     def models(self) -> tuple[LogLinearModel, ...]:
         """The functions as sums of tables, for methods that read them."""
+        self.need_tables("this method")
         models = tuple(f for f in self.functions if isinstance(f, LogLinearModel))
         if len(models) < len(self.functions):
             raise MethodError(
@@ -108,7 +155,13 @@ class Problem:
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
         """Log-linear problems that together are this one: one per joint leaf of its functions."""
+        self.need_tables("this method")
         return tuple(Branch(self, leaf) for leaf in joint_leaves(self.functions))
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        """Of assignments and evidence: int32, or float64 with continuous variables."""
+        return np.float64 if self.continuous else np.int32
 
     @cached_property
     def free(self) -> tuple[int, ...]:
@@ -151,10 +204,11 @@ class Problem:
         observed = self.evidence_variables
         if evidence is None:
             evidence = np.zeros((1, 0), dtype=np.int32)
+        fractions = bool(self.continuous)
         if isinstance(evidence, Mapping):
-            rows = _from_mapping(evidence, observed)
+            rows = from_mapping(evidence, observed, fractions=fractions)
         else:
-            rows = _two_dimensional(evidence)
+            rows = two_dimensional(evidence, fractions=fractions)
             if rows.shape[1] == self.variables != len(observed):
                 rows = self._from_full(rows)
         if rows.shape[1] != len(observed):
@@ -162,20 +216,21 @@ class Problem:
                 f"evidence must have {len(observed)} columns (the evidence variables) or "
                 f"{self.variables} (all variables, -1 where free), found {rows.shape[1]}"
             )
-        self._check_range(rows, observed)
-        return Instances(self, np.ascontiguousarray(rows, dtype=np.int32))
+        check_range(rows, observed, self.objective.cardinalities, frozenset(self.continuous))
+        return Instances(self, np.ascontiguousarray(rows, dtype=self.dtype))
 
     def full_rows(self, evidence: ArrayLike) -> Assignments:
         """Evidence (B, n) with -1 where free, checked; rows may observe different variables."""
-        rows = _two_dimensional(evidence)
+        rows = two_dimensional(evidence, fractions=bool(self.continuous))
         if rows.shape[1] != self.variables:
             raise EvidenceError(
                 f"evidence must have {self.variables} columns, found {rows.shape[1]}"
             )
-        self._check_range(np.where(rows == FREE, 0, rows), range(self.variables))
-        return np.ascontiguousarray(rows, dtype=np.int32)
+        filled, cards = np.where(rows == FREE, 0, rows), self.objective.cardinalities
+        check_range(filled, range(self.variables), cards, frozenset(self.continuous))
+        return np.ascontiguousarray(rows, dtype=self.dtype)
 
-    def _from_full(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _from_full(self, rows: Rows) -> Rows:
         wanted = np.zeros(self.variables, dtype=bool)
         wanted[list(self.evidence_variables)] = True
         wrong = (rows != FREE) != wanted
@@ -184,16 +239,6 @@ class Problem:
             need = "observed" if wanted[variable] else "free (-1)"
             raise EvidenceError(f"row {row}: variable {variable} must be {need} in this problem")
         return rows[:, list(self.evidence_variables)]
-
-    def _check_range(self, rows: NDArray[np.int64], variables: Sequence[int]) -> None:
-        cards = np.asarray(self.objective.cardinalities, dtype=np.int64)[list(variables)]
-        wrong = (rows < 0) | (rows >= cards)
-        if wrong.any():
-            row, column = (int(i) for i in np.argwhere(wrong)[0])
-            raise EvidenceError(
-                f"row {row}, variable {variables[column]}: evidence must be from 0 to "
-                f"{cards[column] - 1}, found {rows[row, column]}"
-            )
 
     def constraint_values(self, assignments: ArrayLike) -> Floats:
         """Each t_j of each row of `assignments` (B, n): (B, m)."""
@@ -231,7 +276,10 @@ class Problem:
     @cached_property
     def shift(self) -> float:
         """C: the sum over h's tables of the largest finite entry, plus 1."""
-        return self.objective.ceiling() + 1.0
+        ceiling = self.objective.ceiling()
+        if not math.isfinite(ceiling):
+            raise ModelError("an objective needs an upper bound: set NeuralFunction.largest")
+        return ceiling + 1.0
 
     def minimisation(self, assignments: ArrayLike) -> tuple[Floats, Floats]:
         """(f, g) with f = C - h >= 1 (B,) and g = t - q (B, m): the form of the losses."""
@@ -260,14 +308,14 @@ class Instances:
     def complete(self, free_values: ArrayLike, rows: slice = slice(None)) -> Assignments:
         """Full assignments (B, n) from values of `conditioning.free` (B, |free|)."""
         evidence = self.evidence[rows]
-        out = np.zeros((len(evidence), self.problem.variables), dtype=np.int32)
+        out = np.zeros((len(evidence), self.problem.variables), dtype=self.problem.dtype)
         out[:, list(self.problem.evidence_variables)] = evidence
         out[:, list(self.problem.free)] = free_values
         return out
 
     def full(self) -> Assignments:
         """The evidence over all variables, -1 where free: (B, n)."""
-        out = np.full((len(self), self.problem.variables), FREE, dtype=np.int32)
+        out = np.full((len(self), self.problem.variables), FREE, dtype=self.problem.dtype)
         out[:, list(self.problem.evidence_variables)] = self.evidence
         return out
 
@@ -300,37 +348,3 @@ class Branch:
         inside = np.where(self.leaf.context >= 0, self.leaf.context, rows)
         observed = list(self.problem.evidence_variables)
         return Instances(self.problem, np.ascontiguousarray(inside[:, observed]))
-
-
-def observed_groups(rows: Assignments) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
-    """Split full-width evidence by the set it observes: (variables, row numbers) pairs."""
-    patterns, which = np.unique(rows != FREE, axis=0, return_inverse=True)
-    return [
-        (tuple(int(v) for v in np.flatnonzero(pattern)), np.flatnonzero(which.ravel() == k))
-        for k, pattern in enumerate(patterns)
-    ]
-
-
-def _two_dimensional(evidence: ArrayLike) -> NDArray[np.int64]:
-    rows = np.asarray(evidence)
-    rows = rows[np.newaxis, :] if rows.ndim == 1 else rows
-    if rows.ndim != 2:
-        raise EvidenceError(f"evidence must have one or two axes, found {rows.ndim}")
-    is_whole = rows.dtype.kind in "iub" or (
-        rows.dtype.kind == "f" and (rows == np.floor(rows)).all()
-    )
-    if rows.size and not is_whole:
-        raise EvidenceError(f"evidence must be whole numbers, found dtype {rows.dtype}")
-    return rows.astype(np.int64)
-
-
-def _from_mapping(evidence: Mapping[int, ArrayLike], observed: Sequence[int]) -> NDArray[np.int64]:
-    if set(evidence) != set(observed):
-        odd = sorted(set(evidence) ^ set(observed))
-        raise EvidenceError(
-            f"evidence must observe exactly the evidence variables; check {odd[:5]}"
-        )
-    columns = [np.atleast_1d(np.asarray(evidence[v])) for v in observed]
-    if not columns:
-        return np.zeros((1, 0), dtype=np.int64)
-    return _two_dimensional(np.stack(np.broadcast_arrays(*columns), axis=1))

@@ -76,7 +76,7 @@ class Solutions:
         A row of `assignments` that starts with -1 has no answer. `infeasible` marks rows whose
         infeasibility is proved. The bound is never left below a feasible objective.
         """
-        rows = np.array(assignments, dtype=np.int32, ndmin=2)
+        rows = np.array(assignments, dtype=problem.dtype, ndmin=2)
         count = len(rows)
         found = (rows >= 0).all(axis=1)
         objective = np.full(count, np.nan)

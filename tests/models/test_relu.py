@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from cmpe.models.relu import ReluNetwork
 
 def network(*sizes: int, seed: int = 0) -> ReluNetwork:
     rng = np.random.default_rng(seed)
-    pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+    pairs = list(itertools.pairwise(sizes))
     return ReluNetwork(
         tuple(rng.normal(size=(b, a)) for a, b in pairs),
         tuple(rng.normal(size=b) for _, b in pairs),

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.errors import ModelError
+from cmpe.models.extension import extended_value, is_fractional
 from cmpe.models.flat import FlatTables
 
 if TYPE_CHECKING:
@@ -118,12 +119,18 @@ class LogLinearModel:
         return FlatTables.of(self.cardinalities, [(f.scope, f.log_table) for f in self.factors])
 
     def value(self, assignments: ArrayLike) -> Floats:
-        """h of each row of `assignments` (B, n), or of one assignment (n,), in float64."""
+        """h of each row of `assignments` (B, n), or of one assignment (n,), in float64.
+
+        Numbers between 0 and 1 are values of the multilinear extension.
+        """
         rows = np.asarray(assignments)
         if rows.ndim == 1:
             rows = rows[np.newaxis, :]
         if rows.ndim != 2 or rows.shape[1] != self.variables:
             raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        if is_fractional(rows):
+            tables = ((f.scope, f.log_table) for f in self.factors)
+            return extended_value(tables, self.cardinalities, rows)
         return self.flat.evaluate(rows)  # (B,)
 
     def condition(self, evidence: Mapping[int, int]) -> LogLinearModel:

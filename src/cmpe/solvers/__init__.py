@@ -99,6 +99,16 @@ _BUILDERS: Mapping[str, Callable[[Running], Solver]] = {
 METHODS: tuple[str, ...] = tuple(_BUILDERS)
 
 
+def _gradient(running: Running) -> Solver:
+    from cmpe.solvers.gradient import GradientSolver
+
+    return GradientSolver(running)
+
+
+# Methods that also answer problems without tables: neural functions, continuous variables.
+_ELSEWHERE: Mapping[str, Callable[[Running], Solver]] = {"local": _gradient}
+
+
 def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> Solver:
     """The solver called `method`; `gap` (nats) is what `auto` should certify."""
     if method not in _BUILDERS:
@@ -107,10 +117,10 @@ def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> 
     if gap:
         if method != "auto":
             raise MethodError(f"only method auto takes a gap, found {method!r} with gap {gap}")
-        return BranchingSolver(partial(_auto, gap=gap), how)
+        return BranchingSolver(partial(_auto, gap=gap), how, method)
     if method == "exhaustive":  # evaluates functions of any kind; it must not share code
         return _exhaustive(how)
-    return BranchingSolver(_BUILDERS[method], how)
+    return BranchingSolver(_BUILDERS[method], how, method, _ELSEWHERE.get(method))
 
 
 def solve(

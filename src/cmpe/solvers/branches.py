@@ -37,10 +37,15 @@ Numbers = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class BranchingSolver:
-    """The engine that `build` makes, for any problem whose functions have tables or leaves."""
+    """The engine that `build` makes, for any problem whose functions have tables or leaves.
+
+    `elsewhere` makes the engine for problems that have neither; without one they are refused.
+    """
 
     build: Callable[[Running], Solver]
     running: Running = Running()
+    name: str = "this method"
+    elsewhere: Callable[[Running], Solver] | None = None
 
     def solve(
         self,
@@ -51,9 +56,11 @@ class BranchingSolver:
         seed: int = 0,
     ) -> Solutions:
         """One answer per row; the time limit holds for all branches of a row together."""
-        if problem.is_log_linear:
-            engine = self.build(self.running)
+        elsewhere = None if problem.has_tables else self.elsewhere
+        if problem.is_log_linear or elsewhere is not None:
+            engine = (elsewhere or self.build)(self.running)
             return engine.solve(problem, evidence, time_limit=time_limit, seed=seed)
+        problem.need_tables(f"method {self.name}")
         limits = Limits(time_limit, self.running.threads, seed)
         return _Search(self, problem.given(evidence), limits).run()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.errors import TooLarge
+from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.rows import Limits, RowAnswer, Running, solve_rows
@@ -37,6 +37,8 @@ class ExhaustiveSolver:
     ) -> Solutions:
         """Proved optimum, or proved infeasibility, of every row."""
         Limits(time_limit)
+        if problem.continuous:
+            raise MethodError("exhaustive enumerates values; found continuous variables")
         instances = problem.given(evidence)
         states = math.prod(problem.objective.cardinalities[v] for v in problem.free)
         if states > self.most_states:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cmpe.errors import BackendError, Interrupted, MethodError
 from cmpe.execution import map_rows
+from cmpe.models.extension import is_fractional
 from cmpe.problem import Assignments, Instances
 from cmpe.solution import Solutions
 
@@ -33,7 +34,9 @@ class Running:
             if getattr(self, name) < 1:
                 raise MethodError(f"{name} must be at least 1, found {getattr(self, name)}")
         if self.start is not None:
-            start = np.array(self.start, dtype=np.int32, ndmin=2)
+            given = np.asarray(self.start)
+            kind = np.float64 if is_fractional(given) else np.int32
+            start = np.array(given, dtype=kind, ndmin=2)
             start.setflags(write=False)
             object.__setattr__(self, "start", start)
 
@@ -122,7 +125,7 @@ class _Timed:
 
 def _assemble(instances: Instances, answers: Mapping[int, RowAnswer], method: str) -> Solutions:
     count, free = len(instances), len(instances.problem.free)
-    values = np.zeros((count, free), dtype=np.int32)
+    values = np.zeros((count, free), dtype=instances.problem.dtype)
     found = np.zeros(count, dtype=bool)
     bound, seconds = np.full(count, np.inf), np.zeros(count)
     infeasible = np.zeros(count, dtype=bool)

@@ -1,0 +1,165 @@
+"""Neural networks as objective or constraint: values and gradients, but no tables (SPEC §1).
+
+A network reads coordinates: a variable of two values, or in [0, 1], is one number; a variable of
+k values is k - 1 indicators, of its values 1, 2, ...
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmpe.errors import ModelError
+from cmpe.models.flat import Floats
+from cmpe.models.relu import ReluNetwork
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CHUNK = 4096  # rows of one pass
+
+
+class Slots:
+    """Where the coordinates of each variable lie: `first` (n + 1,), `owner` and `value` (D,)."""
+
+    def __init__(self, cardinalities: Sequence[int]) -> None:
+        cards = np.asarray(cardinalities, dtype=np.int64)
+        self.sizes = np.maximum(cards - 1, 0)  # (n,)
+        self.first = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        self.count = int(self.first[-1])
+        self.owner = np.repeat(np.arange(len(cards)), self.sizes)
+        self.value = np.arange(self.count) - self.first[self.owner] + 1
+        self._alone = (cards == 2)[self.owner]
+
+    def of(self, values: ArrayLike) -> NDArray[np.floating]:
+        """The coordinates (..., D) of the variables' values (..., n)."""
+        chosen = np.asarray(values)[..., self.owner]
+        if self._alone.all():
+            return chosen.astype(np.float64)
+        return np.where(self._alone, chosen, chosen == self.value).astype(np.float64)
+
+    def columns(self, variables: Sequence[int]) -> NDArray[np.int64]:
+        """The coordinates of `variables`, one after the other."""
+        parts = [np.arange(self.first[v], self.first[v + 1]) for v in variables]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralFunction:
+    """A torch module as a function of an assignment.
+
+    The module maps the coordinates of `scope` (B, D) to one number a row, (B,) or (B, 1). Values
+    are computed by a copy of it in float64. `largest` bounds them from above, if that is known;
+    an objective needs it for training.
+    """
+
+    module: nn.Module
+    cardinalities: tuple[int, ...]
+    scope: tuple[int, ...] = ()  # none: all variables
+    largest: float = math.inf
+
+    def __post_init__(self) -> None:
+        cards = tuple(int(k) for k in self.cardinalities)
+        scope = tuple(int(v) for v in self.scope) or tuple(range(len(cards)))
+        object.__setattr__(self, "cardinalities", cards)
+        object.__setattr__(self, "scope", scope)
+        if not (min(scope, default=0) >= 0 and max(scope, default=0) < len(cards)):
+            raise ModelError(f"a scope must be of variables from 0 to {len(cards) - 1}")
+
+    @property
+    def variables(self) -> int:
+        """How many variables there are, whether or not the module reads them."""
+        return len(self.cardinalities)
+
+    @property
+    def is_finite(self) -> bool:
+        """Assumed: a value that is not finite is refused when it appears."""
+        return True
+
+    @cached_property
+    def _exact(self) -> nn.Module:
+        return copy.deepcopy(self.module).cpu().double().eval()
+
+    @cached_property
+    def _slots(self) -> Slots:
+        return Slots([self.cardinalities[v] for v in self.scope])
+
+    def value(self, assignments: ArrayLike) -> Floats:
+        """The module's output at each row of `assignments` (B, n): (B,)."""
+        import torch
+
+        rows = np.atleast_2d(np.asarray(assignments))
+        if rows.shape[1] != self.variables:
+            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        inputs = torch.as_tensor(self._slots.of(rows[:, list(self.scope)]))
+        with torch.no_grad():
+            parts = [self._exact(part).reshape(-1) for part in torch.split(inputs, CHUNK)]
+        found: Floats = np.concatenate([np.zeros(0), *(part.numpy() for part in parts)])
+        if len(found) != len(rows):
+            raise ModelError(f"a module must give one number a row, found {len(found) / len(rows)}")
+        if not np.isfinite(found).all():
+            raise ModelError("a module gave a value that is not finite")
+        return found
+
+    def ceiling(self) -> float:
+        """`largest`."""
+        return self.largest
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMargin:
+    """How far a changed input is from leaving the class that a network gives the original one.
+
+        t(z) = F_c(z') - max over k != c of F_k(z'),   c = the class of z at `original`
+
+    where z' are the variables `changed`; with one output F where it decides 1, -F where 0. The
+    class flips where t <= 0 (paper §5.4, the function G).
+    """
+
+    network: ReluNetwork
+    original: tuple[int, ...]
+    changed: tuple[int, ...]
+    cardinalities: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("original", "changed", "cardinalities"):
+            object.__setattr__(self, name, tuple(int(v) for v in getattr(self, name)))
+        for name in ("original", "changed"):
+            scope = getattr(self, name)
+            if len(scope) != self.network.inputs:
+                raise ModelError(
+                    f"{name}: the network reads {self.network.inputs} variables, found {len(scope)}"
+                )
+            if not (min(scope) >= 0 and max(scope) < self.variables):
+                raise ModelError(f"{name} must be variables from 0 to {self.variables - 1}")
+            if any(self.cardinalities[v] != 2 for v in scope):
+                raise ModelError("a network's variables have two values, or lie in [0, 1]")
+
+    @property
+    def variables(self) -> int:
+        """How many variables there are."""
+        return len(self.cardinalities)
+
+    @property
+    def is_finite(self) -> bool:
+        """Always."""
+        return True
+
+    def value(self, assignments: ArrayLike) -> Floats:
+        """The margin at each row of `assignments` (B, n), in float64: (B,)."""
+        rows = np.atleast_2d(np.asarray(assignments, dtype=np.float64))
+        if rows.shape[1] != self.variables:
+            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        classes = self.network.decide(rows[:, list(self.original)])
+        return self.network.margins(rows[:, list(self.changed)], classes)
+
+    def ceiling(self) -> float:
+        """Unknown: a margin is a constraint."""
+        return math.inf
