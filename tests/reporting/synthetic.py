@@ -197,6 +197,26 @@ def write_results(folder: Path, *, full: bool = False) -> Path:
     return folder
 
 
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>${{7*7}}"
+
+
+def write_hostile(folder: Path) -> Path:
+    """Results whose names would like to be markup, scripts, formulas and paths."""
+    rows = [
+        cell(name, "uai", 80, method, 0)
+        for name in (HOSTILE, HOSTILE[:-1] + "]", "../../x")
+        for method in ("exact", "pdl", HOSTILE, "$\\frac{", "=1+1")
+    ]
+    rows[1] |= {"status": "missing", "reason": HOSTILE}
+    write_rows(folder / "cells.jsonl", rows)
+    write_rows(folder / "times.jsonl", [time(HOSTILE, 80, HOSTILE, 1.0, 1.0, False)])
+    deep = {"deep": {"deeper": {"deepest": [HOSTILE]}}}
+    provenance = {HOSTILE: [HOSTILE, {HOSTILE: deep}]}
+    (folder / "provenance.json").write_text(json.dumps(provenance), encoding="utf-8")
+    (folder / "adversarial.svg").write_text(f"<svg>{HOSTILE}</svg>", encoding="utf-8")
+    return folder
+
+
 def write_rows(path: Path, rows: Any) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

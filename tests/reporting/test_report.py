@@ -21,7 +21,6 @@ from tests.reporting.synthetic import write_rows
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>${{7*7}}"
 
 
 class Page(html.parser.HTMLParser):
@@ -135,18 +134,7 @@ def small(tmp_path):
 
 
 def test_hostile_names_stay_text(tmp_path):
-    cells = [
-        synthetic.cell(name, "uai", 80, method, 0)
-        for name in (HOSTILE, HOSTILE[:-1] + "]")
-        for method in ("exact", HOSTILE, "$\\frac{")
-    ]
-    cells[1] |= {"status": "missing", "reason": HOSTILE}
-    write_rows(tmp_path / "cells.jsonl", cells)
-    point = synthetic.time(HOSTILE, 80, HOSTILE, 1.0, 1.0, False)
-    write_rows(tmp_path / "times.jsonl", [point])
-    provenance = {HOSTILE: [HOSTILE, {HOSTILE: {"deep": {"deeper": {"deepest": [HOSTILE]}}}}]}
-    (tmp_path / "provenance.json").write_text(json.dumps(provenance))
-    (tmp_path / "adversarial.svg").write_text(f"<svg>{HOSTILE}</svg>")
+    synthetic.write_hostile(tmp_path)
     write_report(tmp_path, tmp_path / "r.html", tmp_path / "assets")
     page = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert len(page.all("script")) == 2
@@ -155,7 +143,8 @@ def test_hostile_names_stay_text(tmp_path):
     written = {f for f in tmp_path.rglob("*") if f.is_file()}
     assert all(re.fullmatch(r"[\w.-]+", f.name) for f in written)
     names = [f.name for f in (tmp_path / "assets" / "tables").glob("q-*.csv")]
-    assert len(names) == 2
+    assert len(names) == 3
+    assert any(synthetic.HOSTILE in words for words in page.texts)
 
 
 def test_what_cannot_be_written_is_said_first(folder, tmp_path):

@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from cmpe.reporting.names import by_rank, family_of, natural, slug_of
-from cmpe.reporting.study import NO_FIGURE, NOT_RUN, Study
+from cmpe.reporting.study import NOT_RUN, Study
 from tests.reporting import synthetic
 
 

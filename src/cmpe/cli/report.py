@@ -22,10 +22,7 @@ def report(
     from cmpe.reporting.report import write_report
 
     made = write_report(results, out, assets)
-    missing = f", {made.missing} without figures" if made.missing else ""
-    cells = len(made.study.results.cells)
-    drawn = f"{len(made.tables)} tables and {len(made.pictures)} figures"
-    typer.echo(f"{out}: {drawn} of {cells} cells{missing}")
+    typer.echo(f"{out}: {made.extent}")
     if assets is not None:
         typer.echo(f"{assets}: the same as files, in tables/ and figures/")
     return 0

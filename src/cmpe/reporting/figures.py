@@ -59,6 +59,7 @@ def rendered(figure: Any, suffix: str) -> bytes:
     metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
     with drawing():
         figure.savefig(stream, format=suffix[1:], dpi=160, metadata=metadata)
+    figure.set_layout_engine("none")  # laid out: the next format has the same layout
     return stream.getvalue()
 
 

@@ -77,12 +77,22 @@ class Report:
         """Cells that have no figures."""
         return sum(not cell.measured for cell in self.study.results.cells)
 
+    @property
+    def extent(self) -> str:
+        """How much there is, in words."""
+        cells = _counted(len(self.study.results.cells), "cell")
+        missing = f", {self.missing} without figures" if self.missing else ""
+        drawn = _counted(len(self.tables), "table"), _counted(len(self.pictures), "figure")
+        return f"{drawn[0]} and {drawn[1]} of {cells}{missing}"
+
 
 def write_report(
     directory: Path | str, out: Path | str, assets: Path | str | None = None
 ) -> Report:
     """Write the report of a results directory; with `assets`, tables and figures as files too."""
     check_writable(out)
+    if assets is not None and Path(assets).exists() and not Path(assets).is_dir():
+        raise InputError(f"{assets}: expected a directory, found a file")
     report = make_report(read_results(directory), png=assets is not None)
     page = to_html(report)
     if assets is not None:
@@ -213,12 +223,13 @@ def _texts(tables: Iterable[Table]) -> dict[str, dict[str, str]]:
 
 
 def _facts(report: Report) -> str:
-    study = report.study
-    cells = len(study.results.cells)
-    missing = f", {report.missing} of them without figures" if report.missing else ""
-    counted = f"{len(study.datasets())} data sets, {len(study.methods())} methods, {cells} cells"
-    drawn = f"{len(report.tables)} tables and {len(report.pictures)} figures"
-    return f"{counted}{missing}; {drawn}."
+    datasets = _counted(len(report.study.datasets()), "data set")
+    methods = _counted(len(report.study.methods()), "method")
+    return f"{datasets}, {methods}; {report.extent}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _laid_out(value: Any, level: int = 0) -> Any:
@@ -232,8 +243,6 @@ def _laid_out(value: Any, level: int = 0) -> Any:
 
 def _write_assets(report: Report, folder: Path) -> None:
     """DIR/tables/NAME.csv|md|tex and DIR/figures/NAME.svg|png, each whole or not at all."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: expected a directory, found a file")
     for name in ("tables", "figures"):
         with writing(folder):
             (folder / name).mkdir(parents=True, exist_ok=True)

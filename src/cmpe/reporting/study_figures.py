@@ -315,7 +315,9 @@ def _plain_ticks(axis: Any) -> None:
 def _log_seconds(axes: Any) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: seconds_text(value))
-    axes.xaxis.set_minor_formatter(lambda *_: "")
+    axes.xaxis.minorticks_off()
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
     axes.set_xlabel("time a row")
 
 

@@ -30,7 +30,11 @@ def summary_tables(study: Study) -> list[Table]:
         _summary(study, "self-supervised", SELF_SUPERVISED),
         _summary(study, "all others", SUPERVISED + SELF_SUPERVISED),
     ]
-    return [table for table in found if table.rows]
+    return [table for table in found if any(e.value is not None for e in _entries(table))]
+
+
+def _entries(table: Table) -> list[Entry]:
+    return [entry for row in table.rows for entry in row.entries]
 
 
 def _summary(study: Study, name: str, others: Sequence[str]) -> Table:
