@@ -72,6 +72,7 @@ def test_data_sets(study, results):
     assert [r.dataset for r in table.rows] == study.datasets()
     printed = replace(results.paper[0], dataset="dna", q=None, method="model", metric="variables")
     more = Study(replace(results, paper=(*results.paper, replace(printed, mean=180.0))))
+    assert more.qs("dna") == study.qs("dna")
     table = named(paper_tables(more), "datasets")
     [column] = [i for i, c in enumerate(table.columns) if c.title == "variables, paper"]
     assert [r.entries[column].text for r in table.rows] == ["–", "–", "180", "–"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cmpe.reporting.figures import rendered
 from cmpe.reporting.names import METHODS, style_of
 from cmpe.reporting.study import Study
 from cmpe.reporting.study_figures import COMPARED, study_figures
@@ -62,8 +63,8 @@ def test_bars_show_feasible_regret(drawn, study):
 def test_times_are_on_one_axis_and_amortised_ones_are_hollow(drawn):
     axes = drawn["time-dna"].figure.axes[-1]
     lines = {line.get_label(): line for line in axes.lines}
-    assert len(lines) == 7
-    assert lines["tuned + repair, with training"].get_markerfacecolor() == "white"
+    assert len(lines) == 8  # six methods, one again with training, the word for it
+    assert [line.get_markerfacecolor() for line in axes.lines].count("white") == 2
     assert lines["exact"].get_markerfacecolor() != "white"
     assert axes.get_xscale() == "log"
 
@@ -80,3 +81,15 @@ def test_a_learning_curve_is_the_mean_over_seeds(results):
 def test_cells_without_figures_draw_nothing(results):
     cells = tuple(replace(c, every={}, measured=False) for c in results.cells)
     assert study_figures(Study(type(results)(cells=cells))) == []
+
+
+def test_answers_that_gain_by_breaking_a_constraint_stay_inside(results):
+    points = [t for t in results.times if t.dataset == "dna"]
+    gains = tuple(
+        replace(t, regret=-200.0, method=m) for t, m in zip(points, METHODS, strict=False)
+    )
+    alone = Study(replace(results, curves=(), paper=(), times=(*points, *gains)))
+    found = {d.name: d for d in study_figures(alone)}["time-dna"]
+    assert rendered(found.figure, ".svg").startswith(b"<?xml")  # a layout that fails is a warning
+    bottom = min(axes.get_ylim()[0] for axes in found.figure.axes)
+    assert bottom < -200

@@ -102,7 +102,8 @@ def family_of(dataset: str, group: str) -> str:
     for family in ("Grids", "Segmentation"):
         if dataset.startswith(family) and group == "uai":
             return family
-    return {"tractable": "Tractable models", "wide": "Wide problems"}.get(group, group)
+    names = {"uai": "UAI models", "tractable": "Tractable models", "wide": "Wide problems"}
+    return names.get(group, group)
 
 
 def q_text(q: float | None) -> str:

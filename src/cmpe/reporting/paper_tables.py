@@ -13,7 +13,7 @@ from cmpe.reporting.names import (
     slug_of,
 )
 from cmpe.reporting.results import Attack
-from cmpe.reporting.study import NO_FIGURE, NOT_RUN, Measured, Study
+from cmpe.reporting.study import MODEL, NO_FIGURE, NOT_RUN, Measured, Study
 from cmpe.reporting.tables import (
     NOTHING,
     Column,
@@ -183,7 +183,7 @@ def _facts(study: Study) -> Table:
         *("variables", "functions", "free", "evidence", "width"),
         *("train_rows", "test_rows", "distinct_test_rows"),
     )
-    printed = [k for k in keys if any(study.paper(d, None, "model", k) for d in study.datasets())]
+    printed = [k for k in keys if any(study.paper(d, None, MODEL, k) for d in study.datasets())]
     columns = [Column("data set", words=True), Column("group", words=True)]
     for key in keys:
         columns.append(Column(key.replace("_", " ")))
@@ -197,7 +197,7 @@ def _facts(study: Study) -> Table:
             value = facts[d].counts[key] if d in facts else None
             entries.append(count(value, note=None if d in facts else NOT_RUN))
             if key in printed:
-                found = study.paper(d, None, "model", key)
+                found = study.paper(d, None, MODEL, key)
                 entries.append(count(found.mean if found else None))
         rows.append(Row(tuple(entries), dataset=d))
     caption = "Models and rows. Width is the induced width that is left once evidence is given."

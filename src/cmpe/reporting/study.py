@@ -19,6 +19,7 @@ from cmpe.reporting.results import Cell, PaperFigure, Results
 
 NOT_RUN = "not in the results"
 NO_FIGURE = "measured, but this figure is not in the results"
+MODEL = "model"  # stands for the method of a printed figure about the data set itself
 Key = tuple[str, float | None, str]  # data set, q, method
 
 
@@ -72,7 +73,8 @@ class Study:
 
     def qs(self, *datasets: str) -> list[float | None]:
         """The percentiles of some data sets, ours and the paper's."""
-        keys = [(d, q) for d, q, _ in self._cells] + [(p.dataset, p.q) for p in self.results.paper]
+        keys = [(d, q) for d, q, _ in self._cells]
+        keys += [(p.dataset, p.q) for p in self.results.paper if p.method != MODEL]
         return sorted({q for d, q in keys if d in datasets}, key=lambda q: (q is None, q or 0.0))
 
     def methods(self, dataset: str | None = None) -> list[str]:

@@ -26,11 +26,12 @@ from cmpe.reporting.names import (
 from cmpe.reporting.paper_tables import MAIN_Q
 from cmpe.reporting.results import CurvePoint, TimePoint
 from cmpe.reporting.study import Study
-from cmpe.reporting.tables import seconds_text
+from cmpe.reporting.tables import MOST_VIOLATIONS, seconds_text
 
 COMPARED = (*SELF_SUPERVISED, *OURS_IN_PAPER)
 WITH_TUNED = (*COMPARED, "tuned", TUNED)
 MOST_POINTS = 120  # of a learning curve
+LEGEND_WIDTH, LEGEND_HEIGHT = 2.0, 0.18  # inches of one entry
 Point = tuple[float, float]
 
 
@@ -63,7 +64,8 @@ def study_figures(study: Study) -> list[Drawing]:
 
 def _times_at_a_glance(study: Study) -> Drawing | None:
     """Seconds a row of every solver on every data set at q = 80."""
-    datasets = [d for d in study.datasets() if MAIN_Q in study.qs(d)]
+    ours = {dataset for dataset, q, _ in study.places() if q == MAIN_Q}
+    datasets = [d for d in study.datasets() if d in ours]
     methods = (TUNED, "lagrangian", *OTHERS)
     found: dict[str, list[Point]] = {}
     for method in methods:
@@ -73,14 +75,14 @@ def _times_at_a_glance(study: Study) -> Drawing | None:
             found[method] = points
     if not found:
         return None
-    figure, axes = new_figure(7.2, 1.6 + 0.26 * len(datasets))
+    figure, axes = new_figure(7.2, 1.0 + 0.26 * len(datasets))
     for method, points in found.items():
         _marks(axes, method, points, size=42)
     axes.set_yticks(range(len(datasets)), [_short(d) for d in datasets])
     axes.set_ylim(len(datasets) - 0.5, -0.5)
     axes.grid(axis="y", color="0.88")
     _log_seconds(axes)
-    _legend(figure, axes, columns=3)
+    _legend(figure, axes)
     caption = f"Mean time a row at q = {MAIN_Q:g}, logarithmic; further left is faster."
     return Drawing("times", "Time a row", caption, figure, "At a glance", q=q_text(MAIN_Q))
 
@@ -90,18 +92,18 @@ def _gap_against_violations(study: Study, qs: Sequence[float] | None) -> Drawing
     families = {f: ds for f, ds in study.families().items() if _has_gaps(study, ds, qs)}
     if not families:
         return None
-    figure, panels = new_panels(len(families), width=3.1 * len(families) + 0.5, height=3.7)
+    figure, panels = new_panels(len(families), width=3.1 * len(families) + 0.5, height=3.2)
     for axes, (family, datasets) in zip(panels, families.items(), strict=True):
         for method in (*COMPARED, TUNED):
             ours, printed = _gap_points(study, datasets, qs, method)
             _marks(axes, method, ours)
             _marks(axes, method, printed, hollow=True)
         axes.set_title(_short(family), fontsize=10)
-        _from_zero(axes, 0.01, 0.1)
         axes.set_xlabel("violations")
-        axes.axvline(0.15, color="0.6", linewidth=0.8, linestyle=":")
+        axes.axvline(MOST_VIOLATIONS, color="0.6", linewidth=0.8, linestyle=":")
+    _from_zero(panels)
     panels[0].set_ylabel("gap (%)")
-    _legend(figure, *panels, columns=5)
+    _legend(figure, *panels)
     title = f"Gap against violations, q = {MAIN_Q:g}" if qs else "Gap against violations, every q"
     which = "data set" if qs else "data set and q"
     caption = (
@@ -144,7 +146,7 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
             bars[method] = found
     if not bars:
         return None
-    figure, axes = new_figure(6.4, 3.3)
+    figure, axes = new_figure(6.4, 2.9)
     width = 0.84 / len(bars)
     for i, (method, found) in enumerate(bars.items()):
         style = style_of(method)
@@ -160,7 +162,7 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
     axes.set_xticks(range(len(qs)), [f"q = {q_text(q)}" for q in qs])
     axes.set_ylabel("regret of feasible answers (nats)")
     axes.set_ylim(bottom=0)
-    _legend(figure, axes, columns=3)
+    _legend(figure, axes)
     caption = (
         "Mean h* - h over the rows that the method answers feasibly, for each q. "
         "Whiskers: standard deviation over seeds. Lower is better."
@@ -176,15 +178,17 @@ def _against_time(study: Study, dataset: str) -> Drawing | None:
     by_q = _grouped(points, lambda t: t.q)
     if not by_q:
         return None
-    figure, panels = new_panels(len(by_q), width=3.9 * len(by_q) + 0.4, height=3.9, sharey=True)
+    figure, panels = new_panels(len(by_q), width=3.9 * len(by_q) + 0.4, height=3.5, sharey=True)
     for axes, (q, here) in zip(panels, by_q.items(), strict=True):
         for method in by_rank(t.method for t in here):
             _anytime(axes, method, [t for t in here if t.method == method])
+        if any(t.amortised for t in here):
+            axes.plot([], [], "o", color="0.4", markerfacecolor="white", label="with training")
         axes.set_title(f"q = {q_text(q)}", fontsize=10)
-        _nats(axes)
         _log_seconds(axes)
+    _nats(panels)
     panels[0].set_ylabel("regret (nats)")
-    _legend(figure, *panels, columns=4)
+    _legend(figure, *panels)
     caption = (
         "Mean regret after so much time a row. Filled: the time of the answer alone; "
         "hollow: with the time of training shared by the rows. Lower and further left is better."
@@ -207,7 +211,7 @@ def _anytime(axes: Any, method: str, points: Sequence[TimePoint]) -> None:
                 *zip(*chosen, strict=True),
                 linestyle=style.line, color=style.color, marker=style.marker, markersize=6,
                 markerfacecolor="white" if amortised else style.color, clip_on=False, zorder=3,
-                label=label_of(method) + (", with training" if amortised else ""),
+                label=None if amortised else label_of(method),
             )  # fmt: skip
 
 
@@ -217,7 +221,7 @@ def _learning(study: Study, dataset: str) -> Drawing | None:
     if not by_q:
         return None
     width = 3.9 * len(by_q) + 0.4
-    figure, panels = new_panels(len(by_q), 2, width=width, height=5.4, sharey=True)
+    figure, panels = new_panels(len(by_q), 2, width=width, height=5.0, sharey=True)
     for i, (q, here) in enumerate(by_q.items()):
         upper, lower = panels[i], panels[len(by_q) + i]
         for j, method in enumerate(by_rank(c.method for c in here)):
@@ -225,12 +229,12 @@ def _learning(study: Study, dataset: str) -> Drawing | None:
             _curve(upper, method, _by_epoch(mine, "validation_regret"), j)
             _curve(lower, method, _by_epoch(mine, "validation_violation"), j)
         upper.set_title(f"q = {q_text(q)}", fontsize=10)
-        _nats(upper, from_zero=False)
         lower.set_ylim(bottom=0)
         lower.set_xlabel("epoch")
+    _nats(panels[: len(by_q)], from_zero=False)
     panels[0].set_ylabel("validation regret (nats)")
     panels[len(by_q)].set_ylabel("validation violations")
-    _legend(figure, *panels, columns=4)
+    _legend(figure, *panels)
     caption = "Regret and share of violations on validation rows by epoch, mean over seeds."
     title = f"Learning curves: {dataset}"
     name = f"learning-{slug_of(dataset)}"
@@ -279,36 +283,47 @@ def _marks(
         )  # fmt: skip
 
 
-def _legend(figure: Any, *axes: Any, columns: int) -> None:
-    """One legend over the panels: each label once."""
+def _legend(figure: Any, *axes: Any) -> None:
+    """One legend over the panels, each label once; the figure grows by its height."""
     found: dict[str, Any] = {}
     for one in axes:
         handles, labels = one.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))
+    width, height = figure.get_size_inches()
+    columns = max(1, min(len(found), int(width / LEGEND_WIDTH)))
+    figure.set_figheight(height + LEGEND_HEIGHT * -(-len(found) // columns))
     figure.legend(
         list(found.values()), list(found), loc="outside upper center", ncols=columns,
         frameon=False, fontsize=8, handlelength=2.6,
     )  # fmt: skip
 
 
-def _from_zero(axes: Any, x: float, y: float) -> None:
-    """Both axes start at 0 and grow logarithmically beyond x and y."""
-    axes.set_xscale("symlog", linthresh=x, linscale=0.6)
-    axes.set_yscale("symlog", linthresh=y, linscale=0.6)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    _plain_ticks(axes.xaxis)
-    _plain_ticks(axes.yaxis)
+def _from_zero(panels: Sequence[Any]) -> None:
+    """Violations and gaps from 0, logarithmic further out; all panels have the same violations."""
+    most = max(axes.dataLim.x1 for axes in panels)
+    for axes in panels:
+        _symlog(axes.xaxis, 0.01)
+        _symlog(axes.yaxis, 0.1)
+        axes.set_xlim(0, min(1.0, 1.3 * most))
+        if axes.dataLim.y0 >= 0:
+            axes.set_ylim(0, 1.5 * axes.dataLim.y1 or None)
 
 
-def _nats(axes: Any, *, from_zero: bool = True) -> None:
-    """Regrets from 0 to hundreds of nats."""
-    axes.set_yscale("symlog", linthresh=0.1, linscale=0.5)
-    axes.set_ylim(bottom=0 if from_zero else None)
-    _plain_ticks(axes.yaxis)
+def _nats(panels: Sequence[Any], *, from_zero: bool = True) -> None:
+    """Regrets from 0 to hundreds of nats; answers that break a constraint may be below 0."""
+    least = min(axes.dataLim.y0 for axes in panels)
+    most = max(axes.dataLim.y1 for axes in panels)
+    for axes in panels:
+        _symlog(axes.yaxis, 0.1)
+        if from_zero and least >= 0:
+            axes.set_ylim(0, 1.5 * most or None)
 
 
-def _plain_ticks(axis: Any) -> None:
+def _symlog(axis: Any, linear: float) -> None:
+    """Linear up to `linear`, then logarithmic, with ticks at 1, 2 and 5."""
+    set_scale = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
+    set_scale("symlog", linthresh=linear, linscale=0.5)
+    axis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
 
 

@@ -15,7 +15,7 @@ from cmpe.reporting.names import (
 )
 from cmpe.reporting.paper_tables import SECTION, maybe
 from cmpe.reporting.results import PaperFigure
-from cmpe.reporting.study import NOT_RUN, Measured, Study
+from cmpe.reporting.study import MODEL, NOT_RUN, Measured, Study
 from cmpe.reporting.tables import Column, Entry, Row, Table, count, mark_smallest, plain, words
 
 METRICS = ("gap", "violations")
@@ -130,7 +130,7 @@ def _missing(study: Study, figure: PaperFigure) -> str | None:
         key = (figure.dataset, figure.q, "exact")
     elif figure.metric == "train_seconds":
         found = study.extra(key, ours)
-    elif figure.method == "model":
+    elif figure.method == MODEL:
         return None
     else:
         found = study.figure(key, ours)
