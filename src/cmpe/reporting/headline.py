@@ -38,10 +38,7 @@ def _headline(study: Study) -> Table:
                 "time a row",
             )
         ),
-        *(
-            Column(title, over="no network (Lagrangian)")
-            for title in ("regret (nats)", "time a row")
-        ),
+        *(Column(title, over="no network") for title in ("regret (nats)", "time a row")),
         *(Column(title, over="exact") for title in ("regret (nats)", "rows proved")),
         *(Column(label_of(m), over="time a row") for m in OTHERS),
     ]
