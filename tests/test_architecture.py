@@ -43,6 +43,7 @@ ONLY = {
 OPTIONAL = {
     "foolbox",
     "gurobipy",
+    "jinja2",
     "matplotlib",
     "pgmpy",
     "pyagrum",

@@ -26,6 +26,7 @@ from cmpe.cli.evaluate import evaluate
 from cmpe.cli.generate import generate
 from cmpe.cli.info import info
 from cmpe.cli.learn import learn
+from cmpe.cli.report import report
 from cmpe.cli.solve import solve
 from cmpe.cli.train import train
 from cmpe.errors import CmpeError
@@ -46,6 +47,7 @@ app.command()(convert)
 app.command()(train)
 app.command()(evaluate)
 app.command()(adversarial)
+app.command()(report)
 app.command()(demo)
 
 

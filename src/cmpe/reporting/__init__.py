@@ -1,1 +1,1 @@
-"""Figures and tables: the only place for matplotlib (extra `report`)."""
+"""Tables, figures and the report: the only place for matplotlib and jinja2 (extra `report`)."""

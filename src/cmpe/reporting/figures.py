@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +14,53 @@ if TYPE_CHECKING:
     from cmpe.solvers.exact import TraceEvent
 
 SUFFIXES = (".svg", ".pdf", ".png")
+# No date and no random identifiers: equal results give equal bytes. Names are never mathematics.
+SETTINGS: Any = {"svg.hashsalt": "cmpe", "text.parse_math": False, "font.size": 9.0}
 
 
 def new_figure(width: float = 6.0, height: float = 3.6) -> tuple[Any, Any]:
     """A figure and its axes; MissingExtra without matplotlib."""
+    figure, [axes] = new_panels(1, width=width, height=height)
+    return figure, axes
+
+
+def new_panels(
+    count: int,
+    rows: int = 1,
+    *,
+    width: float = 6.0,
+    height: float = 3.6,
+    sharey: str | bool = False,
+) -> tuple[Any, list[Any]]:
+    """A figure and its axes, row by row, `count` in each; `sharey`: each row has one scale."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra.named("matplotlib", "report") from None
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
+    axes = figure.subplots(rows, count, squeeze=False, sharey="row" if sharey else False)
+    return figure, axes.ravel().tolist()
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """The settings of every figure of a report."""
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise MissingExtra.named("matplotlib", "report") from None
+    with rc_context(SETTINGS):
+        yield
+
+
+def rendered(figure: Any, suffix: str) -> bytes:
+    """A figure as the bytes of an .svg or .png file."""
+    stream = io.BytesIO()
+    metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
+    with drawing():
+        figure.savefig(stream, format=suffix[1:], dpi=160, metadata=metadata)
+    figure.set_layout_engine("none")  # laid out: the next format has the same layout
+    return stream.getvalue()
 
 
 def save(figure: Any, path: Path | str) -> None:

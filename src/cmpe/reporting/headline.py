@@ -1,0 +1,191 @@
+"""What a reader wants first: every data set at q = 80, the wide problems, and every cell."""
+
+from __future__ import annotations
+
+from cmpe.reporting.names import label_of, q_text
+from cmpe.reporting.paper_tables import MAIN_Q
+from cmpe.reporting.study import Key, Study
+from cmpe.reporting.tables import (
+    Column,
+    Entry,
+    Row,
+    Table,
+    count,
+    mark_smallest,
+    number,
+    plain,
+    words,
+)
+
+SECTION = "At a glance"
+TUNED = "tuned+repair"
+OTHERS = ("exact", "milp:highs", "milp:scip", "toulbar2")
+
+
+def headline_tables(study: Study) -> list[Table]:
+    """The headline, the wide problems."""
+    return [table for table in (_headline(study), _wide(study)) if table.rows]
+
+
+def _headline(study: Study) -> Table:
+    """One row per data set at q = 80."""
+    columns = [
+        Column("data set", words=True),
+        *(
+            Column(title, over=label_of(TUNED))
+            for title in (
+                *("violations", "regret (nats)", "of the paper's regret", "certified gap (nats)"),
+                "time a row",
+            )
+        ),
+        *(Column(title, over="no network") for title in ("regret (nats)", "time a row")),
+        *(Column(title, over="exact") for title in ("regret (nats)", "rows proved")),
+        *(Column(label_of(m), over="time a row") for m in OTHERS),
+    ]
+    ours = {dataset for dataset, q, _ in study.places() if q == MAIN_Q}
+    datasets = [d for d in study.datasets("uai", "tractable") if d in ours]
+    rows = tuple(Row(_headline_entries(study, d), dataset=d) for d in datasets)
+    caption = (
+        "All rows, mean over seeds. Of the paper's regret: our regret as a share of the one that "
+        "the gap of the paper's best method implies. Certified gap: proved bound minus objective. "
+        "No network: the Lagrangian dual's answer, improved by local search. Bold: the least time."
+    )
+    title = f"Every data set at q = {MAIN_Q:g}"
+    return Table("headline", title, caption, tuple(columns), rows, SECTION, q=q_text(MAIN_Q))
+
+
+def _headline_entries(study: Study, dataset: str) -> tuple[Entry, ...]:
+    tuned, free, exact = ((dataset, MAIN_Q, m) for m in (TUNED, "lagrangian", "exact"))
+    share = study.extra(tuned, "implied_regret_ratio")
+    measured = study.figure(tuned, "regret") is not None
+    no_share = "the paper has no such figure" if measured else study.reason(tuned)
+    times = [_time(study, (dataset, MAIN_Q, m)) for m in (TUNED, "lagrangian", *OTHERS)]
+    network, baseline, *others = mark_smallest(times)
+    return (
+        words(dataset),
+        plain(study.figure(tuned, "violation"), "percent", note=study.reason(tuned)),
+        _regret(study, tuned),
+        plain(share, "percent", note=no_share),
+        plain(study.figure(tuned, "certified_gap"), "nats", note=study.reason(tuned)),
+        network,
+        _regret(study, free),
+        baseline,
+        _regret(study, exact),
+        plain(study.figure(exact, "optimal"), "percent", note=study.reason(exact)),
+        *others,
+    )
+
+
+def _regret(study: Study, key: Key) -> Entry:
+    return plain(study.figure(key, "regret"), "nats", note=study.reason(key))
+
+
+def _time(study: Study, key: Key) -> Entry:
+    return plain(study.figure(key, "seconds"), "seconds", note=study.reason(key))
+
+
+def _wide(study: Study) -> Table:
+    """The problems on which elimination does not pay: methods one under the other."""
+    chosen = [k for k in study.places() if study.groups[k[0]] == "wide"]
+    titles = ("regret (nats)", "violations", "certified gap (nats)", "proved", "time a row")
+    columns = [Column("data set", words=True), Column("q"), Column("method", words=True)]
+    columns += [Column(title) for title in (*titles, "training")]
+    rows = []
+    for place in dict.fromkeys(k[:2] for k in chosen):
+        keys = [k for k in chosen if k[:2] == place]
+        regrets = mark_smallest([_regret(study, k) for k in keys])
+        times = mark_smallest([_time(study, k) for k in keys])
+        for key, regret, time in zip(keys, regrets, times, strict=True):
+            rows.append(_wide_row(study, key, regret, time))
+    caption = (
+        "Few variables are observed here, so elimination is wide: compare the order of the methods "
+        "with the table above. Proved: rows whose optimum, against which regret is measured, is "
+        "proved. Bold: the least regret and the least time of each problem."
+    )
+    return Table("wide", "Wide problems", caption, tuple(columns), tuple(rows), SECTION)
+
+
+def _wide_row(study: Study, key: Key, regret: Entry, time: Entry) -> Row:
+    note = None if study.figure(key, "regret") else study.reason(key)
+    entries = (
+        words(key[0]),
+        Entry(q_text(key[1]), key[1]),
+        words(label_of(key[2])),
+        regret,
+        plain(study.figure(key, "violation"), "percent", note=note),
+        plain(study.figure(key, "certified_gap"), "nats", note=note),
+        plain(study.figure(key, "optimal"), "percent", note=note),
+        time,
+        plain(study.extra(key, "train_seconds"), "seconds"),
+    )
+    return Row(entries, method=key[2], dataset=key[0], q=q_text(key[1]))
+
+
+def cell_table(study: Study) -> Table:
+    """Everything, one line per data set, q and method."""
+    columns = [
+        Column("data set", words=True),
+        Column("q"),
+        Column("method", words=True),
+        *(Column(title, over="gap") for title in ("ours", "paper")),
+        *(
+            Column(title, over="violations")
+            for title in ("ours", "paper", "relaxed", "size (nats)")
+        ),
+        *(Column(t, over="regret (nats)") for t in ("all rows", "feasible", "constrained rows")),
+        Column("of the paper's regret"),
+        Column("certified gap (nats)"),
+        Column("violations, constrained rows"),
+        *(Column(title, over="time") for title in ("a row", "training")),
+        *(Column(title, over="rows") for title in ("all", "distinct", "constrained")),
+        Column("seeds"),
+        Column("where", words=True),
+    ]
+    rows = tuple(
+        Row(_cell_entries(study, key), method=key[2], dataset=key[0], q=q_text(key[1]))
+        for key in study.places()
+    )
+    caption = (
+        "Mean ± standard deviation over rows, in brackets ± over seeds. Constrained rows are those "
+        "whose unconstrained optimum breaks the constraint. Relaxed: violations of the network's "
+        "output before rounding. A column heading sorts."
+    )
+    return Table("cells", "Every cell", caption, tuple(columns), rows, "Every cell")
+
+
+def _cell_entries(study: Study, key: Key) -> tuple[Entry, ...]:
+    measured = [c for c in study.cells(key) if c.measured]
+    note = None if measured else study.reason(key)
+
+    def shown(metric: str, form: str = "ratio", *, constrained: bool = False) -> Entry:
+        return number(study.figure(key, metric, constrained=constrained), form, note=note)
+
+    def size(metric: str, *, constrained: bool = False) -> Entry:
+        found = study.figure(key, metric, constrained=constrained)
+        return count(None if found is None else found.mean)
+
+    places = {c.device for c in measured if c.device}
+    return (
+        words(key[0]),
+        Entry(q_text(key[1]), key[1]),
+        words(label_of(key[2])),
+        shown("gap"),
+        number(study.paper(*key, "gap")),
+        shown("violation"),
+        number(study.paper(*key, "violations")),
+        number(study.extra(key, "relaxed_violation")),
+        shown("violation_size", "nats"),
+        shown("regret", "nats"),
+        shown("feasible_regret", "nats"),
+        shown("regret", "nats", constrained=True),
+        number(study.extra(key, "implied_regret_ratio"), "percent"),
+        shown("certified_gap", "nats"),
+        shown("violation", constrained=True),
+        shown("seconds", "seconds"),
+        number(study.extra(key, "train_seconds"), "seconds"),
+        size("rows"),
+        size("distinct"),
+        size("rows", constrained=True),
+        Entry(str(len(measured)), float(len(measured))),
+        words(", ".join(sorted(places))),
+    )

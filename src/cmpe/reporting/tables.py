@@ -1,0 +1,170 @@
+"""A table as a value: columns, rows, marked entries; and the paper's rule for the best.
+
+The rule of the paper's Tables 1 and 2: a method whose violations exceed 0.15 is underlined and out
+of the competition; of the others the smallest gap, and the fewest violations, are bold. Entries
+that look equal at the shown precision share the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from cmpe.reporting.study import Measured
+
+MOST_VIOLATIONS = 0.15
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one place of a table."""
+
+    text: str
+    value: float | None = None  # what it is sorted by
+    spread: Measured | None = None
+    best: bool = False
+    flagged: bool = False  # out of the competition
+    note: str | None = None  # why there is no figure
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and what the column belongs to."""
+
+    title: str
+    over: str = ""  # heading over several columns
+    dataset: str | None = None
+    q: str | None = None
+    words: bool = False  # text, not numbers
+
+
+@dataclass(frozen=True)
+class Row:
+    """Entries, and what the row belongs to."""
+
+    entries: tuple[Entry, ...]
+    method: str | None = None
+    dataset: str | None = None
+    q: str | None = None
+    block: int = 0  # rows of a block stay together when sorted
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its place in the report."""
+
+    name: str  # of its files
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    section: str
+    dataset: str | None = None  # the one it is about
+    q: str | None = None
+
+    def notes(self) -> list[str]:
+        """The distinct reasons, in order."""
+        entries = (entry for row in self.rows for entry in row.entries)
+        return list(dict.fromkeys(e.note for e in entries if e.note))
+
+
+def words(text: str | None) -> Entry:
+    """An entry of text."""
+    return Entry(text or "")
+
+
+def number(found: Measured | None, form: str = "ratio", *, note: str | None = None) -> Entry:
+    """A figure with its spreads, or the reason why there is none."""
+    if found is None:
+        return Entry(NOTHING, note=note)
+    show = FORMS[form]
+    text = show(found.mean)
+    if found.rows_std is not None:
+        text += f" ± {show(found.rows_std)}"
+    if found.seeds_std is not None:
+        text += f" (± {show(found.seeds_std)})"
+    return Entry(text, found.mean, found)
+
+
+def plain(found: Measured | None, form: str = "ratio", *, note: str | None = None) -> Entry:
+    """A figure without its spreads."""
+    return number(None if found is None else Measured(found.mean), form, note=note)
+
+
+def count(value: float | None, *, note: str | None = None) -> Entry:
+    """A whole number."""
+    return Entry(NOTHING, note=note) if value is None else Entry(f"{value:,.0f}", value)
+
+
+def _ratio(value: float) -> str:
+    """Three decimals as in the paper; fewer digits where these would all be zero."""
+    return f"{value:.0e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+
+
+def _nats(value: float) -> str:
+    return f"{value:.0e}" if 0 < abs(value) < 0.005 else f"{value:,.2f}"
+
+
+def _objective(value: float) -> str:
+    return f"{value:,.3f}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %" if abs(value) >= 0.0005 or value == 0 else f"{100 * value:.0e} %"
+
+
+def seconds_text(value: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if abs(value) >= size:
+            return f"{value / size:,.3g} {unit}" if value / size < 1000 else f"{value:,.0f} s"
+    return f"{value / 1e-6:.2g} µs" if value else "0 s"
+
+
+FORMS = {
+    "ratio": _ratio,
+    "nats": _nats,
+    "objective": _objective,
+    "percent": _percent,
+    "seconds": seconds_text,
+}
+
+
+def mark_best(gaps: Sequence[Entry], violations: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """The paper's rule over methods that compete: pairs (gap, violations), marked."""
+    flags = [v.value is not None and v.value > MOST_VIOLATIONS for v in violations]
+    best_gap = _smallest(g for g, out in zip(gaps, flags, strict=True) if not out)
+    fewest = _smallest(v for v, out in zip(violations, flags, strict=True) if not out)
+    return [
+        (
+            replace(gap, best=not out and _equals(gap, best_gap), flagged=out),
+            replace(violation, best=not out and _equals(violation, fewest), flagged=out),
+        )
+        for gap, violation, out in zip(gaps, violations, flags, strict=True)
+    ]
+
+
+def mark_smallest(entries: Sequence[Entry]) -> list[Entry]:
+    """The smallest of some entries, with those that look the same."""
+    least = _smallest(entries)
+    return [replace(e, best=_equals(e, least)) for e in entries]
+
+
+def _smallest(entries: Iterable[Entry]) -> Entry | None:
+    return min((e for e in entries if e.value is not None), key=_value, default=None)
+
+
+def _value(entry: Entry) -> float:
+    assert entry.value is not None
+    return entry.value
+
+
+def _equals(entry: Entry, other: Entry | None) -> bool:
+    if other is None or entry.value is None:
+        return False
+    return entry.value == other.value or _leading(entry) == _leading(other)
+
+
+def _leading(entry: Entry) -> str:
+    return entry.text.split(" ±")[0].split(" (")[0]

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from cmpe.reporting.headline import cell_table, headline_tables
+from tests.reporting import synthetic
+
+
+def test_one_line_for_each_data_set_at_80(study):
+    table = headline_tables(study)[0]
+    assert [r.dataset for r in table.rows] == ["Grids_17", "Segmentation_12", "dna"]
+    titles = [f"{c.over}: {c.title}" for c in table.columns]
+    row = dict(zip(titles, table.rows[0].entries, strict=True))
+    share = row["tuned + repair: of the paper's regret"]
+    key = ("Grids_17", 80.0, "tuned+repair")
+    assert share.value == study.extra(key, "implied_regret_ratio").mean
+    assert row["exact: regret (nats)"].text == "0.00"
+    assert row["exact: rows proved"].text == "100.0 %"
+    times = [e for t, e in row.items() if "time a row" in t]
+    assert len(times) == 6
+    assert min(e.value for e in times) in [e.value for e in times if e.best]
+
+
+def test_wide_problems_have_every_method(study):
+    table = headline_tables(study)[1]
+    assert [r.method for r in table.rows] == study.methods("Grids_17_10")
+    assert sum(r.entries[7].best for r in table.rows) >= 1
+
+
+def test_every_cell_is_listed_once(study):
+    table = cell_table(study)
+    assert len(table.rows) == len(study.places()) == 7 * len(synthetic.METHODS)
+    [missing] = [r for r in table.rows if any(e.note for e in r.entries)]
+    assert (missing.dataset, missing.q, missing.method) == ("dna", "10", "pdl")
+    assert {e.note for e in missing.entries} == {None, synthetic.REASON}
