@@ -119,17 +119,19 @@ class Stack:
             yield
         self.trainer.finish()
 
-    def artifacts(self) -> list[Artifact]:
-        """One for every task, of its best member."""
-        spent = time.perf_counter() - self.begin
+    def artifacts(self, seconds: float | None = None) -> list[Artifact]:
+        """One for every task, of its best member; `seconds` of the device went into all."""
+        spent = time.perf_counter() - self.begin if seconds is None else seconds
+        members = len(self.trainer.configs)
         score = np.nan_to_num(self.trainer.look(0.0).score, nan=math.inf)
         calibrations = calibrate(self.trainer)
         made, first = [], 0
         for settings, grid in zip(self.tasks, self.grids, strict=True):
             best = first + int(np.argmin(score[first : first + len(grid)]))
             aside = {
-                "train_seconds": spent,
-                "members": len(self.trainer.configs),
+                "train_seconds": spent * len(grid) / members,
+                "members": len(grid),
+                "stacked": members,
                 "device": torch.device(self.device).type,
                 "curve_seconds": self.clock,
             }
