@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs clean
+.PHONY: help setup demo test lint format bench paper docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/'
@@ -39,6 +39,9 @@ format: $(READY)  ## let ruff format and fix
 
 bench: $(READY)  ## run one benchmark: make bench NAME=reading
 	$(BIN)/python -m benchmarks.$(or $(NAME),all)
+
+paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full OUT=DIR [ARGS=...]
+	$(BIN)/python -m benchmarks.paper run --scale $(or $(SCALE),smoke) --out $(or $(OUT),paper-$(or $(SCALE),smoke)) --workers $(or $(WORKERS),2) $(ARGS)
 
 docs: $(READY)  ## check that every example in README.md and docs/ runs
 	$(BIN)/python -m pytest tests/test_docs.py

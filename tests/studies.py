@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.paper.description import Study, study_of
+
 from cmpe.execution import InProcess
 
 TINY: dict[str, Any] = {

@@ -8,11 +8,11 @@ import warnings
 from pathlib import Path
 
 import pytest
-
 from benchmarks.paper.plan import plan_of
 from benchmarks.paper.results import results_hash
 from benchmarks.paper.runner import run
 from benchmarks.paper.store import Store
+
 from cmpe.execution import InProcess, executor
 from tests.studies import tiny
 
