@@ -77,7 +77,7 @@ def test_closing_drops_what_has_not_ended():
     "told", [{"kind": "cloud"}, {"workers": 0}, {"address": "auto"}], ids=lambda told: str(told)
 )
 def test_wrong_executors_are_refused(told):
-    with pytest.raises(MethodError, match="executor|workers"):
+    with pytest.raises(MethodError, match=r"executor|workers"):
         executor(**told)
 
 

@@ -15,6 +15,7 @@ rest. The seconds of a network are its share of the device, not the time until i
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 if __package__ in (None, ""):  # run as a file: the repository's root is two folders up
     sys.path[0] = str(Path(__file__).parents[2])
@@ -117,6 +119,13 @@ class Trainers:
         self.begin, self.longest, self.count = time.perf_counter(), 0.0, 0
         self._results = 0
         self._queue = self._programs()
+        self._on_gpu = options.device.startswith("cuda")
+        self._first = torch.cuda.current_stream() if self._on_gpu else None
+
+    def _switch(self, stream: Any) -> None:
+        """Launch on `stream` from now on: cheaper than a context, and done for every step."""
+        if self._on_gpu:
+            torch.cuda.set_stream(stream)
 
     @property
     def elapsed(self) -> float:
@@ -145,11 +154,12 @@ class Trainers:
         begin, ended = time.perf_counter(), []
         for _ in range(self.options.steps):
             for program in active:
-                with _on(program.stream):
-                    if next(program.steps, program) is program:
-                        ended.append(program)
+                self._switch(program.stream)
+                if next(program.steps, program) is program:
+                    ended.append(program)
             if ended:
                 break
+        self._switch(self._first)
         spent = (time.perf_counter() - begin) / len(active)
         for program in active:
             program.share += spent
@@ -161,7 +171,7 @@ class Trainers:
         whole = time.perf_counter() - program.begin
         self.longest = max(self.longest, whole)
         begin = time.perf_counter()
-        with _on(program.stream), self._sharing(program.pack):
+        with torch.cuda.stream(program.stream), self._sharing(program.pack):
             made = program.stack.artifacts(program.share)
         for artifact in made:
             artifact.aside.update(elapsed_seconds=whole, gpu=_device_name(self.options.device))
@@ -188,8 +198,6 @@ class Trainers:
 
     def _programs(self) -> Iterator[Program]:
         """Every program, begun when it is asked for."""
-        import torch
-
         from benchmarks.paper import training
         from benchmarks.paper.artifacts import rows_of
 
@@ -202,12 +210,14 @@ class Trainers:
                 for tasks in _alike([t for t in mine if t.stage == "train"]):
                     inputs = pack.inputs(tasks[0])
                     told = [training.chosen(t.settings, inputs) for t in tasks]
-                    on_gpu = self.options.device.startswith("cuda")
-                    stream = torch.cuda.Stream() if on_gpu else None  # type: ignore[no-untyped-call]
+                    stream = torch.cuda.Stream() if self._on_gpu else None
                     begin = time.perf_counter()
-                    with _on(stream), self._sharing(pack):
+                    with torch.cuda.stream(stream), self._sharing(pack):
                         rows = rows_of(inputs["problem"], q)
                         stack = training.Stack(rows, inputs, told, self.options.device)
+                    if self._on_gpu:
+                        torch.cuda.synchronize()  # what programs share is there for all streams
+                    gc.freeze()  # a capture collects garbage: not among what stays
                     yield Program(pack, tasks, stack, stream, stack.steps(), begin)
 
     def _wanted(self, task: Any) -> bool:
@@ -253,15 +263,7 @@ def _alike(tasks: list[Any]) -> list[list[Any]]:
     return list(groups.values())
 
 
-def _on(stream: Any) -> Any:
-    import torch
-
-    return torch.cuda.stream(stream)  # nothing where there is no stream
-
-
 def _device_name(device: str) -> str:
-    import torch
-
     return torch.cuda.get_device_name() if device.startswith("cuda") else ""
 
 
@@ -280,8 +282,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda")
     options = parser.parse_args(arguments)
     without_compiler()
-    import torch
-
     torch.set_flush_denormal(True)
     torch.set_num_threads(1 if options.device == "cpu" else torch.get_num_threads())
     options.out.mkdir(parents=True, exist_ok=True)

@@ -45,15 +45,13 @@ CHOICE = "choice.json"
 def training_data(rows: Rows, inputs: dict[str, Artifact], config: TrainingConfig) -> TrainingData:
     """What training reads, from the stages `labels` and `bounds`."""
     found, known = inputs["labels"].arrays(LABELS), inputs["bounds"].arrays(BOUNDS)
-    instances = Instances(rows.problem, rows.train)
-    best = assignments_of(instances, found)
-    shape = known["usable"].shape
-    labels = np.full((*shape, rows.problem.variables), -1, dtype=np.int32)
-    plain = int(np.flatnonzero(np.array(config.margins) == 0.0)[0])
-    labels[:, plain] = best
     usable = known["usable"].copy()
+    plain = int(np.flatnonzero(np.array(config.margins) == 0.0)[0])
     usable[np.isneginf(found["bound"]), plain] = False
+    labels = np.zeros((*usable.shape, 0), dtype=np.int32)  # no loss here reads them but these:
     if config.loss in NEED_LABELS:
+        labels = np.full((*usable.shape, rows.problem.variables), -1, dtype=np.int32)
+        labels[:, plain] = assignments_of(Instances(rows.problem, rows.train), found)
         usable &= labels[..., 0] >= 0
     numbers = {name: known[name].astype(float) for name in ("p_upper", "q_lower", "multipliers")}
     margins = np.array(config.margins)
