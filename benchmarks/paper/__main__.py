@@ -30,7 +30,7 @@ from benchmarks.paper.runner import missing, run
 from benchmarks.paper.stages import STAGES
 from benchmarks.paper.store import Store, Task
 from cmpe.errors import CmpeError
-from cmpe.execution import executor
+from cmpe.execution import Executor, executor
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,6 +59,7 @@ def _options() -> argparse.ArgumentParser:
     runs.add_argument("--executor", choices=("local", "ray"), default="local")
     runs.add_argument("--address", help="of a Ray cluster; without it one is started here")
     runs.add_argument("--workers", type=int, default=1, help="processes on this machine")
+    runs.add_argument("--device", default="cpu", help="that trains: cpu, or a GPU as cuda")
     runs.add_argument("--stages", nargs="+", choices=list(STAGES), help="no further than these")
     runs.add_argument("--dry-run", action="store_true", help="list what would be run")
     runs.add_argument("--verbose", action="store_true", help="one line for every task")
@@ -89,18 +90,40 @@ def _run(options: argparse.Namespace) -> int:
     store.clean()
     if options.dry_run:
         return _list(options, plan, store)
-    chosen = executor(options.executor, workers=options.workers, address=options.address)
+    if options.device != "cpu" and not options.stages:
+        _train_on(options, plan, store)
 
     def progress(task: Task, done: int, total: int) -> None:
         if options.verbose or done == total or not done % 50:
             print(f"{done}/{total} {task.stage} {task.key[:12]}", file=sys.stderr, flush=True)
 
-    report = run(plan, store, chosen, stages=options.stages, progress=progress)
+    report = run(plan, store, _executor(options), stages=options.stages, progress=progress)
     print(f"{len(report.done)} tasks done in {report.seconds:.1f} s: {report.counts()}")
     for key, why in report.failed.items():
         if key in report.traces:
             print(f"failed: {plan.tasks[key].stage} {key[:12]}: {why}", file=sys.stderr)
     return _finish(options, plan, report.failed) or int(bool(report.failed))
+
+
+def _executor(options: argparse.Namespace) -> Executor:
+    return executor(options.executor, workers=options.workers, address=options.address)
+
+
+def _train_on(options: argparse.Namespace, plan: Plan, store: Store) -> None:
+    """Train on this machine's GPU, after all that training reads; a stopped run goes on."""
+    from benchmarks.paper import gpu
+
+    trained = options.out / "trained"
+    for path in sorted(trained.glob("results-*.zip")):
+        import_results(store, path)
+    run(plan, store, _executor(options), stages=("labels", "bounds"))
+    files = [str(path) for path in pack(plan, store, options.out / "packs")]
+    if files:
+        q = dict.fromkeys(str(cell.q) for cell in plan.cells)
+        told = ["--device", options.device, "--budget", "inf", "--percentiles", *q]
+        gpu.main([*files, "--out", str(trained), *told])
+    for path in sorted(trained.glob("results-*.zip")):
+        import_results(store, path)
 
 
 def _list(options: argparse.Namespace, plan: Plan, store: Store) -> int:

@@ -191,7 +191,7 @@ class Trainers:
         from benchmarks.paper.packing import add_artifacts
 
         path = self.options.out / f"results-{self._results}.zip"
-        if path.exists() and path.stat().st_size > LARGEST:
+        while path.exists() and path.stat().st_size > LARGEST:
             self._results += 1
             path = self.options.out / f"results-{self._results}.zip"
         add_artifacts(path, {t.key: a for t, a in zip(tasks, made, strict=True)}, tasks)

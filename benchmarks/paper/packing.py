@@ -6,6 +6,7 @@ leaves holds artifacts by task, and is taken into the store under the same keys.
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from benchmarks.paper.plan import Plan
 from benchmarks.paper.store import ASIDE, Artifact, Json, Store, Task, json_file, task_from_json
 from cmpe.errors import FormatError, InputError
+from cmpe.formats.text import atomic_writer
 
 TRAINING = ("cross_validation", "train")
 TASKS = "tasks.json"
@@ -69,14 +71,17 @@ def import_results(store: Store, path: Path) -> int:
 
 
 def add_artifacts(path: Path, artifacts: Mapping[str, Artifact], tasks: Iterable[Task]) -> None:
-    """Append artifacts by key, and the list of tasks as it now is, to a zip file."""
+    """Append artifacts by key, and their tasks, to a zip file, which is whole at any time."""
     known = [t.to_json() for t in tasks]
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_LZMA) as archive:
+    buffer = io.BytesIO(path.read_bytes() if path.exists() else b"")
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_LZMA) as archive:
         for key, artifact in artifacts.items():
             for name, content in {**artifact.files, ASIDE: json_file(artifact.aside)}.items():
                 archive.writestr(f"{key}/{name}", content)
         number = sum(n.endswith(TASKS) for n in archive.namelist())
         archive.writestr(f"{number}-{TASKS}", json.dumps(known))
+    with atomic_writer(path) as stream:
+        stream.write(buffer.getvalue())
 
 
 def read_packed(path: Path) -> tuple[list[Task], dict[str, Artifact]]:

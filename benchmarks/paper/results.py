@@ -167,11 +167,17 @@ def _provenance(plan: Plan, store: Store, origin: Origin) -> Json:
         "seeds": list(origin.study.scale.seeds),
         "scale": origin.study.scale_name,
         "stand_ins": plan.stand_ins,
-        "commands": list(origin.commands) or [shlex.join(["python", *sys.argv])],
+        "commands": list(origin.commands) or [_command()],
         "tasks": {s: sum(t.stage == s for t in done) for s in stages},
         "hashes": {s: results_hash(store, (t for t in done if t.stage == s)) for s in stages},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _command() -> str:
+    """What was typed, without the folders of this machine."""
+    told = [Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]]
+    return shlex.join(["python", "-m", "benchmarks.paper", *told])
 
 
 def results_hash(store: Store, tasks: Iterable[Any]) -> str:
