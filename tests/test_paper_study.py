@@ -297,6 +297,22 @@ def test_the_command_says_what_it_would_do_and_what_is_wrong(tmp_path, capsys):
     assert capsys.readouterr().err.count("error: ") == 2
 
 
+def test_one_command_trains_on_another_device(plan, store, tmp_path, capsys):
+    description = tmp_path / "study.toml"
+    description.write_text(as_toml(TINY), encoding="utf-8")
+    told = ["--study", str(description), "--scale", "tiny", "--out", str(tmp_path)]
+    told += ["--data", str(NOWHERE), "--paper", str(NOWHERE)]
+    assert main(["run", *told, "--device", "cpu:0"]) == 0
+    assert (tmp_path / "trained" / "results-0.zip").exists()
+    there = Store(tmp_path / "store")
+    tasks = [t for t in plan.tasks.values() if t.stage not in ("train", "evaluate")]
+    alone = [t for t in tasks if "network" not in t.inputs]
+    assert results_hash(there, alone) == results_hash(store, alone)
+    capsys.readouterr()
+    assert main(["run", *told, "--dry-run", "--verbose"]) == 0
+    assert "run " not in capsys.readouterr().out.replace("to run", "")
+
+
 @pytest.mark.parametrize(
     ("section", "name", "told", "match"),
     [
