@@ -19,6 +19,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ class Pack:
     tasks: list[Any]
     artifacts: dict[str, Any]
     relaxations: dict[Any, Any] = field(default_factory=dict)
+    encoded: dict[bool, Any] = field(default_factory=dict)  # all training rows, by mask
 
     @classmethod
     def read(cls, path: Path) -> Pack:
@@ -238,17 +240,24 @@ class Trainers:
         pack.artifacts[task.key] = made
         self._write([task], [made])
 
-    def _sharing(self, pack: Pack) -> Any:
-        """While programs of a pack are made, they get its relaxation."""
-        from unittest.mock import patch
-
+    @contextmanager
+    def _sharing(self, pack: Pack) -> Iterator[None]:
+        """While programs of a pack are made, they get its relaxation and its inputs."""
         from cmpe.learning import tensors
-        from cmpe.learning.leaves import relaxation_of
 
-        def shared(problem: Any, **how: Any) -> Any:
-            return pack.relaxation(relaxation_of, problem, **how)
+        kept = tensors.relaxation_of, tensors.encode
 
-        return patch.object(tensors, "relaxation_of", shared)
+        def encode(problem: Any, evidence: Any, *, mask: bool) -> Any:
+            if mask not in pack.encoded:
+                pack.encoded[mask] = kept[1](problem, evidence, mask=mask).to(self.options.device)
+            return pack.encoded[mask]
+
+        tensors.relaxation_of = lambda problem, **how: pack.relaxation(kept[0], problem, **how)
+        tensors.encode = encode
+        try:
+            yield
+        finally:
+            tensors.relaxation_of, tensors.encode = kept
 
 
 def _alike(tasks: list[Any]) -> list[list[Any]]:
