@@ -52,22 +52,37 @@ def missing(tasks: Iterable[Task], store: Store, wanted: Iterable[str] | None = 
     return [task for task in listed.values() if task.key in needed]
 
 
+def selected(
+    plan: Plan, store: Store, stages: Iterable[str] | None, without: Iterable[str] = ()
+) -> list[Task]:
+    """The tasks that a run would do, in order."""
+    chosen = None if stages is None else set(stages)
+    wanted = [t.key for t in plan.tasks.values() if chosen is None or t.stage in chosen]
+    barred, left, out = set(without), [], set()
+    for task in missing(plan.tasks.values(), store, wanted):
+        if task.stage in barred or out & set(task.inputs.values()):
+            out.add(task.key)
+        else:
+            left.append(task)
+    return left
+
+
 def run(
     plan: Plan,
     store: Store,
     executor: Executor,
     *,
     stages: Iterable[str] | None = None,
+    without: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> Report:
-    """Do what is missing; with `stages`, only these (and what they still need)."""
+    """Do what is missing; with `stages`, only these (and what they still need); nothing of the
+    stages `without`, nor what would need it."""
     begin = time.perf_counter()
     for key, artifact in plan.sources.items():
         if not store.has(plan.tasks[key]):
             store.write(plan.tasks[key], artifact)
-    chosen = None if stages is None else set(stages)
-    wanted = [t.key for t in plan.tasks.values() if chosen is None or t.stage in chosen]
-    work = _Work(plan.tasks, missing(plan.tasks.values(), store, wanted), store, executor)
+    work = _Work(plan.tasks, selected(plan, store, stages, without), store, executor)
     report = Report()
     try:
         work.run(report, progress)
