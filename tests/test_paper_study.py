@@ -162,6 +162,13 @@ def test_only_what_depends_on_a_change_is_redone(store):
     assert left(tiny(samples=61), store)["generate"] == 1
 
 
+def test_stages_can_be_left_out_with_all_that_needs_them(plan, tmp_path):
+    store = Store(tmp_path)
+    report = run(plan, store, InProcess(), without=["train"])
+    assert report.counts()["evaluate"] == 4  # of the solvers: exact, lagrangian, two budgets
+    assert {t.stage for t in missing(plan.tasks.values(), store)} == {"train", "solve", "evaluate"}
+
+
 def test_results_are_complete(plan, store, tmp_path):
     paper = tmp_path / "paper.csv"
     paper.write_text(

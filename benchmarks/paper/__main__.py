@@ -26,7 +26,7 @@ from benchmarks.paper.description import DATA, STUDY, read_study
 from benchmarks.paper.packing import import_results, pack
 from benchmarks.paper.plan import Plan, plan_of
 from benchmarks.paper.results import PAPER, Origin, shown, write_results
-from benchmarks.paper.runner import missing, run
+from benchmarks.paper.runner import run, selected
 from benchmarks.paper.stages import STAGES
 from benchmarks.paper.store import Store, Task
 from cmpe.errors import CmpeError
@@ -61,6 +61,7 @@ def _options() -> argparse.ArgumentParser:
     runs.add_argument("--workers", type=int, default=1, help="processes on this machine")
     runs.add_argument("--device", default="cpu", help="that trains: cpu, or a GPU as cuda")
     runs.add_argument("--stages", nargs="+", choices=list(STAGES), help="no further than these")
+    runs.add_argument("--without", nargs="+", choices=list(STAGES), default=(), help="leave out")
     runs.add_argument("--dry-run", action="store_true", help="list what would be run")
     runs.add_argument("--verbose", action="store_true", help="one line for every task")
     runs.set_defaults(work=_run)
@@ -97,7 +98,8 @@ def _run(options: argparse.Namespace) -> int:
         if options.verbose or done == total or not done % 50:
             print(f"{done}/{total} {task.stage} {task.key[:12]}", file=sys.stderr, flush=True)
 
-    report = run(plan, store, _executor(options), stages=options.stages, progress=progress)
+    told = {"stages": options.stages, "without": options.without}
+    report = run(plan, store, _executor(options), **told, progress=progress)
     print(f"{len(report.done)} tasks done in {report.seconds:.1f} s: {report.counts()}")
     for key, why in report.failed.items():
         if key in report.traces:
@@ -128,18 +130,18 @@ def _train_on(options: argparse.Namespace, plan: Plan, store: Store) -> None:
 
 def _list(options: argparse.Namespace, plan: Plan, store: Store) -> int:
     """What a run would do."""
-    wanted = [t.key for t in plan.tasks.values() if not options.stages or t.stage in options.stages]
-    left = missing(plan.tasks.values(), store, wanted)
+    left = selected(plan, store, options.stages, options.without)
     if options.verbose:
         for task in left:
             print(f"run {task.stage} {task.key}")
     to_run, known = Counter(t.stage for t in left), Counter(t.stage for t in plan.tasks.values())
+    done = Counter(t.stage for t in plan.tasks.values() if store.has(t))
     table = [
-        {"stage": stage, "to run": to_run[stage], "cached": known[stage] - to_run[stage]}
+        {"stage": stage, "to run": to_run[stage], "cached": done[stage], "all": known[stage]}
         for stage in STAGES
         if known[stage]
     ]
-    print_table(table, ("stage", "to run", "cached"))
+    print_table(table, ("stage", "to run", "cached", "all"))
     return 0
 
 
