@@ -11,7 +11,7 @@ DISPOSABLE := $(or $(CI),$(shell [ "$$(id -u)" = 0 ] && { [ -e /.dockerenv ] || 
 	[ -e /run/.containerenv ] || ! grep -qsE '^(systemd|init|launchd)' /proc/1/comm; } && echo yes))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser lint format bench docs clean
+.PHONY: help setup demo test browser lint format bench paper docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/'
@@ -45,6 +45,9 @@ format: $(READY)  ## let ruff format and fix
 
 bench: $(READY)  ## run one benchmark: make bench NAME=reading
 	$(BIN)/python -m benchmarks.$(or $(NAME),all)
+
+paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full OUT=DIR [ARGS=...]
+	$(BIN)/python -m benchmarks.paper run --scale $(or $(SCALE),smoke) --out $(or $(OUT),paper-$(or $(SCALE),smoke)) --workers $(or $(WORKERS),2) $(ARGS)
 
 docs: $(READY)  ## check that every example in README.md and docs/ runs
 	$(BIN)/python -m pytest tests/test_docs.py

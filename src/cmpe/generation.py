@@ -60,6 +60,7 @@ class Generated:
     train: NDArray[np.int32]  # (N, |X|), in the order of problem.evidence_variables
     test: NDArray[np.int32]
     provenance: dict[str, Any]
+    quantiles: NDArray[np.float64]  # t of samples of M2, ascending: q of percentile k is [k - 1]
 
 
 def generate(
@@ -89,7 +90,7 @@ def generate(
             "width": evidence.width,
         },
     }
-    return Generated(problem, chosen[:train], chosen[train:], provenance)
+    return Generated(problem, chosen[:train], chosen[train:], provenance, values)
 
 
 def perturbed(model: Model, recipe: Recipe) -> Model:

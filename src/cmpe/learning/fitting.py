@@ -75,7 +75,7 @@ def fit(
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
     config, session = config or tuned(), session or Session()
-    with _torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
+    with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
         data = prepare(
             problem, evidence, config, cache=session.cache if ranks.leads else None,
             running=Running(threads=session.threads),
@@ -138,31 +138,12 @@ class _Run:
             self.config,
             problem_digest(self.data.problem),
             {k: v.cpu() for k, v in self.trainer.program.adam.member(0).items()},
-            self._calibrate(),
+            calibrate(self.trainer)[0],
             self.trainer.epoch,
             self.trainer.is_done,
             self.data.problem.name,
         )
         return NeuralSolver(self.data.problem, trained)
-
-    def _calibrate(self) -> tuple[Calibration, ...]:
-        """How each margin fares on the validation rows, and how often it violates on all rows;
-        the network reads any number, so margins between the trained ones are tried too."""
-        _, held = self.trainer.splits[0]
-        if not len(held):
-            return ()
-        trained = self.config.margins
-        tried = {0.0} if len(trained) == 1 else {*trained, *np.linspace(0, max(trained), TRIED)}
-        every = [np.arange(len(self.data))]
-        found = []
-        for margin in sorted(float(m) for m in tried):
-            look, whole = self.trainer.look(margin), self.trainer.look(margin, every)
-            violation = float(look.violation[0]), float(whole.violation[0])
-            regret = _number(look.regret[0])
-            found.append(
-                Calibration(margin, regret, len(held), violation[0], len(self.data), violation[1])
-            )
-        return tuple(found)
 
     def _report(self, epoch: Epoch) -> None:
         record = self._record(epoch)
@@ -241,6 +222,25 @@ class _Run:
         self.trainer.load_state(state)
 
 
+def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
+    """Of every member: how each margin fares on its validation rows, and how often it violates
+    on all rows; the network reads any number, so margins between the trained ones are tried too."""
+    held = [len(rows) for _, rows in trainer.splits]
+    trained, total = trainer.config.margins, len(trainer.data)
+    if not all(held):
+        return [()] * len(held)
+    tried = {0.0} if len(trained) == 1 else {*trained, *np.linspace(0, max(trained), TRIED)}
+    every = [np.arange(total)] * len(held)
+    found: list[list[Calibration]] = [[] for _ in held]
+    for margin in sorted(float(m) for m in tried):
+        look, whole = trainer.look(margin), trainer.look(margin, every)
+        for k, rows in enumerate(held):
+            violation = float(look.violation[k]), float(whole.violation[k])
+            regret = _number(look.regret[k])
+            found[k].append(Calibration(margin, regret, rows, violation[0], total, violation[1]))
+    return [tuple(member) for member in found]
+
+
 def _write_log(out: Path, records: list[Record]) -> None:
     write_text(out / LOG, "".join(f"{json.dumps(r)}\n" for r in records))
 
@@ -250,7 +250,7 @@ def _number(value: Any) -> float | None:
 
 
 @contextmanager
-def _torch_threads(count: int) -> Iterator[None]:
+def torch_threads(count: int) -> Iterator[None]:
     """Small products gain little from threads and lose a lot when cores are busy. Moments of
     saturated outputs fade into denormal numbers, which are slow: they count as 0."""
     before = torch.get_num_threads()

@@ -16,8 +16,8 @@ import numpy as np
 
 from cmpe.errors import MethodError
 from cmpe.learning.config import MEMBER_FIELDS, TrainingConfig, paper
+from cmpe.learning.data import TrainingData, prepare
 from cmpe.learning.data import folds as make_folds
-from cmpe.learning.data import prepare
 from cmpe.learning.training import Trainer
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.rows import Running
@@ -78,23 +78,27 @@ def cross_validate(
     counts as one that is 10 % off (see `training.Look`).
     """
     config, plan, grid = config or paper("ss_cmpe_pen"), plan or Plan(), grid or PAPER_GRID
-    free = MEMBER_FIELDS - {"seed"}  # seeds have their place in the plan
-    odd = sorted(set(grid) - free)
-    if odd:
-        raise MethodError(f"a grid may vary {', '.join(sorted(free))}; found {odd[0]!r}")
     count = len(problem.given(evidence))
-    if plan.folds > count:
-        raise MethodError(f"{plan.folds} folds need as many rows, found {count}")
+    _check(grid, plan, count)
     running = Running(threads=plan.threads)
     data = prepare(problem, evidence, config, measured=np.arange(count), running=running)
+    return choose(data, grid, config, plan)
+
+
+def choose(
+    data: TrainingData, grid: Mapping[str, Sequence[float]], config: TrainingConfig, plan: Plan
+) -> CrossValidation:
+    """`cross_validate` with labels and bounds at hand; every row needs a reference."""
+    _check(grid, plan, len(data))
     settings: list[dict[str, Any]] = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]
+    parts = make_folds(len(data), plan.folds, config.seed)
     members = [
         (number, replace(config, **setting, seed=seed), part)
         for number, setting in enumerate(settings)
         for seed in plan.seeds
-        for part in make_folds(count, plan.folds, config.seed)
+        for part in parts
     ]
     scores: list[list[tuple[float, float, float]]] = [[] for _ in settings]
     stacks = [members[a : a + plan.members] for a in range(0, len(members), plan.members)]
@@ -116,6 +120,15 @@ def cross_validate(
     trials.sort(key=lambda t: t.score)
     best: dict[str, Any] = trials[0].setting
     return CrossValidation(replace(config, **best), tuple(trials))
+
+
+def _check(grid: Mapping[str, Sequence[float]], plan: Plan, count: int) -> None:
+    free = MEMBER_FIELDS - {"seed"}  # seeds have their place in the plan
+    odd = sorted(set(grid) - free)
+    if odd:
+        raise MethodError(f"a grid may vary {', '.join(sorted(free))}; found {odd[0]!r}")
+    if plan.folds > count:
+        raise MethodError(f"{plan.folds} folds need as many rows, found {count}")
 
 
 def _trial(setting: dict[str, float], found: list[tuple[float, float, float]]) -> Trial:

@@ -94,31 +94,36 @@ class Trainer:
         return self.epoch >= self.config.epochs or stopped
 
     def epochs(self, interrupted: Callable[[], bool] = lambda: False) -> Iterator[Epoch]:
-        """Train on until done, or until `interrupted` says so between two steps.
+        """Train on until done, or until `interrupted` says so between two steps."""
+        yield from (epoch for epoch in self.steps_on(interrupted) if epoch is not None)
 
-        Several processes ask each other between two epochs only: they must stop together.
+    def steps_on(self, interrupted: Callable[[], bool] = lambda: False) -> Iterator[Epoch | None]:
+        """The same step by step: None after a step, after the last one what the epoch did.
+
+        Several trainers can so take turns on one GPU. Several processes ask each other between
+        two epochs only: they must stop together.
         """
         alone = self.ranks.size == 1
         while not self.is_done:
             if not alone and self.ranks.any(interrupted()):
                 return
-            if not self._run_steps(interrupted if alone else lambda: False):
-                return
+            in_dual = self._begin_epoch()
+            while self.position < self.steps:
+                if alone and interrupted():
+                    return
+                self.program.step(self.position, dual=in_dual)
+                self.position += 1
+                yield None
             yield self._finish_epoch()
 
-    def _run_steps(self, interrupted: Callable[[], bool]) -> bool:
+    def _begin_epoch(self) -> bool:
+        """Load the examples; whether it is the dual network's turn."""
         program, dual = self.program, self.program.dual
         program.load_epoch(*self._order(), self.position)
         program.temperature.fill_(self._temperature())
-        in_dual = dual is not None and dual.is_dual(self.epoch)
         if dual is not None and not self.position:
             dual.begin(self.epoch)
-        while self.position < self.steps:
-            if interrupted():
-                return False
-            program.step(self.position, dual=in_dual)
-            self.position += 1
-        return True
+        return dual is not None and dual.is_dual(self.epoch)
 
     def _temperature(self) -> float:
         """Of the entropy bonus: falls linearly to 0 over the first `cooling` of the epochs."""
@@ -132,8 +137,13 @@ class Trainer:
         rows = np.full((len(self.configs), size), len(self.data))  # no row: it counts 0
         turn = (np.arange(size) + self.epoch) % margins
         weight = np.zeros(rows.shape)
+        orders: dict[tuple[int, int], Rows] = {}  # members of one seed and split share theirs
         for k, (config, (train, _)) in enumerate(zip(self.configs, self.splits, strict=True)):
-            order = np.random.default_rng([config.seed, 1 + self.epoch]).permutation(train)
+            which = (config.seed, id(train))
+            if which not in orders:
+                generator = np.random.default_rng([config.seed, 1 + self.epoch])
+                orders[which] = generator.permutation(train)
+            order = orders[which]
             rows[k, : len(order)] = order
             weight[k, : len(order)] = self.data.usable[order, turn[: len(order)]]
         ids = rows * margins + turn

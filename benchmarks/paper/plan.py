@@ -1,0 +1,178 @@
+"""The study as tasks: every cell with the tasks that lead to it, known before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.paper.description import Dataset, Method, Study
+from benchmarks.paper.stages import REPAIR, task
+from benchmarks.paper.store import Artifact, Json, Task, digest
+from cmpe.learning.config import preset
+
+REFERENCE = "exact"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of the study: a method on a data set at a percentile, with a seed."""
+
+    dataset: str
+    group: str
+    q: int
+    method: str
+    seed: int
+    budget: float | None  # seconds a row
+    evaluate: Task
+    answers: Task  # the solve or train task
+    network: Task | None = None  # the train task, where there is one
+
+
+@dataclass
+class Plan:
+    """Tasks in an order in which they can be done, and the cells they lead to."""
+
+    tasks: dict[str, Task] = field(default_factory=dict)  # by key
+    cells: list[Cell] = field(default_factory=list)
+    generated: dict[str, Task] = field(default_factory=dict)  # by data set
+    sources: dict[str, Artifact] = field(default_factory=dict)  # by key
+    stand_ins: list[str] = field(default_factory=list)
+
+    def add(self, wanted: Task) -> Task:
+        """The task, listed once however many cells need it."""
+        return self.tasks.setdefault(wanted.key, wanted)
+
+    def index(self) -> list[Json]:
+        """Which cell comes from which keys."""
+        return [
+            {
+                "dataset": c.dataset, "q": c.q, "method": c.method, "seed": c.seed,
+                "budget": c.budget, "evaluate": c.evaluate.key, "answers": c.answers.key,
+            }
+            for c in self.cells
+        ]  # fmt: skip
+
+
+def plan_of(study: Study, data: Path) -> Plan:
+    """All tasks of a study whose files lie below the folder `data`."""
+    plan = Plan()
+    problems = {d.name: _generate(plan, study, d, data) for d in study.datasets}
+    for q in study.scale.percentiles:
+        for dataset in study.datasets:
+            group = _Group(plan, study, dataset, q, problems[dataset.name])
+            plan.cells.extend(group.cells())
+    return plan
+
+
+def _generate(plan: Plan, study: Study, dataset: Dataset, data: Path) -> Task:
+    recipe = {**study.recipe, "samples": study.scale.samples}
+    files = _files(dataset, data)
+    if not files:
+        plan.stand_ins.append(dataset.name)
+        made = task("generate", {"model": dataset.stand_in, "recipe": recipe})
+    else:
+        hashes = {name: digest(content) for name, content in files.items()}
+        source = plan.add(task("source", hashes))
+        plan.sources[source.key] = Artifact(files)
+        kind = "uai" if dataset.uai else "density"
+        made = task("generate", {"model": {kind: hashes}, "recipe": recipe}, source=source)
+    plan.generated[dataset.name] = made
+    return plan.add(made)
+
+
+def _files(dataset: Dataset, data: Path) -> dict[str, bytes]:
+    """The files of a data set, none where they are absent."""
+    if dataset.uai:
+        paths = {"model.uai": data / dataset.uai}
+    elif dataset.density:
+        parts = {f"{part}.data.gz": part for part in ("train", "valid")}
+        paths = {name: data / f"{dataset.density}.{part}.data.gz" for name, part in parts.items()}
+    else:
+        return {}
+    if not all(path.is_file() for path in paths.values()):
+        return {}
+    return {name: path.read_bytes() for name, path in paths.items()}
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The cells of one data set at one percentile."""
+
+    plan: Plan
+    study: Study
+    dataset: Dataset
+    q: int
+    problem: Task
+
+    def cells(self) -> Iterator[Cell]:
+        """All of them; the reference first, because all others need it."""
+        reference = self._solve(REFERENCE, None)
+        networks = {m.name: m for m in self.study.methods if m.network}
+        for method in self.study.methods:
+            if method.solver:
+                yield from self._solver_cells(method, reference)
+                continue
+            source = networks[method.repair] if method.repair else method
+            for seed in self.study.scale.seeds:
+                trained = self._train(source, seed)
+                answers = self._repair(trained) if method.repair else trained
+                yield self._cell(method, seed, None, answers, reference, trained)
+
+    def _solver_cells(self, method: Method, reference: Task) -> Iterator[Cell]:
+        scale = self.study.scale
+        if method.few and self.q not in scale.few_percentiles:
+            return
+        for budget in scale.budgets if method.few else (None,):
+            answers = self._solve(method.solver, budget, scale.few_rows if method.few else 0)
+            yield self._cell(method, 0, budget, answers, reference)
+
+    def _cell(
+        self, method: Method, seed: int, budget: float | None, answers: Task, reference: Task,
+        network: Task | None = None,
+    ) -> Cell:  # fmt: skip
+        wanted = task(
+            "evaluate", {"q": self.q}, problem=self.problem, answers=answers, reference=reference
+        )
+        named = (self.dataset.name, self.dataset.group, self.q, method.name)
+        return Cell(*named, seed, budget, self.plan.add(wanted), answers, network)
+
+    def _solve(self, method: str, budget: float | None, rows: int = 0) -> Task:
+        told = {"q": self.q, "method": method, "rows": rows, "time_limit": budget, "seed": 0}
+        return self.plan.add(task("solve", told, problem=self.problem))
+
+    def _repair(self, trained: Task) -> Task:
+        told = {"q": self.q, "method": REPAIR, "rows": 0, "time_limit": None, "seed": 0}
+        return self.plan.add(task("solve", told, problem=self.problem, network=trained))
+
+    def _train(self, method: Method, seed: int) -> Task:
+        scale = self.study.scale
+        changes: dict[str, Any] = scale.changes.get(method.network, {})
+        config = preset(method.network, method.loss, seed=seed, **changes)
+        inputs = {"problem": self.problem, "labels": self._labels()}
+        inputs["bounds"] = self._bounds(config.margins)
+        grid = scale.selection.grid(method.grid)
+        if grid and scale.selection.folds > 1:
+            inputs["choice"] = self._choice(method, changes, grid, inputs)
+            grid = {name: [] for name in grid}  # the names; the values are the choice's
+        told = {"q": self.q, "config": config.to_json(), "grid": grid}
+        return self.plan.add(task("train", told, **inputs))
+
+    def _choice(
+        self, method: Method, changes: Json, grid: dict[str, list[float]], inputs: dict[str, Task]
+    ) -> Task:
+        """Cross-validation: one for all seeds."""
+        selection = self.study.scale.selection
+        epochs = {"epochs": selection.epochs} if selection.epochs else {}
+        config = preset(method.network, method.loss, **{**changes, **epochs})
+        told = {"q": self.q, "config": config.to_json(), "grid": grid, "folds": selection.folds}
+        return self.plan.add(task("cross_validation", told, **inputs))
+
+    def _labels(self) -> Task:
+        told = {"q": self.q, "method": REFERENCE}
+        return self.plan.add(task("labels", told, problem=self.problem))
+
+    def _bounds(self, margins: tuple[float, ...]) -> Task:
+        told = {"q": self.q, "margins": list(margins)}
+        return self.plan.add(task("bounds", told, problem=self.problem))

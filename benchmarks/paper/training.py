@@ -1,0 +1,194 @@
+"""The stages that train: one task alone, or many tasks of one GPU side by side.
+
+A task trains one network, or one member per setting of its grid, of which the validation rows
+choose one. A `Stack` is a batched program of all tasks that differ in their seed only; several
+stacks may take turns (see gpu.py). Nothing here needs compiled code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.paper.artifacts import (
+    ANSWERS,
+    Rows,
+    answers_file,
+    assignments_of,
+    rows_of,
+)
+from benchmarks.paper.store import Artifact, Json, arrays_file, json_file
+from cmpe.formats.labels import problem_digest
+from cmpe.learning.config import TrainingConfig
+from cmpe.learning.data import TrainingData, split
+from cmpe.learning.fitting import calibrate, torch_threads
+from cmpe.learning.losses import NEED_LABELS
+from cmpe.learning.runs import Trained
+from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.stacking import Plan, choose
+from cmpe.learning.training import Epoch, Trainer
+from cmpe.problem import Instances
+
+LABELS, BOUNDS, RESULT, CURVE, WEIGHTS = (
+    "labels.npz", "bounds.npz", "result.json", "curve.json", "weights.npz",
+)  # fmt: skip
+CHOICE = "choice.json"
+REPEATS = 3  # of a timed forward pass
+
+
+def training_data(rows: Rows, inputs: dict[str, Artifact], config: TrainingConfig) -> TrainingData:
+    """What training reads, from the stages `labels` and `bounds`."""
+    found, known = inputs["labels"].arrays(LABELS), inputs["bounds"].arrays(BOUNDS)
+    usable = known["usable"].copy()
+    plain = int(np.flatnonzero(np.array(config.margins) == 0.0)[0])
+    usable[np.isneginf(found["bound"]), plain] = False
+    labels = np.zeros((*usable.shape, 0), dtype=np.int32)  # no loss here reads them but these:
+    if config.loss in NEED_LABELS:
+        labels = np.full((*usable.shape, rows.problem.variables), -1, dtype=np.int32)
+        labels[:, plain] = assignments_of(Instances(rows.problem, rows.train), found)
+        usable &= labels[..., 0] >= 0
+    numbers = {name: known[name].astype(float) for name in ("p_upper", "q_lower", "multipliers")}
+    margins = np.array(config.margins)
+    return TrainingData(
+        rows.problem, rows.train, margins, usable, labels, found["bound"], **numbers
+    )
+
+
+def cross_validation(settings: Json, inputs: dict[str, Artifact], device: str = "cpu") -> Artifact:
+    """The setting of the grid with the best mean score over folds."""
+    config = TrainingConfig.from_json(settings["config"])
+    rows = rows_of(inputs["problem"], settings["q"])
+    plan = Plan(folds=settings["folds"], device=device)
+    with torch_threads(1):
+        data = training_data(rows, inputs, config)
+        found = choose(data, settings["grid"], config, plan)
+    trials = [{k: _plain(v) for k, v in asdict(t).items()} for t in found.trials]
+    return Artifact({CHOICE: json_file({"setting": trials[0]["setting"], "trials": trials})})
+
+
+def train(settings: Json, inputs: dict[str, Artifact]) -> Artifact:
+    """One task on its own."""
+    with torch_threads(1):
+        stack = Stack(rows_of(inputs["problem"], settings["q"]), inputs, [chosen(settings, inputs)])
+        for _ in stack.steps():
+            pass
+        (artifact,) = stack.artifacts()
+    return artifact
+
+
+def chosen(settings: Json, inputs: dict[str, Artifact]) -> Json:
+    """The settings with what cross-validation chose."""
+    if "choice" not in inputs:
+        return settings
+    setting = inputs["choice"].json(CHOICE)["setting"]
+    return {**settings, "grid": {name: [value] for name, value in setting.items()}}
+
+
+class Stack:
+    """Tasks that differ in their seed only, as one batched program."""
+
+    def __init__(
+        self, rows: Rows, inputs: dict[str, Artifact], tasks: Sequence[Json], device: str = "cpu"
+    ) -> None:
+        self.rows, self.tasks, self.device = rows, list(tasks), device
+        bases = [TrainingConfig.from_json(t["config"]) for t in tasks]
+        data = training_data(rows, inputs, bases[0])
+        self.grids = [_settings(t["grid"]) for t in tasks]
+        parts = [split(len(data), base) for base in bases]
+        configs = [replace(b, **s) for b, g in zip(bases, self.grids, strict=True) for s in g]
+        splits = [p for p, g in zip(parts, self.grids, strict=True) for _ in g]
+        self.begin = time.perf_counter()
+        self.trainer = Trainer(data, configs, splits, device=device)
+        self.curve: list[Epoch] = []
+        self.clock: list[float] = []
+
+    def steps(self) -> Iterator[None]:
+        """Train to the end; yields between two steps."""
+        for epoch in self.trainer.steps_on():
+            if epoch is not None and epoch.look is not None:
+                self.curve.append(epoch)
+                self.clock.append(time.perf_counter() - self.begin)
+            yield
+        self.trainer.finish()
+
+    def artifacts(self, seconds: float | None = None) -> list[Artifact]:
+        """One for every task, of its best member; `seconds` of the device went into all."""
+        spent = time.perf_counter() - self.begin if seconds is None else seconds
+        members = len(self.trainer.configs)
+        score = np.nan_to_num(self.trainer.look(0.0).score, nan=math.inf)
+        calibrations = calibrate(self.trainer)
+        made, first = [], 0
+        for settings, grid in zip(self.tasks, self.grids, strict=True):
+            best = first + int(np.argmin(score[first : first + len(grid)]))
+            aside = {
+                "train_seconds": spent * len(grid) / members,
+                "members": len(grid),
+                "stacked": members,
+                "device": torch.device(self.device).type,
+                "curve_seconds": self.clock,
+            }
+            made.append(self._artifact(best, calibrations[best], settings, aside))
+            first += len(grid)
+        return made
+
+    def _artifact(self, member: int, calibration: Any, settings: Json, aside: Json) -> Artifact:
+        config = self.trainer.configs[member]
+        weights = {k: v.detach() for k, v in self.trainer.program.adam.member(member).items()}
+        digest = problem_digest(self.rows.problem)
+        trained = Trained(config, digest, weights, calibration, self.trainer.epoch)
+        solver = NeuralSolver(self.rows.problem, trained, device=self.device)
+        solver.__dict__["relaxation"] = self.trainer.program.relaxation  # the same: made once
+        instances = Instances(self.rows.problem, self.rows.test)
+        margin = solver.calibrated_margin()
+        solver.predict(Instances(self.rows.problem, self.rows.test[:1]), margin)
+        seconds = []
+        for _ in range(REPEATS):
+            begin = time.perf_counter()
+            answers, _ = solver.predict(instances, margin)
+            seconds.append(time.perf_counter() - begin)
+        each = float(np.median(seconds)) / max(1, len(instances))
+        relaxed = np.packbits(solver.relaxed_violations(instances))
+        setting = {name: _plain(getattr(config, name)) for name in settings["grid"]}
+        result = {
+            "setting": setting,
+            "margin": margin,
+            "epochs": trained.epochs,
+            "finite": all(bool(w.isfinite().all()) for w in weights.values()),
+        }
+        files = {
+            ANSWERS: answers_file(self.rows.problem, answers, relaxed=relaxed),
+            RESULT: json_file(result),
+            CURVE: json_file([_record(epoch, member) for epoch in self.curve]),
+        }
+        if settings.get("weights"):
+            arrays = {name: value.cpu().numpy() for name, value in weights.items()}
+            files[WEIGHTS] = arrays_file(**arrays)
+        return Artifact(files, {**aside, "row_seconds": [each] * len(instances)})
+
+
+def _settings(grid: dict[str, list[float]]) -> list[dict[str, Any]]:
+    return [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
+
+
+def _record(epoch: Epoch, member: int) -> Json:
+    assert epoch.look is not None
+    return {
+        "epoch": epoch.number,
+        "loss": _plain(epoch.measures["loss"][member]),
+        "validation_regret": _plain(epoch.look.regret[member]),
+        "validation_violation": _plain(epoch.look.violation[member]),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON: numbers of six digits, null for what is not finite."""
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,96 @@
+"""A real Ray cluster of two nodes, one of which is killed while it works."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from benchmarks.paper.plan import plan_of
+from benchmarks.paper.results import results_hash
+from benchmarks.paper.runner import run
+from benchmarks.paper.store import Store
+
+from cmpe.execution import InProcess, executor
+from tests.studies import tiny
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+# A dead node is noticed after two seconds instead of half a minute.
+QUICK = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 4,
+}
+NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
+PATIENCE = 60.0  # seconds that a task waits for the other node
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        head = {**NODE, "include_dashboard": False, "_system_config": QUICK}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+def square(number, blob, doomed, folder):
+    """On the node that will die: say so and never end. Elsewhere: wait until it has begun."""
+    begun = Path(folder, "begun")
+    if ray.get_runtime_context().get_node_id() == doomed:
+        begun.touch()
+        time.sleep(10 * PATIENCE)
+    end = time.monotonic() + PATIENCE
+    while not begun.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    return number * number + len(blob)
+
+
+def fail(number):
+    raise ValueError(f"number {number}")
+
+
+def test_the_tasks_of_a_killed_node_run_elsewhere(cluster, tmp_path):
+    other = cluster.add_node(**NODE)
+    work = executor("ray", address=cluster.address)
+    assert work.capacity == 2
+    blob = work.share(b"x" * 200_000)
+    for number in range(6):
+        work.submit(str(number), square, number, blob, other.node_id, str(tmp_path))
+    found = [work.next()]
+    assert (tmp_path / "begun").exists(), "nothing ran on the other node"
+    cluster.remove_node(other, allow_graceful=False)
+    found += [work.next() for _ in range(5)]
+    assert {o.name: o.result for o in found} == {str(n): n * n + 200_000 for n in range(6)}
+    work.submit("bad", fail, 3)
+    assert work.next().error == "ValueError: number 3"
+    work.close()
+
+
+def test_a_study_loses_nothing_and_ends_as_on_one_machine(cluster, tmp_path):
+    plan = plan_of(tiny(methods=["exact", "ss_cmpe_pen", "milp:highs"], seeds=[0]), tmp_path)
+    local, spread = Store(tmp_path / "local"), Store(tmp_path / "spread")
+    run(plan, local, InProcess())
+    other = cluster.add_node(**NODE)
+    left = [other]
+
+    def kill(task, done, total):
+        if done >= 5 and left:
+            cluster.remove_node(left.pop(), allow_graceful=False)
+
+    report = run(plan, spread, executor("ray", address=cluster.address), progress=kill)
+    assert not left
+    assert not report.failed
+    assert len(report.done) == len(plan.tasks)
+    tasks = plan.tasks.values()
+    assert results_hash(spread, tasks) == results_hash(local, tasks)
