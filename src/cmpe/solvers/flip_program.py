@@ -162,9 +162,7 @@ def flip_program(
     return FlipProgram(region, build.program(row, margin), build.phases(), layers, needs)
 
 
-def _needs(
-    network: ReluNetwork, row: Floats, layers: tuple[Layer, ...]
-) -> Needs:
+def _needs(network: ReluNetwork, row: Floats, layers: tuple[Layer, ...]) -> Needs:
     """Of each layer: which activations must not be too small, and which not too large."""
     weight = (row @ network.weights[-1])[np.newaxis]
     lower, upper = np.array([True]), np.array([False])  # the margin itself, as a neuron
@@ -258,9 +256,7 @@ class _Build:
         switch = np.zeros((int(phased.sum()), self.columns))
         switch[np.arange(len(switch)), s + np.arange(len(switch))] = 1.0
         held = low[phased, np.newaxis]  # a <= z - low (1 - s)
-        self.add(
-            unit[phased] - z[phased] - held * switch, -np.inf, constant[phased] - low[phased]
-        )
+        self.add(unit[phased] - z[phased] - held * switch, -np.inf, constant[phased] - low[phased])
         self.add(unit[phased] - high[phased, np.newaxis] * switch, -np.inf, 0.0)  # a <= high s
         envelope = relu_bounds(layer, np.array([self.region.radius]))
         line = unit[phased]
@@ -297,6 +293,4 @@ class _Build:
         chosen = np.array(activation, dtype=np.int64)
         phase = self.first + self.activations + np.arange(len(chosen))
         depths, neurons = np.array(where, dtype=np.int64).reshape(-1, 2).T
-        return Phases(
-            chosen, phase, np.concatenate(value), np.concatenate(slopes), depths, neurons
-        )
+        return Phases(chosen, phase, np.concatenate(value), np.concatenate(slopes), depths, neurons)
