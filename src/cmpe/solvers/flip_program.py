@@ -157,25 +157,27 @@ def flip_program(
     `forced` neurons are on (1) or off (-1), by a row each.
     """
     layers = tuple(hidden_layers(network, region.moves(network), forced))
-    needs = _needs(network, row, layers)
+    needs = _needs(network, row, layers, forced)
     build = _Build(network, region, layers, needs, forced)
     return FlipProgram(region, build.program(row, margin), build.phases(), layers, needs)
 
 
-def _needs(network: ReluNetwork, row: Floats, layers: tuple[Layer, ...]) -> Needs:
-    """Of each layer: which activations must not be too small, and which not too large."""
+def _needs(network: ReluNetwork, row: Floats, layers: tuple[Layer, ...], forced: Forced) -> Needs:
+    """Of each layer: which activations must not be too small, and which not too large.
+
+    The row z <= 0 of a neuron that is forced off must not see too small a z, z >= 0 not too
+    large a one, whether or not the neuron itself is needed.
+    """
     weight = (row @ network.weights[-1])[np.newaxis]
     lower, upper = np.array([True]), np.array([False])  # the margin itself, as a neuron
     out = []
-    for layer, inside in zip(layers[::-1], network.weights[-2::-1], strict=True):
-        rises, falls = weight > 0, weight < 0
-        alive = layer.high[0] > 0
-        lower, upper = (
-            (lower @ rises | upper @ falls) & alive,
-            (lower @ falls | upper @ rises) & alive,
-        )
-        out.append((lower, upper))
-        weight = inside
+    for depth in range(len(layers) - 1, -1, -1):
+        rises, falls, alive = weight > 0, weight < 0, layers[depth].high[0] > 0
+        needs = (lower @ rises | upper @ falls) & alive, (lower @ falls | upper @ rises) & alive
+        out.append(needs)
+        lower, upper, weight = *needs, network.weights[depth]
+        if forced is not None:
+            lower, upper = lower | (forced[depth] < 0), upper | (forced[depth] > 0)
     return tuple(out[::-1])
 
 
