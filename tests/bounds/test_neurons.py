@@ -137,3 +137,16 @@ def test_bounds_are_exact_at_the_input():
         hidden_layers(network, moves), walk(network, image, np.zeros((1, 8))), strict=False
     ):
         np.testing.assert_allclose(layer.value, z, atol=1e-12)
+
+
+def test_knapsacks_go_on_where_the_leading_moves_leave_them_open(monkeypatch):
+    rng = np.random.default_rng(0)
+    slopes, caps = rng.normal(size=(7, 3, 12)), rng.random((7, 12))
+    radius, needed = np.linspace(0.0, 7.0, 7), rng.random((7, 3)) * 3
+    whole = largest_rise(slopes, caps, radius), largest_rise(slopes[:1], caps, radius)
+    costs = least_cost(slopes, caps, needed), least_cost(slopes, caps, needed, 1.0)
+    monkeypatch.setattr("cmpe.bounds.neurons.LEADING", 2)
+    np.testing.assert_allclose(largest_rise(slopes, caps, radius), whole[0])
+    np.testing.assert_allclose(largest_rise(slopes[:1], caps, radius), whole[1])
+    np.testing.assert_allclose(least_cost(slopes, caps, needed), costs[0])
+    np.testing.assert_allclose(least_cost(slopes, caps, needed, 1.0), costs[1])
