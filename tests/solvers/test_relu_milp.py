@@ -130,6 +130,14 @@ def test_rows_over_processes_answer_like_one_by_one():
         assert (flip.distance, flip.bound) == (alone.distance, alone.bound)
 
 
+def test_threads_may_change_between_calls(monkeypatch):
+    monkeypatch.setattr(relu_milp, "FEW_PHASES", 99)
+    network, image = random_network(0, (12, 30, 3)), random_image(0, 12)
+    found = [nearest_flip(network, image, limits=Limits(threads=n)) for n in (1, 2, 1)]
+    assert all(flip.optimal for flip in found)
+    assert len({round(flip.distance, 6) for flip in found}) == 1
+
+
 def test_a_start_that_does_not_flip_is_no_flip():
     network, image = random_network(3, (4, 5, 3)), random_image(0, 4)
     assert (

@@ -25,19 +25,13 @@ from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flip_cuts import Cuts, violated_cuts
 from cmpe.solvers.flip_program import FlipProgram, Region
+from cmpe.solvers.highs import configure
 from cmpe.solvers.rows import Clock
 
 ROUNDING = 1e-10
 MOST_CUT_ROUNDS = 15
 INNER = 0.4  # the weight of earlier optima in the point that cuts are made for
 LEAST_GAIN = 5e-3  # of the radius: what a round of cuts must lift the bound by
-_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,
-    "presolve": "off",
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-}
 
 
 @dataclass(frozen=True)
@@ -60,8 +54,8 @@ class Relaxation:
         self._flip, self._clock = flip, clock
         self._program = replace(program, integer=np.zeros(len(program.cost), dtype=bool))
         self._solver = highspy.Highs()
-        for name, value in _OPTIONS.items():
-            self._solver.setOptionValue(name, value)
+        configure(self._solver, clock.left())
+        self._solver.setOptionValue("presolve", "off")  # the last basis is worth more
         self._solver.passModel(highs_model(self._program))
         self._first = len(program.upper)  # rows that are no cuts
 
