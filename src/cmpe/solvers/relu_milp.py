@@ -34,6 +34,8 @@ from cmpe.solvers.rows import Clock, Limits
 
 WANTED = 1e-3  # the margin by which the other class must win
 MOST_ROUNDS = 6  # of relaxing and tightening
+ACCEPTED = 1e-8  # of the margin: what a back-end's own tolerances may leave
+RAY_ROUNDS = 5  # each finds the first flip on a ray 30 times closer
 SLACK = 1e-7  # of a distance: below the tolerance of an optimum
 FEW_PHASES = 3  # what is left to a back-end
 SHRINKING = 0.8  # of all caps together: a round that leaves more of them is the last
@@ -181,7 +183,7 @@ class _Search:
         if not np.isfinite(point).all():
             return
         scales = np.linspace(1.0, 1.3, 31)
-        for _ in range(2):
+        for _ in range(RAY_ROUNDS):
             rays = np.clip(self.image + scales[:, np.newaxis] * (point - self.image), 0.0, 1.0)
             flips = np.flatnonzero(self._flips(rays))
             if not len(flips):
@@ -197,7 +199,7 @@ class _Search:
 
     def _flips(self, points: Floats) -> NDArray[np.bool_]:
         own = np.repeat(self.own, len(points))
-        wins = self.network.margins(points, own) <= -self.margin + FEASIBILITY_TOLERANCE
+        wins = self.network.margins(points, own) <= -self.margin + ACCEPTED
         return np.asarray(wins & (self.network.decide(points) != own))
 
     def _first_radius(self) -> float:
