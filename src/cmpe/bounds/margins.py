@@ -84,7 +84,7 @@ def _bisected(
 ) -> Floats:
     """max over the radii tried of min(r, least cost within r)."""
     most = np.full(len(points), float(network.inputs))  # nothing in the box is farther
-    low, high, reach = np.zeros(len(points)), np.full(len(points), np.inf), begin.copy()
+    low, high, reach = np.zeros(len(points)), np.full(len(points), np.inf), np.minimum(begin, most)
     for _ in range(max(1, steps)):
         moves = Moves.around(network, points, reach)
         bounds = margin_bounds(network, moves, own)
@@ -94,7 +94,7 @@ def _bisected(
         low = np.maximum(low, np.where(reach >= most, cost, np.minimum(cost, reach)))
         beyond = cost >= reach
         high = np.where(beyond, high, np.minimum(high, reach))
-        reach = np.where(high < np.inf, (low + high) / 2, np.minimum(2 * reach, most))
+        reach = np.minimum(np.where(high < np.inf, (low + high) / 2, 2 * reach), most)
     return np.asarray(low)
 
 

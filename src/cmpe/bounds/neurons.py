@@ -18,7 +18,7 @@ take batches; everything is a matrix product, an elementwise maximum or a sort.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +28,9 @@ from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 
 Signs = NDArray[np.int8]
+Indices = NDArray[np.intp]
 
+LEADING = 96  # moves that a knapsack is first tried with
 ROUNDING = 1e-11  # of the numbers' size: what float64 sums may have lost
 
 
@@ -71,12 +73,16 @@ class Layer:
 
 def largest_rise(slopes: Floats, caps: Floats, radius: Floats) -> Floats:
     """max of slopes @ t over 0 <= t <= caps, sum t <= radius: (B or 1, H, M) -> (B, H)."""
-    order = np.argsort(-slopes, axis=-1)
-    best = np.maximum(np.take_along_axis(slopes, order, axis=-1), 0.0)
-    room = np.take_along_axis(caps[:, np.newaxis, :], order, axis=-1)
-    before = np.cumsum(room, axis=-1) - room
-    taken = np.clip(radius[:, np.newaxis, np.newaxis] - before, 0.0, room)
-    return np.asarray((best * taken).sum(axis=-1))
+
+    def fill(rows: Indices | slice, count: int) -> tuple[Floats, NDArray[np.bool_]]:
+        best, room = _leading(slopes, caps, rows, count)
+        best = np.maximum(best, 0.0)
+        total = np.cumsum(room, axis=-1)
+        left = radius[rows, np.newaxis, np.newaxis] - (total - room)
+        rise = (best * np.clip(left, 0.0, room)).sum(axis=-1)
+        return rise, (best[..., -1] <= 0) | (left[..., -1] <= room[..., -1])
+
+    return _filled(fill, slopes.shape[-1])
 
 
 def least_cost(slopes: Floats, caps: Floats, needed: Floats, price: float = np.inf) -> Floats:
@@ -85,16 +91,40 @@ def least_cost(slopes: Floats, caps: Floats, needed: Floats, price: float = np.i
     Moves that gain less than 1 / price are not worth making. Without a price nothing may fall
     short, and what cannot be reached costs inf.
     """
-    order = np.argsort(-slopes, axis=-1)
-    best = np.take_along_axis(slopes, order, axis=-1)
-    best = np.where(best * price > 1.0, np.maximum(best, 0.0), 0.0) if price < np.inf else best
-    room = np.where(best > 0, np.take_along_axis(caps[:, np.newaxis, :], order, axis=-1), 0.0)
-    gain, best = np.cumsum(best * room, axis=-1), np.where(best > 0, best, 1.0)
-    missing = np.maximum(needed[..., np.newaxis] - (gain - best * room), 0.0)
-    cost = np.minimum(room, missing / best).sum(axis=-1)
-    short = np.maximum(needed - gain[..., -1], 0.0)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(short > 0, cost + price * short, cost))
+
+    def fill(rows: Indices | slice, count: int) -> tuple[Floats, NDArray[np.bool_]]:
+        best, room = _leading(slopes, caps, rows, count)
+        useful = best > 1.0 / price
+        room, best = np.where(useful, room, 0.0), np.where(useful, best, 1.0)
+        gain = np.cumsum(best * room, axis=-1)
+        missing = np.maximum(needed[rows, :, np.newaxis] - (gain - best * room), 0.0)
+        cost = np.minimum(room, missing / best).sum(axis=-1)
+        short = np.maximum(needed[rows] - gain[..., -1], 0.0)
+        extra = np.where(short > 0, price, 0.0) * np.where(short > 0, short, 1.0)
+        return cost + extra, (short <= 0) | ~useful[..., -1]
+
+    return _filled(fill, slopes.shape[-1])
+
+
+def _leading(
+    slopes: Floats, caps: Floats, rows: Indices | slice, count: int
+) -> tuple[Floats, Floats]:
+    """The `count` largest slopes in falling order, and their caps."""
+    own = slopes[rows] if len(slopes) > 1 else slopes
+    order = np.argpartition(-own, count - 1, axis=-1)[..., :count]
+    best = np.take_along_axis(own, order, axis=-1)
+    rank = np.argsort(-best, axis=-1, kind="stable")
+    order, best = np.take_along_axis(order, rank, axis=-1), np.take_along_axis(best, rank, axis=-1)
+    return best, np.take_along_axis(caps[rows, np.newaxis, :], order, axis=-1)
+
+
+def _filled(fill: Callable[..., tuple[Floats, NDArray[np.bool_]]], count: int) -> Floats:
+    """A knapsack with the leading moves, and with all where those leave it open."""
+    found, enough = fill(slice(None), min(count, LEADING))
+    open_rows = np.flatnonzero(~enough.all(axis=-1))
+    if len(open_rows) and count > LEADING:
+        found[open_rows] = fill(open_rows, count)[0]
+    return found
 
 
 def first_layer(moves: Moves) -> Layer:

@@ -35,20 +35,34 @@ class Cuts:
         return len(self.upper)
 
 
-def violated_cuts(flip: FlipProgram, columns: Floats, tolerance: float = 1e-5) -> Cuts:
-    """The most violated row of every neuron with a phase, where there is one."""
-    phases, region = flip.phases, flip.region
-    t = flip.moves_of(columns)
-    s = np.clip(columns[phases.phase], 0.0, 1.0)
-    slopes, on_s, constant = _right_hand_sides(flip, t, s)
-    right = slopes @ t + on_s * s + constant
+def violated_cuts(
+    flip: FlipProgram, columns: Floats, inner: Floats, tolerance: float = 1e-5
+) -> Cuts:
+    """A row for every neuron with a phase that `columns` break, where there is one.
+
+    It is the tightest at `inner`, a point on the way to `columns`, which cuts deeper; or, if that
+    one is not broken, the tightest at `columns` itself.
+    """
+    phases = flip.phases
+    t, s = _parts(flip, columns)
     left = columns[phases.activation]
-    found = np.flatnonzero(left > right + tolerance * (1.0 + np.abs(left)))
+    slopes, on_s, constant = _right_hand_sides(flip, t, s)
+    deep, deep_on_s, deep_constant = _right_hand_sides(flip, *_parts(flip, inner))
+    least = left - tolerance * (1.0 + np.abs(left))
+    deeper = deep @ t + deep_on_s * s + deep_constant < least
+    slopes = np.where(deeper[:, np.newaxis], deep, slopes)
+    on_s, constant = np.where(deeper, deep_on_s, on_s), np.where(deeper, deep_constant, constant)
+    found = np.flatnonzero(slopes @ t + on_s * s + constant < least)
     dense = np.zeros((len(found), len(columns)))
-    dense[:, : len(region.caps)] = -slopes[found]
+    dense[:, : len(t)] = -slopes[found]
     dense[np.arange(len(found)), phases.activation[found]] = 1.0
     dense[np.arange(len(found)), phases.phase[found]] = -on_s[found]
     return Cuts(csr_array(dense), constant[found])
+
+
+def _parts(flip: FlipProgram, columns: Floats) -> tuple[Floats, Floats]:
+    """The moves and the phases of a point."""
+    return flip.moves_of(columns), np.clip(columns[flip.phases.phase], 0.0, 1.0)
 
 
 def _right_hand_sides(flip: FlipProgram, t: Floats, s: Floats) -> tuple[Floats, Floats, Floats]:

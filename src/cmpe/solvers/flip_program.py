@@ -157,27 +157,27 @@ def flip_program(
     `forced` neurons are on (1) or off (-1), by a row each.
     """
     layers = tuple(hidden_layers(network, region.moves(network), forced))
-    needs = _needs(network, row, layers)
+    needs = _needs(network, row, layers, forced)
     build = _Build(network, region, layers, needs, forced)
     return FlipProgram(region, build.program(row, margin), build.phases(), layers, needs)
 
 
-def _needs(
-    network: ReluNetwork, row: Floats, layers: tuple[Layer, ...]
-) -> Needs:
-    """Of each layer: which activations must not be too small, and which not too large."""
+def _needs(network: ReluNetwork, row: Floats, layers: tuple[Layer, ...], forced: Forced) -> Needs:
+    """Of each layer: which activations must not be too small, and which not too large.
+
+    The row z <= 0 of a neuron that is forced off must not see too small a z, z >= 0 not too
+    large a one, whether or not the neuron itself is needed.
+    """
     weight = (row @ network.weights[-1])[np.newaxis]
     lower, upper = np.array([True]), np.array([False])  # the margin itself, as a neuron
     out = []
-    for layer, inside in zip(layers[::-1], network.weights[-2::-1], strict=True):
-        rises, falls = weight > 0, weight < 0
-        alive = layer.high[0] > 0
-        lower, upper = (
-            (lower @ rises | upper @ falls) & alive,
-            (lower @ falls | upper @ rises) & alive,
-        )
-        out.append((lower, upper))
-        weight = inside
+    for depth in range(len(layers) - 1, -1, -1):
+        rises, falls, alive = weight > 0, weight < 0, layers[depth].high[0] > 0
+        needs = (lower @ rises | upper @ falls) & alive, (lower @ falls | upper @ rises) & alive
+        out.append(needs)
+        lower, upper, weight = *needs, network.weights[depth]
+        if forced is not None:
+            lower, upper = lower | (forced[depth] < 0), upper | (forced[depth] > 0)
     return tuple(out[::-1])
 
 
@@ -258,9 +258,7 @@ class _Build:
         switch = np.zeros((int(phased.sum()), self.columns))
         switch[np.arange(len(switch)), s + np.arange(len(switch))] = 1.0
         held = low[phased, np.newaxis]  # a <= z - low (1 - s)
-        self.add(
-            unit[phased] - z[phased] - held * switch, -np.inf, constant[phased] - low[phased]
-        )
+        self.add(unit[phased] - z[phased] - held * switch, -np.inf, constant[phased] - low[phased])
         self.add(unit[phased] - high[phased, np.newaxis] * switch, -np.inf, 0.0)  # a <= high s
         envelope = relu_bounds(layer, np.array([self.region.radius]))
         line = unit[phased]
@@ -297,6 +295,4 @@ class _Build:
         chosen = np.array(activation, dtype=np.int64)
         phase = self.first + self.activations + np.arange(len(chosen))
         depths, neurons = np.array(where, dtype=np.int64).reshape(-1, 2).T
-        return Phases(
-            chosen, phase, np.concatenate(value), np.concatenate(slopes), depths, neurons
-        )
+        return Phases(chosen, phase, np.concatenate(value), np.concatenate(slopes), depths, neurons)

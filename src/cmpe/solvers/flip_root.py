@@ -25,19 +25,21 @@ from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flip_cuts import Cuts, violated_cuts
 from cmpe.solvers.flip_program import FlipProgram, Region
+from cmpe.solvers.highs import configure
 from cmpe.solvers.rows import Clock
 
 ROUNDING = 1e-10
 MOST_CUT_ROUNDS = 15
-LEAST_GAIN = 2e-3  # of the radius: what a round of cuts must lift the bound by
+INNER = 0.4  # the weight of earlier optima in the point that cuts are made for
+LEAST_GAIN = 5e-3  # of the radius: what a round of cuts must lift the bound by
 
 
 @dataclass(frozen=True)
 class Root:
     """What the relaxation says; `bound` counts from the region's origin."""
 
-    bound: float  # at most sum t of every flip in the region; inf: there is none
-    columns: Floats | None  # of the relaxed optimum
+    bound: float  # at most sum t of every flip in the region
+    columns: Floats  # of the relaxed optimum
     reduced: Floats  # (columns,): at most 0 where more of the column cannot help
     cuts: Cuts | None  # those that are tight
 
@@ -52,26 +54,31 @@ class Relaxation:
         self._flip, self._clock = flip, clock
         self._program = replace(program, integer=np.zeros(len(program.cost), dtype=bool))
         self._solver = highspy.Highs()
-        for name, value in (("output_flag", False), ("threads", 1), ("presolve", "off")):
-            self._solver.setOptionValue(name, value)
+        configure(self._solver, clock.left())
+        self._solver.setOptionValue("presolve", "off")  # the last basis is worth more
         self._solver.passModel(highs_model(self._program))
         self._first = len(program.upper)  # rows that are no cuts
 
-    def solve(self, at_most: float) -> Root:
-        """Cuts and solves until the bound passes `at_most` or rises no more."""
+    def solve(self, at_most: float) -> Root | None:
+        """Cuts and solves until the bound passes `at_most` or rises no more; None: no flip."""
         best = -np.inf
+        inner: Floats | None = None
         for _ in range(MOST_CUT_ROUNDS):
             columns = self._run()
             if columns is None:
-                return Root(np.inf, None, np.zeros(len(self._program.cost)), None)
+                return None
             bound, reduced = self._priced()
-            cuts = violated_cuts(self._flip, columns)
-            small = bound - best < LEAST_GAIN * max(1e-9, at_most)
-            best = max(best, bound)
-            if bound >= at_most or not len(cuts) or small or self._clock.expired():
+            root = Root(bound, columns, reduced, self._tight(columns))
+            inner = columns if inner is None else INNER * inner + (1 - INNER) * columns
+            small = bound - best < LEAST_GAIN * at_most
+            if bound >= at_most or small or self._clock.expired():
                 break
+            cuts = violated_cuts(self._flip, columns, inner)
+            if not len(cuts):
+                break
+            best = bound
             self._add(cuts)
-        return Root(bound, columns, reduced, self._tight(columns))
+        return root
 
     def dive(self, phases: Floats) -> Floats | None:
         """The moves of the nearest flip whose neurons have these phases, if there is one."""
@@ -138,9 +145,7 @@ def with_cuts(program: LinearProgram, cuts: Cuts | None) -> LinearProgram:
     )
 
 
-def tightened(
-    flip: FlipProgram, root: Root, radius: float, dominated: NDArray[np.bool_]
-) -> Region:
+def tightened(flip: FlipProgram, root: Root, radius: float, dominated: NDArray[np.bool_]) -> Region:
     """The region without dominated moves and what no flip within `radius` can use."""
     region = replace(flip.region, radius=min(radius, flip.region.radius))
     slack = max(0.0, region.radius - root.bound) * (1.0 + ROUNDING) + ROUNDING
@@ -187,7 +192,8 @@ def _rates(
 def dominated_moves(network: ReluNetwork, row: Floats, flip: FlipProgram) -> NDArray[np.bool_]:
     """Moves that a best flip can do without: they never help, or others always help more.
 
-    Neurons must not be forced: their rows might forbid the exchange. If moves with least >= most_i have more room than the radius, one of them is never used up;
+    Neurons must not be forced: their rows might forbid the exchange. If moves with
+    least >= most_i have more room than the radius, one of them is never used up;
     what i moves can be moved there instead, at the same length and no larger margin.
     """
     region = flip.region

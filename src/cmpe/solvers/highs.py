@@ -39,7 +39,7 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     import highspy
 
     solver = highspy.Highs()
-    _configure(solver, limits)
+    configure(solver, limits)
     solver.passModel(highs_model(program))
     if start is not None:
         solution = highspy.HighsSolution()
@@ -63,7 +63,8 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     return ProgramAnswer(columns, bound, nodes=max(0, int(info.mip_node_count)))
 
 
-def _configure(solver: Any, limits: Limits) -> None:
+def configure(solver: Any, limits: Limits) -> None:
+    """Tolerances, threads, seed and time limit of a new solver."""
     global _threads
     if _threads != limits.threads:
         type(solver).resetGlobalScheduler(True)

@@ -29,11 +29,13 @@ from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.solution import OPTIMALITY_TOLERANCE
 from cmpe.solvers.flip_program import FlipProgram, Region, flip_program
 from cmpe.solvers.flip_root import Relaxation, Root, dominated_moves, tightened, with_cuts
-from cmpe.solvers.milp import MARGIN, backend
+from cmpe.solvers.milp import BACKENDS, MARGIN, backend
 from cmpe.solvers.rows import Clock, Limits
 
 WANTED = 1e-3  # the margin by which the other class must win
 MOST_ROUNDS = 6  # of relaxing and tightening
+ACCEPTED = 1e-8  # of the margin: what a back-end's own tolerances may leave
+RAY_ROUNDS = 5  # each finds the first flip on a ray 30 times closer
 SLACK = 1e-7  # of a distance: below the tolerance of an optimum
 FEW_PHASES = 3  # what is left to a back-end
 SHRINKING = 0.8  # of all caps together: a round that leaves more of them is the last
@@ -71,19 +73,29 @@ def nearest_flip(
     margin: float = WANTED,
 ) -> Flip:
     """The nearest input of another class; `start` is one already known, NaN for none."""
+    point = _checked(network, image, solver, margin)
+    begin = time.perf_counter()
+    search = _Search(network, point, solver, Clock(limits or Limits()), margin)
+    if start is not None:
+        known = np.asarray(start, dtype=np.float64)
+        if known.shape != point.shape:
+            raise ModelError(f"a start must be {network.inputs} numbers, found {known.shape}")
+        search.offer(known)
+    return replace(search.run(), seconds=time.perf_counter() - begin)
+
+
+def _checked(network: ReluNetwork, image: ArrayLike, solver: str, margin: float) -> Floats:
     if margin <= FEASIBILITY_TOLERANCE:
         raise MethodError(
             f"the margin must be above the feasibility tolerance {FEASIBILITY_TOLERANCE}, "
             f"found {margin}"
         )
+    if solver not in BACKENDS:
+        raise MethodError(f"a MILP back-end is one of {', '.join(BACKENDS)}, found {solver!r}")
     point = np.asarray(image, dtype=np.float64)
     if point.shape != (network.inputs,) or not ((point >= 0) & (point <= 1)).all():
         raise ModelError(f"an input must be {network.inputs} numbers in [0, 1]")
-    begin = time.perf_counter()
-    search = _Search(network, point, solver, Clock(limits or Limits()), margin)
-    if start is not None:
-        search.offer(np.asarray(start, dtype=np.float64))
-    return replace(search.run(), seconds=time.perf_counter() - begin)
+    return point
 
 
 def nearest_flips(
@@ -151,26 +163,27 @@ class _Search:
         self.radius = 0.0
         self.nodes = 0
         self.open: list[_Node] = []
-        self.closed = np.inf  # the least that back-ends proved of the nodes they were given
+        self.closed = np.inf  # the least bound of the nodes that are done
 
     def run(self) -> Flip:
         """Search growing radii until a flip is found, then within its distance."""
         most = float(np.maximum(self.image, 1.0 - self.image).sum())
         self.radius = min(most, self.distance if self.best is not None else self._first_radius())
+        proved = 0.0
         while True:
-            bound = self._search()
-            if self.best is not None or bound < self.radius:
-                return Flip(self.best, self.distance, min(bound, self.distance), self.nodes)
+            proved = max(proved, self._search())
+            if self.distance <= self.radius or proved < self.radius - SLACK:
+                return Flip(self.best, self.distance, min(proved, self.distance), self.nodes)
             if self.radius >= most:
                 return Flip(None, np.inf, np.inf, self.nodes)
-            self.radius = min(most, 2.0 * self.radius)
+            self.radius = min(most, 2.0 * self.radius, self.distance)
 
     def offer(self, point: Floats) -> None:
         """Keep `point`, or the first one beyond it that flips, if it is the best flip yet."""
         if not np.isfinite(point).all():
             return
         scales = np.linspace(1.0, 1.3, 31)
-        for _ in range(2):
+        for _ in range(RAY_ROUNDS):
             rays = np.clip(self.image + scales[:, np.newaxis] * (point - self.image), 0.0, 1.0)
             flips = np.flatnonzero(self._flips(rays))
             if not len(flips):
@@ -186,21 +199,21 @@ class _Search:
 
     def _flips(self, points: Floats) -> NDArray[np.bool_]:
         own = np.repeat(self.own, len(points))
-        wins = self.network.margins(points, own) <= -self.margin + FEASIBILITY_TOLERANCE
+        wins = self.network.margins(points, own) <= -self.margin + ACCEPTED
         return np.asarray(wins & (self.network.decide(points) != own))
 
     def _first_radius(self) -> float:
         image = self.image[np.newaxis]
         near = distance_lower_bound(self.network, image, margin=self.margin, steps=4)[0]
-        return float(1.25 * near) if near < np.inf else float(self.network.inputs)
+        return float(max(1.25 * near, 0.1)) if near < np.inf else float(self.network.inputs)
 
     def _search(self) -> float:
         """All flips within the radius, the nearest part first; the bound that is reached."""
         self.open, self.closed = [], np.inf
         for target, bound in enumerate(self._target_bounds()):
             self._push(bound, target, None, None)
-        while self.open and not self.clock.expired():
-            if self.open[0].bound >= self.radius - SLACK:
+        while self.open and self.open[0].bound < self.radius - SLACK:
+            if self.clock.expired():
                 break
             self._explore(heappop(self.open))
         return min(self.radius, self.closed, self.open[0].bound if self.open else np.inf)
@@ -210,7 +223,8 @@ class _Search:
         moves = Moves.around(self.network, self.image[np.newaxis], self.radius)
         margins = margin_bounds(self.network, moves, self.own)
         needed = np.maximum(margins.value + self.margin - SLACK, 0.0)
-        return np.maximum(least_cost(-margins.under, moves.caps, needed)[0] - SLACK, 0.0)
+        least = least_cost(-margins.under, moves.caps, needed)[0] - SLACK
+        return np.asarray(np.maximum(least, 0.0))
 
     def _push(
         self, bound: float, target: int, region: Region | None, forced: tuple[Signs, ...] | None
@@ -220,31 +234,49 @@ class _Search:
 
     def _explore(self, node: _Node) -> None:
         """Relax, cut and shrink a node; then close it, hand it on, or split it."""
-        row, bound = self.rows[node.target], node.bound
-        region = node.region or Region.around(self.image, self.radius)
-        for _ in range(MOST_ROUNDS):
+        left = self._reduced(node)
+        if left is None:
+            return
+        flip, root, region, bound = left
+        if len(flip.phases.phase) <= FEW_PHASES:
+            self._finish(flip, root, bound)
+        else:
+            self._split(node, flip, root, region, bound)
+
+    def _reduced(self, node: _Node) -> tuple[FlipProgram, Root, Region, float] | None:
+        """The last program, its relaxation, what that leaves of the region, and the bound."""
+        region, bound = node.region or Region.around(self.image, self.radius), node.bound
+        rounds = 0
+        while True:
+            rounds += 1
             region = replace(region, radius=min(region.radius, self.radius - region.spent))
-            flip = flip_program(self.network, row, region, self.margin, node.forced)
+            flip = self._program(node, region)
             relaxation = Relaxation(flip, self.clock)
             root = relaxation.solve(region.radius)
+            if root is None:
+                self._close(self.radius - SLACK)
+                return None
             bound = max(bound, region.spent + root.bound)
-            if root.columns is None or bound >= self.radius - SLACK:
-                return
-            self._dive(flip, relaxation, root.columns)
+            if bound < self.radius - SLACK:
+                self._dive(flip, relaxation, root.columns)
             if bound >= self.radius - SLACK:
-                return
-            dominated = np.zeros(len(region.caps), dtype=bool)
-            if node.forced is None:
-                dominated = dominated_moves(self.network, row, flip)
-            smaller = tightened(flip, root, self.radius - region.spent, dominated)
-            done = smaller.caps.sum() > SHRINKING * region.caps.sum() or self.clock.expired()
+                self._close(bound)
+                return None
+            smaller = self._shrunk(node, flip, root)
+            last = rounds == MOST_ROUNDS or self.clock.expired()
+            if last or smaller.caps.sum() > SHRINKING * region.caps.sum():
+                return flip, root, smaller, bound
             region = smaller
-            if done:
-                break
-        if len(flip.phases.phase) <= FEW_PHASES:
-            self._finish(node, flip, root, bound)
-        else:
-            self._split(node, flip, root.columns, region, bound)
+
+    def _program(self, node: _Node, region: Region) -> FlipProgram:
+        row = self.rows[node.target]
+        return flip_program(self.network, row, region, self.margin, node.forced)
+
+    def _shrunk(self, node: _Node, flip: FlipProgram, root: Root) -> Region:
+        dominated = np.zeros(len(flip.region.caps), dtype=bool)
+        if node.forced is None:
+            dominated = dominated_moves(self.network, self.rows[node.target], flip)
+        return tightened(flip, root, self.radius - flip.region.spent, dominated)
 
     def _dive(self, flip: FlipProgram, relaxation: Relaxation, columns: Floats) -> None:
         near = flip.region.point(flip.moves_of(columns))
@@ -254,34 +286,38 @@ class _Search:
             self.offer(flip.region.point(dived))
 
     def _split(
-        self, node: _Node, flip: FlipProgram, columns: Floats, region: Region, bound: float
+        self, node: _Node, flip: FlipProgram, root: Root, region: Region, bound: float
     ) -> None:
         """Two nodes: the neuron whose activation is farthest from its ReLU is on, or off."""
         phases = flip.phases
-        z = phases.value + phases.slopes @ flip.moves_of(columns)
-        excess = np.abs(columns[phases.activation] - np.maximum(z, 0.0))
-        sizes = np.concatenate(_influence(self.network, self.rows[node.target]))
-        starts = np.cumsum([0, *(len(b) for b in self.network.biases[:-1])])
-        chosen = int(np.argmax(excess * sizes[starts[phases.layer] + phases.neuron]))
+        z = phases.value + phases.slopes @ flip.moves_of(root.columns)
+        excess = np.abs(root.columns[phases.activation] - np.maximum(z, 0.0))
+        sizes = _influence(self.network, self.rows[node.target])
+        where = zip(phases.layer.tolist(), phases.neuron.tolist(), strict=True)
+        weight = np.array([sizes[layer][neuron] for layer, neuron in where])
+        chosen = int(np.argmax(excess * weight))
+        free = tuple(np.zeros(len(b), dtype=np.int8) for b in self.network.biases[:-1])
         for sign in (1, -1):
-            forced = node.forced or tuple(
-                np.zeros(len(b), dtype=np.int8) for b in self.network.biases[:-1]
-            )
-            forced = tuple(signs.copy() for signs in forced)
+            forced = tuple(signs.copy() for signs in node.forced or free)
             forced[phases.layer[chosen]][phases.neuron[chosen]] = sign
             self._push(bound, node.target, region, forced)
 
-    def _finish(self, node: _Node, flip: FlipProgram, root: Root, bound: float) -> None:
+    def _finish(self, flip: FlipProgram, root: Root, bound: float) -> None:
         """What is left of a node, by the back-end."""
         start = None if self.best is None else flip.columns_of(self.network, self.best)
         answer = self.maximise(with_cuts(flip.program, root.cuts), self.clock.left(), start)
         self.nodes += answer.nodes
         if answer.infeasible:
+            self._close(self.radius - SLACK)
             return
         if answer.columns is not None:
             self.offer(flip.region.point(flip.moves_of(answer.columns)))
         least = flip.region.spent - (answer.bound + 1e-7 + MARGIN * abs(answer.bound))
-        self.closed = min(self.closed, max(least, bound))
+        self._close(max(least, bound))
+
+    def _close(self, bound: float) -> None:
+        """A node is done: none of its flips is nearer than `bound`."""
+        self.closed = min(self.closed, bound)
 
 
 def _influence(network: ReluNetwork, row: Floats) -> list[Floats]:
