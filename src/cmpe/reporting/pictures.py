@@ -23,7 +23,6 @@ BETWEEN = 0.22  # columns
 BELOW = 0.36  # an image, for its caption
 ABOVE = 0.55  # the first row, for the names
 CHANGES = ["#f2fbff", "#b5e0f5", "0.62", "#8b1a1a", "#2b0000"]  # removed ... added: ever darker
-FRAME = {"fill": False, "edgecolor": "0.35", "linewidth": 0.5}
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def _draw(axes: Any, left: float, top: float, image: Floats, colours: Any, least
 
     extent = (left, left + 1, top + 1, top)
     axes.imshow(image, cmap=colours, vmin=least, vmax=1.0, extent=extent, interpolation="nearest")
-    axes.add_patch(Rectangle((left, top), 1, 1, **FRAME))
+    axes.add_patch(Rectangle((left, top), 1, 1, fill=False, edgecolor="0.35", linewidth=0.5))
 
 
 def _write(axes: Any, x: float, y: float, text: str, **style: str) -> None:
