@@ -261,4 +261,4 @@ ATTACKS: dict[str, Runner] = {
     "fast_gradient": _fast_gradient,
 }
 NAMES = tuple(ATTACKS)
-STEPS = {"ead": 100, "brendel_bethge": 1000, "sparse_descent": 20, "fast_gradient": 1}
+STEPS = {"ead": 100, "brendel_bethge": 200, "sparse_descent": 20, "fast_gradient": 1}
