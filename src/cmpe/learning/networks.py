@@ -122,11 +122,7 @@ class Network:
     def __call__(self, parameters: Parameters, inputs: Inputs, relaxation: Relaxation) -> Outputs:
         """One pass of every member over its rows."""
         x = inputs.encoded
-        hidden = x
-        layers = len(self.sizes) - 1
-        for layer in range(layers - 1):
-            hidden = _dense(parameters, layer, hidden).relu()
-        logits = _dense(parameters, layers - 1, hidden)
+        hidden, logits = self.layers(parameters, x)
         if self.skip:
             logits = _affine(logits, x, parameters["skip"])
         multipliers = self._multipliers(parameters, hidden, x) if self.predict_multiplier else None
@@ -135,6 +131,14 @@ class Network:
             prices = x.new_zeros((*x.shape[:2], 0)) if multipliers is None else multipliers
             logits = self._mean_field(parameters, logits, prices, inputs.rows, relaxation)
         return Outputs(logits, multipliers)
+
+    def layers(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The last hidden layer and the affine layer behind it, for inputs (M, B, I)."""
+        hidden = x
+        last = len(self.sizes) - 2
+        for layer in range(last):
+            hidden = _dense(parameters, layer, hidden).relu()
+        return hidden, _dense(parameters, last, hidden)
 
     def _multipliers(self, parameters: Parameters, hidden: Tensor, x: Tensor) -> Tensor:
         """mu >= 0 from the last hidden layer and the inputs."""

@@ -97,20 +97,11 @@ class Batch:
     ) -> Attacked:
         """Do `work` on every block and join what comes out."""
 
-        count, hidden = len(self.own), self.layers.hidden
-        answer = Attacked(
-            images=np.empty_like(self.images),
-            classes=self.own,
-            distance=np.empty(count),
-            margin=np.empty(count),
-            found=np.empty(count, dtype=np.bool_),
-            target=np.empty(count, dtype=np.int64),
-            slopes=np.empty((count, hidden)),
-        )
+        answer = _unanswered(self)
 
         def some(worker: int) -> None:
             room = Room(self.layers)
-            for first in range(worker * ROWS, count, self.threads * ROWS):
+            for first in range(worker * ROWS, len(self.own), self.threads * ROWS):
                 part = slice(first, first + ROWS)
                 block = Block(room, self.images[part], self.own[part], answer.images[part], margin)
                 work(block, part)
@@ -122,6 +113,28 @@ class Batch:
         else:
             some(0)
         return answer
+
+
+def judged(batch: Batch, answers: Floats, margin: float) -> Attacked:
+    """Answers from elsewhere (B, n) as they are, with what the network says of them."""
+    answer = _unanswered(batch)
+    block = Block(Room(batch.layers), batch.images, batch.own, answer.images, margin)
+    block.adopt(answers, block.rows)
+    _fill(answer, slice(None), block, batch.layers.network.margins(answers, batch.own))
+    return answer
+
+
+def _unanswered(batch: Batch) -> Attacked:
+    count = len(batch.own)
+    return Attacked(
+        images=np.empty_like(batch.images),
+        classes=batch.own,
+        distance=np.empty(count),
+        margin=np.empty(count),
+        found=np.empty(count, dtype=np.bool_),
+        target=np.empty(count, dtype=np.int64),
+        slopes=np.empty((count, batch.layers.hidden)),
+    )
 
 
 def _fill(answer: Attacked, part: slice, block: Block, margin: Floats) -> None:
