@@ -248,10 +248,9 @@ class _Block:
         self._room = whole.rooms.scratch
 
     def price(self, multipliers: Floats) -> None:
-        """Begin at these multipliers (B, m), with short steps."""
+        """Begin at these multipliers (B, m), with short steps, which double while one is wrong."""
         self._state.multipliers[:] = multipliers[self._row].T
         self._state.steps[:] = KNOWN_STEP * self._whole.fixed.scales[:, np.newaxis]
-        self._state.signs[:] = 1.0
 
     def begin(self, start: Assignments, kind: str) -> None:
         """Stand at `start` (B, n), and where a row has none, where `kind` leads."""
