@@ -41,7 +41,6 @@ FAMILIES = (
     "Grids_17_10_q30_gibbs", "Grids_17_10_q80_gibbs", "Grids_17_10_q30", "Grids_17_10_q80",
     "Ising_50",
 )  # fmt: skip
-TRAIN = 1500
 BUDGETS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # ms a row
 LONG = 10.0  # ms, from which on a quarter of the rows has to do
 SWEEPS = {"moves": 0, "repair": 3}
@@ -78,10 +77,10 @@ def drawn(name: str, count: int, seed: int) -> Evidence:
     return rows[:, list(problem.evidence_variables)]
 
 
-def trained(name: str, seed: int) -> tuple[NeuralSolver, Evidence, float]:
+def trained(name: str, count: int, seed: int) -> tuple[NeuralSolver, Evidence, float]:
     """A network for a family, its training rows, and the CPU seconds of labels and training."""
     problem, known = family(name).parts("train")[0]
-    rows = np.concatenate([known, drawn(name, TRAIN, seed + 1)])
+    rows = np.concatenate([known, drawn(name, count, seed + 1)])
     begin = time.process_time()
     solver = fit(problem, rows, replace(CONFIG, seed=seed))
     return solver, rows, time.process_time() - begin
@@ -131,7 +130,7 @@ def answers(instances: Instances, kind: str, start: Start, stage: str, ms: float
 
 
 def measure(name: str, options: argparse.Namespace, recorder: Recorder) -> None:
-    solver, training, spent = trained(name, options.seed)
+    solver, training, spent = trained(name, options.train, options.seed)
     rows = reported(name, options.rows, options.limit, options.seed)
     found: list[tuple[Record, Assignments]] = []
     for kind, start in starts(solver, training).items():
@@ -177,6 +176,7 @@ def _record(rows: Rows, found: Assignments) -> Record:
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parser(__doc__)
     options.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    options.add_argument("--train", type=int, default=1500, help="rows, beside the family's 180")
     options.add_argument("--rows", type=int, default=256, help="to report on")
     options.add_argument("--limit", type=float, default=5.0, help="seconds of a reference")
     chosen = options.parse_args(arguments)
