@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from scipy.special import logsumexp
 
-from cmpe import LogLinearModel
+from cmpe import LogLinearModel, elimination
 from cmpe.elimination import interaction_graph, log_partition, log_sum_exp, make_plan
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
@@ -66,3 +66,27 @@ def test_memory_is_refused_before_it_is_taken():
 
 def test_the_interaction_graph():
     assert interaction_graph(4, [(0, 1), (1, 2), ()]) == [{1}, {0, 2}, {1}, set()]
+
+
+@given(seeds)
+def test_giving_up_changes_no_plan_that_can_be_used(seed):
+    model = made(seed)
+    scopes = [f.scope for f in model.factors]
+
+    def plan(hopeless, restarts=4):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(elimination, "CHEAP", 0)
+            patch.setattr(elimination, "HOPELESS", hopeless)
+            return make_plan(model.cardinalities, scopes, seed=seed, restarts=restarts)
+
+    usable = plan(1000, restarts=1).operations.bit_length()
+    assert plan(usable) == plan(1000)
+
+
+def test_hopeless_graphs_get_a_plan_that_says_so():
+    model = grid(50, 50, seed=0)
+    plan = make_plan(model.cardinalities, [f.scope for f in model.factors])
+    assert sorted(plan.order) == list(range(2500))
+    assert plan.width >= 50
+    with pytest.raises(TooLarge, match="elimination of width"):
+        plan.require()

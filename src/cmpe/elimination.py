@@ -8,6 +8,9 @@ the tables, so several heuristics compete, with seeded restarts, and the cheapes
   irregular graphs;
 - sweeps: breadth-first from a peripheral vertex, as Cuthill and McKee number a band matrix.
   A 20x20 grid gets width 20 this way, where min-fill finds 29.
+
+Where the first of each leave a bucket of more than 2^40 entries there is nothing to compete for:
+the greedy ones are given up as soon as they meet such a bucket, and the first sweep is the plan.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from cmpe.models.loglinear import Floats, LogLinearModel
 
 MEMORY_LIMIT = 4 << 30  # bytes
 CHEAP = 16  # bucket entries per variable: a plan this small needs no better order
+HOPELESS = 40  # log2 of the entries of a bucket that nobody can eliminate
+HEURISTICS = 3  # orders of one start
 Graph = list[set[int]]
 Scope = tuple[int, ...]
 
@@ -98,12 +103,18 @@ def make_plan(
     chosen = set(range(len(cardinalities)) if variables is None else variables)
     generator = np.random.default_rng(seed)
     best: Plan | None = None
-    for order in _candidate_orders(graph, cardinalities, generator, restarts):
-        plan = plan_in_order(tuple(cardinalities), tuple(scopes), [v for v in order if v in chosen])
-        if best is None or plan.operations < best.operations:
-            best = plan
-        if best.operations <= CHEAP * len(chosen):
+    least = math.inf
+    for number, order in enumerate(_candidate_orders(graph, cardinalities, generator, restarts)):
+        if order is not None:
+            kept = [v for v in order if v in chosen]
+            plan = plan_in_order(tuple(cardinalities), tuple(scopes), kept)
+            operations = plan.operations
+            if best is None or operations < least:
+                best, least = plan, operations
+        if least <= CHEAP * len(chosen):
             break  # another order could not save what looking for it costs
+        if number + 1 == HEURISTICS and least > 2**HOPELESS:
+            break
     assert best is not None
     return best
 
@@ -121,7 +132,8 @@ def interaction_graph(variables: int, scopes: Sequence[Scope]) -> Graph:
 
 def _candidate_orders(
     graph: Graph, cardinalities: Sequence[int], generator: np.random.Generator, restarts: int
-) -> Iterable[list[int]]:
+) -> Iterable[list[int] | None]:
+    """Orders of min-weight, min-fill and a sweep in turn; None in place of a hopeless one."""
     logs = [math.log2(k) for k in cardinalities]
 
     def fill(g: Graph, v: int) -> float:
@@ -132,15 +144,21 @@ def _candidate_orders(
         return sum(logs[u] for u in g[v])
 
     for start in range(restarts):
-        yield _greedy(graph, weight, generator)
-        yield _greedy(graph, fill, generator)
+        yield _greedy(graph, weight, logs, generator)
+        yield _greedy(graph, fill, logs, generator)
         yield _sweep(graph, generator, centred=bool(start % 2))
 
 
 def _greedy(
-    graph: Graph, cost: Callable[[Graph, int], float], generator: np.random.Generator
-) -> list[int]:
-    """Eliminate the cheapest variable again and again; ties go to a random one."""
+    graph: Graph,
+    cost: Callable[[Graph, int], float],
+    logs: Sequence[float],
+    generator: np.random.Generator,
+) -> list[int] | None:
+    """Eliminate the cheapest variable again and again; ties go to a random one.
+
+    None where that meets a bucket of more than 2^HOPELESS entries.
+    """
     graph = [set(neighbours) for neighbours in graph]
     noise = generator.random(len(graph)).tolist()
     current = [cost(graph, v) for v in range(len(graph))]
@@ -152,6 +170,8 @@ def _greedy(
         value, _, v = heapq.heappop(heap)
         if gone[v] or value != current[v]:
             continue  # an older entry of v; its newer one is in the heap too
+        if logs[v] + sum(logs[u] for u in graph[v]) > HOPELESS:
+            return None
         gone[v] = True
         order.append(v)
         for u in _eliminate(graph, v):

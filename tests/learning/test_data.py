@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cmpe
-from cmpe.bounds.lagrangian import lagrangian_dual, loss_bounds
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import EvidenceError, FormatError, TooLarge
 from cmpe.formats.labels import fingerprint
 from cmpe.learning import data as data_module
@@ -134,6 +134,17 @@ def test_bounds_stay_missing_where_elimination_is_too_wide(monkeypatch):
     for missing in (found.p_upper, found.q_lower, found.multipliers):
         assert np.isnan(missing).all()
     assert found.usable.all()
+
+
+def test_wide_rows_get_the_multipliers_of_a_split(monkeypatch):
+    monkeypatch.setattr(data_module, "QUICK_BYTES", 0)
+    problem, rows = one().problem, one().train
+    assert np.isnan(prepare(problem, rows, quick()).multipliers).all()
+    found = prepare(problem, rows, quick(predict_multiplier=True)).multipliers[:, 0]
+    least = lagrangian_dual(problem.given(rows)).bound
+    here = dual_bound(problem.given(rows), found)
+    assert (here >= least - 1e-9).all()
+    assert (here - least).mean() < 0.05
 
 
 # The cache of labels.

@@ -335,6 +335,25 @@ def test_search_follows_the_pass_where_passes_or_time_are_given(grid_solver):
     assert (timed.feasible == truth.feasible).all()
 
 
+def test_search_begins_at_the_predicted_multiplier(grid_solver, monkeypatch):
+    from cmpe.learning import solver as module
+
+    given = {}
+    monkeypatch.setattr(module, "search", lambda _, rows, **options: given.update(options) or rows)
+    grid_solver.with_stages(search_passes=5).solve(GRID.problem, GRID.test)
+    wanted = grid_solver.predict(GRID.problem.given(GRID.test), grid_solver.calibrated_margin())[1]
+    np.testing.assert_array_equal(given["multipliers"], wanted)
+
+
+def test_fewer_sweeps_are_a_cheaper_repair(grid_solver):
+    full, quick = (
+        grid_solver.with_stages(sweeps=sweeps).solve(GRID.problem, GRID.test) for sweeps in (3, 0)
+    )
+    assert (quick.feasible == full.feasible).all()
+    assert (quick.objective <= full.objective + 1e-9).all()
+    assert quick.objective.mean() < full.objective.mean()
+
+
 def test_wide_rows_are_bounded_by_splitting(grid_solver, monkeypatch):
     from cmpe.learning import solver as module
 

@@ -9,6 +9,7 @@ from tests.problems import Shape, random_problem, seeds, worked_example
 
 import cmpe
 from cmpe import Constraint, LogLinearModel, Problem, Running, Status
+from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.errors import Interrupted, MethodError
 from cmpe.generation import grid
 from cmpe.solvers import neighbourhoods
@@ -182,6 +183,34 @@ def test_never_worse_than_a_feasible_start(shape, seed):
         assert (problem.objective.value(rows)[good] >= before - 1e-9).all()
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=30)
+@given(seeds)
+def test_any_multipliers_are_sound(shape, seed):
+    problem, evidence = random_problem(seed, shape)
+    instances = problem.given(evidence)
+    start = random_start(problem, len(evidence), seed)
+    start[:, list(problem.evidence_variables)] = instances.evidence
+    good = problem.is_feasible(start)
+    before = problem.objective.value(start)[good]
+    prices = np.random.default_rng(seed).exponential(2.0, (len(start), len(problem.constraints)))
+    rows = search(instances, start, multipliers=prices, budget=Budget(passes=5))
+    assert problem.is_feasible(rows)[good].all()
+    assert (problem.objective.value(rows)[good] >= before - 1e-9).all()
+
+
+def test_the_right_multipliers_save_passes():
+    problem, evidence = many_rows(side=12, rows=16)
+    instances = problem.given(evidence)
+    prices = lagrangian_dual(instances).multipliers
+    few = Budget(passes=4)
+    blind, priced = (
+        problem.objective.value(search(instances, multipliers=m, budget=few)).mean()
+        for m in (None, prices)
+    )
+    assert priced > blind
+
+
 def test_wide_rows_come_close_to_the_optimum():
     """Width 10, members of 2^5 and 2^8: the mean regret measured is 0.02 nats."""
     problem, evidence = many_rows(side=12, rows=16)
@@ -258,6 +287,9 @@ def test_bad_input_is_refused():
         search(worked_example().given([[1, 1]]), begin="middle")
     with pytest.raises(MethodError, match="passes"):
         SearchSolver(passes=-1).solve(worked_example(), [[1, 1]])
+    for wrong in ([[1.0, 1.0]], [[-1.0]], [[np.nan]]):
+        with pytest.raises(MethodError, match="multipliers"):
+            search(worked_example().given([[1, 1]]), multipliers=wrong)
 
 
 def test_interruption_keeps_what_is_finished():

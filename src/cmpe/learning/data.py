@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
 from cmpe.bounds.slopes import quick_loss_bound
+from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.errors import EvidenceError, InputError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.config import TrainingConfig
@@ -27,6 +29,7 @@ from cmpe.solvers import solve
 from cmpe.solvers.rows import Running
 
 QUICK_BYTES = 1 << 20  # of a row: above it the duals of thousands of rows take minutes
+SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02  # of the split dual, whose mu stands for mu* there
 
 
 class TrainingWarning(UserWarning):
@@ -162,15 +165,20 @@ def _labels(
 def _fill_bounds(
     data: TrainingData, k: int, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
-    """p_upper, q_lower and mu* of margin k; they stay missing where elimination is too wide."""
+    """p_upper, q_lower and mu* of margin k; where elimination is too wide they stay missing, but
+    for the mu of a split relaxation if the network has a head for it."""
     if not part.problem.has_tables:
         _fill_flip_bounds(data, k, part, config)
-        return
-    if part.problem.is_log_linear and lane_bytes(part.problem) > QUICK_BYTES:
         return
     distinct, where = np.unique(part.evidence, axis=0, return_inverse=True)
     where = where.ravel()
     few = Instances(part.problem, np.ascontiguousarray(distinct, dtype=np.int32))
+    if part.problem.is_log_linear and lane_bytes(part.problem) > QUICK_BYTES:
+        if config.predict_multiplier and part.problem.constraints:
+            split = Splitting(by_size(few.conditioning, Work(time_limit=SPLIT_SECONDS)))
+            found = split.upper_bound(few, Work(steps=SPLIT_STEPS, threads=threads))
+            data.multipliers[:, k] = found.multipliers[where]
+        return
     try:
         dual = lagrangian_dual(few, threads=threads)
         data.multipliers[:, k] = dual.multipliers[where]

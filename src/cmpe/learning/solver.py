@@ -6,7 +6,8 @@ Stages, each of which can be switched off; `Solutions.method` names those that r
                 feasible answer is kept
     repair      local search from there: repairs what violates, improves what does not
     search      large-neighbourhood search instead, where `solve` is given time or the stages
-                passes for it: on wide problems a learned start saves its first passes
+                passes for it: on wide problems a learned start saves its first passes, and a
+                predicted multiplier those that look for one
     bound       D(mu) at the predicted multiplier: one elimination (`predicted`), or the least
                 D(mu) (`optimal`, some ten eliminations); vertex splitting where elimination is
                 too wide
@@ -63,6 +64,7 @@ class Stages:
     repair: bool = True
     certificate: str = "optimal"
     search_passes: int = 0  # of every row, where no time is given
+    sweeps: int = 3  # of chains and exchanges in repair; 0 is single moves only
 
     def __post_init__(self) -> None:
         if self.certificate not in CERTIFICATES:
@@ -101,10 +103,11 @@ class NeuralSolver:
         repair: bool = True,
         certificate: str = "optimal",
         search_passes: int = 0,
+        sweeps: int = 3,
     ) -> NeuralSolver:
         """The same network with other stages."""
         chosen = None if margins is None else tuple(float(m) for m in margins)
-        return replace(self, stages=Stages(chosen, repair, certificate, search_passes))
+        return replace(self, stages=Stages(chosen, repair, certificate, search_passes, sweeps))
 
     def calibrated_margin(self, allowed: float = ALLOWED) -> float:
         """The margin of least regret whose rate of violations is at most `allowed` with 95 %
@@ -141,7 +144,7 @@ class NeuralSolver:
             improved = flipped(instances, flip, predicted, margin, self.stages.repair)
         else:
             answers, multipliers = self._passes(instances)
-            improved = self._improved(instances, answers, limits)
+            improved = self._improved(instances, answers, multipliers, limits)
         bound, infeasible = self._certificate(instances, multipliers)
         spent = (time.perf_counter() - begin) / max(1, len(instances))
         return Solutions.of(
@@ -167,15 +170,24 @@ class NeuralSolver:
     def _searches(self, timed: bool) -> bool:
         return (timed or self.stages.search_passes > 0) and self.problem.is_log_linear
 
-    def _improved(self, instances: Instances, answers: Assignments, limits: Limits) -> Assignments:
+    def _improved(
+        self,
+        instances: Instances,
+        answers: Assignments,
+        multipliers: Floats | None,
+        limits: Limits,
+    ) -> Assignments:
         threads = self.running.threads
         if self._searches(limits.seconds is not None):
             budget = Budget(self.stages.search_passes or PASSES, limits.seconds)
-            return search(instances, answers, budget=budget, seed=limits.seed, threads=threads)
+            return search(
+                instances, answers, multipliers=multipliers, budget=budget, seed=limits.seed,
+                threads=threads,
+            )  # fmt: skip
         if not self.stages.repair:
             return answers
         if self.problem.has_tables:
-            return improve(instances, answers, threads=threads)
+            return improve(instances, answers, sweeps=self.stages.sweeps, threads=threads)
         running = Running(threads=threads, start=answers)
         return (
             solver("local", running)

@@ -9,6 +9,7 @@ repaired and polished by the moves of `local`.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +28,13 @@ from cmpe.models.flat import Floats
 from cmpe.problem import FREE, Assignments, Evidence, Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.local_search import Graph, Rules, checked, joined, mean_spread
-from cmpe.solvers.passes import KINDS, PASSES, Budget, Clock, schedule
+from cmpe.solvers.passes import KINDS, PASSES, QUICK, Budget, Clock, schedule
 from cmpe.solvers.rows import Limits, Running
 from cmpe.solvers.subgraphs import Subgraphs, subgraphs
 
 METHOD = "search"
 MULTIPLIER, STEP = 0.5, 0.25  # at the start, of spread(h) / spread(t)
+KNOWN_STEP = 0.02  # of the same, where multipliers are given
 REPAIR = 50  # steps on the way
 LARGE = 4096  # slots: above it, the last polish is single moves only
 SWEEPS = 3
@@ -80,6 +82,7 @@ def search(
     instances: Instances,
     assignments: ArrayLike = FREE,
     *,
+    multipliers: ArrayLike | None = None,
     budget: Budget | None = None,
     begin: str = "icm",
     seed: int = 0,
@@ -89,11 +92,12 @@ def search(
 
     Rows without a start begin at a random assignment, where single moves from one lead (`icm`), or
     where damped max-product does (`messages`). A feasible assignment is never made worse.
+    `multipliers` (B, m) near the right ones save the passes that look for them.
     """
-    work = _Search(instances, checked(instances, assignments), seed)
+    work = _Search(instances, checked(instances, assignments), seed, multipliers)
     for _ in work.run(budget or Budget(), threads, begin):
         pass
-    return work.rows
+    return work.settled()
 
 
 class _Fixed(NamedTuple):
@@ -109,9 +113,16 @@ _COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather, Subgraphs]] = We
 
 
 class _Search:
-    """One batch on its way; `rows` (B, n) are replaced as blocks finish."""
+    """One batch on its way; `rows` (B, n) are replaced as blocks finish. `rooms` is what the
+    blocks of one thread use in turn."""
 
-    def __init__(self, instances: Instances, rows: Assignments, seed: int) -> None:
+    def __init__(
+        self,
+        instances: Instances,
+        rows: Assignments,
+        seed: int,
+        multipliers: ArrayLike | None = None,
+    ) -> None:
         structure, problem = instances.conditioning, instances.problem
         if structure not in _COMPILED:
             pool = subgraphs(structure, KINDS)
@@ -120,15 +131,22 @@ class _Search:
         scales = mean_spread(problem.models[0]) * rules.weights
         graph, gather, self.pool = _COMPILED[structure]
         self.fixed = _Fixed(graph, gather, rules, scales)
-        self.instances, self.rows, self.seed = instances, rows, seed
+        self.instances, self.start, self.rows, self.seed = instances, rows, rows.copy(), seed
+        self.rooms = threading.local()
+        self.multipliers = None if multipliers is None else _prices(instances, multipliers)
         random = np.random.SeedSequence(seed).generate_state(max(1, len(rows)), np.uint64)
         self.random: NDArray[np.uint64] = random.astype(np.uint64)
         self.finished = 0
         self._seconds = np.zeros(len(rows))
 
+    def settled(self) -> Assignments:
+        """The rows, or their start where that is feasible and worth more."""
+        return better(self.instances.problem, self.rows, self.start)
+
     def answers(self) -> Solutions:
-        """What `rows` are worth."""
-        return Solutions.of(self.instances.problem, self.rows, method=METHOD, seconds=self._seconds)
+        """What the rows are worth."""
+        problem, spent = self.instances.problem, self._seconds
+        return Solutions.of(problem, self.settled(), method=METHOD, seconds=spent)
 
     def bounded(self, threads: int) -> Solutions:
         """The answers with the dual's bounds, where elimination is cheap."""
@@ -141,7 +159,7 @@ class _Search:
         spent = (time.perf_counter() - begin) / max(1, len(self.rows))
         return Solutions.of(
             self.instances.problem,
-            self.rows,
+            self.settled(),
             bound=dual.bound,
             infeasible=dual.infeasible,
             method=METHOD,
@@ -174,11 +192,12 @@ class _Search:
     def _block(self, rows: slice, budget: Budget, kind: str) -> slice:
         begin = budget.clock()
         part = Instances(self.instances.problem, self.instances.evidence[rows])
-        start = self.rows[rows]
+        start = self.start[rows]
         block = _Block(self, part, start, self.random[rows])
+        if self.multipliers is not None:
+            block.price(self.multipliers[rows])
         block.begin(start, kind)
-        found = block.run(budget, begin)
-        self.rows[rows] = better(self.instances.problem, found, start)
+        self.rows[rows] = block.run(budget, begin)
         self._seconds[rows] = (budget.clock() - begin) / (rows.stop - rows.start)
         return rows
 
@@ -188,11 +207,22 @@ def better(problem: Problem, found: Assignments, start: Assignments) -> Assignme
     given = (start >= 0).all(axis=1)
     keep = np.zeros(len(found), dtype=bool)
     if given.any():
-        old, new = start[given], found[given]
-        worth = problem.objective.value(old), problem.objective.value(new)
-        sound = problem.is_feasible(old), problem.is_feasible(new)
+        worth = [problem.objective.value(rows[given]) for rows in (start, found)]
+        sound = [
+            problem.are_feasible(h, problem.constraint_values(rows[given]))
+            for h, rows in zip(worth, (start, found), strict=True)
+        ]
         keep[given] = sound[0] & ~(sound[1] & (worth[1] >= worth[0]))
     return np.where(keep[:, np.newaxis], start, found)
+
+
+def _prices(instances: Instances, multipliers: ArrayLike) -> Floats:
+    """Multipliers (B, m), checked."""
+    given = np.asarray(multipliers, dtype=np.float64)
+    shape = (len(instances), len(instances.problem.constraints))
+    if given.shape != shape or not (given >= 0).all():
+        raise MethodError(f"multipliers must be {shape} numbers from 0 on, found {given.shape}")
+    return given
 
 
 class _Block:
@@ -213,7 +243,14 @@ class _Block:
         self._state = _room(layout, fixed, mixed | np.uint64(1))
         self._condition()
         kernels.take_up(layout, self._state)
-        self._room = kernels.scratch(fixed.graph, fixed.rules, whole.pool.sizes)
+        if not hasattr(whole.rooms, "scratch"):
+            whole.rooms.scratch = kernels.scratch(fixed.graph, fixed.rules, whole.pool.sizes)
+        self._room = whole.rooms.scratch
+
+    def price(self, multipliers: Floats) -> None:
+        """Begin at these multipliers (B, m), with short steps, which double while one is wrong."""
+        self._state.multipliers[:] = multipliers[self._row].T
+        self._state.steps[:] = KNOWN_STEP * self._whole.fixed.scales[:, np.newaxis]
 
     def begin(self, start: Assignments, kind: str) -> None:
         """Stand at `start` (B, n), and where a row has none, where `kind` leads."""
@@ -244,7 +281,8 @@ class _Block:
         """The best assignment of each row (B, n)."""
         whole, fixed = self._whole, self._whole.fixed
         clock = Clock(budget, begin, len(self._part))
-        for passes in schedule(whole.pool, clock, whole.seed):
+        quick = QUICK if whole.multipliers is None else 0
+        for passes in schedule(whole.pool, clock, whole.seed, quick):
             self._kernels.run(
                 whole.pool.pool, whole.pool.layout, fixed.graph, fixed.rules, fixed.scales,
                 *passes, REPAIR, self._state, self._room,

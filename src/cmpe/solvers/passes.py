@@ -22,6 +22,7 @@ COLD = 0.9
 CALM = 10  # passes before any noise: multipliers first
 LONGEST, SHORTEST = 1.0, 0.02  # multiplier steps, for members of all and of few variables
 CALL = 64  # passes of one compiled call, at most
+GUESS = 0.2  # of the time to take up rows: a pass, until some are timed
 SHARES = 8  # compiled calls of a timed run, about
 PASSES_PER_KICK, KICKS = 25, 20  # random moves of the last polish: by passes; where time abounds
 LEAST_POLISH = 0.02  # of the budget: a share of it that says so
@@ -62,18 +63,22 @@ class Clock:
         return (self._clock() - self._begin) / self._total if self._total > 0 else 1.0
 
 
-def schedule(pool: Subgraphs, clock: Clock, seed: int) -> Iterator[Passes]:
-    """Members, noise and longest multiplier steps, a call's worth at a time."""
+def schedule(pool: Subgraphs, clock: Clock, seed: int, first: int = QUICK) -> Iterator[Passes]:
+    """Members, noise and longest multiplier steps, a call's worth at a time.
+
+    The `first` passes are of the first kind, and look for multipliers.
+    """
     quick, globally, locally = pool.groups
     if not len(globally):
         return
     random = np.random.default_rng([seed, 1])
     variables = np.diff(pool.pool.members[:, :2], axis=1)[:, 0] / len(pool.layout.cards)
-    done, count = 0, 1
+    done, count, ready = 0, 1, 0.0
     while True:
         if clock.is_timed:
             spent = clock.spent()
-            rate = spent / max(1, done)  # of the time, a pass
+            ready = spent if done == 0 else ready
+            rate = (spent - ready) / done if done else GUESS * ready  # of the time, a pass
             count = int(np.clip(1 / SHARES / max(rate, 1e-6), 1, CALL)) if spent < 1 - rate else 0
             progress = spent + rate * np.arange(count)
         else:
@@ -84,7 +89,7 @@ def schedule(pool: Subgraphs, clock: Clock, seed: int) -> Iterator[Passes]:
         everywhere = (random.random(count) < SHARE) | (progress < FIRST)
         number = np.arange(done, done + count)
         members = np.select(
-            [number < QUICK, everywhere | (number < QUICK + AT_LEAST)],
+            [number < first, everywhere | (number < first + AT_LEAST)],
             [random.choice(quick, count), random.choice(globally, count)],
             random.choice(locally, count),
         )

@@ -3,6 +3,9 @@
 `grow` plays the elimination game on the allowed vertices: the vertex whose open neighbours have
 the fewest joint values goes next, ties at random. When even that is more than the limit allows,
 its heaviest neighbour is frozen. What is not frozen has an order within the limit.
+
+The next vertex stands at the root of a tournament: a binary tree whose leaves are the vertices and
+whose inner nodes hold the lesser key of their two children.
 """
 
 from __future__ import annotations
@@ -106,33 +109,56 @@ def _prepare(starts, neighbours, allowed, bits, room):
 
 
 @njit(cache=True, nogil=True)
+def _enter(leaf, key, tree):
+    """Give a leaf another key, and every node above it the lesser one of its children."""
+    node = len(tree) // 2 + leaf
+    tree[node] = key
+    while node > 1:
+        node //= 2
+        tree[node] = min(tree[2 * node], tree[2 * node + 1])
+
+
+@njit(cache=True, nogil=True)
+def _winner(tree):
+    """The first leaf with the least key."""
+    node = 1
+    while node < len(tree) // 2:
+        node = 2 * node + (tree[2 * node] > tree[node])
+    return node - len(tree) // 2
+
+
+@njit(cache=True, nogil=True)
+def _tournament(allowed, status, key):
+    """The tree of the open ones among `allowed`; key inf for all others."""
+    half = 1
+    while half < len(allowed):
+        half *= 2
+    tree = np.full(2 * half, np.inf)
+    leaf = np.zeros(len(status), dtype=np.int64)
+    for i in range(len(allowed)):
+        leaf[allowed[i]] = i
+        if status[allowed[i]] == OPEN:
+            tree[half + i] = key[allowed[i]]
+    for node in range(half - 1, 0, -1):
+        tree[node] = min(tree[2 * node], tree[2 * node + 1])
+    return tree, leaf
+
+
+@njit(cache=True, nogil=True)
 def grow(starts, neighbours, bits, allowed, limit, state):
     """An elimination order of some of `allowed` in which no message has more than 2^limit values.
 
     `bits` are log2 of the cardinalities.
     """
     status, near, degree, weight = _prepare(starts, neighbours, allowed, bits, 4 * int(limit) + 4)
-    left = allowed.copy()
-    open_count = len(left)
     noise = np.zeros(len(bits))
-    for v in left:
+    for v in allowed:
         noise[v] = draw(state, 1 << 20) / (1 << 22)
+    tree, leaf = _tournament(allowed, status, weight + noise)
     order = np.zeros(len(allowed), dtype=np.int64)
     length = 0
-    while open_count > 0:
-        best, least = -1, np.inf
-        i = 0
-        while i < open_count:
-            v = left[i]
-            if status[v] == CLOSED:
-                open_count -= 1
-                left[i] = left[open_count]
-                continue
-            if weight[v] + noise[v] < least:
-                best, least = v, weight[v] + noise[v]
-            i += 1
-        if best < 0:
-            break
+    while len(allowed) > 0 and tree[1] < np.inf:
+        best = allowed[_winner(tree)]
         drop = -1
         if weight[best] <= limit + 1e-9:
             drop = _connect(best, near, degree, weight, bits)
@@ -148,4 +174,10 @@ def grow(starts, neighbours, bits, allowed, limit, state):
                     drop, heaviest = u, weight[u] + noise[u]
         _unlink(drop, near, degree, weight, bits)
         status[drop] = CLOSED
+        _enter(leaf[drop], np.inf, tree)
+        for v in (best, drop):
+            for i in range(degree[v]):
+                u = near[v, i]
+                if status[u] == OPEN:
+                    _enter(leaf[u], weight[u] + noise[u], tree)
     return order[:length]
