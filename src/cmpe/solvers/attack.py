@@ -22,9 +22,9 @@ from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.attack_batch import Attacked, Batch, checked_images, round_outward
 from cmpe.solvers.attack_layers import Classes, Single
-from cmpe.solvers.attack_rounds import HOPEFUL, START, Block, Directions
+from cmpe.solvers.attack_rounds import HOPEFUL, START, Block, Directions, joined
 
-GUESSES = (3.0, 1.0, 10.0)  # sharpness of the first slopes; the later ones where no flip was found
+GUESSES = (3.0, 1.0, 10.0)  # sharpness of first slopes; the later ones for few classes or no flip
 LOCAL = (0.5, 1.0)  # rounds alternate: half-way to the gradient at the answer, that gradient
 DRAWS = 16  # random points tried where nothing else flips
 NOISE = 0.3  # standard deviation of a restart's slopes around those of the best answer
@@ -55,7 +55,7 @@ def _check_margin(margin: float) -> None:
 class Attack:
     """How hard to try."""
 
-    targets: int = 5  # classes tried: the nearest by the first linearisation
+    targets: int = 5  # ways tried: to the nearest classes, by the first linearisation
     rounds: int = 4  # linearisations after the first
     restarts: int = 0  # from the best answer with random slopes, each with two rounds
     margin: float = 1e-3  # asked for beyond a tie
@@ -103,8 +103,7 @@ def attack(
     given = None if start is None else checked_images(network, start, len(batch.images))
 
     def work(block: Block, part: slice) -> None:
-        ways = block.start(block.rows, _targets(block, config.targets), GUESSES[0])
-        _rounds(block, ways, config.rounds)
+        _rounds(block, _start(block, config.targets), config.rounds)
         if given is not None:
             _offer(block, given[part])
         rng = np.random.default_rng((seed, part.start))
@@ -224,9 +223,13 @@ def _follow(block: Block, targets: Classes, slopes: Single, config: Stages) -> N
     _rounds(block, ways, config.rounds)
 
 
-def _targets(block: Block, count: int) -> int:
-    """A network without hidden units needs no second round, so all classes can be tried."""
-    return count if block.layers.hidden else block.layers.classes
+def _start(block: Block, count: int) -> Directions:
+    """`count` ways for every image; where classes are few, with several guesses of the slopes."""
+    others = block.layers.classes - 1
+    if not block.layers.hidden:  # exact as it is, so all classes can be tried
+        return block.start(block.rows, others, GUESSES[0])
+    guesses = GUESSES[: max(1, count // others)]
+    return joined([block.start(block.rows, count, sharpness) for sharpness in guesses])
 
 
 def _rounds(block: Block, ways: Directions, rounds: int) -> None:

@@ -43,11 +43,11 @@ def take(scores, tops):
     if largest <= 0.0:
         return -1
     block = 0
-    while tops[block] < largest:
+    while block < len(tops) - 1 and tops[block] < largest:
         block += 1
     first, end = block * BLOCK, min(len(scores), (block + 1) * BLOCK)
     found = first
-    while scores[found] < largest:
+    while found < end - 1 and scores[found] < largest:
         found += 1
     scores[found] = 0.0
     best = np.float32(0.0)
@@ -59,6 +59,7 @@ def take(scores, tops):
 
 @njit(cache=True, nogil=True, fastmath=RELAXED)
 def dot(a, b):
+    """sum a b."""
     total = 0.0
     for h in range(len(a)):
         total += a[h] * b[h]

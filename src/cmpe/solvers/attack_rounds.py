@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,17 @@ class Directions:
             after=self.after[which],
             moved=self.moved[which],
         )
+
+
+def joined(ways: Sequence[Directions]) -> Directions:
+    """All of them."""
+    return Directions(
+        rows=np.concatenate([way.rows for way in ways]),
+        targets=np.concatenate([way.targets for way in ways]),
+        lengths=np.concatenate([way.lengths for way in ways]),
+        after=np.concatenate([way.after for way in ways]),
+        moved=np.concatenate([way.moved for way in ways]),
+    )
 
 
 class Room:
