@@ -32,6 +32,7 @@ NOISE = 0.3  # standard deviation of a restart's slopes around those of the best
 __all__ = [
     "Attack",
     "Attacked",
+    "Guide",
     "Stages",
     "attack",
     "guided_attack",
@@ -42,7 +43,7 @@ __all__ = [
     "shrink",
 ]
 
-
+# (sums, classes) -> (targets, slopes): see guided_attack
 Guide = Callable[[Floats, Classes], tuple[Classes, Single]]
 
 

@@ -74,8 +74,7 @@ class Block:
     ) -> None:
         self.layers, self.room = room.layers, room
         self.images, self.changed, self.margin = images, changed, margin
-        changed[:] = images
-        layers = room.layers
+        changed[:], layers = images, room.layers
         self.rows = np.arange(len(images))
         self.sums = layers.sums(images)
         self.own = layers.decide(self.sums) if own is None else own
