@@ -17,6 +17,7 @@ from cmpe.solvers.attack import (
     Attacked,
     Stages,
     attack,
+    guided_attack,
     linear_step,
     predicted_attack,
     refine,
@@ -222,6 +223,46 @@ def test_predicted_attacks_report_what_the_network_says(search, rounds):
     assert (answer.distance[both] <= plain.distance[both] + 1e-6).all() or search == "walk"
 
 
+def test_a_guide_sees_sums_and_logits():
+    net, images = network(6, 7, 4), points(300, 6)
+    own, seen = net.decide(images), []
+
+    def guide(sums, classes):
+        seen.append(sums)
+        targets = np.stack([(classes + 1) % 4, (classes + 2) % 4], axis=1)
+        targets[::2, 1] = -1
+        return targets, np.full((len(sums), 7), 0.5, dtype=np.float32)
+
+    answer = guided_attack(net, images, guide)
+    check(net, images, answer)
+    sums = np.concatenate(seen)
+    np.testing.assert_allclose(sums[:, :7], images @ net.weights[0].T + net.biases[0])
+    np.testing.assert_allclose(sums[:, 7:], net.logits(images))
+    half = np.full((300, 7), 0.5)
+    one = predicted_attack(net, images, own, (own + 1) % 4, half)
+    two = predicted_attack(net, images, own, (own + 2) % 4, half)
+    only, both = answer.found & one.found, answer.found & one.found & two.found
+    only[1::2] = both[::2] = False
+    assert only.any()
+    assert both.any()
+    np.testing.assert_allclose(answer.distance[only], one.distance[only])
+    shorter = np.minimum(one.distance, two.distance)
+    np.testing.assert_allclose(answer.distance[both], shorter[both])
+
+
+def test_asking_for_more_makes_steps_longer_and_surer():
+    net, images = network(8, 9, 4, seed=1), points(200, 8)
+    own = net.decide(images)
+    answers = [
+        predicted_attack(
+            net, images, own, (own + 1) % 4, np.full((200, 9), 0.5), Stages("step", excess=excess)
+        )
+        for excess in (0.0, 0.5)
+    ]
+    assert (answers[1].distance >= answers[0].distance - 1e-9).all()
+    assert answers[1].found.sum() > answers[0].found.sum()
+
+
 def test_shrinking_and_refining_never_lengthen():
     net, images = network(6, 7, 4), points(80, 6)
     own = net.decide(images)
@@ -278,6 +319,8 @@ def test_threads_and_blocks_do_not_change_the_answers():
 def test_no_images():
     net = network(3, 4, 2)
     assert len(attack(net, np.empty((0, 3)))) == 0
+    none = np.empty(0, dtype=np.int64)
+    assert len(predicted_attack(net, np.empty((0, 3)), none, none, np.empty((0, 4)))) == 0
 
 
 @pytest.mark.parametrize(
@@ -308,6 +351,8 @@ def test_bad_settings_and_predictions():
         Stages(search="run")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="predictions must be"):
         linear_step(net, images, [0, 0], [1, 1], np.zeros((2, 4)))
+    with pytest.raises(InputError, match="one prediction per image"):
+        linear_step(net, images, [0, 0], [1, 1], np.zeros((3, 5)))
     with pytest.raises(InputError, match="other than"):
         linear_step(net, images, [0, 1], [1, 1], np.zeros((2, 5)))
     with pytest.raises(InputError, match="one start per image"):

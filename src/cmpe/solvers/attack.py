@@ -10,6 +10,7 @@ input at a time (docs/adversarial.md). The network itself confirms every flip in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,9 +22,9 @@ from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.attack_batch import Attacked, Batch, checked_images, round_outward
 from cmpe.solvers.attack_layers import Classes, Single
-from cmpe.solvers.attack_rounds import Block, Directions
+from cmpe.solvers.attack_rounds import HOPEFUL, START, Block, Directions, joined
 
-GUESSES = (3.0, 1.0, 10.0)  # sharpness of the first slopes; the later ones where no flip was found
+GUESSES = (3.0, 1.0, 10.0)  # sharpness of first slopes; the later ones for few classes or no flip
 LOCAL = (0.5, 1.0)  # rounds alternate: half-way to the gradient at the answer, that gradient
 DRAWS = 16  # random points tried where nothing else flips
 NOISE = 0.3  # standard deviation of a restart's slopes around those of the best answer
@@ -31,14 +32,19 @@ NOISE = 0.3  # standard deviation of a restart's slopes around those of the best
 __all__ = [
     "Attack",
     "Attacked",
+    "Guide",
     "Stages",
     "attack",
+    "guided_attack",
     "linear_step",
     "predicted_attack",
     "refine",
     "round_outward",
     "shrink",
 ]
+
+# (sums, classes) -> (targets, slopes): see guided_attack
+Guide = Callable[[Floats, Classes], tuple[Classes, Single]]
 
 
 def _check_margin(margin: float) -> None:
@@ -50,7 +56,7 @@ def _check_margin(margin: float) -> None:
 class Attack:
     """How hard to try."""
 
-    targets: int = 5  # classes tried: the nearest by the first linearisation
+    targets: int = 5  # ways tried: to the nearest classes, by the first linearisation
     rounds: int = 4  # linearisations after the first
     restarts: int = 0  # from the best answer with random slopes, each with two rounds
     margin: float = 1e-3  # asked for beyond a tie
@@ -69,7 +75,8 @@ class Stages:
     search: Literal["step", "shrink", "walk"] = "walk"  # closed form; then line search; exact walk
     rounds: int = 0  # linearisations after the predicted one
     margin: float = 1e-3
-    safety: float = 0.0  # added to the margin of a closed-form step: what a prediction may be off
+    safety: float = 0.0  # what a closed-form step asks for beyond the margin,
+    excess: float = 0.0  # and beyond that as a share of F_c - F_t: predictions are a little off
     levels: bool = False
 
     def __post_init__(self) -> None:
@@ -97,8 +104,7 @@ def attack(
     given = None if start is None else checked_images(network, start, len(batch.images))
 
     def work(block: Block, part: slice) -> None:
-        ways = block.start(block.rows, _targets(block, config.targets), GUESSES[0])
-        _rounds(block, ways, config.rounds)
+        _rounds(block, _start(block, config.targets), config.rounds)
         if given is not None:
             _offer(block, given[part])
         rng = np.random.default_rng((seed, part.start))
@@ -118,21 +124,44 @@ def predicted_attack(
     config: Stages = Stages(),
     threads: int = 1,
 ) -> Attacked:
-    """One pass with a predicted target class (B,) and slope of every hidden unit (B, hidden)."""
+    """One pass with predicted target classes and predicted slopes of the hidden units (B, hidden).
+
+    `targets` is (B,), or (B, T): classes to walk to, the most likely first, -1 for none.
+    """
     batch = Batch.of(network, images, classes, threads)
-    towards = np.asarray(targets, dtype=np.int64)
+    towards = _columns(np.asarray(targets, dtype=np.int64))
     units = np.asarray(slopes, dtype=np.float32)
-    _check_predictions(batch, towards, units)
+    if not len(units) == len(towards) == len(batch.images):
+        raise EvidenceError(
+            f"one prediction per image is required: {len(batch.images)}, "
+            f"found {len(towards)} targets and {len(units)} slopes"
+        )
 
     def work(block: Block, part: slice) -> None:
-        if config.search == "walk":
-            ways = block.walk(block.rows, towards[part], units[part], np.inf)
-        else:
-            _step(block, towards[part], units[part], config.margin + config.safety)
-            if config.search == "shrink":
-                block.shrink(block.rows)
-            ways = block.best(block.rows)
-        _rounds(block, ways, config.rounds)
+        _follow(block, towards[part], units[part], config)
+
+    return batch.run(work, config.margin, config.levels)
+
+
+def guided_attack(
+    network: ReluNetwork,
+    images: ArrayLike,
+    guide: Guide,
+    *,
+    classes: ArrayLike | None = None,
+    config: Stages = Stages(),
+    threads: int = 1,
+) -> Attacked:
+    """`predicted_attack` with a guide that predicts, block by block, from what is computed anyway.
+
+    It is given the sums of all hidden units and the logits, (b, hidden + K), and the classes to
+    leave; a network with one output has the logits (0, F).
+    """
+    batch = Batch.of(network, images, classes, threads)
+
+    def work(block: Block, part: slice) -> None:
+        targets, slopes = guide(block.sums, block.own)
+        _follow(block, _columns(targets), slopes, config)
 
     return batch.run(work, config.margin, config.levels)
 
@@ -177,9 +206,31 @@ def shrink(
     return batch.run(work, margin)
 
 
-def _targets(block: Block, count: int) -> int:
-    """A network without hidden units needs no second round, so all classes can be tried."""
-    return count if block.layers.hidden else block.layers.classes
+def _columns(targets: Classes) -> Classes:
+    return targets[:, None] if targets.ndim == 1 else targets
+
+
+def _follow(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
+    """The stages that were asked for, from a predicted linearisation."""
+    _check_predictions(block, targets, slopes)
+    if config.search == "walk":
+        rows, order = np.nonzero(targets >= 0)
+        ways = block.walk(rows, targets[rows, order], slopes[rows], HOPEFUL)
+    else:
+        _step(block, targets[:, 0], slopes, config)
+        if config.search == "shrink":
+            block.shrink(block.rows)
+        ways = block.best(block.rows)
+    _rounds(block, ways, config.rounds)
+
+
+def _start(block: Block, count: int) -> Directions:
+    """`count` ways for every image; where classes are few, with several guesses of the slopes."""
+    others = block.layers.classes - 1
+    if not block.layers.hidden:  # exact as it is, so all classes can be tried
+        return block.start(block.rows, others, GUESSES[0])
+    guesses = GUESSES[: max(1, count // others)]
+    return joined([block.start(block.rows, count, sharpness) for sharpness in guesses])
 
 
 def _rounds(block: Block, ways: Directions, rounds: int) -> None:
@@ -192,7 +243,7 @@ def _restart(block: Block, rng: np.random.Generator) -> None:
     ways = block.best(np.flatnonzero(np.isfinite(block.lengths)))
     slopes = block.secants(ways.rows, ways.after, 0.0)
     slopes = np.clip(slopes + NOISE * rng.normal(size=slopes.shape), 0.0, 1.0)
-    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), 1.2)
+    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), START)
     _rounds(block, ways, len(LOCAL))
 
 
@@ -219,23 +270,25 @@ def _offer(block: Block, start: Floats) -> None:
     _rounds(block, block.best(better), len(LOCAL))
 
 
-def _step(block: Block, targets: Classes, slopes: Single, margin: float) -> None:
+def _step(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
     """Adopt the closed-form answers to the linearised problem."""
     from cmpe.solvers import attack_kernels as kernels
 
     logits = block.sums[:, block.layers.hidden :]
-    amounts = logits[block.rows, block.own] - logits[block.rows, targets] + margin
+    gaps = logits[block.rows, block.own] - logits[block.rows, targets]
+    amounts = (1.0 + config.excess) * gaps + config.margin + config.safety
     amounts[block.left] = 0.0
     kernels.step(block.images, block.slopes(block.rows, targets, slopes), amounts, block.changed)
     block.adopt(block.changed, block.rows)
 
 
-def _check_predictions(batch: Batch, targets: Classes, slopes: Single) -> None:
-    count, classes = len(batch.own), batch.layers.classes
-    if targets.shape != (count,) or slopes.shape != (count, batch.layers.hidden):
+def _check_predictions(block: Block, targets: Classes, slopes: Single) -> None:
+    count, hidden = len(block.rows), block.layers.hidden
+    if len(targets) != count or slopes.shape != (count, hidden):
         raise EvidenceError(
-            f"predictions must be ({count},) targets and ({count}, {batch.layers.hidden}) slopes, "
+            f"predictions must be ({count},) targets and ({count}, {hidden}) slopes, "
             f"found {targets.shape} and {slopes.shape}"
         )
-    if count and (targets.min() < 0 or targets.max() >= classes or (targets == batch.own).any()):
+    wrong = (targets < -1) | (targets >= block.layers.classes) | (targets == block.own[:, None])
+    if wrong.any() or (targets[:, :1] < 0).any():
         raise EvidenceError("targets must be classes other than the image's own")

@@ -37,22 +37,23 @@ class Attacked:
 
 def round_outward(original: ArrayLike, changed: ArrayLike) -> NDArray[np.uint8]:
     """8-bit levels of changed images, rounded away from the original ones."""
+    from cmpe.solvers import attack_kernels as kernels
+
     before, after = np.asarray(original, dtype=np.float64), np.asarray(changed, dtype=np.float64)
-    exact = 255.0 * after
-    up, down = np.ceil(exact - 1e-9), np.floor(exact + 1e-9)
-    levels = np.where(after > before, up, np.where(after < before, down, np.rint(exact)))
-    return np.clip(levels, 0, 255).astype(np.uint8)
+    levels = np.empty(after.shape, dtype=np.uint8)
+    kernels.outward(before.ravel(), after.ravel(), levels.reshape(-1))
+    return levels
 
 
 def confirm(block: Block, levels: bool) -> Floats:
     """The network's margins of the answers; those that miss a little are pushed further."""
     network = block.layers.network
-    for _ in range(1 + REPAIRS):
+    for attempt in range(1 + REPAIRS):
         drawn = _drawn(block) if levels else block.changed
         margin = network.margins(drawn, block.own)
         short = (margin > -block.margin) & ~block.left & np.isfinite(block.lengths)
         bad = np.flatnonzero(short)
-        if not len(bad):
+        if not len(bad) or attempt == REPAIRS:
             break
         block.goals[bad] -= 2.0 * (margin[bad] + block.margin) + 1e-9
         ways = block.best(bad)
@@ -65,9 +66,11 @@ def confirm(block: Block, levels: bool) -> Floats:
 
 
 def _drawn(block: Block) -> Floats:
-    """The answers in 8 bits."""
-    levels = round_outward(block.images, block.changed) / 255.0
-    return np.where(block.left[:, None], block.images, levels)
+    """The answers in 8 bits; what is no answer stays as it is."""
+    drawn = round_outward(block.images, block.changed) / 255.0
+    other = block.left | np.isinf(block.lengths)
+    drawn[other] = block.changed[other]
+    return drawn
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Batch:
 
     layers: Layers
     images: Floats
-    own: Classes
+    own: Classes | None  # None: what the network decides
     threads: int
 
     @classmethod
@@ -85,7 +88,9 @@ class Batch:
     ) -> Batch:
         """Check what was given."""
         values = checked_images(network, images)
-        own = network.decide(values) if classes is None else np.asarray(classes)
+        if classes is None:
+            return cls(Layers.of(network), values, None, threads)
+        own = np.asarray(classes)
         if own.shape != values.shape[:1] or not np.issubdtype(own.dtype, np.integer):
             raise EvidenceError(f"one class per image is required, found {own.shape} {own.dtype}")
         if len(own) and (own.min() < 0 or own.max() >= network.classes):
@@ -96,14 +101,28 @@ class Batch:
         self, work: Callable[[Block, slice], None], margin: float, levels: bool = False
     ) -> Attacked:
         """Do `work` on every block and join what comes out."""
+<<<<<<< HEAD
 
         answer = _unanswered(self)
+=======
+        count, hidden = len(self.images), self.layers.hidden
+        answer = Attacked(
+            images=np.empty_like(self.images),
+            classes=np.empty(count, dtype=np.int64),
+            distance=np.empty(count),
+            margin=np.empty(count),
+            found=np.empty(count, dtype=np.bool_),
+            target=np.empty(count, dtype=np.int64),
+            slopes=np.empty((count, hidden)),
+        )
+>>>>>>> attack
 
         def some(worker: int) -> None:
             room = Room(self.layers)
             for first in range(worker * ROWS, len(self.own), self.threads * ROWS):
                 part = slice(first, first + ROWS)
-                block = Block(room, self.images[part], self.own[part], answer.images[part], margin)
+                own = None if self.own is None else self.own[part]
+                block = Block(room, self.images[part], own, answer.images[part], margin)
                 work(block, part)
                 _fill(answer, part, block, confirm(block, levels))
 
@@ -139,7 +158,8 @@ def _unanswered(batch: Batch) -> Attacked:
 
 def _fill(answer: Attacked, part: slice, block: Block, margin: Floats) -> None:
     """Write down a block whose images are already there."""
-    answer.distance[part] = np.abs(block.changed - block.images).sum(axis=1)
+    answer.classes[part] = block.own
+    answer.distance[part] = block.distances(block.changed, block.rows)
     answer.margin[part] = margin
     answer.found[part] = block.left | (margin <= -block.margin)
     answer.target[part] = block.layers.rivals(block.after, block.own)

@@ -43,11 +43,11 @@ def take(scores, tops):
     if largest <= 0.0:
         return -1
     block = 0
-    while tops[block] < largest:
+    while block < len(tops) - 1 and tops[block] < largest:
         block += 1
     first, end = block * BLOCK, min(len(scores), (block + 1) * BLOCK)
     found = first
-    while scores[found] < largest:
+    while found < end - 1 and scores[found] < largest:
         found += 1
     scores[found] = 0.0
     best = np.float32(0.0)
@@ -59,6 +59,7 @@ def take(scores, tops):
 
 @njit(cache=True, nogil=True, fastmath=RELAXED)
 def dot(a, b):
+    """sum a b."""
     total = 0.0
     for h in range(len(a)):
         total += a[h] * b[h]
@@ -272,3 +273,27 @@ def shares(sums, towards, own, goals, deep, sizes, width, found):
                 low, high, goals[p], base, column, 1.0, deep, sizes, values, active, logits,
                 own[p],
             )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, fastmath=RELAXED)
+def distances(images, rows, changed, found):
+    """sum |changed[p] - images[rows[p]]|."""
+    for p in range(len(rows)):
+        image, answer, total = images[rows[p]], changed[p], 0.0
+        for j in range(len(image)):
+            total += abs(answer[j] - image[j])
+        found[p] = total
+
+
+@njit(cache=True, nogil=True)
+def outward(before, after, levels):
+    """Eight bits of `after`, away from `before`; a level that is met within 1e-9 is that level."""
+    for i in range(len(after)):
+        exact = 255.0 * after[i]
+        if after[i] > before[i]:
+            exact = np.ceil(exact - 1e-9)
+        elif after[i] < before[i]:
+            exact = np.floor(exact + 1e-9)
+        else:
+            exact = np.rint(exact)
+        levels[i] = np.uint8(min(max(exact, 0.0), 255.0))

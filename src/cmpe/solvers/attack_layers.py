@@ -75,6 +75,10 @@ class Layers:
             values = np.maximum(parts[-1], 0.0)
         return np.concatenate(parts, axis=1)
 
+    def decide(self, sums: Floats) -> Classes:
+        """The class with the largest logit; ties take the lowest."""
+        return np.asarray(sums[:, self.hidden :].argmax(axis=1))
+
     def rivals(self, sums: Floats, own: Classes) -> Classes:
         """The class with the largest logit but for `own`."""
         logits = sums[:, self.hidden :].copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,17 @@ class Directions:
         )
 
 
+def joined(ways: Sequence[Directions]) -> Directions:
+    """All of them."""
+    return Directions(
+        rows=np.concatenate([way.rows for way in ways]),
+        targets=np.concatenate([way.targets for way in ways]),
+        lengths=np.concatenate([way.lengths for way in ways]),
+        after=np.concatenate([way.after for way in ways]),
+        moved=np.concatenate([way.moved for way in ways]),
+    )
+
+
 class Room:
     """Memory for slopes by input, kept between walks: fresh pages cost more than the sums."""
 
@@ -58,15 +70,15 @@ class Block:
     """Images of one call, and in `changed` the shortest answer of each so far."""
 
     def __init__(
-        self, room: Room, images: Floats, own: Classes, changed: Floats, margin: float
+        self, room: Room, images: Floats, own: Classes | None, changed: Floats, margin: float
     ) -> None:
         self.layers, self.room = room.layers, room
-        self.images, self.own, self.changed, self.margin = images, own, changed, margin
-        changed[:] = images
-        layers = room.layers
+        self.images, self.changed, self.margin = images, changed, margin
+        changed[:], layers = images, room.layers
         self.rows = np.arange(len(images))
         self.sums = layers.sums(images)
-        self.left = layers.margins(self.sums, own) <= 0.0  # another class already
+        self.own = layers.decide(self.sums) if own is None else own
+        self.left = layers.margins(self.sums, self.own) <= 0.0  # another class already
         slack = SLACK * (1.0 + np.abs(self.sums).max(axis=1))
         self.goals = np.where(self.left, np.inf, -margin - slack)
         self.after = self.sums.copy()
@@ -119,8 +131,16 @@ class Block:
         """Take changed images as the answers of `rows`; those that miss their goal count as inf."""
         self.after[rows] = self.layers.sums(changed)
         self.changed[rows] = changed
-        self.lengths[rows] = np.abs(changed - self.images[rows]).sum(axis=1)
+        self.lengths[rows] = self.distances(changed, rows)
         self.lengths[rows[~self.flipped(self.after[rows], rows)]] = np.inf
+
+    def distances(self, changed: Floats, rows: Rows) -> Floats:
+        """sum |x' - x| of every row."""
+        from cmpe.solvers import attack_kernels as kernels
+
+        found = np.empty(len(rows))
+        kernels.distances(self.images, rows, changed, found)
+        return found
 
     def flipped(self, after: Floats, rows: Rows) -> Marks:
         """Whether `rows` have the margin asked for at points with these sums."""
