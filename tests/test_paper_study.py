@@ -19,7 +19,7 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.artifacts import rows_of
 from benchmarks.paper.description import STUDY, read_study, study_of
 from benchmarks.paper.packing import import_results, pack
-from benchmarks.paper.plan import plan_of
+from benchmarks.paper.plan import plan_of, told_config
 from benchmarks.paper.results import Origin, implied_regret, results_hash, write_results
 from benchmarks.paper.runner import missing, run
 from benchmarks.paper.store import Artifact, Store, Task, arrays_file, canonical
@@ -27,6 +27,7 @@ from benchmarks.paper.store import Artifact, Store, Task, arrays_file, canonical
 import cmpe
 from cmpe.errors import CmpeError, FormatError
 from cmpe.execution import InProcess
+from cmpe.learning.config import TrainingConfig, preset
 from tests.problems import random_problem
 from tests.studies import TINY, Counting, tiny
 
@@ -63,6 +64,13 @@ def test_a_key_is_decided_by_everything_and_by_nothing_else():
     assert len({t.key for t in (task, *others)}) == 5
     with pytest.raises(ValueError, match="Out of range"):
         canonical({"a": float("nan")})
+
+
+def test_a_config_is_told_by_what_is_not_usual():
+    for config in (preset("paper", "pdl", epochs=3), preset("tuned", seed=2)):
+        told = told_config(config)
+        assert TrainingConfig.from_json(told) == config
+        assert "floor" not in told
 
 
 def test_an_artifact_is_there_whole_or_not_at_all(tmp_path):

@@ -33,7 +33,7 @@ class Replay:
         else:
             if self._graph is None:
                 graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph):
+                with torch.cuda.graph(graph, stream=_own_stream()):
                     self._work()
                 self._graph = graph.replay
             self._graph()
@@ -46,3 +46,13 @@ class Replay:
         with torch.cuda.stream(side):
             self._work()
         torch.cuda.current_stream().wait_stream(side)
+
+
+def _own_stream() -> torch.cuda.Stream | None:
+    """The stream to capture on: the current one, unless it is the default, which cannot be.
+
+    Matrix products keep scratch memory per stream, and a graph keeps that of the stream it was
+    captured on: graphs that are to run at the same time must be captured on different ones.
+    """
+    here = torch.cuda.current_stream()
+    return None if here == torch.cuda.default_stream() else here
