@@ -101,25 +101,11 @@ class Batch:
         self, work: Callable[[Block, slice], None], margin: float, levels: bool = False
     ) -> Attacked:
         """Do `work` on every block and join what comes out."""
-<<<<<<< HEAD
-
         answer = _unanswered(self)
-=======
-        count, hidden = len(self.images), self.layers.hidden
-        answer = Attacked(
-            images=np.empty_like(self.images),
-            classes=np.empty(count, dtype=np.int64),
-            distance=np.empty(count),
-            margin=np.empty(count),
-            found=np.empty(count, dtype=np.bool_),
-            target=np.empty(count, dtype=np.int64),
-            slopes=np.empty((count, hidden)),
-        )
->>>>>>> attack
 
         def some(worker: int) -> None:
             room = Room(self.layers)
-            for first in range(worker * ROWS, len(self.own), self.threads * ROWS):
+            for first in range(worker * ROWS, len(self.images), self.threads * ROWS):
                 part = slice(first, first + ROWS)
                 own = None if self.own is None else self.own[part]
                 block = Block(room, self.images[part], own, answer.images[part], margin)
@@ -139,15 +125,15 @@ def judged(batch: Batch, answers: Floats, margin: float) -> Attacked:
     answer = _unanswered(batch)
     block = Block(Room(batch.layers), batch.images, batch.own, answer.images, margin)
     block.adopt(answers, block.rows)
-    _fill(answer, slice(None), block, batch.layers.network.margins(answers, batch.own))
+    _fill(answer, slice(None), block, batch.layers.network.margins(answers, block.own))
     return answer
 
 
 def _unanswered(batch: Batch) -> Attacked:
-    count = len(batch.own)
+    count = len(batch.images)
     return Attacked(
         images=np.empty_like(batch.images),
-        classes=batch.own,
+        classes=np.empty(count, dtype=np.int64),
         distance=np.empty(count),
         margin=np.empty(count),
         found=np.empty(count, dtype=np.bool_),
