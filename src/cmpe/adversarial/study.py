@@ -172,10 +172,10 @@ class Study:
         place = self._file(method)
         if not place.exists():
             return None
-        kept = _read_arrays(place)
+        kept: dict[str, Any] = {**_read_arrays(place)}
         try:
-            numbers = {name: float(kept.pop(name)) for name in ("train_seconds", "seconds")}
-            return Outcome(**{**kept, **numbers, "method": str(kept["method"])})
+            kept |= {name: float(kept[name]) for name in ("train_seconds", "seconds")}
+            return Outcome(**(kept | {"method": str(kept["method"])}))
         except (KeyError, TypeError):
             raise FormatError.at(place, "the file", "results of a method", "other") from None
 
@@ -220,7 +220,7 @@ def _measured(
     part: Part, images: Floats, rows: NDArray[np.intp], changed: Floats, bound: Floats
 ) -> tuple[NDArray[Any], ...]:
     """Rows, distances, margins, margins in 8 bits, bounds: decided by the network in float64."""
-    known = np.isfinite(changed).all(axis=1)
+    known = np.asarray(np.isfinite(changed).all(axis=1))
     filled = np.where(known[:, np.newaxis], changed, images)
     classes = part.network.decide(images)
     levels = round_outward(images, filled) / 255.0

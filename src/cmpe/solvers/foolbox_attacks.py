@@ -119,13 +119,14 @@ def known_attack(
         raise MethodError(f"attack must be one of {', '.join(NAMES)}, found {name!r}")
     _need_foolbox()
     batch = Batch.of(network, images, classes, 1)
+    own = network.decide(batch.images) if batch.own is None else batch.own
     answers = batch.images.copy()
     steps = STEPS[name] if effort.steps is None else effort.steps
-    inside = np.flatnonzero(network.margins(batch.images, batch.own) > 0.0)
+    inside = np.flatnonzero(network.margins(batch.images, own) > 0.0)
     for first in range(0, len(inside), effort.batch_size):
         rows = inside[first : first + effort.batch_size]
         task = Task(
-            batch.layers, batch.images[rows], batch.own[rows], effort.margin, steps,
+            batch.layers, batch.images[rows], own[rows], effort.margin, steps,
             (seed, first),
         )  # fmt: skip
         with warnings.catch_warnings():
