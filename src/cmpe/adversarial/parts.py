@@ -6,8 +6,8 @@ of that class. Only images that are decided rightly are attacked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +29,11 @@ class Part:
     train: Floats  # (N, n)
     test: Floats  # (B, n)
     rows: NDArray[np.intp]  # (B,): their places among the test images
+
+    def with_first(self, rows: Collection[int]) -> Part:
+        """The same part with some test images before all others."""
+        order = np.argsort(~np.isin(self.rows, list(rows)), kind="stable")
+        return replace(self, test=self.test[order], rows=self.rows[order])
 
     @cached_property
     def problem(self) -> Problem:

@@ -124,8 +124,10 @@ class Study:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Networks with the images they are attacked on."""
-        return parts_of(self.data, self.networks, self.config.rows)
+        """Networks with the images they are attacked on, the pictured ones first."""
+        found = parts_of(self.data, self.networks, self.config.rows)
+        firsts = set(self._pictured(found).tolist())
+        return tuple(part.with_first(firsts) for part in found)
 
     @property
     def accuracy(self) -> float:
@@ -139,7 +141,10 @@ class Study:
     @cached_property
     def pictured(self) -> NDArray[np.int64]:
         """The first attacked test image of each pictured digit: its place."""
-        known = np.sort(np.concatenate([part.rows for part in self.parts]))
+        return self._pictured(self.parts)
+
+    def _pictured(self, parts: Sequence[Part]) -> NDArray[np.int64]:
+        known = np.sort(np.concatenate([part.rows for part in parts]))
         labels = self.data.test_labels[known]
         return np.array([known[labels == d][0] for d in PICTURED if (labels == d).any()])
 
@@ -157,9 +162,11 @@ class Study:
             for place, row in enumerate(self.pictured):
                 if row in rows:
                     pictures[place] = found.changed[int(np.flatnonzero(rows == row)[0])]
-        columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-        each = seconds / max(1, len(columns[0]))
-        outcome = Outcome(method, *columns, pictures, train, each)
+        rows, distance, margin, margin_8bit, bound = (
+            np.concatenate(column) for column in zip(*pieces, strict=True)
+        )
+        each = seconds / max(1, len(rows))
+        outcome = Outcome(method, rows, distance, margin, margin_8bit, bound, pictures, train, each)
         _write_arrays(
             self._file(method), {f.name: getattr(outcome, f.name) for f in fields(outcome)}
         )
