@@ -1,0 +1,167 @@
+"""Adversarial examples on a GPU: the paper's autoencoder under each loss, and our heads.
+
+Two steps, because the machine with the GPU may lack numba:
+
+    python -m benchmarks.adversarial_gpu prepare FILE.npz STUDY_DIR MNIST_DIR   here
+    python benchmarks/adversarial_gpu.py train OUT.jsonl FILE.npz [EPOCHS]      there, PYTHONPATH=src
+
+STUDY_DIR is what `cmpe adversarial` wrote: its classifier, and its answers as labels. A record has
+the mean distance and the share of test images that do not flip, decided in float64, and the seconds
+of training. Every method is trained on the same images with the settings of `cmpe adversarial`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__:
+    from benchmarks.dual_gpu import without_numba
+    from benchmarks.learned_gpu import without_safetensors
+else:  # run as a file, beside its neighbours
+    from dual_gpu import without_numba  # type: ignore[import-not-found,no-redef]
+    from learned_gpu import without_safetensors  # type: ignore[import-not-found,no-redef]
+
+METHODS = (
+    "copy", "mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen",
+    "residual", "linear",
+)  # fmt: skip
+
+
+def prepare(out: Path, study: Path, mnist: Path) -> None:
+    """Pack the classifier, the images as bytes, and the attack's answers to the training images."""
+    from cmpe.adversarial.study import _read_networks
+    from cmpe.formats.images import read_images
+    from cmpe.solvers.attack import attack
+
+    data = read_images(mnist)
+    (network,) = _read_networks(study / "classifier.npz")
+    train = data.train[network.decide(data.train) == data.train_labels]
+    test = data.test[network.decide(data.test) == data.test_labels]
+    labels = attack(network, train).images
+    arrays = {f"weights_{k}": w for k, w in enumerate(network.weights)}
+    arrays |= {f"biases_{k}": b for k, b in enumerate(network.biases)}
+    np.savez_compressed(
+        out, train=_bytes(train), test=_bytes(test),
+        change=(labels - train).astype(np.float16), **arrays,
+    )  # fmt: skip
+
+
+def _bytes(images: Any) -> Any:
+    return np.rint(255.0 * images).astype(np.uint8)
+
+
+def unpack(path: Path) -> tuple[Any, Any, Any, Any]:
+    """The network, training images, their labels, and test images."""
+    from cmpe.models.relu import ReluNetwork
+
+    with np.load(path) as kept:
+        network = ReluNetwork(
+            tuple(kept[f"weights_{k}"] for k in range(2)),
+            tuple(kept[f"biases_{k}"] for k in range(2)),
+        )
+        train, test = (kept[name] / 255.0 for name in ("train", "test"))
+        labels = np.clip(train + kept["change"].astype(np.float64), 0.0, 1.0)
+    return network, train, labels, test
+
+
+def training_data(network: Any, images: Any, labels: Any, config: Any) -> Any:
+    """What `learning.data.prepare` makes, with the labels that are there already."""
+    from cmpe.learning import data as room
+    from cmpe.problem import Instances
+    from cmpe.queries import adversarial
+
+    problem = adversarial(network)
+    instances = problem.given(images)
+    data = room._blank(problem, instances.evidence, np.array(config.margins))
+    for k, margin in enumerate(config.margins):
+        part = Instances(room.with_margin(problem, float(margin)), instances.evidence)
+        data.labels[:, k] = np.concatenate([images, labels], axis=1)
+        room._fill_flip_bounds(data, k, part, config)
+    data.reference[:] = problem.objective.value(np.concatenate([images, labels], axis=1))
+    return data
+
+
+def measure(trainer: Any, network: Any, test: Any, margin: float) -> dict[str, float]:
+    """Distances and flips of the answers to test images, decided in float64."""
+    import torch
+
+    from cmpe.learning.networks import Inputs, encode, with_margin_input
+
+    program = trainer.program
+    relaxation, problem = program.relaxation, trainer.data.problem
+    begin = time.perf_counter()
+    with torch.no_grad():
+        evidence = problem.given(test).evidence
+        read = relaxation.head.inputs(encode(problem, evidence).to(program.device))
+        asked = torch.full((1, len(test)), margin, device=program.device)
+        rows = relaxation.rows(evidence)
+        rows = type(rows)(*(part.unsqueeze(0) for part in rows))
+        encoded = with_margin_input(read.unsqueeze(0), asked, program.config)
+        outputs = program.network(program.adam.parameters, Inputs(encoded, rows), relaxation)
+        points = relaxation.head.points(rows, outputs.logits, asked)[0].double().cpu().numpy()
+    spent = time.perf_counter() - begin
+    margins = network.margins(points, network.decide(test))
+    distance = np.abs(points - test).sum(axis=1)
+    return {
+        "objective": float(distance.mean()),
+        "objective_std": float(distance.std()),
+        "violation": float((margins > 0).mean()),
+        "seconds": spent / len(test),
+        "margin": margin,
+    }
+
+
+def train(out: Path, file: Path, epochs: int) -> None:
+    """Every method, one record each."""
+    import torch
+
+    from cmpe.adversarial.methods import Effort, config_of
+    from cmpe.learning.training import Trainer
+
+    network, images, labels, test = unpack(file)
+    effort = Effort(epochs=epochs, linear_epochs=min(epochs, 40), device="cuda")
+    with out.open("w") as stream:
+        for method in METHODS:
+            config = replace(config_of(method, effort), evaluate_every=epochs)
+            data = training_data(network, images, labels, config)
+            order = np.random.default_rng(0).permutation(len(images))
+            split = np.sort(order[1000:]), np.sort(order[:1000])
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            trainer = Trainer(data, [config], [split], device="cuda")
+            for _ in trainer.epochs():
+                pass
+            torch.cuda.synchronize()
+            spent = time.perf_counter() - begin
+            margin = 0.0 if len(config.margins) == 1 else max(config.margins) / 2
+            record = {
+                "method": method, "epochs": trainer.epoch, "steps": trainer.epoch * trainer.steps,
+                "rows": len(test), "train_seconds": spent, "device": torch.cuda.get_device_name(),
+                **measure(trainer, network, test, margin),
+            }  # fmt: skip
+            stream.write(json.dumps(record) + "\n")
+            stream.flush()
+            print(json.dumps(record), flush=True)
+            del trainer, data
+            torch.cuda.empty_cache()
+
+
+def main() -> None:
+    mode, first, second, *rest = sys.argv[1:]
+    if mode == "prepare":
+        prepare(Path(first), Path(second), Path(rest[0]))
+    else:
+        without_numba()
+        without_safetensors()
+        train(Path(first), Path(second), int(rest[0]) if rest else 60)
+
+
+if __name__ == "__main__":
+    main()
