@@ -3,7 +3,7 @@
 Two steps, because the machine with the GPU may lack numba:
 
     python -m benchmarks.adversarial_gpu prepare FILE.npz STUDY_DIR MNIST_DIR   here
-    python benchmarks/adversarial_gpu.py train OUT.jsonl FILE.npz [EPOCHS]      there, PYTHONPATH=src
+    PYTHONPATH=src python benchmarks/adversarial_gpu.py train OUT.jsonl FILE.npz [EPOCHS]  there
 
 STUDY_DIR is what `cmpe adversarial` wrote: its classifier, and its answers as labels. A record has
 the mean distance and the share of test images that do not flip, decided in float64, and the seconds
@@ -118,7 +118,7 @@ def measure(trainer: Any, network: Any, test: Any, margin: float) -> dict[str, f
     }
 
 
-def train(out: Path, file: Path, epochs: int) -> None:
+def train(out: Path, file: Path, epochs: int, device: str = "cuda") -> None:
     """Every method, one record each."""
     import torch
 
@@ -126,31 +126,32 @@ def train(out: Path, file: Path, epochs: int) -> None:
     from cmpe.learning.training import Trainer
 
     network, images, labels, test = unpack(file)
-    effort = Effort(epochs=epochs, linear_epochs=min(epochs, 40), device="cuda")
+    effort = Effort(epochs=epochs, linear_epochs=min(epochs, 40), device=device)
+    name = torch.cuda.get_device_name() if device == "cuda" else device
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     with out.open("w") as stream:
         for method in METHODS:
             config = replace(config_of(method, effort), evaluate_every=epochs)
             data = training_data(network, images, labels, config)
             order = np.random.default_rng(0).permutation(len(images))
             split = np.sort(order[1000:]), np.sort(order[:1000])
-            torch.cuda.synchronize()
+            wait()
             begin = time.perf_counter()
-            trainer = Trainer(data, [config], [split], device="cuda")
+            trainer = Trainer(data, [config], [split], device=device)
             for _ in trainer.epochs():
                 pass
-            torch.cuda.synchronize()
+            wait()
             spent = time.perf_counter() - begin
             margin = 0.0 if len(config.margins) == 1 else max(config.margins) / 2
             record = {
                 "method": method, "epochs": trainer.epoch, "steps": trainer.epoch * trainer.steps,
-                "rows": len(test), "train_seconds": spent, "device": torch.cuda.get_device_name(),
+                "rows": len(test), "train_seconds": spent, "device": name,
                 **measure(trainer, network, test, margin),
             }  # fmt: skip
             stream.write(json.dumps(record) + "\n")
             stream.flush()
             print(json.dumps(record), flush=True)
             del trainer, data
-            torch.cuda.empty_cache()
 
 
 def main() -> None:
@@ -160,7 +161,7 @@ def main() -> None:
     else:
         without_numba()
         without_safetensors()
-        train(Path(first), Path(second), int(rest[0]) if rest else 60)
+        train(Path(first), Path(second), int(rest[0]) if rest else 60, *rest[1:])
 
 
 if __name__ == "__main__":
