@@ -25,7 +25,8 @@ from cmpe.solvers.attack_layers import Classes, Single
 from cmpe.solvers.attack_rounds import HOPEFUL, START, Block, Directions, joined
 
 GUESSES = (3.0, 1.0, 10.0)  # sharpness of first slopes; the later ones for few classes or no flip
-LOCAL = (0.5, 1.0)  # rounds alternate: half-way to the gradient at the answer, that gradient
+LOCAL = (0.0, 0.5, 1.0)  # rounds in turn: average slopes, the mean of both, the answer's gradient
+NEAR = (0.5, 1.0)  # the same where the first slopes are good already
 DRAWS = 16  # random points tried where nothing else flips
 NOISE = 0.3  # standard deviation of a restart's slopes around those of the best answer
 
@@ -188,7 +189,7 @@ def refine(
 
     def work(block: Block, part: slice) -> None:
         block.adopt(attacked.images[part], block.rows)
-        _rounds(block, block.best(block.rows), rounds)
+        _rounds(block, block.best(block.rows), rounds, NEAR)
 
     return batch.run(work, margin)
 
@@ -221,7 +222,7 @@ def _follow(block: Block, targets: Classes, slopes: Single, config: Stages) -> N
         if config.search == "shrink":
             block.shrink(block.rows)
         ways = block.best(block.rows)
-    _rounds(block, ways, config.rounds)
+    _rounds(block, ways, config.rounds, NEAR)
 
 
 def _start(block: Block, count: int) -> Directions:
@@ -233,9 +234,9 @@ def _start(block: Block, count: int) -> Directions:
     return joined([block.start(block.rows, count, sharpness) for sharpness in guesses])
 
 
-def _rounds(block: Block, ways: Directions, rounds: int) -> None:
+def _rounds(block: Block, ways: Directions, rounds: int, local: tuple[float, ...] = LOCAL) -> None:
     for turn in range(rounds if block.layers.hidden else 0):
-        ways = block.again(ways, LOCAL[turn % len(LOCAL)])
+        ways = block.again(ways, local[turn % len(local)])
 
 
 def _restart(block: Block, rng: np.random.Generator) -> None:
@@ -244,7 +245,7 @@ def _restart(block: Block, rng: np.random.Generator) -> None:
     slopes = block.secants(ways.rows, ways.after, 0.0)
     slopes = np.clip(slopes + NOISE * rng.normal(size=slopes.shape), 0.0, 1.0)
     ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), START)
-    _rounds(block, ways, len(LOCAL))
+    _rounds(block, ways, len(NEAR), NEAR)
 
 
 def _rescue(block: Block, rng: np.random.Generator) -> None:
