@@ -84,9 +84,9 @@ def config_of(method: str, effort: Effort) -> TrainingConfig:
         )  # fmt: skip
     if method in LINEAR:
         return TrainingConfig(
-            loss="distill", head="linear", hidden=(512, 512), epochs=effort.linear_epochs,
-            batch_size=256, plateau_factor=0.9, plateau_patience=2,
-            margins=(0.0, 0.2, 0.5, 1.0), evaluate_every=5, **common,
+            loss="distill", head="linear", hidden=(512,), epochs=effort.linear_epochs,
+            batch_size=256, plateau_factor=0.7, plateau_patience=1,
+            margins=(0.0, 0.2, 0.5, 1.0), evaluate_every=effort.linear_epochs, **common,
         )  # fmt: skip
     raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
 

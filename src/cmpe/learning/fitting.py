@@ -43,6 +43,7 @@ from cmpe.problem import Evidence, Problem
 from cmpe.solvers.rows import Running
 
 TRIED = 33  # margins tried in calibration, up to the largest trained one
+PLENTY = 2000  # validation rows that show a rate of violations well enough
 FLAT = 0.01  # of the labels' spread over rows: outputs below it hardly depend on x
 QUIET = 1e-3  # the same without labels
 SETTLED = 5  # epochs before outputs are judged
@@ -224,7 +225,8 @@ class _Run:
 
 def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
     """Of every member: how each margin fares on its validation rows, and how often it violates
-    on all rows; the network reads any number, so margins between the trained ones are tried too."""
+    on all rows, unless there are plenty of the others; the network reads any number, so margins
+    between the trained ones are tried too."""
     held = [len(rows) for _, rows in trainer.splits]
     trained, total = trainer.config.margins, len(trainer.data)
     if not all(held):
@@ -233,11 +235,13 @@ def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
     every = [np.arange(total)] * len(held)
     found: list[list[Calibration]] = [[] for _ in held]
     for margin in sorted(float(m) for m in tried):
-        look, whole = trainer.look(margin), trainer.look(margin, every)
+        look = trainer.look(margin)
+        whole = look if min(held) >= PLENTY else trainer.look(margin, every)
         for k, rows in enumerate(held):
             violation = float(look.violation[k]), float(whole.violation[k])
             regret = _number(look.regret[k])
-            found[k].append(Calibration(margin, regret, rows, violation[0], total, violation[1]))
+            of = rows if whole is look else total
+            found[k].append(Calibration(margin, regret, rows, violation[0], of, violation[1]))
     return [tuple(member) for member in found]
 
 

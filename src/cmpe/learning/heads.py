@@ -32,6 +32,7 @@ from cmpe.models.loglinear import Floats
 from cmpe.queries import Flip
 
 STILL = 0.5  # a logit within it moves nothing
+FEW = 128  # inputs that move, nearly always: no need to sort all of them
 FLAT_STEP = 1e-6  # a hidden unit that moves less has the slope of where it is
 
 
@@ -39,6 +40,7 @@ class Plain:
     """The code is the answer: a logit per coordinate."""
 
     reads_rows = False  # whether `points` reads the evidence
+    compares_points = False  # whether `surprise` reads the points
 
     def __init__(self, coordinates: Coordinates) -> None:
         self.coordinates = coordinates  # of the answer
@@ -64,7 +66,7 @@ class Plain:
 class Residual(Plain):
     """The answer as a change of the evidence; - log p is Laplace's, the distance itself."""
 
-    reads_rows = True
+    reads_rows = compares_points = True
 
     def __init__(self, coordinates: Coordinates, partners: Tensor) -> None:
         super().__init__(coordinates)
@@ -179,7 +181,20 @@ def nearest(x: Tensor, gradient: Tensor, need: Tensor) -> Tensor:
     """The y in [0, 1]^n nearest to x (..., n) with gradient . (y - x) <= -need, or the farthest
     way there; `need` is (...,). Inputs move by the size of their slope, the steepest first."""
     room = torch.where(gradient > 0, x, 1.0 - x)
-    steep, order = gradient.abs().sort(dim=-1, descending=True)
+    sizes = gradient.abs()
+    few = min(FEW, sizes.shape[-1])
+    if x.device.type == "cpu" and few < sizes.shape[-1]:
+        steep, order = sizes.topk(few, dim=-1)
+        if bool(((steep * room.gather(-1, order)).sum(-1) >= need).all()):
+            return _moved(x, gradient, need, room, (steep, order))
+    return _moved(x, gradient, need, room, sizes.sort(dim=-1, descending=True))
+
+
+def _moved(
+    x: Tensor, gradient: Tensor, need: Tensor, room: Tensor, by_size: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Inputs in the order of their slopes, each as far as it goes, until `need` is met."""
+    steep, order = by_size
     gain = steep * room.gather(-1, order)
     before = gain.cumsum(-1) - gain
     share = (need.unsqueeze(-1) - before) / gain.clamp(min=1e-12)

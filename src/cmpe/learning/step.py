@@ -17,7 +17,14 @@ from torch import Tensor
 from cmpe.learning.alpha import Examples
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.data import TrainingData
-from cmpe.learning.losses import NEED_ALPHA, NEED_PENALTY, Evaluated, excess, loss_named
+from cmpe.learning.losses import (
+    NEED_ALPHA,
+    NEED_PENALTY,
+    NOTHING,
+    Evaluated,
+    excess,
+    loss_named,
+)
 from cmpe.learning.networks import Inputs, Network, Outputs, Parameters
 from cmpe.learning.optimizer import Adam
 from cmpe.learning.primal_dual import DualNetwork
@@ -62,6 +69,11 @@ class Program:
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
         self.examples = self._examples()
         self._loss = loss_named(self.config.loss)
+        # distill without a mix compares codes: functions are evaluated only to be measured
+        alone = self.config.loss == "distill" and not any(c.mix for c in configs)
+        self._lean_steps = alone and not self.relaxation.head.compares_points
+        if alone:
+            self._loss = lambda batch: batch.surprise
         self._rho, self._mix, self._gamma = (
             self.tensors.floats([getattr(c, name) for c in configs]).unsqueeze(-1)
             for name in ("rho", "mix", "gamma")
@@ -125,10 +137,14 @@ class Program:
         self.columns += self.batch
         return found
 
-    def forward(self, parameters: Parameters, rows: Tensor, margin: Tensor) -> Forward:
-        """Run the network and evaluate every function at its relaxed outputs."""
+    def forward(
+        self, parameters: Parameters, rows: Tensor, margin: Tensor, *, lean: bool = False
+    ) -> Forward:
+        """Run the network and, unless `lean`, evaluate every function at its relaxed outputs."""
         encoded, known = self.tensors.read(rows, margin)
         outputs = self.network(parameters, Inputs(encoded, known), self.relaxation)
+        if lean:
+            return Forward(encoded, known, outputs, NOTHING, NOTHING, NOTHING)
         points = self.relaxation.head.points(known, outputs.logits, margin)
         functions = self.tensors.minimisation(known, points, margin)
         return Forward(encoded, known, outputs, points, *functions)
@@ -138,9 +154,11 @@ class Program:
         whole = self.relaxation.coordinates.round(forward.points.detach())
         return self.tensors.minimisation(forward.rows, whole, margin)
 
-    def _step(self) -> tuple[Forward, Tensor, Tensor]:
+    def _step(self, lean: bool = True) -> tuple[Forward, Tensor, Tensor]:
         examples, share = self._drawn()
-        forward = self.forward(self.adam.parameters, *self.tensors.question(examples))
+        forward = self.forward(
+            self.adam.parameters, *self.tensors.question(examples), lean=lean and self._lean_steps
+        )
         loss = self.loss(forward, examples)
         self._descend(self.adam, loss, share)
         if self.config.loss in NEED_PENALTY and self.dual is None:
@@ -155,7 +173,7 @@ class Program:
             self.losses += (share * loss).sum(-1)
 
     def _measured_step(self) -> None:
-        forward, examples, share = self._step()
+        forward, examples, share = self._step(lean=False)
         with torch.no_grad():
             self._measure(forward, examples, share)
 
