@@ -73,17 +73,19 @@ def unpack(path: Path) -> tuple[Any, Any, Any, Any]:
 
 def training_data(network: Any, images: Any, labels: Any, config: Any) -> Any:
     """What `learning.data.prepare` makes, with the labels that are there already."""
+    from cmpe.bounds.slopes import quick_loss_bound
     from cmpe.learning import data as room
-    from cmpe.problem import Instances
+    from cmpe.learning.losses import NEED_ALPHA
     from cmpe.queries import adversarial
 
     problem = adversarial(network)
     instances = problem.given(images)
     data = room._blank(problem, instances.evidence, np.array(config.margins))
-    for k, margin in enumerate(config.margins):
-        part = Instances(room.with_margin(problem, float(margin)), instances.evidence)
+    for k in range(len(config.margins)):
         data.labels[:, k] = np.concatenate([images, labels], axis=1)
-        room._fill_flip_bounds(data, k, part, config)
+        if config.loss in NEED_ALPHA:
+            data.p_upper[:, k] = problem.shift + np.abs(labels - images).sum(axis=1)
+            data.q_lower[:, k] = problem.shift + quick_loss_bound(network, images)
     data.reference[:] = problem.objective.value(np.concatenate([images, labels], axis=1))
     return data
 

@@ -75,12 +75,12 @@ def config_of(method: str, effort: Effort) -> TrainingConfig:
     common: dict[str, Any] = {"seed": effort.seed, "keep_best": False}
     if method == "copy":  # no penalty: f alone
         return paper("ssl_pen", epochs=effort.epochs, penalty_start=0.0, rho=0.0, **common)
-    if method in PAPER:
-        return paper(method, epochs=effort.epochs, **common)
+    if method in PAPER:  # the smooth form: without it nothing pushes across the boundary
+        return paper(method, epochs=effort.epochs, beta=1.0, **common)
     if method == "residual":
         return TrainingConfig(
             loss="ss_cmpe_pen", head="residual", hidden=(512,), skip=True, epochs=effort.epochs,
-            rho=1.0, margins=(0.0, 0.5, 1.0), **common,
+            beta=1.0, rho=1.0, margins=(0.0, 0.5, 1.0), **common,
         )  # fmt: skip
     if method in LINEAR:
         return TrainingConfig(

@@ -26,6 +26,7 @@ from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Constraint, Evidence, Instances, Problem
 from cmpe.queries import flip_of
 from cmpe.solvers import solve
+from cmpe.solvers.attack import Attack, attack
 from cmpe.solvers.rows import Running
 
 QUICK_BYTES = 1 << 20  # of a row: above it the duals of thousands of rows take minutes
@@ -168,7 +169,7 @@ def _fill_bounds(
     """p_upper, q_lower and mu* of margin k; where elimination is too wide they stay missing, but
     for the mu of a split relaxation if the network has a head for it."""
     if not part.problem.has_tables:
-        _fill_flip_bounds(data, k, part, config)
+        _fill_flip_bounds(data, k, part, config, threads)
         return
     distinct, where = np.unique(part.evidence, axis=0, return_inverse=True)
     where = where.ravel()
@@ -191,13 +192,18 @@ def _fill_bounds(
     data.p_upper[:, k], data.q_lower[:, k] = bounds.p_upper[where], bounds.q_lower[where]
 
 
-def _fill_flip_bounds(data: TrainingData, k: int, part: Instances, config: TrainingConfig) -> None:
-    """Of adversarial problems: f is 1 + the distance, whose largest value has every input at its
-    far end; q_lower by the network's steepest slope. Of others they stay missing."""
+def _fill_flip_bounds(
+    data: TrainingData, k: int, part: Instances, config: TrainingConfig, threads: int
+) -> None:
+    """Of adversarial problems, where f is 1 + the distance: p_upper is that of a flip which the
+    attack finds, or that of the farthest corner; q_lower comes from the network's steepest slope.
+    Of others they stay missing."""
     flip = flip_of(part.problem)
     if flip is None or config.loss not in NEED_ALPHA:
         return
-    images = part.evidence[:, flip.original]
-    data.p_upper[:, k] = part.problem.shift + np.maximum(images, 1.0 - images).sum(axis=1)
+    images = np.asarray(part.evidence[:, flip.original], dtype=np.float64)
+    near = attack(flip.network, images, config=Attack(margin=flip.margin), threads=threads)
+    corner = np.maximum(images, 1.0 - images).sum(axis=1)
+    data.p_upper[:, k] = part.problem.shift + np.where(near.found, near.distance, corner)
     # f + v = shift + distance + margin + reach where it is above 0: at least the bound of reach 0
     data.q_lower[:, k] = part.problem.shift + quick_loss_bound(flip.network, images)
