@@ -32,7 +32,7 @@ from cmpe.learning.solver import NeuralSolver
 from cmpe.models.loglinear import Floats
 from cmpe.queries import flip_of
 from cmpe.solvers import solve
-from cmpe.solvers.attack import Attack, Stages, attack, predicted_attack
+from cmpe.solvers.attack import Attack, Stages, attack, guided_attack
 from cmpe.solvers.foolbox_attacks import NAMES as FOOLBOX
 
 PAPER = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")
@@ -85,8 +85,8 @@ def config_of(method: str, effort: Effort) -> TrainingConfig:
     if method in LINEAR:
         return TrainingConfig(
             loss="distill", head="linear", hidden=(512,), epochs=effort.linear_epochs,
-            batch_size=256, plateau_factor=0.7, plateau_patience=1,
-            margins=(0.0, 0.2, 0.5, 1.0), evaluate_every=effort.linear_epochs, **common,
+            batch_size=256, learning_rate=2e-3, plateau_factor=1.0, cooldown=0.8,
+            margins=(0.0, 0.7, 1.4), evaluate_every=effort.linear_epochs, **common,
         )  # fmt: skip
     raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
 
@@ -155,11 +155,10 @@ def _predicted(part: Part, solver: NeuralSolver, stages: Stages, train: float) -
     safety = solver.calibrated_margin(ALLOWED) if stages.search == "step" else 0.0
     asked = replace(stages, margin=flip.margin, safety=safety)
 
+    guide = solver.guide(safety)
+
     def attacked(images: Floats) -> Floats:
-        instances = part.problem.given(images)
-        classes = part.network.decide(images)
-        predicted = solver.linearization(instances, safety)
-        return predicted_attack(part.network, images, classes, *predicted, config=asked).images
+        return guided_attack(part.network, images, guide, config=asked).images
 
     attacked(part.test[:64])  # compiles
     begin = time.perf_counter()

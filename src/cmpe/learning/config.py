@@ -35,6 +35,7 @@ class TrainingConfig:
     learning_rate: float = 1e-3
     plateau_factor: float = 0.9  # 1 keeps the learning rate
     plateau_patience: int = 10
+    cooldown: float = 0.0  # the share of the last epochs in which the rate falls linearly to 0
     beta: float = math.inf  # steepness of ss_cmpe's gate; inf: the piecewise form
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
@@ -68,8 +69,8 @@ class TrainingConfig:
                 raise MethodError(f"{name} must be at least {least}, found {value}")
             if math.isinf(value) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
-        for name in ("plateau_factor", "cooling"):
-            if not 0 < getattr(self, name) <= 1:
+        for name in ("plateau_factor", "cooling", "cooldown"):
+            if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
                 raise MethodError(f"{name} must be above 0 and at most 1")
         if not 0 <= self.validation_share < 1:
             raise MethodError(f"validation_share must be below 1, found {self.validation_share}")

@@ -9,16 +9,19 @@ from cmpe.bounds.margins import distance_lower_bound
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Instances
 from cmpe.queries import Flip
-from cmpe.solvers.attack import Attack, Stages, attack, predicted_attack
+from cmpe.solvers.attack import Attack, Guide, Stages, attack, guided_attack
 from cmpe.solvers.flips import assignments, images_of
 
+__all__ = ["Guide", "Prediction", "certified", "flipped"]
+
+Prediction = tuple[NDArray[np.int64], NDArray[np.float32]]  # targets, slopes
 REFINEMENTS = 2  # linearisations after the predicted one
 
 
 def flipped(
     instances: Instances,
     flip: Flip,
-    predicted: tuple[NDArray[np.int64], NDArray[np.float32]],
+    guide: Guide,
     margin: float,
     repair: bool,
 ) -> Assignments:
@@ -33,9 +36,7 @@ def flipped(
         if repair
         else Stages("step", 0, flip.margin, safety=margin)
     )
-    found = predicted_attack(
-        flip.network, images, flip.network.decide(images), *predicted, config=stages
-    )
+    found = guided_attack(flip.network, images, guide, config=stages)
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)
     if repair and len(missed):
         changed[missed] = attack(

@@ -32,6 +32,8 @@ from cmpe.models.loglinear import Floats
 from cmpe.queries import Flip
 
 STILL = 0.5  # a logit within it moves nothing
+INK, INK_SPREAD = 0.15, 0.1
+LEAD = 3.0  # of a target's logit, below which the next one is tried, too
 FEW = 128  # inputs that move, nearly always: no need to sort all of them
 FLAT_STEP = 1e-6  # a hidden unit that moves less has the slope of where it is
 
@@ -100,6 +102,10 @@ class Linear(Plain):
         self._flip, self._device = flip, device
         self._first, self._second = (self._tensor(w) for w in network.weights)  # (H, n), (K, H)
         self._biases = [self._tensor(b) for b in network.biases]
+        # inputs of mean INK and variance INK_SPREAD leave about these means and deviations
+        self._middle = self._biases[0] + INK * self._first.sum(1)
+        self._spread = (INK_SPREAD * self._first.square().sum(1)).sqrt().clamp(min=1e-3)
+        self._size = float((0.5 * (self._second * self._spread).square().sum(1)).mean().sqrt())
         self._x = torch.as_tensor(flip.original, device=device)
         self._y = torch.as_tensor(np.argsort(flip.changed), device=device)
         self.hidden, self._classes = int(network.weights[0].shape[0]), network.classes
@@ -116,21 +122,33 @@ class Linear(Plain):
         """The hidden units before their ReLU and the logits: what decides is all in there."""
         x = 0.5 + 0.5 * encoded[..., self._x]
         hidden = x @ self._first.t() + self._biases[0]
-        logits = hidden.relu() @ self._second.t() + self._biases[1]
-        own = torch.nn.functional.one_hot(self._own(logits), self._classes).to(x.dtype)
-        return torch.cat([hidden, hidden.sign(), logits, own], -1)
+        return self.read(hidden, hidden.relu() @ self._second.t() + self._biases[1])
+
+    def read(self, hidden: Tensor, logits: Tensor) -> Tensor:
+        """The same from sums that are known; brought to about the same size by the weights."""
+        own = torch.nn.functional.one_hot(self._own(logits), self._classes).to(hidden.dtype)
+        scaled = (hidden - self._middle) / self._spread
+        return torch.cat([scaled, hidden.sign(), logits / self._size, own], -1)
 
     def _own(self, logits: Tensor) -> Tensor:
         """The class of an image."""
         return logits.argmax(-1) if logits.shape[-1] > 1 else (logits[..., 0] > 0).long()
 
-    def linearization(self, inputs: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """The target class (B,) and the slopes (B, H) of what was read and said."""
+    def read_sums(self, sums: Tensor) -> Tensor:
+        """`read` of hidden units and logits side by side; one output has the logits (0, F)."""
+        outputs = self._second.shape[0]
+        return self.read(sums[..., : self.hidden], sums[..., -outputs:])
+
+    def linearization(self, own: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Target classes (B, 2) and slopes (B, H): a second target where the first leads by less
+        than LEAD, else -1."""
         slopes = self.code.probabilities(logits)[..., -self.hidden :]
-        first = 2 * self.hidden + self._second.shape[0]
-        own = inputs[..., first : first + self._classes].argmax(-1)
-        several = self._second.shape[0] > 1
-        return self._targets(logits, own) if several else 1 - own, slopes
+        if self._second.shape[0] == 1:
+            first = (1 - own).unsqueeze(-1)
+            return torch.cat([first, torch.full_like(first, -1)], -1), slopes
+        lead, best = self._scores(logits, own).topk(2, dim=-1)
+        close = lead[..., :1] - lead[..., 1:] < LEAD
+        return torch.cat([best[..., :1], best[..., 1:].where(close, -1)], -1), slopes
 
     def points(self, rows: Any, logits: Tensor, margin: Tensor) -> Tensor:
         """The nearest y at which the predicted linear margin is minus `margin`."""
@@ -143,19 +161,19 @@ class Linear(Plain):
             value, weight = (sign * outputs).squeeze(-1), sign * self._second[0]
         else:
             own = outputs.argmax(-1)
-            target = self._targets(logits, own)
+            target = self._scores(logits, own).argmax(-1)
             both = outputs.gather(-1, torch.stack([own, target], -1))
             value = both[..., 0] - both[..., 1]
             weight = self._second[own] - self._second[target]
         gradient = (weight * slopes) @ self._first
         return nearest(x, gradient, value + margin)[..., self._y]
 
-    def _targets(self, logits: Tensor, own: Tensor) -> Tensor:
-        """The most probable class that is not the own one."""
+    def _scores(self, logits: Tensor, own: Tensor) -> Tensor:
+        """The logits of all target classes (..., K); the own one cannot be one."""
         count = self._second.shape[0]
         scores = torch.nn.functional.pad(logits[..., : count - 1], (1, 0))
         mask = torch.nn.functional.one_hot(own, count).bool()
-        return scores.masked_fill(mask, -torch.inf).argmax(-1)
+        return scores.masked_fill(mask, -torch.inf)
 
     def labels(self, evidence: NDArray[Any], answers: NDArray[Any]) -> Floats:
         """The class that each known answer has, and the average slopes on the way there."""

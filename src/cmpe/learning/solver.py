@@ -34,7 +34,7 @@ from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.coordinates import Coordinates
 from cmpe.learning.data import QUICK_BYTES
-from cmpe.learning.flips import certified, flipped
+from cmpe.learning.flips import Guide, Prediction, certified, flipped
 from cmpe.learning.functions import relaxation_of
 from cmpe.learning.heads import Linear
 from cmpe.learning.networks import Inputs, Network, encode, evidence_places, with_margin_input
@@ -140,8 +140,7 @@ class NeuralSolver:
         multipliers: Floats | None = None
         if flip is not None:
             margin = (self.stages.margins or (self.calibrated_margin(),))[0]
-            predicted = self.linearization(instances, margin)
-            improved = flipped(instances, flip, predicted, margin, self.stages.repair)
+            improved = flipped(instances, flip, self.guide(margin), margin, self.stages.repair)
         else:
             answers, multipliers = self._passes(instances)
             improved = self._improved(instances, answers, multipliers, limits)
@@ -195,25 +194,24 @@ class NeuralSolver:
             .assignments
         )
 
-    @torch.inference_mode()
-    def linearization(
-        self, instances: Instances, margin: float = 0.0
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """What head `linear` predicts: the target class (B,) and every hidden unit's slope."""
+    def guide(self, margin: float = 0.0) -> Guide:
+        """What head `linear` predicts, from a network's sums: target classes and slopes."""
         head = self.relaxation.head
         if not isinstance(head, Linear):
             raise MethodError("only a network with head linear predicts a linearisation")
-        targets, slopes = [], []
-        for start in range(0, len(instances), CHUNK):
-            evidence = instances.evidence[start : start + CHUNK]
-            asked = torch.full((1, len(evidence)), margin, device=self.device)
-            inputs = self._inputs(evidence, asked)
-            logits = self.network(self._parameters, inputs, self.relaxation).logits[0]
-            towards, steep = head.linearization(inputs.encoded[0], logits)
-            targets.append(towards.cpu().numpy())
-            slopes.append(steep.cpu().numpy())
-        none = np.zeros((0, head.hidden), dtype=np.float32)
-        return np.concatenate([np.zeros(0, np.int64), *targets]), np.concatenate([none, *slopes])
+
+        @torch.inference_mode()
+        def predict(sums: Floats, classes: NDArray[np.int64]) -> Prediction:
+            known = torch.from_numpy(sums).to(self.device, torch.float32)
+            read = head.read_sums(known).unsqueeze(0)
+            asked = torch.full((1, len(sums)), margin, device=self.device)
+            x = with_margin_input(read, asked, self.trained.config)
+            said = self.network(self._parameters, Inputs(x, None), self.relaxation).logits[0]
+            own = torch.from_numpy(classes).to(self.device)
+            targets, slopes = head.linearization(own, said)
+            return targets.cpu().numpy(), slopes.cpu().numpy()
+
+        return predict
 
     def _passes(self, instances: Instances) -> tuple[Assignments, Floats | None]:
         """Rounded answers (B, n) of the best margin of each row, and mu at the first one."""

@@ -131,6 +131,12 @@ class Trainer:
         left = max(0.0, 1.0 - self.epoch / max(1.0, c.cooling * c.epochs))
         return c.temperature * self.program.tensors.scale * left
 
+    def _cooling(self) -> float:
+        """What the learning rate is multiplied by after this epoch, so that it ends near 0."""
+        left = self.config.epochs - self.epoch
+        begun = left <= self.config.cooldown * self.config.epochs
+        return (left - 1) / left if begun and left > 1 else 1.0
+
     def _order(self) -> tuple[Tensor, Tensor]:
         """The examples of an epoch and their shares: (M, steps B) on this process."""
         size, margins = self.steps * self._whole_batch, len(self.data.margins)
@@ -166,6 +172,7 @@ class Trainer:
         sums[:, MEASURES.index("gradient_norm")] /= self.ranks.size
         if not in_dual:
             self._plateau.see(losses, program.adam.rates)
+        program.adam.rates.mul_(self._cooling())
         if program.dual is not None:
             limit, over = self.config.penalty_limit, sums[:, MEASURES.index("excess")]
             program.dual.grow(self.epoch, over, program.examples.penalty, limit)
