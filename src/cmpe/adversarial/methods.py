@@ -52,7 +52,7 @@ class Effort:
     """How long each kind of method may take."""
 
     epochs: int = 20  # of the paper's autoencoders, the copy and the residual network
-    linear_epochs: int = 40
+    linear_epochs: int = 30
     few: int = 10  # images that ilp and foolbox get
     seconds: float = 20.0  # of one image, for ilp
     seed: int = 0
