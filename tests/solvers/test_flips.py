@@ -53,5 +53,7 @@ def test_other_problems_are_refused_by_name():
     h = LogLinearModel((2, 2), (Factor((0, 1), np.zeros((2, 2))),))
     with pytest.raises(MethodError, match="milp needs tables, or an adversarial problem"):
         solve(Problem(h, (), (0,), "", (0, 1)), [[0.5]], method="milp")
+    found = solve(Problem(h, (), (0,), "", (0, 1)), [[0.5]])  # auto answers what it cannot prove
+    assert (found.labels, found.method.tolist()) == (["feasible"], ["local"])
     with pytest.raises(ModelError, match="margin must be at least 0"):
         adversarial(small_network(), margin=-1.0)

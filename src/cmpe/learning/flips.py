@@ -20,7 +20,9 @@ def flipped(
     flip: Flip,
     predicted: tuple[NDArray[np.int64], NDArray[np.float32]],
     margin: float,
+    *,
     repair: bool,
+    threads: int = 1,
 ) -> Assignments:
     """The predicted linearisation solved, asking for `margin` more than the problem does.
 
@@ -34,12 +36,13 @@ def flipped(
         else Stages("step", 0, flip.margin, safety=margin)
     )
     found = predicted_attack(
-        flip.network, images, flip.network.decide(images), *predicted, config=stages
-    )
+        flip.network, images, flip.network.decide(images), *predicted, config=stages,
+        threads=threads,
+    )  # fmt: skip
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)
     if repair and len(missed):
         changed[missed] = attack(
-            flip.network, images[missed], config=Attack(margin=flip.margin)
+            flip.network, images[missed], config=Attack(margin=flip.margin), threads=threads
         ).images
     return assignments(instances, flip, changed)
 

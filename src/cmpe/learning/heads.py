@@ -89,7 +89,10 @@ class Linear(Plain):
 
     reads_rows = True
 
-    def __init__(self, coordinates: Coordinates, flip: Flip, device: torch.device) -> None:
+    def __init__(
+        self, coordinates: Coordinates, flip: Flip, given: NDArray[np.int64], device: torch.device
+    ) -> None:
+        """`given`: for each input of the network, its coordinate among the observed ones."""
         super().__init__(coordinates)
         network = flip.network
         if len(network.weights) != 2:
@@ -100,7 +103,7 @@ class Linear(Plain):
         self._flip, self._device = flip, device
         self._first, self._second = (self._tensor(w) for w in network.weights)  # (H, n), (K, H)
         self._biases = [self._tensor(b) for b in network.biases]
-        self._x = torch.as_tensor(flip.original, device=device)
+        self._x = torch.as_tensor(given, device=device)
         self._y = torch.as_tensor(np.argsort(flip.changed), device=device)
         self.hidden, self._classes = int(network.weights[0].shape[0]), network.classes
         cards = [2] * self.hidden
