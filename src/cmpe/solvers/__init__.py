@@ -237,6 +237,8 @@ def _grouped(
     """Answer each set of observed variables on its own; give the rows back in their order."""
     total = sum(len(numbers) for _, numbers in parts)
     problem = parts[0][0].problem
+    if how.start is not None and len(how.start) != total:
+        raise MethodError(f"a start must have {total} rows, found {len(how.start)}")
     nothing = np.full((total, problem.variables), -1)
     whole = Solutions.of(problem, nothing, method="unfinished")
     done = 0
