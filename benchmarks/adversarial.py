@@ -25,7 +25,7 @@ KNOWN = ("foolbox:ead", "foolbox:brendel_bethge", "foolbox:sparse_descent")
 OURS = ("ilp", "linear", "linear+search", "linear+refine", "attack", "attack+8bit")
 PARTS = {
     "multi-class": (ClassifierConfig(hidden=(64,)), (*METHODS, *KNOWN), 110),
-    "one-vs-all": (ClassifierConfig(hidden=(64,), one_vs_all=True), OURS, 11),
+    "one-vs-all": (ClassifierConfig(hidden=(64,), one_vs_all=True), OURS, 110),
     "two-layers": (ClassifierConfig(hidden=(32, 32)), ("ilp", "attack", "attack+8bit"), 25),
 }
 SHOWN = (

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import cmpe
@@ -13,6 +14,7 @@ from cmpe import Constraint, Problem
 from cmpe.errors import InputError
 from cmpe.evaluation import Spread
 from cmpe.solution import Solutions
+from tests.learning.test_functions import images, small_network
 from tests.problems import random_problem, seeds, worked_example
 
 FIELDS = ["rows", "distinct", "optimal", "regret", "feasible_regret", "gap", "violation"]
@@ -148,3 +150,30 @@ def test_no_constrained_rows_are_plain_too():
     found = cmpe.evaluate(cmpe.solve(loose, [[1, 1]]), cmpe.reference(loose, [[1, 1]]))
     assert found.constrained.rows == 0
     json.dumps(found.constrained.to_json(), allow_nan=False)
+
+
+def test_flips_are_measured_against_proofs():
+    """Without the constraint nothing changes, so every row that can flip is constrained."""
+    problem, test = cmpe.queries.adversarial(small_network()), images(12, seed=4)
+    against = cmpe.reference(problem, test)
+    assert against.constrained.all()
+    proved = cmpe.solve(problem, test, method="milp")
+    np.testing.assert_allclose(against.solutions.objective, proved.objective)
+    measured = cmpe.evaluate(cmpe.solve(problem, test, method="local"), against)
+    assert measured.every.optimal == 1.0
+    assert measured.every.regret.mean >= -1e-6
+    assert measured.every.rows == measured.constrained.rows == proved.feasible.sum()
+
+
+def test_a_neural_constraint_has_a_reference():
+    torch.manual_seed(0)
+    cards = (2, 3, 2)
+    function = cmpe.NeuralFunction(torch.nn.Linear(4, 1), cards)
+    h = cmpe.LogLinearModel.from_tables(cards, [((0, 1), np.eye(2, 3)), ((1, 2), np.eye(3, 2))])
+    values = function.value(list(np.ndindex(*cards)))
+    problem = Problem(h, (Constraint(function, float(np.median(values))),), (0,))
+    against = cmpe.reference(problem, [[0], [1]])
+    best = cmpe.solve(problem, [[0], [1]], method="exhaustive")
+    np.testing.assert_allclose(against.solutions.objective, best.objective)
+    free = cmpe.solve(cmpe.queries.mpe(h, (0,)), [[0], [1]], method="exact").assignments
+    assert against.constrained.tolist() == (~problem.is_feasible(free)).tolist()

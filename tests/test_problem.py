@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from cmpe import Constraint, LogLinearModel, Problem
-from cmpe.errors import EvidenceError, ModelError
+from cmpe import Constraint, Distance, LogLinearModel, Problem, solve
+from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.problem import observed_groups
-from tests.problems import random_problem, seeds, worked_example
+from tests.problems import random_network, random_problem, seeds, worked_example
 
 ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
 
@@ -96,3 +96,15 @@ def test_wrong_evidence_is_said(evidence, message):
 def test_wrong_problems_are_said(build, message):
     with pytest.raises(ModelError, match=message):
         build()
+
+
+def test_what_has_no_tables_is_named():
+    """Not the cutset network beside it, which has them."""
+    network = random_network(0)
+    cards = network.cardinalities
+    problem = Problem(network, (Constraint(Distance(cards, ()), 0.0),))
+    with pytest.raises(MethodError, match=r"exact needs tables.*found a function of kind Distance"):
+        problem.need_tables("exact")
+    with pytest.raises(MethodError, match="method exact needs tables"):
+        solve(problem, method="exact")
+    Problem(network).need_tables("exact")

@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from cmpe.models.chow_liu import ChowLiuTree, learn_chow_liu
     from cmpe.models.cutset import CutsetNetwork
     from cmpe.models.cutset_learning import CutsetSettings, learn_cutset
+    from cmpe.models.distance import Distance
     from cmpe.models.loglinear import Factor, LogLinearModel
+    from cmpe.models.neural import ClassMargin, NeuralFunction
     from cmpe.models.polynomial import MultilinearPolynomial
+    from cmpe.models.relu import ReluNetwork
     from cmpe.problem import Constraint, Instances, Problem
     from cmpe.sampling import sample
     from cmpe.solution import Solutions, Status
@@ -52,8 +55,11 @@ _HOMES = {
     "cmpe.learning.fitting": ("Session", "fit"),
     "cmpe.learning.solver": ("NeuralSolver",),
     "cmpe.learning.stacking": ("cross_validate",),
+    "cmpe.models.distance": ("Distance",),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
+    "cmpe.models.neural": ("ClassMargin", "NeuralFunction"),
     "cmpe.models.polynomial": ("MultilinearPolynomial",),
+    "cmpe.models.relu": ("ReluNetwork",),
     "cmpe.problem": ("Constraint", "Instances", "Problem"),
     "cmpe.sampling": ("sample",),
     "cmpe.solution": ("Solutions", "Status"),
@@ -65,19 +71,23 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "METHODS",
     "ChowLiuTree",
+    "ClassMargin",
     "CmpeError",
     "Constraint",
     "CutsetNetwork",
     "CutsetSettings",
+    "Distance",
     "Factor",
     "Instances",
     "Interrupted",
     "LogLinearModel",
     "MultilinearPolynomial",
+    "NeuralFunction",
     "NeuralSolver",
     "Problem",
     "ProblemDirectory",
     "Recipe",
+    "ReluNetwork",
     "Running",
     "Session",
     "Solutions",

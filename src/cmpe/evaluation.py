@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from cmpe.errors import InputError
 from cmpe.models.loglinear import Floats
-from cmpe.problem import Assignments, Evidence, Problem
+from cmpe.problem import Assignments, Evidence, Instances, Problem
+from cmpe.queries import flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers import solve
+from cmpe.solvers.flips import assignments, images_of
 
 
 @dataclass(frozen=True)
@@ -83,15 +85,32 @@ class Reference:
     constrained: NDArray[np.bool_]  # (B,)
 
 
-def reference(problem: Problem, evidence: Evidence, *, method: str = "exact") -> Reference:
-    """Solve the rows with and without the constraints."""
-    rows = problem.given(evidence).evidence
-    best = solve(problem, rows, method=method)
-    free = solve(replace(problem, constraints=()), rows, method=method)
-    answered = (free.assignments >= 0).all(axis=1)
-    easy = np.zeros(len(rows), dtype=bool)
-    easy[answered] = problem.is_feasible(free.assignments[answered])
-    return Reference(problem, rows, best, ~easy)
+def reference(problem: Problem, evidence: Evidence, *, method: str | None = None) -> Reference:
+    """Solve the rows with and without the constraints.
+
+    The method is `exact` by default, and `auto` for problems without tables: a reference that is
+    not proved there is the best known answer (`Metrics.optimal` tells the share that is).
+    """
+    instances = problem.given(evidence)
+    best = solve(problem, instances.evidence, method=method or _default(problem))
+    free = _unconstrained(instances, method)
+    answered = (free >= 0).all(axis=1)
+    easy = np.zeros(len(instances), dtype=bool)
+    easy[answered] = problem.is_feasible(free[answered])
+    return Reference(problem, instances.evidence, best, ~easy)
+
+
+def _default(problem: Problem) -> str:
+    return "exact" if problem.has_tables else "auto"
+
+
+def _unconstrained(instances: Instances, method: str | None) -> Assignments:
+    """What is best without the constraints: (B, n), -1 where that is unknown."""
+    flip = flip_of(instances.problem)
+    if flip is not None:  # no change at all
+        return assignments(instances, flip, images_of(instances, flip))
+    alone = replace(instances.problem, constraints=())
+    return solve(alone, instances.evidence, method=method or _default(alone)).assignments
 
 
 def evaluate(answers: Solutions, against: Reference) -> Evaluation:

@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 FEASIBILITY_TOLERANCE = 1e-6
+TABLED = (LogLinearModel, CutsetNetwork)  # functions made of tables
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,7 @@ class Problem:
     @property
     def has_tables(self) -> bool:
         """Whether every function is made of tables and every variable has finitely many values."""
-        kinds = (LogLinearModel, CutsetNetwork)
-        return not self.continuous and all(isinstance(f, kinds) for f in self.functions)
+        return not self.continuous and all(isinstance(f, TABLED) for f in self.functions)
 
     @property
     def is_log_linear(self) -> bool:
@@ -133,7 +133,7 @@ class Problem:
         """Refuse a problem that has none."""
         if self.has_tables:
             return
-        odd = [type(f).__name__ for f in self.functions if not isinstance(f, LogLinearModel)]
+        odd = [type(f).__name__ for f in self.functions if not isinstance(f, TABLED)]
         found = f"a function of kind {odd[0]}" if odd else "continuous variables"
         raise MethodError(
             f"{who} needs tables: log-linear models, trees or cutset networks of discrete "

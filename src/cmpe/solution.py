@@ -137,6 +137,12 @@ class Solutions:
         order[rows] = len(self) + np.arange(len(rows))
         return Solutions.concatenate([self, new]).take(order)
 
+    def or_better(self, other: Solutions) -> Solutions:
+        """Of each row the feasible answer of the higher objective; ties keep these."""
+        better = other.feasible & ~(self.feasible & (self.objective >= other.objective))
+        rows = np.flatnonzero(better)
+        return self.replaced(rows, other.take(rows))
+
     @staticmethod
     def concatenate(parts: Sequence[Solutions]) -> Solutions:
         """All rows of all parts, in order."""

@@ -143,3 +143,12 @@ def test_broken_json_is_refused_with_its_line(tmp_path, content, message):
     with pytest.raises(FormatError) as caught:
         read_json_rows(path)
     assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_fractions_are_written_as_they_are():
+    h = LogLinearModel((2, 2), (Factor((0, 1), np.eye(2)),))
+    problem = Problem(h, (), (0,), "", (0, 1))
+    answers = Solutions.of(problem, [[0.25, 0.5], [-1.0, -1.0], [0.0, 1.0]])
+    rows = [json.loads(line) for line in json_rows(problem, answers)]
+    assert [row["assignment"] for row in rows] == [[0.25, 0.5], None, [0.0, 1.0]]
+    assert rows[0]["objective"] == pytest.approx(0.75 * 0.5 + 0.25 * 0.5)

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from cmpe import Instances
+from cmpe import Constraint, Instances, LogLinearModel, NeuralFunction, Problem
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.export import export
+from cmpe.learning.fitting import fit
 from cmpe.learning.networks import Inputs, Network, encode
 from cmpe.learning.relaxation import Relaxation
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver
+from cmpe.queries import adversarial
 from tests.learning.cases import mixed_problem, quick, small_grid
+from tests.learning.test_functions import images, small_network
 
 GRID = small_grid().problem
 
@@ -119,3 +122,26 @@ def test_unrolled_networks_without_steps_can_be_exported(tmp_path):
     wanted, multipliers = solver.relaxed(GRID.given(evidence))
     np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(prices.numpy(), multipliers, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("head", ["plain", "residual", "linear"])
+def test_continuous_variables_and_other_heads_are_refused(tmp_path, head):
+    problem = adversarial(small_network())
+    config = quick("distill" if head == "linear" else "ss_cmpe", head=head, epochs=1)
+    solver = fit(problem, images(20), config)
+    with pytest.raises(MethodError, match="only networks with head plain and variables of whole"):
+        export(solver, tmp_path / "network.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_for_a_neural_constraint_is_exported(tmp_path):
+    torch.manual_seed(0)
+    constraint = NeuralFunction(torch.nn.Linear(4, 1), (2, 3, 2))
+    h = LogLinearModel.from_tables([2, 3, 2], [((0, 1), np.eye(2, 3)), ((1, 2), np.eye(3, 2))])
+    problem = Problem(h, (Constraint(constraint, 0.5),), (0,))
+    solver = fit(problem, [[0], [1]] * 8, quick(epochs=1))
+    program = reloaded(solver, tmp_path / "network.pt2")
+    evidence = np.array([[0], [1]])
+    points, _, _ = program(torch.as_tensor(evidence), torch.zeros(2))
+    wanted, _ = solver.relaxed(problem.given(evidence), 0.0)
+    np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -13,9 +15,11 @@ from cmpe.learning.fitting import Session, fit
 from cmpe.learning.functions import FunctionRelaxation
 from cmpe.learning.heads import nearest
 from cmpe.learning.losses import LOSSES
+from cmpe.learning.networks import encode
 from cmpe.learning.solver import NeuralSolver
+from cmpe.models.distance import Distance
 from cmpe.models.loglinear import Factor, LogLinearModel
-from cmpe.models.neural import NeuralFunction
+from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.queries import adversarial, flip_of
@@ -140,6 +144,70 @@ def test_a_predicted_linearisation_flips_and_repair_leaves_nothing_violated(outp
     both = alone.feasible & best.feasible
     kernel = alone.assignments[both, 5:]
     assert np.abs(torch_points[both] - kernel).max() < 0.02
+
+
+def beside(network: ReluNetwork) -> Problem:
+    """The same flips, with an observed variable of three values before everything else."""
+    count = network.inputs
+    cards = (3, *[2] * (2 * count))
+    original, changed = tuple(range(1, 1 + count)), tuple(range(1 + count, 1 + 2 * count))
+    plain = adversarial(network)
+    margin = ClassMargin(network, original, changed, cards)
+    return Problem(
+        Distance(cards, tuple(zip(original, changed, strict=True))),
+        (Constraint(margin, plain.constraints[0].at_most),),
+        (0, *original),
+        "",
+        original + changed,
+    )
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_linear_head_finds_its_inputs_beside_others(outputs):
+    """Coordinates are not columns where an observed variable has three values."""
+    network = small_network(outputs)
+    rows = np.column_stack([np.arange(12) % 3, images(12)])
+    plain, wide = adversarial(network), beside(network)
+    torch.manual_seed(0)
+    found = []
+    for problem, evidence in ((plain, rows[:, 1:]), (wide, rows)):
+        relaxation = FunctionRelaxation(problem, head="linear")
+        given = relaxation.rows(problem.given(evidence).evidence)
+        logits = torch.linspace(-2, 2, 12 * relaxation.head.code.count).reshape(12, -1)
+        points = relaxation.head.points(given, logits, torch.zeros(12))
+        read = relaxation.head.inputs(encode(problem, evidence))
+        found.append((points.numpy(), read.numpy()))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+    config = TrainingConfig(loss="distill", head="linear", hidden=(8,), epochs=2, mask_inputs=True)
+    answers = fit(wide, rows, config).solve(wide, rows)
+    assert (answers.feasible == solve(wide, rows, method="local").feasible).all()
+
+
+def test_of_several_margins_the_best_feasible_flip_is_kept():
+    problem = adversarial(small_network())
+    config = TrainingConfig(
+        loss="distill", head="linear", hidden=(16,), epochs=10, batch_size=32, margins=(0.0, 0.5),
+        keep_best=False,
+    )  # fmt: skip
+    solver, test = fit(problem, images(128), config), images(60, seed=3)
+    alone = [
+        solver.with_stages(repair=False, certificate="none", margins=margins).solve(problem, test)
+        for margins in ((0.0,), (0.1,), (0.5,), (0.0, 0.1, 0.5))
+    ]
+    *single, every = alone
+    assert not any((one.feasible == every.feasible).all() for one in single[:1])
+    best = np.max([np.where(one.feasible, one.objective, -np.inf) for one in single], axis=0)
+    np.testing.assert_allclose(np.where(every.feasible, every.objective, -np.inf), best)
+
+
+def test_functions_travel_to_other_processes():
+    problem = adversarial(small_network())
+    module = NeuralFunction(nn.Sequential(nn.Linear(10, 3), nn.ReLU(), nn.Linear(3, 1)), (2,) * 10)
+    rows = np.concatenate([images(4), images(4, seed=2)], 1)
+    for function in (*problem.functions, module):
+        before = function.value(rows)  # its copies travel, too
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(function)).value(rows), before)
 
 
 def test_discrete_variables_with_a_network_as_constraint():

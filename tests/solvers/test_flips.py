@@ -53,5 +53,39 @@ def test_other_problems_are_refused_by_name():
     h = LogLinearModel((2, 2), (Factor((0, 1), np.zeros((2, 2))),))
     with pytest.raises(MethodError, match="milp needs tables, or an adversarial problem"):
         solve(Problem(h, (), (0,), "", (0, 1)), [[0.5]], method="milp")
+    found = solve(Problem(h, (), (0,), "", (0, 1)), [[0.5]])  # auto answers what it cannot prove
+    assert (found.labels, found.method.tolist()) == (["feasible"], ["local"])
     with pytest.raises(ModelError, match="margin must be at least 0"):
         adversarial(small_network(), margin=-1.0)
+
+
+@pytest.mark.parametrize("method", ["local", "search", "exact", "milp", "auto", "lagrangian"])
+def test_starts_that_do_not_fit_are_refused(method):
+    """Fractions are for continuous variables only."""
+    h = LogLinearModel((2, 3), (Factor((0, 1), np.eye(2, 3)),))
+    table = Problem(h, (), (0,))
+    for start, said in (
+        ([[0, 3]], "values of its variables"),
+        ([[0, 0.5]], "values of its variables"),
+        ([[0, np.nan]], "values of its variables"),
+        ([[0, -2]], "values of its variables"),
+        ([[0, 0, 0]], r"shape \(1, 2\), found \(1, 3\)"),
+        ([[0, 0], [0, 0]], r"shape \(1, 2\), found \(2, 2\)"),
+    ):
+        with pytest.raises(MethodError, match=said):
+            solve(table, [[0]], method=method, running=Running(start=np.array(start)))
+    for start in ([[7, 1]], [[0, -1]], [[0.0, 2.0]]):  # what it says of evidence is not read
+        running = Running(start=np.array(start))
+        assert solve(table, [[0]], method=method, running=running).objective.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("method", ["local", "milp"])
+def test_starts_with_fractions(method):
+    problem, x = adversarial(small_network()), images(3)
+    best = solve(problem, x, method=method)
+    for start in (np.full((3, 10), 0.5), best.assignments, np.full((3, 10), -1)):
+        again = solve(problem, x, method=method, running=Running(start=start))
+        np.testing.assert_allclose(again.objective, best.objective, atol=1e-6)
+    for start in (np.full((3, 10), 1.5), np.full((3, 10), -0.5), np.zeros((3, 4))):
+        with pytest.raises(MethodError, match="a start must"):
+            solve(problem, x, method=method, running=Running(start=start))

@@ -15,7 +15,7 @@ foolbox:NAME           known attacks of foolbox (extra `attacks`), on a few imag
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ from cmpe.queries import flip_of
 from cmpe.solvers import solve
 from cmpe.solvers.attack import Attack, Stages, attack, guided_attack
 from cmpe.solvers.foolbox_attacks import NAMES as FOOLBOX
+from cmpe.solvers.foolbox_attacks import known_attack, need_foolbox
+from cmpe.solvers.rows import Limits, Running
 
 PAPER = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")
 LINEAR = {
@@ -42,7 +44,8 @@ LINEAR = {
     "linear+refine": Stages("walk", 2, levels=True),
 }
 METHODS = ("ilp", "copy", *PAPER, "residual", *LINEAR, "attack", "attack+8bit")
-EVERY = (*METHODS, *(f"foolbox:{name}" for name in FOOLBOX))
+FOREIGN = "foolbox:"
+EVERY = (*METHODS, *(f"{FOREIGN}{name}" for name in FOOLBOX))
 ALLOWED = 0.01  # of one-pass answers, the rate that may miss on validation images
 assert set(PAPER) <= set(LOSSES)
 
@@ -53,11 +56,16 @@ class Effort:
 
     epochs: int = 20  # of the paper's autoencoders, the copy and the residual network
     linear_epochs: int = 30
-    few: int = 10  # images that ilp and foolbox get
+    few: int = 10  # images that ilp and foolbox get, of all networks together
     seconds: float = 20.0  # of one image, for ilp
     seed: int = 0
     device: str = "cpu"
     threads: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.linear_epochs, self.few, self.threads) < 1:
+            raise MethodError("epochs, linear_epochs, few and threads must be at least 1")
+        Limits(self.seconds)  # refused now, not after hours
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,26 @@ class Answers:
     """Changed images of the first rows of a part; NaN where there is none."""
 
     changed: Floats  # (B, n)
-    bound: Floats  # (B,): no flip is nearer; 0 where nothing is known
+    bound: Floats  # (B,): no flip by the problem's margin is nearer; 0: nothing is known
     train_seconds: float
     seconds: float  # of one image
+
+
+def check(methods: Sequence[str], hidden: Sequence[int]) -> None:
+    """Refuse what no study could do, before any work is done."""
+    for method in methods:
+        if method not in EVERY:
+            raise _unknown(method)
+        if method in LINEAR and len(hidden) != 1:
+            raise MethodError(
+                f"method {method} needs a classifier with one hidden layer, found {len(hidden)}"
+            )
+    if any(method.startswith(FOREIGN) for method in methods):
+        need_foolbox()
+
+
+def _unknown(method: str) -> MethodError:
+    return MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
 
 
 def config_of(method: str, effort: Effort) -> TrainingConfig:
@@ -88,7 +113,7 @@ def config_of(method: str, effort: Effort) -> TrainingConfig:
             batch_size=256, learning_rate=2e-3, plateau_factor=1.0, cooldown=0.8,
             margins=(0.0, 0.7, 1.4), evaluate_every=effort.linear_epochs, **common,
         )  # fmt: skip
-    raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
+    raise _unknown(method)
 
 
 def run_of(method: str) -> str | None:
@@ -103,7 +128,7 @@ def answer(
 ) -> Answers:
     """Train what the method needs, or read it from `run`, and attack the part's test images."""
     if run_of(method) is None:
-        return _without_network(method, part, effort)
+        return _without_network(method, part, effort, progress)
     solver, seconds = _network(method, part, effort, run, progress)
     if method in LINEAR:
         return _predicted(part, solver, LINEAR[method], seconds)
@@ -166,22 +191,25 @@ def _predicted(part: Part, solver: NeuralSolver, stages: Stages, train: float) -
     return _answers(changed, train, (time.perf_counter() - begin) / max(1, len(part.test)))
 
 
-def _without_network(method: str, part: Part, effort: Effort) -> Answers:
+def _without_network(
+    method: str, part: Part, effort: Effort, progress: Callable[[Record], None] | None
+) -> Answers:
     few = part.test[: effort.few]
+    begin = time.perf_counter()
     if method == "ilp":
-        begin = time.perf_counter()
-        found = solve(part.problem, few, method="milp", time_limit=effort.seconds)
+        shown = None if progress is None else lambda k, n: progress({"image": k, "images": n})
+        found = solve(
+            part.problem, few, method="milp", time_limit=effort.seconds, seed=effort.seed,
+            running=Running(threads=effort.threads, progress=shown),
+        )  # fmt: skip
         spent = (time.perf_counter() - begin) / max(1, len(few))
         return Answers(_changed(part, found.assignments), -found.bound, 0.0, spent)
-    if method.startswith("foolbox:") and method in EVERY:
-        from cmpe.solvers.foolbox_attacks import known_attack
-
-        begin = time.perf_counter()
-        known = known_attack(method.removeprefix("foolbox:"), part.network, few, seed=effort.seed)
+    if method.startswith(FOREIGN) and method in EVERY:
+        known = known_attack(method.removeprefix(FOREIGN), part.network, few, seed=effort.seed)
         spent = (time.perf_counter() - begin) / max(1, len(few))
         return _answers(known.images, 0.0, spent)
     if method not in ("attack", "attack+8bit"):
-        raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
+        raise _unknown(method)
     config = Attack(levels=method == "attack+8bit")
     attack(part.network, part.test[:64], config=config)  # compiles
     begin = time.perf_counter()

@@ -46,7 +46,7 @@ def parts_of(
 ) -> tuple[Part, ...]:
     """The parts of a classifier: one network with all classes, or one per class.
 
-    `most` limits the test images, the first ones of the set.
+    `most` limits the test images, the first ones of the set. A part without any is left out.
     """
     count = len(data.test) if most is None else min(most, len(data.test))
     test, labels = data.test[:count], data.test_labels[:count]
@@ -61,7 +61,7 @@ def parts_of(
         rows = np.flatnonzero(labels == digit)
         rows = rows[network.decide(test[rows]) == 1]
         parts.append(Part(str(digit), network, data.train[own], test[rows], rows))
-    return tuple(parts)
+    return tuple(part for part in parts if len(part.rows))
 
 
 def _right(network: ReluNetwork, images: Floats, labels: NDArray[np.int64]) -> NDArray[np.intp]:

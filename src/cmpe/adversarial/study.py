@@ -7,11 +7,12 @@ done is not done again; the settings of a directory cannot change.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.adversarial.methods import EVERY, METHODS, Effort, answer, run_of
+from cmpe.adversarial.methods import METHODS, Effort, answer, check, run_of
 from cmpe.adversarial.parts import Part, parts_of
-from cmpe.errors import FormatError, InputError, MethodError
+from cmpe.errors import FormatError, InputError
 from cmpe.formats.images import ImageSet
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
+from cmpe.inference_torch import placed
 from cmpe.learning.classifier import ClassifierConfig, accuracy, classify, train_classifier
 from cmpe.models.loglinear import Floats
 from cmpe.models.relu import ReluNetwork
@@ -44,9 +46,8 @@ class StudyConfig:
     rows: int | None = None  # test images at most
 
     def __post_init__(self) -> None:
-        for method in self.methods:
-            if method not in EVERY:
-                raise MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
+        object.__setattr__(self, "methods", tuple(dict.fromkeys(self.methods)))  # each once
+        check(self.methods, self.classifier.hidden)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Outcome:
     distance: Floats  # (B,)
     margin: Floats  # of the class that was to be left, in float64: flipped where <= 0
     margin_8bit: Floats  # of the image in 8-bit levels
-    bound: Floats  # no flip is nearer
+    bound: Floats  # no flip by the problem's margin is nearer
     pictured: Floats  # (P, n): what became of the pictured images
     train_seconds: float
     seconds: float  # of one image
@@ -79,27 +80,33 @@ class Study:
 
     def run(self, progress: Progress = lambda method, record: None) -> list[Outcome]:
         """Do what is not done yet; one outcome per method."""
+        placed(self.config.effort.device, "float32")  # refused now, before settings are kept
         with writing(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
         self._check_settings()
-        outcomes = []
-        for method in self.config.methods:
-            outcomes.append(self._kept(method) or self._attack(method, progress))
-            rows = [json.dumps(row) + "\n" for row in self.table(outcomes)]
-            write_text(self.out / TABLE, "".join(rows))
-        return outcomes
+        known = {method: self._kept(method) for method in self.config.methods}
+        if not all(known.values()):
+            progress("classifier", {})
+            _ = self.networks
+            progress("classifier", None)
+        for method, kept in known.items():
+            known[method] = kept or self._attack(method, progress)
+            rows = self.table([outcome for outcome in known.values() if outcome])
+            write_text(self.out / TABLE, "".join(json.dumps(row) + "\n" for row in rows))
+        return [outcome for outcome in known.values() if outcome]
 
     def _check_settings(self) -> None:
-        settings = json.loads(json.dumps({"data": self.data.name, **asdict(self.config)}))
+        """A directory is of one set of images and one set of settings; more methods may join."""
+        asked = {"data": self.data.name, "sha256": _digest(self.data), **asdict(self.config)}
+        settings = json.loads(json.dumps(asked))
         place = self.out / SETTINGS
         if place.exists():
-            known = parse_object(place, read_bytes(place))
-            known["methods"] = settings["methods"]  # more methods may join
-            for name, value in settings.items():
-                if known.get(name) != value:
+            before = dict(_leaves(parse_object(place, read_bytes(place))))
+            for name, value in _leaves(settings):
+                if name != "methods" and before.get(name, value) != value:
                     raise InputError(
-                        f"{place}: field {name!r}: expected {value!r} as now asked for, found "
-                        f"{known.get(name)!r}; take another directory"
+                        f"{place}: {name} was {before[name]!r} here and is now {value!r}; "
+                        "take another directory"
                     )
         write_text(place, json.dumps(settings, indent=1) + "\n")
 
@@ -126,6 +133,8 @@ class Study:
     def parts(self) -> tuple[Part, ...]:
         """Networks with the images they are attacked on, the pictured ones first."""
         found = parts_of(self.data, self.networks, self.config.rows)
+        if not any(len(part.rows) for part in found):
+            raise InputError("the classifier decides none of the test images rightly; take more")
         firsts = set(self._pictured(found).tolist())
         return tuple(part.with_first(firsts) for part in found)
 
@@ -146,14 +155,17 @@ class Study:
     def _pictured(self, parts: Sequence[Part]) -> NDArray[np.int64]:
         known = np.sort(np.concatenate([part.rows for part in parts]))
         labels = self.data.test_labels[known]
-        return np.array([known[labels == d][0] for d in PICTURED if (labels == d).any()])
+        firsts = [known[labels == digit][0] for digit in PICTURED if (labels == digit).any()]
+        return np.array(firsts, dtype=np.int64)
 
     def _attack(self, method: str, progress: Progress) -> Outcome:
         pieces, seconds, train = [], 0.0, 0.0
+        effort = self.config.effort
+        effort = replace(effort, few=-(-effort.few // len(self.parts)))
         pictures = np.full((len(self.pictured), self.data.test.shape[1]), np.nan)
         for part in self.parts:
             run = self.out / "runs" / str(run_of(method)) / part.name
-            found = answer(method, part, self.config.effort, run, lambda r: progress(method, r))
+            found = answer(method, part, effort, run, lambda r: progress(method, r))
             progress(method, None)
             images, rows = part.test[: len(found.changed)], part.rows[: len(found.changed)]
             pieces.append(_measured(part, images, rows, found.changed, found.bound))
@@ -202,7 +214,8 @@ class Study:
         both = answered & np.isfinite(nearest)
         certain = answered & np.isfinite(optimum)
         classifier = self.config.classifier
-        sizes = (self.data.test.shape[1], *classifier.hidden, 1 if classifier.one_vs_all else 10)
+        outputs = 1 if classifier.one_vs_all else classifier.classes
+        sizes = (self.data.test.shape[1], *classifier.hidden, outputs)
         return {
             "method": o.method,
             "label": o.method,
@@ -221,6 +234,22 @@ class Study:
             "classifier": "-".join(map(str, sizes)),
             "note": "",
         }
+
+
+def _digest(data: ImageSet) -> str:
+    digest = hashlib.sha256()
+    for array in (data.train, data.train_labels, data.test, data.test_labels):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _leaves(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting with its full name, as in effort.epochs."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{before}{name}.")
+        else:
+            yield before + name, value
 
 
 def _measured(
@@ -283,13 +312,14 @@ def _read_arrays(place: Path) -> dict[str, NDArray[Any]]:
 
 def _read_networks(place: Path) -> tuple[ReluNetwork, ...]:
     arrays = _read_arrays(place)
-    count = 1 + max((int(name.split("_")[1]) for name in arrays), default=-1)
-    return tuple(
-        ReluNetwork(
-            *(
-                tuple(arrays[name] for name in sorted(arrays) if name.startswith(f"{kind}_{k}_"))
-                for kind in ("weights", "biases")
+    depth = sum(name.startswith("weights_0_") for name in arrays)
+    try:
+        return tuple(
+            ReluNetwork(
+                tuple(arrays[f"weights_{k}_{layer}"] for layer in range(depth)),
+                tuple(arrays[f"biases_{k}_{layer}"] for layer in range(depth)),
             )
+            for k in range(len(arrays) // max(1, 2 * depth))
         )
-        for k in range(count)
-    )
+    except KeyError:
+        raise FormatError.at(place, "the file", "a classifier", "other") from None

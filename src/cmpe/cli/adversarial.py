@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cmpe.cli.options import Format
+from cmpe.cli.options import Format, check_device
 from cmpe.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def adversarial(
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Of the autoencoders.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Test images at most.")] = None,
-    few: Annotated[int, typer.Option(min=1, help="Images for ilp and foolbox.")] = 10,
+    few: Annotated[int, typer.Option(min=1, help="Images that ilp and foolbox get.")] = 10,
     time_limit: Annotated[float, typer.Option(help="Seconds an image, for ilp.")] = 20.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -59,6 +60,7 @@ def adversarial(
 
     if format_ is Format.uai:
         raise InputError("--format is json or table here, found uai")
+    check_device(device)
     images = read_images(data)
     config = _config(
         small=len(images.train) < 10_000, one_vs_all=classifier is Classifier.one_vs_all,
@@ -66,7 +68,11 @@ def adversarial(
         seed=seed, device=device, threads=threads,
     )  # fmt: skip
     study = Study(images, config, out)
-    outcomes = study.run(_progress)
+    try:
+        outcomes = study.run(_progress)
+    except KeyboardInterrupt:
+        what = f"interrupted; {out} holds what is done, the same command continues"
+        raise KeyboardInterrupt(what) from None
     table = study.table(outcomes)
     if format_ is Format.json:
         for row in table:
@@ -83,16 +89,16 @@ def _config(
     epochs: int | None, rows: int | None, **effort: Any,
 ) -> StudyConfig:  # fmt: skip
     """Settings that suit the size of the data, with what was asked for."""
-    from cmpe.adversarial.methods import METHODS, Effort
+    from cmpe.adversarial.methods import LINEAR, METHODS, Effort
     from cmpe.adversarial.study import StudyConfig
-    from cmpe.learning.classifier import ClassifierConfig
+    from cmpe.learning.classifier import FEW, MANY
 
-    sizes = _sizes(hidden) if hidden else ((32,) if small else (64,))
+    base = FEW if small else MANY
+    sizes = _sizes(hidden) if hidden is not None else base.hidden
+    default = METHODS if len(sizes) == 1 else tuple(m for m in METHODS if m not in LINEAR)
     return StudyConfig(
-        ClassifierConfig(
-            hidden=sizes, one_vs_all=one_vs_all, epochs=60 if small else 10, seed=effort["seed"]
-        ),
-        tuple(m.strip() for m in methods.split(",")) if methods else METHODS,
+        replace(base, hidden=sizes, one_vs_all=one_vs_all, seed=effort["seed"]),
+        tuple(m.strip() for m in methods.split(",")) if methods is not None else default,
         Effort(
             epochs=epochs or (60 if small else 20), linear_epochs=150 if small else 40, **effort
         ),
@@ -110,8 +116,9 @@ def _sizes(text: str) -> tuple[int, ...]:
 def _progress(method: str, record: dict[str, Any] | None) -> None:
     if not sys.stderr.isatty():
         return
-    what = "" if record is None else f"epoch {record['epoch']}/{record['epochs']}"
-    typer.echo(f"\r\x1b[K{method} {what}", nl=record is None, err=True)
+    known = record or {}
+    steps = [f"{k} {known[k]}/{known[k + 's']}" for k in ("epoch", "image") if k in known]
+    typer.echo(f"\r\x1b[K{' '.join([method, *steps])}", nl=record is None, err=True)
 
 
 def _text(study: Study, table: list[dict[str, Any]]) -> str:
@@ -165,7 +172,7 @@ def draw(study: Study, outcomes: list[Outcome]) -> bool:
         for o in outcomes
     ]
     try:
-        figure = draw_digits(originals, study.data.shape, columns)
+        figure = draw_digits(originals, study.data.shape, columns, study.classify(originals))
         for suffix in (".png", ".svg"):
             save(figure, study.out / f"{PICTURE}{suffix}")
     except MissingExtra:

@@ -112,3 +112,13 @@ def progress_bar(label: str) -> Iterator[Progress | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there."""
+    import torch
+
+    if device != "cpu" and not device.startswith("cuda"):
+        raise InputError(f"--device must be cpu or cuda, found {device!r}")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"--device {device}: torch finds no GPU here; use cpu")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def train(
 
     changes = _settings(set_ or [], epochs, seed)
     config = preset_named(preset.value, loss, **changes)
-    _check_device(device)
+    check_device(device)
     content = read_directory(problem_dir)
     _check_out(out, resume)
     records: list[Record] = []
@@ -107,15 +108,6 @@ def _settings(pairs: list[str], epochs: int | None, seed: int) -> dict[str, Any]
         if name in UNBOUNDED and found[name] in (None, "inf"):
             found[name] = math.inf
     return found
-
-
-def _check_device(device: str) -> None:
-    import torch
-
-    if device != "cpu" and not device.startswith("cuda"):
-        raise InputError(f"--device must be cpu or cuda, found {device!r}")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"--device {device}: torch finds no GPU here; use cpu")
 
 
 def _check_out(out: Path, resume: bool) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cmpe.errors import MethodError
 from cmpe.formats.text import atomic_writer
-from cmpe.learning.networks import Inputs, with_margin_input
+from cmpe.learning.networks import Inputs, evidence_places, with_margin_input
 from cmpe.learning.solver import NeuralSolver
 
 
@@ -28,9 +28,13 @@ class Exported(nn.Module):
         self._config = solver.trained.config
         if self._network.steps:
             raise MethodError("only networks without mean-field steps can be exported")
+        if self._config.head != "plain" or solver.problem.continuous:
+            raise MethodError(
+                "only networks with head plain and variables of whole numbers can be exported"
+            )
         for name, value in solver.trained.parameters.items():
             self.register_buffer(name, value)
-        places = solver.evidence_places
+        places = evidence_places(solver.problem)
         self._names = list(solver.trained.parameters)
         self.register_buffer("owner", torch.as_tensor(places.owner))
         self.register_buffer("value", torch.as_tensor(places.value))

@@ -23,7 +23,9 @@ def flipped(
     flip: Flip,
     guide: Guide,
     margin: float,
+    *,
     repair: bool,
+    threads: int = 1,
 ) -> Assignments:
     """The predicted linearisation solved, asking for `margin` more than the problem does.
 
@@ -36,11 +38,11 @@ def flipped(
         if repair
         else Stages("step", 0, flip.margin, safety=margin)
     )
-    found = guided_attack(flip.network, images, guide, config=stages)
+    found = guided_attack(flip.network, images, guide, config=stages, threads=threads)
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)
     if repair and len(missed):
         changed[missed] = attack(
-            flip.network, images[missed], config=Attack(margin=flip.margin)
+            flip.network, images[missed], config=Attack(margin=flip.margin), threads=threads
         ).images
     return assignments(instances, flip, changed)
 

@@ -74,7 +74,8 @@ class FunctionRelaxation:
             flip = flip_of(self.problem)
             if flip is None:
                 raise MethodError("head linear needs an adversarial problem (queries.adversarial)")
-            return Linear(self.coordinates, flip, self.device)
+            given = self._observed.first[flip.original]
+            return Linear(self.coordinates, flip, given, self.device)
         return Plain(self.coordinates)
 
     def _partners(self) -> NDArray[np.int64]:

@@ -91,7 +91,10 @@ class Linear(Plain):
 
     reads_rows = True
 
-    def __init__(self, coordinates: Coordinates, flip: Flip, device: torch.device) -> None:
+    def __init__(
+        self, coordinates: Coordinates, flip: Flip, given: NDArray[np.int64], device: torch.device
+    ) -> None:
+        """`given`: for each input of the network, its coordinate among the observed ones."""
         super().__init__(coordinates)
         network = flip.network
         if len(network.weights) != 2:
@@ -106,7 +109,7 @@ class Linear(Plain):
         self._middle = self._biases[0] + INK * self._first.sum(1)
         self._spread = (INK_SPREAD * self._first.square().sum(1)).sqrt().clamp(min=1e-3)
         self._size = float((0.5 * (self._second * self._spread).square().sum(1)).mean().sqrt())
-        self._x = torch.as_tensor(flip.original, device=device)
+        self._x = torch.as_tensor(given, device=device)
         self._y = torch.as_tensor(np.argsort(flip.changed), device=device)
         self.hidden, self._classes = int(network.weights[0].shape[0]), network.classes
         cards = [2] * self.hidden

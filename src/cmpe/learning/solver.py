@@ -18,9 +18,9 @@ The network reads the evidence of the problem it was trained for; another proble
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -32,17 +32,16 @@ from cmpe.bounds import bound as wide_bound
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.coordinates import Coordinates
 from cmpe.learning.data import QUICK_BYTES
 from cmpe.learning.flips import Guide, Prediction, certified, flipped
 from cmpe.learning.functions import relaxation_of
 from cmpe.learning.heads import Linear
-from cmpe.learning.networks import Inputs, Network, encode, evidence_places, with_margin_input
+from cmpe.learning.networks import Inputs, Network, encode, with_margin_input
 from cmpe.learning.relaxation import Relaxation
 from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Evidence, Instances, Problem
-from cmpe.queries import flip_of
+from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers import solver
 from cmpe.solvers.local_search import improve
@@ -139,8 +138,7 @@ class NeuralSolver:
         flip = flip_of(self.problem) if self.trained.config.head == "linear" else None
         multipliers: Floats | None = None
         if flip is not None:
-            margin = (self.stages.margins or (self.calibrated_margin(),))[0]
-            improved = flipped(instances, flip, self.guide(margin), margin, self.stages.repair)
+            improved = self._kept_best(partial(self._flipped, instances, flip))
         else:
             answers, multipliers = self._passes(instances)
             improved = self._improved(instances, answers, multipliers, limits)
@@ -150,6 +148,11 @@ class NeuralSolver:
             self.problem, improved, bound=bound, infeasible=infeasible,
             method=self._method(searching=time_limit is not None), seconds=spent,
         )  # fmt: skip
+
+    def _flipped(self, instances: Instances, flip: Flip, margin: float) -> Assignments:
+        repair, threads = self.stages.repair, self.running.threads
+        guide = self.guide(margin)
+        return flipped(instances, flip, guide, margin, repair=repair, threads=threads)
 
     @property
     def method(self) -> str:
@@ -215,16 +218,23 @@ class NeuralSolver:
 
     def _passes(self, instances: Instances) -> tuple[Assignments, Floats | None]:
         """Rounded answers (B, n) of the best margin of each row, and mu at the first one."""
-        margins = self.stages.margins or (self.calibrated_margin(),)
-        best, multipliers = self.predict(instances, margins[0])
-        known: Solutions | None = None
-        for margin in margins[1:]:
-            known = known or Solutions.of(self.problem, best)
-            new = Solutions.of(self.problem, self.predict(instances, margin)[0])
-            better = new.feasible & ~(known.feasible & (known.objective >= new.objective))
-            order = np.where(better, len(known), 0) + np.arange(len(known))
-            known = Solutions.concatenate([known, new]).take(order)
-        return (best if known is None else known.assignments), multipliers
+        prices: list[Floats | None] = []
+
+        def answer(margin: float) -> Assignments:
+            values, multipliers = self.predict(instances, margin)
+            prices.append(multipliers)
+            return values
+
+        return self._kept_best(answer), prices[0]
+
+    def _kept_best(self, answer: Callable[[float], Assignments]) -> Assignments:
+        """Of the answers (B, n) to each margin the best feasible one of each row."""
+        first, *others = self.stages.margins or (self.calibrated_margin(),)
+        best = answer(first)
+        if not others:
+            return best
+        every = (Solutions.of(self.problem, rows) for rows in (best, *map(answer, others)))
+        return reduce(Solutions.or_better, every).assignments
 
     def predict(
         self, instances: Instances, margin: float = 0.0
@@ -273,11 +283,6 @@ class NeuralSolver:
             return Inputs(x, None)
         rows = self.relaxation.rows(evidence)
         return Inputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))
-
-    @property
-    def evidence_places(self) -> Coordinates:
-        """Where the values of each evidence variable lie among the network's inputs."""
-        return evidence_places(self.problem)
 
     @cached_property
     def relaxation(self) -> Relaxation:

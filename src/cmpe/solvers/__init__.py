@@ -105,18 +105,18 @@ def _local_flips(running: Running) -> Solver:
     return LocalFlips(running)
 
 
-def _milp_flips(backend: str) -> Callable[[Running], Solver]:
+def _milp_flips(backend: str, *, proves: bool = True) -> Callable[[Running], Solver]:
     def build(running: Running) -> Solver:
         from cmpe.solvers.flips import MilpFlips
 
-        return MilpFlips(backend, running)
+        return MilpFlips(backend, running, proves)
 
     return build
 
 
 # Methods that also answer problems without tables: neural functions, continuous variables.
 _ELSEWHERE: Mapping[str, Callable[[Running], Solver]] = {
-    "auto": _milp_flips("highs"),
+    "auto": _milp_flips("highs", proves=False),
     "local": _local_flips,
     "milp": _milp_flips("highs"),
     "milp:highs": _milp_flips("highs"),
@@ -237,6 +237,8 @@ def _grouped(
     """Answer each set of observed variables on its own; give the rows back in their order."""
     total = sum(len(numbers) for _, numbers in parts)
     problem = parts[0][0].problem
+    if how.start is not None and len(how.start) != total:
+        raise MethodError(f"a start must have {total} rows, found {len(how.start)}")
     nothing = np.full((total, problem.variables), -1)
     whole = Solutions.of(problem, nothing, method="unfinished")
     done = 0

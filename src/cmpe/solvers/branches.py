@@ -25,7 +25,7 @@ from cmpe.models.cutset import CutsetNetwork
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Branch, Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.rows import Limits, Running
+from cmpe.solvers.rows import Limits, Running, check_start
 
 if TYPE_CHECKING:
     from cmpe.solvers import Solver
@@ -56,6 +56,8 @@ class BranchingSolver:
         seed: int = 0,
     ) -> Solutions:
         """One answer per row; the time limit holds for all branches of a row together."""
+        if self.running.start is not None:
+            check_start(problem.given(evidence), self.running.start)
         elsewhere = None if problem.has_tables else self.elsewhere
         if problem.is_log_linear or elsewhere is not None:
             engine = (elsewhere or self.build)(self.running)

@@ -2,7 +2,7 @@
 
 local    the compiled attack; any other problem: gradients and single moves
 milp     the attack, then a proof by mixed-integer programming
-auto     the same as milp
+auto     milp for adversarial problems, local for others
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class MilpFlips:
 
     backend: str = "highs"
     running: Running = Running()
+    proves: bool = True  # else problems that it cannot prove are answered by `local`
 
     def solve(
         self,
@@ -69,6 +70,9 @@ class MilpFlips:
         from cmpe.solvers.milp import backend
 
         flip = flip_of(problem)
+        if flip is None and not self.proves:
+            other = GradientSolver(self.running)
+            return other.solve(problem, evidence, time_limit=time_limit, seed=seed)
         if flip is None:
             raise MethodError(
                 "milp needs tables, or an adversarial problem (queries.adversarial); "

@@ -117,7 +117,7 @@ def known_attack(
     """
     if name not in NAMES:
         raise MethodError(f"attack must be one of {', '.join(NAMES)}, found {name!r}")
-    _need_foolbox()
+    need_foolbox()
     batch = Batch.of(network, images, classes, 1)
     own = network.decide(batch.images) if batch.own is None else batch.own
     answers = batch.images.copy()
@@ -136,7 +136,8 @@ def known_attack(
     return judged(batch, answers, effort.margin)
 
 
-def _need_foolbox() -> None:
+def need_foolbox() -> None:
+    """Refuse to go on without it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it imports what scipy is about to drop

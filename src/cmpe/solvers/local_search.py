@@ -83,7 +83,8 @@ class LocalSolver:
             raise Interrupted(work.answers(), work.finished) from None
         if self.running.start is None:
             return work.answers()
-        return _better(work.answers(), Solutions.of(problem, start, method="local"))
+        # A feasible start whose t lies between the search's padded limit and q is not lost.
+        return work.answers().or_better(Solutions.of(problem, start, method="local"))
 
 
 def improve(
@@ -151,13 +152,6 @@ def _fingerprints(rows: Assignments) -> Unsigned:
     """A seed for each row that depends on nothing but the row."""
     keys = np.random.SeedSequence(rows.shape[1]).generate_state(rows.shape[1], np.uint64)
     return (rows.astype(np.uint64) @ keys) | np.uint64(1)
-
-
-def _better(found: Solutions, start: Solutions) -> Solutions:
-    """A feasible start whose t lies between the search's padded limit and q is not lost."""
-    lost = start.feasible & ~(found.feasible & (found.objective >= start.objective))
-    order = np.where(lost, len(found), 0) + np.arange(len(found))
-    return Solutions.concatenate([found, start]).take(order)
 
 
 class _Search:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cmpe.errors import BackendError, Interrupted, MethodError
 from cmpe.execution import map_rows
 from cmpe.models.extension import is_fractional
-from cmpe.problem import Assignments, Instances
+from cmpe.problem import FREE, Assignments, Instances
 from cmpe.solution import Solutions
 
 Progress = Callable[[int, int], None]
@@ -86,6 +86,18 @@ class RowAnswer:
 
 
 RowJob = Callable[[int], RowAnswer]
+
+
+def check_start(instances: Instances, start: Assignments) -> None:
+    """Refuse a start that is not one assignment per row; what it says of evidence is not read."""
+    problem, shape = instances.problem, (len(instances), instances.problem.variables)
+    if start.shape != shape:
+        raise MethodError(f"a start must have shape {shape}, found {start.shape}")
+    free = list(problem.free)
+    values, most = start[:, free], np.asarray(problem.objective.cardinalities)[free] - 1
+    whole = (values == np.floor(values)) | np.isin(free, problem.continuous)
+    if not (whole & ((values == FREE) | (values >= 0)) & (values <= most)).all():
+        raise MethodError("a start must hold values of its variables, or -1 where there is none")
 
 
 def start_of(start: Assignments | None, row: int, free: Sequence[int]) -> Assignments | None:
