@@ -1,7 +1,7 @@
 """Adversarial problems (`queries.adversarial`), and other problems without tables.
 
 local    the compiled attack; any other problem: gradients and single moves
-milp     the attack, then a proof by mixed-integer programming
+milp     the attack, then a proof; any other problem: a mixed-integer program (`mixed_milp`)
 auto     the same as milp
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.errors import MethodError
 from cmpe.models.loglinear import Floats
 from cmpe.problem import FREE, Assignments, Evidence, Instances, Problem
 from cmpe.queries import Flip, flip_of
@@ -52,7 +51,7 @@ class LocalFlips:
 
 @dataclass(frozen=True)
 class MilpFlips:
-    """`milp` where there are no tables: from an attack's answer to a proof."""
+    """`milp` where there are no tables: from an answer to a proof."""
 
     backend: str = "highs"
     running: Running = Running()
@@ -67,13 +66,12 @@ class MilpFlips:
     ) -> Solutions:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
         from cmpe.solvers.milp import backend
+        from cmpe.solvers.mixed_milp import MixedSolver
 
         flip = flip_of(problem)
         if flip is None:
-            raise MethodError(
-                "milp needs tables, or an adversarial problem (queries.adversarial); "
-                "method local answers here"
-            )
+            other = MixedSolver(self.backend, self.running)
+            return other.solve(problem, evidence, time_limit=time_limit, seed=seed)
         backend(self.backend)  # fail now if it is not installed
         instances = problem.given(evidence)
         limits = Limits(time_limit, self.running.threads, seed)
