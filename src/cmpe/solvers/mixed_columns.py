@@ -4,7 +4,6 @@
                    where a must not be too large a 0/1 phase s: a <= z - low (1 - s), a <= high s
     distance       z_j - z_i = p - m with p, m >= 0, and |z_j - z_i| = p + m where a smaller sum is
                    better; elsewhere a 0/1 column b lets only one of them rise
-    class margin   one 0/1 column for each class that may overtake; only the chosen one has to
 
 `low` and `high` are the bounds of `bounds.neurons` over all values of the free variables; stable
 neurons have no columns. Every new column knows its value at a point, so that an assignment can be
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, vstack
 
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.bounds.neurons import Layer, Moves, contrasts, hidden_layers, margin_bounds
+from cmpe.bounds.neurons import Layer, Moves, hidden_layers
 from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flip_program import kinds_of, sides_needed
@@ -130,6 +129,11 @@ class Inputs:
     columns: Indices  # (D,), -1 where there is a number
     reach: float  # the sum of the coordinates that are columns is at most this
 
+    @property
+    def known(self) -> bool:
+        """Whether every coordinate is a number."""
+        return not bool((self.columns >= 0).any())
+
     def moves(self, network: ReluNetwork) -> Moves:
         """The same as the first layer sees it."""
         moving = self.columns >= 0
@@ -144,7 +148,7 @@ class Inputs:
 
 def at_least(build: Columns, network: ReluNetwork, inputs: Inputs, rows: Floats) -> Affine:
     """Sums of logits, `rows` (R, outputs), that can be larger than they are but never smaller."""
-    if not (inputs.columns >= 0).any():
+    if inputs.known:
         logits = network.logits(inputs.numbers)[0]
         return Affine(rows @ logits, build.pick([-1] * len(rows)))
     layers = tuple(hidden_layers(network, inputs.moves(network)))
@@ -187,60 +191,6 @@ def _activations(
 
 def _part(sums: Affine, chosen: NDArray[np.bool_]) -> Affine:
     return Affine(sums.constant[chosen], csr_array(sums.matrix)[chosen])
-
-
-@dataclass(frozen=True)
-class Margin:
-    """F_c - F_k for every class k that may overtake the class c of the original."""
-
-    network: ReluNetwork
-    inputs: Inputs
-    own: int
-
-    @property
-    def _rows(self) -> Floats:
-        return np.asarray(contrasts(self.network, np.array([self.own]))[0])  # (K, outputs)
-
-    def _bounds(self) -> tuple[Floats, Floats]:
-        bounds = margin_bounds(self.network, self.inputs.moves(self.network), np.array([self.own]))
-        return bounds.low[0], bounds.high[0]
-
-    def require_at_most(self, build: Columns, limit: float) -> None:
-        """Some F_c - F_k is at most `limit`."""
-        sums = at_least(build, self.network, self.inputs, self._rows)
-        if len(sums.constant) == 1 or not (self.inputs.columns >= 0).any():
-            build.require(_part(sums, _lowest(sums.constant)), -np.inf, limit)
-            return
-        high = self._bounds()[1]
-        if (high <= limit).any():
-            return
-
-        def chosen(known: Floats) -> Floats:
-            return _lowest(sums.at(known)).astype(np.float64)
-
-        target = build.switches(len(high), chosen)
-        released = build.wide(sums.matrix) + diags_array(high - limit) @ build.pick(target)
-        build.require(Affine(sums.constant - high, csr_array(released)), -np.inf, 0.0)
-        one = Affine(np.zeros(1), csr_array(build.pick(target).sum(axis=0)[np.newaxis]))
-        build.require(one, 1.0, 1.0)
-
-    def as_objective(self, build: Columns) -> Affine:
-        """The smallest F_c - F_k, as one column that can be smaller but never larger."""
-        sums = at_least(build, self.network, self.inputs, -self._rows)
-        if not (self.inputs.columns >= 0).any():
-            return _part(Affine(-sums.constant, sums.matrix), _lowest(-sums.constant))
-        low, high = self._bounds()
-        column = build.add(
-            low.min(keepdims=True), high.min(keepdims=True),
-            lambda known: (-sums.at(known)).min(keepdims=True),
-        )  # fmt: skip
-        every = build.pick(np.repeat(column, len(low)))
-        build.require(Affine(sums.constant, every + build.wide(sums.matrix)), -np.inf, 0.0)
-        return Affine(np.zeros(1), build.pick(column))
-
-
-def _lowest(values: Floats) -> NDArray[np.bool_]:
-    return np.asarray(np.arange(len(values)) == np.argmin(values))
 
 
 def split_distance(build: Columns, difference: Affine, weights: Floats, *, exact: bool) -> Affine:

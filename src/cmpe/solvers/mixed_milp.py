@@ -2,8 +2,9 @@
 
 One row at a time. The first program is a hair looser than the problem, so its bound, and its
 infeasibility, are proofs. What it answers is rounded on the discrete variables and judged by the
-problem. An answer that falls into the hair is cut off where all variables are discrete; where
-some are not, the program is solved again with limits a hair tighter, for an answer alone.
+problem. An answer that falls into the hair, or is worth less than the program said (a class that
+ties), is cut off where all variables are discrete; where some are not, the program is solved again
+with limits a hair tighter, for an answer alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from cmpe.bounds.linearization import LinearProgram
 from cmpe.models.loglinear import Floats
 from cmpe.problem import Assignments, Evidence, Instances, Problem
-from cmpe.solution import Solutions
+from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.gradient import GradientSolver
 from cmpe.solvers.milp import MARGIN, MOST_CUTS, PADDING, backend, only_candidate
 from cmpe.solvers.mixed_columns import Columns
@@ -23,7 +24,8 @@ from cmpe.solvers.mixed_program import MixedProgram, Readable, readable
 from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
 
 TIGHTER = (-1e-9, -1e-8, -1e-7, -5e-7)  # paddings, tried in turn for an answer in [0, 1]
-LEAST_WEIGHT = 1e-6  # of an entry of -inf that lifts a constraint, in an answer
+LEAST_WEIGHT = 1e-7  # of an entry of -inf that lifts a constraint, in an answer
+MOST_LESS = 5  # answers worth less than the program said that are cut off
 SMALL = 12  # free variables: fewer need no start
 START_SHARE = 0.2  # of the time limit, for finding one
 
@@ -98,6 +100,7 @@ class _Search:
         self._value = -np.inf
         self._bound = np.inf
         self._infeasible = False
+        self._removed = 0  # feasible answers that were cut off
 
     def offer(self, values: Assignments) -> bool:
         """Keep `values` if they are the best; whether they are feasible."""
@@ -116,13 +119,20 @@ class _Search:
         build, program = self._mixed.columns(PADDING)
         for _ in range(MOST_CUTS):
             found = self._solved(build, program, proves=True)
-            if found is None or self.offer(found):
+            feasible = found is not None and self.offer(found)
+            if found is None or program is None or (feasible and self._is_done()):
                 return
             if self._mixed.has_continuous:
                 self._tighten()
                 return
-            assert program is not None
             program = self._without(program, found)
+            self._removed += feasible
+
+    def _is_done(self) -> bool:
+        """Whether the bound is reached, or nothing more is to be gained."""
+        allowed = OPTIMALITY_TOLERANCE * max(1.0, abs(self._value))
+        closed = self._bound - self._value <= allowed
+        return closed or self._removed == MOST_LESS or self._clock.expired()
 
     def _tighten(self) -> None:
         """An answer within the tolerances, where the loose program's is just outside."""
@@ -141,6 +151,8 @@ class _Search:
             answer = self._maximise(program, self._clock.left(), self._start(build))
         if proves and (answer is None or answer.infeasible):
             self._infeasible = self._best is None
+            if self._removed:  # and what was removed is the best of all
+                self._bound = min(self._bound, self._value)
             return None
         if answer is None:
             return None

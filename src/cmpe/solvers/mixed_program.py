@@ -8,7 +8,8 @@ back-ends' tolerances from deciding anything:
   problem calls feasible is cut off;
 - an entry of -inf in a constraint counts as soon as it has weight. Where that weight is a number
   in [0, 1], a 0/1 column s lifts the constraint if the entry is selected and weighs at least
-  `weight`; with 0 that is the closure of what is feasible.
+  `weight`; with 0 that is the closure of what is feasible. So is a class that ties: it must win
+  by as much.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from cmpe.models.loglinear import Factor, Floats, LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction, Slots
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Assignments, Problem
-from cmpe.solvers.mixed_columns import Affine, Columns, Inputs, Margin, at_least, split_distance
+from cmpe.solvers.mixed_columns import Affine, Columns, Inputs, at_least, split_distance
+from cmpe.solvers.mixed_margins import Margin
 
 SNAPPED = 1e-8  # nearer to an end of [0, 1] is at that end
 ELSEWHERE = "method local or a trained network answers here"
@@ -64,20 +66,12 @@ def readable(problem: Problem) -> tuple[Readable, ...]:
 
 
 def _readable(problem: Problem, function: Function) -> Readable:
-    if isinstance(function, LogLinearModel | Distance):
+    if isinstance(function, LogLinearModel | Distance | ClassMargin):
         return function
     if isinstance(function, CutsetNetwork) and not problem.continuous:
         return function.to_model()
     if isinstance(function, NeuralFunction):
         return _relu_function(function)
-    if isinstance(function, ClassMargin):
-        unknown = set(function.original) - set(problem.evidence_variables)
-        if not unknown:
-            return function
-        raise MethodError(
-            "milp needs the class of a ClassMargin's original: its variables must be evidence; "
-            f"found {min(unknown)} free; {ELSEWHERE}"
-        )
     raise MethodError(
         "milp needs log-linear models, distances, ReLU networks or class margins; found a "
         f"function of kind {type(function).__name__}; {ELSEWHERE}"
@@ -140,7 +134,7 @@ class MixedProgram:
             elif isinstance(function, ReluFunction):
                 found.update(function.scope)
             elif isinstance(function, ClassMargin):
-                found.update(function.changed)
+                found.update(function.changed + function.original)
         return sorted(found - set(self._known))
 
     @property
@@ -156,12 +150,12 @@ class MixedProgram:
     def columns(self, padding: float, weight: float = 0.0) -> tuple[Columns, LinearProgram | None]:
         """The program with every limit padded; None where a constraint cannot be satisfied."""
         build = Columns(self.polytope.program(self._tables[0], (), ()))
-        objective = self._objective(build)
+        objective = self._objective(build, weight)
         for number, constraint in enumerate(self._problem.constraints):
             self._require(build, 1 + number, constraint.loosened(padding), weight)
         return build, None if build.impossible else build.program(objective)
 
-    def _objective(self, build: Columns) -> Affine:
+    def _objective(self, build: Columns, weight: float) -> Affine:
         function = self._functions[0]
         if isinstance(function, LogLinearModel):
             return self._weighted(np.where(np.isneginf(self._tables[0]), 0.0, self._tables[0]))
@@ -171,7 +165,7 @@ class MixedProgram:
             inputs = self._inputs(function.scope)
             minus = at_least(build, function.network, inputs, np.array([[-1.0]]))
             return minus.through(np.array([[-1.0]]))
-        return self._margin(function).as_objective(build)
+        return self._margin(function, weight).as_objective(build)
 
     def _require(self, build: Columns, number: int, limit: float, weight: float) -> None:
         function = self._functions[number]
@@ -184,7 +178,7 @@ class MixedProgram:
             value = at_least(build, function.network, inputs, np.ones((1, 1)))
             build.require(value, -np.inf, limit)
         else:
-            self._margin(function).require_at_most(build, limit)
+            self._margin(function, weight).require_at_most(build, limit)
 
     def _require_tables(self, build: Columns, table: Floats, limit: float, weight: float) -> None:
         """A sum of tables; -inf lifts it, where an entry's weight is a number by a column s."""
@@ -250,10 +244,9 @@ class MixedProgram:
         free = len([v for v in scope if v not in self._known])
         return Inputs(np.asarray(numbers, dtype=np.float64), columns, float(free))
 
-    def _margin(self, function: ClassMargin) -> Margin:
-        original = np.array([[self._known[v] for v in function.original]])
-        own = int(function.network.decide(original)[0])
-        return Margin(function.network, self._inputs(function.changed), own)
+    def _margin(self, function: ClassMargin, strict: float) -> Margin:
+        original, changed = self._inputs(function.original), self._inputs(function.changed)
+        return Margin(function.network, original, changed, strict)
 
     def _distance(self, build: Columns, function: Distance, *, exact: bool) -> Affine:
         """Pairs with a known end, or of one that has two values only, are linear."""
