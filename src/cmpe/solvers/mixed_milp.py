@@ -9,7 +9,7 @@ with limits a hair tighter, for an answer alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,16 +52,22 @@ class MixedSolver:
         limits = Limits(time_limit, self.running.threads, seed)
         start = self.running.start
         if start is None and len(problem.free) > SMALL:
-            start = _near(instances, limits)
+            start = _near(instances, _share(limits, START_SHARE))
+            limits = _share(limits, 1.0 - START_SHARE)
         job = _Row(instances, functions, self.backend, limits, start)
         return solve_rows(instances, job, f"milp:{self.backend}", self.running)
 
 
+def _share(limits: Limits, part: float) -> Limits:
+    return limits if limits.seconds is None else replace(limits, seconds=part * limits.seconds)
+
+
 def _near(instances: Instances, limits: Limits) -> Assignments:
     """Feasible answers to begin with; -1 where none was found."""
-    seconds = None if limits.seconds is None else START_SHARE * limits.seconds
     quick = GradientSolver(Running(threads=limits.threads), starts=4, steps=50)
-    found = quick.solve(instances.problem, instances.evidence, time_limit=seconds, seed=limits.seed)
+    found = quick.solve(
+        instances.problem, instances.evidence, time_limit=limits.seconds, seed=limits.seed
+    )
     return np.where(found.feasible[:, np.newaxis], found.assignments, -1)
 
 
