@@ -49,11 +49,14 @@ def test_an_input_that_cannot_flip_is_proved_infeasible():
     assert not solve(problem, x, method="local").feasible.any()
 
 
-def test_other_problems_are_refused_by_name():
-    h = LogLinearModel((2, 2), (Factor((0, 1), np.zeros((2, 2))),))
-    with pytest.raises(MethodError, match="milp needs tables, or an adversarial problem"):
-        solve(Problem(h, (), (0,), "", (0, 1)), [[0.5]], method="milp")
-    found = solve(Problem(h, (), (0,), "", (0, 1)), [[0.5]])  # auto answers what it cannot prove
+def test_other_problems_are_answered_or_refused_by_name():
+    h = LogLinearModel((2, 2), (Factor((0, 1), np.array([[0.0, 1.0], [2.0, 0.0]])),))
+    found = solve(Problem(h, (), (0,), "", (0, 1)), [[0.25]], method="milp")
+    assert found.labels == ["optimal"]
+    assert found.objective[0] == pytest.approx(0.75)
+    with pytest.raises(MethodError, match="milp needs tables with at most one free continuous"):
+        solve(Problem(h, (), (), "", (0, 1)), method="milp")
+    found = solve(Problem(h, (), (), "", (0, 1)))  # auto answers what it cannot prove
     assert (found.labels, found.method.tolist()) == (["feasible"], ["local"])
     with pytest.raises(ModelError, match="margin must be at least 0"):
         adversarial(small_network(), margin=-1.0)

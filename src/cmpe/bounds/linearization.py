@@ -12,6 +12,10 @@ assignment selects the entry and 0 elsewhere.
 
 Only the variables' columns are integer; they force all others. The columns and rows depend on
 the scopes alone, so one LocalPolytope serves all rows of evidence.
+
+A variable in [0, 1] is one column that is not integer; its indicators 1 - x and x are what its two
+values weigh. In a table with at most one such variable the integer columns still force all others,
+to the weights of the table's multilinear extension: the program stays exact.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -108,13 +113,17 @@ class _Builder:
 class LocalPolytope:
     """The linear program that all rows of evidence share, up to numbers."""
 
-    def __init__(self, conditioning: Conditioning) -> None:
+    def __init__(
+        self, conditioning: Conditioning, continuous: Sequence[int] = (), also: Sequence[int] = ()
+    ) -> None:
+        """`continuous` variables take any number in [0, 1]; `also` get columns without a table."""
+        self._continuous = frozenset(continuous)
         self._cards = conditioning.cardinalities
         self._free = conditioning.free
         self._scopes = conditioning.scopes
         self._starts = conditioning.layout.offsets[:-1]
         build = _Builder()
-        mentioned = {v for scope in self._scopes for v in scope}
+        mentioned = {*also, *(v for scope in self._scopes for v in scope)}
         self._columns = {v: self._add_variable(build, v) for v in self._free if v in mentioned}
         for scope in self._scopes:
             self._add_scope(build, scope)
@@ -122,12 +131,18 @@ class LocalPolytope:
 
     def _add_variable(self, build: _Builder, variable: int) -> list[int]:
         size = self._cards[variable]
-        columns = build.add_columns(1 if size == 2 else size, integer=True)
+        whole = variable not in self._continuous
+        columns = build.add_columns(1 if size == 2 else size, integer=whole)
         if size > 2:
             build.add_row([(c, 1.0) for c in columns], 1.0, 1.0)
         return columns
 
-    def _indicator(self, variable: int, value: int) -> tuple[float, Terms]:
+    def has(self, variable: int) -> bool:
+        """Whether a variable has columns: it is free, and something reads it."""
+        return variable in self._columns
+
+    def indicator(self, variable: int, value: int) -> tuple[float, Terms]:
+        """(constant, terms) that is 1 where the variable has the value: its weight in general."""
         columns = self._columns[variable]
         if len(columns) > 1:
             return 0.0, [(columns[value], 1.0)]
@@ -138,7 +153,7 @@ class LocalPolytope:
             build.add_entry(1.0, [])
         elif len(scope) == 1:
             for value in range(self._cards[scope[0]]):
-                build.add_entry(*self._indicator(scope[0], value))
+                build.add_entry(*self.indicator(scope[0], value))
         elif len(scope) == 2 and all(self._cards[v] == 2 for v in scope):
             self._add_product(build, scope)
         else:
@@ -161,7 +176,7 @@ class LocalPolytope:
         grid = np.array(columns).reshape(sizes)
         for axis, variable in enumerate(scope):
             for value in range(sizes[axis]):
-                constant, terms = self._indicator(variable, value)
+                constant, terms = self.indicator(variable, value)
                 row = [(int(c), 1.0) for c in grid.take(value, axis=axis).ravel()]
                 build.add_row(row + [(c, -a) for c, a in terms], constant, constant)
         for column in columns:
@@ -192,17 +207,22 @@ class LocalPolytope:
         finite = np.where(forbidden, 0.0, objective)
         rows, upper = [base.rows], [base.upper]
         for table, limit in zip(constraints, at_most, strict=True):
-            weights = self._constraint_weights(table, limit)
-            rows.append(csr_array((weights @ self._indicators)[np.newaxis, :]))
-            upper.append(np.array([limit - weights @ self._constant]))
+            constant, row = self.weighted(self.constraint_weights(table, limit))
+            rows.append(csr_array(row[np.newaxis, :]))
+            upper.append(np.array([limit - constant]))
+        offset, cost = self.weighted(finite)
         return replace(
             base,
-            cost=finite @ self._indicators,
-            offset=float(finite @ self._constant),
+            cost=cost,
+            offset=offset,
             rows=vstack(rows, format="csr") if len(rows) > 1 else base.rows,
             lower=np.append(base.lower, np.full(len(constraints), -np.inf)),
             upper=np.concatenate(upper),
         )
+
+    def weighted(self, weights: Floats) -> tuple[float, Floats]:
+        """The sum of all entries' indicators, weighted (E,): its constant, and its columns."""
+        return float(weights @ self._constant), np.asarray(weights @ self._indicators)
 
     def _forbid(self, forbidden: NDArray[np.bool_]) -> LinearProgram:
         column_lower, column_upper = np.zeros(self.columns), np.ones(self.columns)
@@ -218,7 +238,8 @@ class LocalPolytope:
             column_lower, column_upper, self._integer,
         )  # fmt: skip
 
-    def _constraint_weights(self, table: Floats, limit: float) -> Floats:
+    def constraint_weights(self, table: Floats, limit: float) -> Floats:
+        """The entries of a constraint (E,), finite: -inf as what takes every sum to the limit."""
         satisfied = np.isneginf(table)
         finite = np.where(satisfied, 0.0, table)
         if not satisfied.any():
@@ -237,35 +258,28 @@ class LocalPolytope:
                 out[i] = int(np.argmax(columns[own]))
         return out
 
-    def encode(self, free_values: Sequence[int]) -> Floats:
+    def encode(self, free_values: Sequence[float]) -> Floats:
         """All columns of an assignment of the free variables: a point of the polytope."""
         value = dict(zip(self._free, free_values, strict=True))
         columns = np.zeros(self.columns)
+        weights: dict[int, Floats] = {}
         for variable, own in self._columns.items():
-            if len(own) == 1:
-                columns[own[0]] = value[variable]
-            else:
-                columns[own[value[variable]]] = 1.0
+            z, size = value[variable], self._cards[variable]
+            weights[variable] = np.array([1.0 - z, z]) if size == 2 else np.eye(size)[int(z)]
+            columns[own] = weights[variable][-len(own) :]
         for scope, start in zip(self._scopes, self._starts, strict=True):
-            self._encode_scope(columns, scope, int(start), value)
+            if len(scope) > 1:
+                share = reduce(np.multiply.outer, (weights[v] for v in scope)).ravel()
+                entries = self._entry_column[start : start + len(share)]
+                columns[entries[entries >= 0]] = share[entries >= 0]  # of a product: (1, 1) alone
         return columns
-
-    def _encode_scope(
-        self, columns: Floats, scope: tuple[int, ...], start: int, value: dict[int, int]
-    ) -> None:
-        if len(scope) < 2:
-            return
-        sizes = [self._cards[v] for v in scope]
-        position = int(np.ravel_multi_index([value[v] for v in scope], sizes))
-        if self._entry_column[start + position] >= 0:  # a product column is entry (1, 1) alone
-            columns[self._entry_column[start + position]] = 1.0
 
     def no_good(self, free_values: Sequence[int]) -> tuple[Floats, float]:
         """A row (coefficients, at_most) that cuts off exactly this assignment."""
         coefficients, count, constant = np.zeros(self.columns), 0, 0.0
         for variable, value in zip(self._free, free_values, strict=True):
             if variable in self._columns:
-                shift, terms = self._indicator(variable, int(value))
+                shift, terms = self.indicator(variable, int(value))
                 constant += shift
                 count += 1
                 for column, weight in terms:

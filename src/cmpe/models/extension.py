@@ -10,7 +10,7 @@ An entry of -inf counts as soon as it has weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,18 @@ def extended_value(
             entries = entries.sum(axis=1)
         total += entries
     return total
+
+
+def fixed(scope: Sequence[int], table: Floats, values: Mapping[int, float]) -> Floats:
+    """What a table is over the variables that `values` does not give a number."""
+    entries = table
+    for axis in range(len(scope) - 1, -1, -1):
+        if scope[axis] in values:
+            z = np.array([values[scope[axis]]])
+            share = _weights(z, scope[axis], table.shape[axis])[0]
+            parts = (w * entries.take(k, axis=axis) for k, w in enumerate(share) if w > 0.0)
+            entries = np.asarray(sum(parts))
+    return entries
 
 
 def _weights(values: Floats, variable: int, size: int) -> Floats:

@@ -133,7 +133,7 @@ def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> 
     if gap:
         if method != "auto":
             raise MethodError(f"only method auto takes a gap, found {method!r} with gap {gap}")
-        return BranchingSolver(partial(_auto, gap=gap), how, method)
+        return BranchingSolver(partial(_auto, gap=gap), how, method, _ELSEWHERE[method])
     if method == "exhaustive":  # evaluates functions of any kind; it must not share code
         return _exhaustive(how)
     return BranchingSolver(_BUILDERS[method], how, method, _ELSEWHERE.get(method))

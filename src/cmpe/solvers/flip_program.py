@@ -146,7 +146,7 @@ class FlipProgram:
         return sum(int(unstable.sum()) for unstable, _ in self._kinds())
 
     def _kinds(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        return _kinds(self.layers, self.needs)
+        return kinds_of(self.layers, self.needs)
 
 
 def flip_program(
@@ -157,19 +157,22 @@ def flip_program(
     `forced` neurons are on (1) or off (-1), by a row each.
     """
     layers = tuple(hidden_layers(network, region.moves(network), forced))
-    needs = _needs(network, row, layers, forced)
+    needs = sides_needed(network, row[np.newaxis], layers, forced)
     build = _Build(network, region, layers, needs, forced)
     return FlipProgram(region, build.program(row, margin), build.phases(), layers, needs)
 
 
-def _needs(network: ReluNetwork, row: Floats, layers: tuple[Layer, ...], forced: Forced) -> Needs:
+def sides_needed(
+    network: ReluNetwork, rows: Floats, layers: tuple[Layer, ...], forced: Forced = None
+) -> Needs:
     """Of each layer: which activations must not be too small, and which not too large.
 
+    They serve sums of logits, `rows` (R, outputs), that must not be too small themselves.
     The row z <= 0 of a neuron that is forced off must not see too small a z, z >= 0 not too
     large a one, whether or not the neuron itself is needed.
     """
-    weight = (row @ network.weights[-1])[np.newaxis]
-    lower, upper = np.array([True]), np.array([False])  # the margin itself, as a neuron
+    weight = rows @ network.weights[-1]
+    lower, upper = np.ones(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
     out = []
     for depth in range(len(layers) - 1, -1, -1):
         rises, falls, alive = weight > 0, weight < 0, layers[depth].high[0] > 0
@@ -181,7 +184,7 @@ def _needs(network: ReluNetwork, row: Floats, layers: tuple[Layer, ...], forced:
     return tuple(out[::-1])
 
 
-def _kinds(
+def kinds_of(
     layers: tuple[Layer, ...], needs: Needs
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Of each layer: the neurons with an activation column, and those with a phase."""
@@ -205,7 +208,7 @@ class _Build:
     ) -> None:
         self.network, self.region, self.layers, self.needs = network, region, layers, needs
         self.forced = forced
-        self.kinds = _kinds(layers, needs)
+        self.kinds = kinds_of(layers, needs)
         self.first = len(region.caps)
         self.activations = sum(int(u.sum()) for u, _ in self.kinds)
         self.columns = self.first + self.activations + sum(int(p.sum()) for _, p in self.kinds)

@@ -1,8 +1,8 @@
 """Adversarial problems (`queries.adversarial`), and other problems without tables.
 
-local    the compiled attack; any other problem: gradients and single moves
-milp     the attack, then a proof by mixed-integer programming
-auto     milp for adversarial problems, local for others
+    local    the compiled attack; any other problem: gradients and single moves
+    milp     the attack, then a proof; any other problem: a mixed-integer program (`mixed_milp`)
+    auto     milp, or local where no such program is known
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LocalFlips:
 
 @dataclass(frozen=True)
 class MilpFlips:
-    """`milp` where there are no tables: from an attack's answer to a proof."""
+    """`milp` where there are no tables: from an answer to a proof."""
 
     backend: str = "highs"
     running: Running = Running()
@@ -68,16 +68,18 @@ class MilpFlips:
     ) -> Solutions:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
         from cmpe.solvers.milp import backend
+        from cmpe.solvers.mixed_milp import MixedSolver
 
         flip = flip_of(problem)
-        if flip is None and not self.proves:
-            other = GradientSolver(self.running)
-            return other.solve(problem, evidence, time_limit=time_limit, seed=seed)
         if flip is None:
-            raise MethodError(
-                "milp needs tables, or an adversarial problem (queries.adversarial); "
-                "method local answers here"
-            )
+            try:
+                mixed = MixedSolver(self.backend, self.running)
+                return mixed.solve(problem, evidence, time_limit=time_limit, seed=seed)
+            except MethodError:
+                if self.proves:
+                    raise
+                local = GradientSolver(self.running)
+                return local.solve(problem, evidence, time_limit=time_limit, seed=seed)
         backend(self.backend)  # fail now if it is not installed
         instances = problem.given(evidence)
         limits = Limits(time_limit, self.running.threads, seed)

@@ -57,7 +57,8 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     info = solver.getInfo()
     # Without integer columns there is no dual bound of the search; an optimal LP is its own.
     bound = info.mip_dual_bound if program.integer.any() else info.objective_function_value
-    bound = float(bound) if math.isfinite(bound) else math.inf
+    known = math.isfinite(bound) and (program.integer.any() or status == answered.kOptimal)
+    bound = float(bound) if known else math.inf
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     columns = np.array(solver.getSolution().col_value) if has_solution else None
     return ProgramAnswer(columns, bound, nodes=max(0, int(info.mip_node_count)))

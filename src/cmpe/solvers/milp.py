@@ -76,6 +76,16 @@ def backend(name: str) -> Backend:
     return maximise
 
 
+def only_candidate(instances: Instances, row: int) -> RowAnswer:
+    """Nothing to decide, or the evidence itself has h = -inf."""
+    problem = instances.problem
+    values = np.zeros(len(problem.free), dtype=problem.dtype)
+    full = instances.complete(values[np.newaxis], slice(row, row + 1))
+    if not problem.is_feasible(full)[0]:
+        return RowAnswer(None, -np.inf, infeasible=True)
+    return RowAnswer(values, float(problem.objective.value(full)[0]))
+
+
 @dataclass(frozen=True)
 class _Row:
     """Solves one row; picklable, so that worker processes can hold it."""
@@ -94,19 +104,11 @@ class _Row:
         here = slice(row, row + 1)
         objective = self.instances.tables(0, here)[0]
         if np.isneginf(objective[0]) or self._polytope.columns == 0:
-            return self._only_candidate(row)
+            return only_candidate(self.instances, row)
         tables = [self.instances.tables(1 + j, here)[0] for j in range(len(problem.constraints))]
         limits = [c.loosened(PADDING) for c in problem.constraints]
         program = self._polytope.program(objective, tables, limits)
         return self._cut_and_solve(row, program)
-
-    def _only_candidate(self, row: int) -> RowAnswer:
-        """Nothing to decide, or the evidence itself has h = -inf."""
-        values = np.zeros(len(self.instances.conditioning.free), dtype=np.int32)
-        full = self.instances.complete(values[np.newaxis], slice(row, row + 1))
-        if not self.instances.problem.is_feasible(full)[0]:
-            return RowAnswer(None, -np.inf, infeasible=True)
-        return RowAnswer(values, float(self.instances.problem.objective.value(full)[0]))
 
     def _cut_and_solve(self, row: int, program: LinearProgram) -> RowAnswer:
         maximise = backend(self.backend)
