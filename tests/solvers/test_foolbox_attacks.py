@@ -87,7 +87,7 @@ class Optimizer:
 @pytest.fixture
 def optimizer(monkeypatch):
     need_foolbox()
-    foolbox_attacks._need_foolbox()
+    foolbox_attacks.need_foolbox()
     from foolbox.attacks import L1BrendelBethgeAttack
 
     optimizer = Optimizer()
