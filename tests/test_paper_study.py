@@ -188,7 +188,7 @@ def test_results_are_complete(plan, store, tmp_path):
     (tmp_path / "run" / "adversarial.jsonl").write_text("{}\n", encoding="utf-8")
     origin = Origin(tiny(), paper, tmp_path / "run", ("make paper",))
     cells = write_results(plan, store, tmp_path, origin, {})
-    assert len(cells) == 3 + 4 * 2
+    assert len(cells) == 3 + 5 * 2
     by = {(c["method"], c["seed"]): c for c in cells}
     assert all(c["status"] == "measured" for c in cells)
     exact, tuned, highs = by["exact", 0], by["tuned", 1], by["milp:highs", 0]
@@ -197,7 +197,11 @@ def test_results_are_complete(plan, store, tmp_path):
     assert highs["budget"] == 5.0
     assert highs["every"]["rows"] == 2
     assert highs["every"]["regret"] == pytest.approx(0.0, abs=1e-6)
-    assert by["tuned+repair", 1]["every"]["violation"] == 0.0
+    repaired = by["tuned+repair", 1]["every"]
+    assert repaired["violation"] == 0.0
+    assert repaired["certified_gap"] >= repaired["regret"] - 1e-6  # the bound of `certify`
+    assert by["tuned+kicks", 1]["every"]["regret"] <= repaired["regret"] + 1e-9
+    assert tuned["every"]["certified_gap"] is None  # a network alone has none
     assert tuned["device"] == "cpu"
     assert tuned["train_seconds"] > 0
     assert 0.0 <= tuned["relaxed_violation"] <= 1.0
@@ -210,6 +214,7 @@ def test_results_are_complete(plan, store, tmp_path):
     assert {c["epoch"] for c in curve} == {1, 2}
     provenance = json.loads((tmp_path / "provenance.json").read_text())
     assert provenance["stand_ins"] == ["grid"]
+    assert provenance["seeds"] == [0, 1]
     assert set(provenance["hashes"]) == {t.stage for t in plan.tasks.values()}
 
 
@@ -340,3 +345,16 @@ def test_a_wrong_description_is_refused(section, name, told, match):
     content = {**TINY, section: {**TINY[section], name: told}}
     with pytest.raises(CmpeError, match=match):
         study_of(content, "tiny")
+
+
+def test_networks_that_were_not_trained_are_missing_and_seeds_without_any_are_left_out(
+    tmp_path, plan
+):
+    none = Store(tmp_path / "store")
+    origin = Origin(tiny(), NOWHERE, untrained="no time was left")
+    cells = write_results(plan, none, tmp_path, origin, {})
+    assert {c["seed"] for c in cells} == {0}
+    assert all(c["status"] == "missing" for c in cells)
+    reasons = {c["method"]: c["reason"] for c in cells}
+    assert reasons["tuned+repair"] == reasons["mse"] == "no time was left"
+    assert reasons["exact"] == "not run yet"
