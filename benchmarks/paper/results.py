@@ -26,6 +26,7 @@ from benchmarks.paper.plan import Cell, Plan
 from benchmarks.paper.stages import FACTS, METRICS
 from benchmarks.paper.store import Json, Store, canonical, digest
 from benchmarks.paper.training import CURVE, RESULT
+from benchmarks.paper.wide import wide_results
 from cmpe.formats.text import write_text
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "results.csv"
@@ -43,6 +44,7 @@ class Origin:
     adversarial: Path | None = None  # a run directory of `cmpe adversarial`
     commands: tuple[str, ...] = ()
     untrained: str = UNTRAINED
+    wide: Path | None = None  # kept results of the wide benchmarks
 
 
 def write_results(
@@ -53,9 +55,12 @@ def write_results(
     listed = [c for c in _longest(plan.cells) if c.seed in _seeds(plan, store)]
     why = {**_untrained(listed, store, origin), **failed}
     cells = [_cell(cell, store, figures, why) for cell in listed]
+    wide, wide_times = wide_results(origin.wide) if origin.wide else ([], [])
+    cells += wide
     _lines(out / "cells.jsonl", cells)
     _lines(out / "curves.jsonl", [r for c in listed for r in _curve(c, store)])
-    _lines(out / "times.jsonl", [r for c in plan.cells for r in _times(c, store)])
+    times = [r for c in plan.cells for r in _times(c, store)]
+    _lines(out / "times.jsonl", times + wide_times)
     _lines(out / "datasets.jsonl", _datasets(plan, store, origin.study))
     if figures:
         _lines(out / "paper.jsonl", figures)
@@ -210,6 +215,7 @@ def _gpu(plan: Plan, store: Store) -> str:
 
 def shown(cells: list[Json]) -> list[Json]:
     """The table of a run: each method over all measured cells."""
+    cells = [c for c in cells if c["group"] != "wide"]
     methods = dict.fromkeys(c["method"] for c in cells)
     table = []
     for method in methods:
@@ -221,7 +227,7 @@ def shown(cells: list[Json]) -> list[Json]:
 
 def _means(cells: list[Json]) -> Json:
     def mean(name: str) -> Any:
-        found = [c["every"][name] for c in cells if c["every"][name] is not None]
+        found = [c["every"][name] for c in cells if c["every"].get(name) is not None]
         return float(np.mean(found)) if found else ""
 
     return {name: mean(name) for name in ("regret", "gap", "violation", "seconds")}

@@ -64,7 +64,7 @@ def test_attacks_stand_beside_the_papers(study):
     assert only_printed.entries[0].text == label_of("mse_pen")
     assert {e.note for e in only_printed.entries} == {None, NOT_RUN}
     residual = table.rows[2]
-    assert [e.text for e in residual.entries[4:13:2]] == ["–"] * 5
+    assert [e.text for e in residual.entries[7:16:2]] == ["–"] * 5
 
 
 def test_data_sets(study, results):

@@ -12,7 +12,7 @@ OURS_IN_PAPER = ("ss_cmpe", "ss_cmpe_pen")
 PAPER_METHODS = (*SUPERVISED, *SELF_SUPERVISED, *OURS_IN_PAPER)
 MAIN_METHODS = ("mse_pen", "ssl_pen", "pdl", "ss_cmpe")  # of the paper's Tables 1 and 2
 BEYOND = (
-    *("tuned", "tuned+repair", "tuned+kicks", "network+moves", "network+search"),
+    *("tuned", "tuned+repair", "tuned+kicks", "network+moves", "network+repair", "network+search"),
     *("constant+search", "icm+search", "random+search", "search", "lagrangian", "exact"),
     *("milp:highs", "milp:scip", "toulbar2"),
 )
@@ -32,6 +32,7 @@ LABELS = {
     "tuned+repair": "tuned + repair",
     "tuned+kicks": "tuned + longer repair",
     "network+moves": "network + single moves",
+    "network+repair": "network + repair",
     "network+search": "network + search",
     "constant+search": "constant start + search",
     "icm+search": "ICM + search",
@@ -69,13 +70,14 @@ _STYLES = {
     "ss_cmpe_pen": Style("#7b3294", "D", "-", "|||"),
     "tuned": Style("#d55e00", "p", "--", "-----"),
     "tuned+repair": Style("#000000", "o", "-", ""),
-    "tuned+kicks": Style("#4d4d4d", "o", "--", "..."),
-    "network+moves": Style("#d55e00", "p", "--", "..."),
-    "network+search": Style("#000000", "o", "-", "oo"),
-    "constant+search": Style("#8c510a", "v", ":", "ooo"),
-    "icm+search": Style("#c51b7d", "H", "-.", "OO"),
-    "random+search": Style("#8c510a", (5, 1, 0), ":", "**"),
-    "search": Style("#009e73", "X", "-", "\\\\"),
+    "network+repair": Style("#c51b7d", (7, 0, 0), "--", "///"),
+    "tuned+kicks": Style("#4d4d4d", "H", "--", "..."),
+    "network+moves": Style("#d55e00", (5, 1, 0), "--", "..."),
+    "network+search": Style("#000000", (6, 1, 0), "-", "oo"),
+    "constant+search": Style("#8c510a", (3, 0, 30), ":", "ooo"),
+    "icm+search": Style("#c51b7d", (7, 1, 0), "-.", "OO"),
+    "random+search": Style("#8c510a", (8, 1, 0), ":", "**"),
+    "search": Style("#009e73", (4, 0, 20), "-", "\\\\"),
     "lagrangian": Style("#009e73", "s", "--", "++"),
     "exact": Style("#d55e00", "d", "-", "///"),
     "milp:highs": Style("#0072b2", "h", "-.", "xxx"),

@@ -91,6 +91,13 @@ class Study:
         """The seeds of a cell, measured or not."""
         return self._cells.get(key, ())
 
+    @cached_property
+    def spread(self) -> str:
+        """What ± means in these results, as a sentence."""
+        if len({c.seed for c in self.results.cells if c.measured}) > 1:
+            return "Mean ± standard deviation over rows, in brackets ± over seeds."
+        return "Mean ± standard deviation over rows; one seed."
+
     def figure(self, key: Key, metric: str, *, constrained: bool = False) -> Measured | None:
         """One metric of a cell over its seeds; None where no seed has it."""
         parts = [c.constrained if constrained else c.every for c in self._measured(key)]
