@@ -8,7 +8,6 @@ Without `--into` they are printed. Each stands between `<!-- NAME -->` and `<!--
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,8 +94,10 @@ def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def put(text: str, found: dict[str, str]) -> str:
     """A page with its tables renewed."""
     for name, table in found.items():
-        block = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        text = block.sub(lambda m, table=table: m[1] + table + m[2], text)
+        start, end = f"<!-- {name} -->\n", "<!-- end -->"
+        before, _, rest = text.partition(start)
+        after = rest.partition(end)[2]
+        text = f"{before}{start}{table}\n{end}{after}"
     return text
 
 
