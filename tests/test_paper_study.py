@@ -163,7 +163,7 @@ def test_only_what_depends_on_a_change_is_redone(store):
     selection = {**scale["selection"], "rho": [0.2]}
     changed = {"cross_validation": 1, "train": 2, "evaluate": 2}
     assert left(tiny(selection=selection), store) == changed
-    assert left(tiny(seeds=[0, 1, 2]), store) == {"train": 3, "solve": 1, "evaluate": 4}
+    assert left(tiny(seeds=[0, 1, 2]), store) == {"train": 3, "solve": 2, "evaluate": 5}
     assert left(tiny(budgets=[1.0, 5.0, 6.0]), store) == {"solve": 1, "evaluate": 1}
     added = left(tiny(percentiles=[30, 90]), store)
     assert "generate" not in added
@@ -386,6 +386,7 @@ def test_wide_problems_come_from_kept_results(tmp_path):
     assert by["milp:highs"]["every"]["regret"] == 0.0
     assert (by["milp:highs"]["q"], by["milp:highs"]["every"]["proved"]) == (30, 1.0)
     assert by["toulbar2"]["every"]["regret"] is None
+    assert by["toulbar2"]["reason"] == "no feasible answer was found"
     assert [(t["method"], t["seconds"]) for t in times] == [
         ("network+search", pytest.approx(1e-3)),
         ("network+search", pytest.approx(3e-3)),

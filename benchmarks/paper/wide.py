@@ -29,6 +29,8 @@ SHORT, LONG = 1.0, 100.0  # milliseconds
 PERCENTILE = 30  # of families whose name tells none
 STARTS = ("network", "constant", "icm", "random")
 TINY = 1e-6
+UNPROVED = "not every row was proved within 60 s, so the regret is not known"
+INFEASIBLE = "no feasible answer was found"
 
 
 def wide_results(folder: Path) -> tuple[list[Json], list[Json]]:
@@ -73,12 +75,16 @@ def _proved(folder: Path) -> Iterator[Json]:
         used = r["search_s"] + (r["first_s"] + r["mean_s"] * (r["rows"] - 1)) / r["rows"]
         regret = 0.0 if r["proved"] == r["rows"] else None
         about = {"certified_gap": r["gap"], "proved": r["proved"] / r["rows"]}
+        if regret is None:
+            about["reason"] = UNPROVED
         yield _point({"violated": 0, **r, "regret": regret}, "exact", used, chosen=True, **about)
 
 
 def _others(folder: Path) -> Iterator[Json]:
     for r in _records(folder, "wide_others"):
         about = {"proved": r["proved"] / r["rows"]}
+        if r["regret"] is None:
+            about["reason"] = INFEASIBLE
         yield _point(r, r["method"], r["used_ms"] * 1e-3, chosen=True, **about)
 
 
@@ -96,6 +102,7 @@ def _point(record: Json, method: str, seconds: float, *, chosen: bool, **more: A
         "certified_gap": None,
         "proved": 0.0,
         "train_seconds": None,
+        "reason": None,
         "chosen": chosen,
         **more,
     }
@@ -117,5 +124,5 @@ def _cell(point: Json) -> Json:
     return {
         **_place(point), "group": "wide", "seed": 0, "every": every, "constrained": None,
         "train_seconds": point["train_seconds"], "device": "cpu", "status": "measured",
-        "reason": None,
+        "reason": point["reason"],
     }  # fmt: skip

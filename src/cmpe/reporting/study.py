@@ -121,7 +121,7 @@ class Study:
 
     def reason(self, key: Key) -> str:
         """Why there is no figure."""
-        reasons = [c.reason for c in self.cells(key) if not c.measured and c.reason]
+        reasons = [c.reason for c in self.cells(key) if c.reason]
         return reasons[0] if reasons else NO_FIGURE if self._measured(key) else NOT_RUN
 
     def paper(self, dataset: str, q: float | None, method: str, metric: str) -> Measured | None:
