@@ -19,6 +19,7 @@ TINY: dict[str, Any] = {
         "ss_cmpe_pen": {"network": "paper", "grid": ["beta", "rho"]},
         "tuned": {"network": "tuned", "loss": "ss_cmpe"},
         "tuned+repair": {"repair": "tuned"},
+        "tuned+kicks": {"repair": "tuned", "kicks": 5},
     },
     "scales": {
         "tiny": {

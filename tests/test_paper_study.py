@@ -23,6 +23,7 @@ from benchmarks.paper.plan import plan_of, told_config
 from benchmarks.paper.results import Origin, implied_regret, results_hash, write_results
 from benchmarks.paper.runner import missing, run
 from benchmarks.paper.store import Artifact, Store, Task, arrays_file, canonical
+from benchmarks.paper.wide import wide_results
 
 import cmpe
 from cmpe.errors import CmpeError, FormatError
@@ -158,11 +159,11 @@ def test_only_what_depends_on_a_change_is_redone(store):
     scale = TINY["scales"]["tiny"]
     assert not left(tiny(), store)
     more = {**scale["changes"], "tuned": {**scale["changes"]["tuned"], "epochs": 3}}
-    assert left(tiny(changes=more), store) == {"train": 2, "solve": 2, "evaluate": 4}
+    assert left(tiny(changes=more), store) == {"train": 2, "solve": 4, "evaluate": 6}
     selection = {**scale["selection"], "rho": [0.2]}
     changed = {"cross_validation": 1, "train": 2, "evaluate": 2}
     assert left(tiny(selection=selection), store) == changed
-    assert left(tiny(seeds=[0, 1, 2]), store) == {"train": 3, "solve": 1, "evaluate": 4}
+    assert left(tiny(seeds=[0, 1, 2]), store) == {"train": 3, "solve": 2, "evaluate": 5}
     assert left(tiny(budgets=[1.0, 5.0, 6.0]), store) == {"solve": 1, "evaluate": 1}
     added = left(tiny(percentiles=[30, 90]), store)
     assert "generate" not in added
@@ -188,7 +189,7 @@ def test_results_are_complete(plan, store, tmp_path):
     (tmp_path / "run" / "adversarial.jsonl").write_text("{}\n", encoding="utf-8")
     origin = Origin(tiny(), paper, tmp_path / "run", ("make paper",))
     cells = write_results(plan, store, tmp_path, origin, {})
-    assert len(cells) == 3 + 4 * 2
+    assert len(cells) == 3 + 5 * 2
     by = {(c["method"], c["seed"]): c for c in cells}
     assert all(c["status"] == "measured" for c in cells)
     exact, tuned, highs = by["exact", 0], by["tuned", 1], by["milp:highs", 0]
@@ -197,7 +198,11 @@ def test_results_are_complete(plan, store, tmp_path):
     assert highs["budget"] == 5.0
     assert highs["every"]["rows"] == 2
     assert highs["every"]["regret"] == pytest.approx(0.0, abs=1e-6)
-    assert by["tuned+repair", 1]["every"]["violation"] == 0.0
+    repaired = by["tuned+repair", 1]["every"]
+    assert repaired["violation"] == 0.0
+    assert repaired["certified_gap"] >= repaired["regret"] - 1e-6  # the bound of `certify`
+    assert by["tuned+kicks", 1]["every"]["regret"] <= repaired["regret"] + 1e-9
+    assert tuned["every"]["certified_gap"] is None  # a network alone has none
     assert tuned["device"] == "cpu"
     assert tuned["train_seconds"] > 0
     assert 0.0 <= tuned["relaxed_violation"] <= 1.0
@@ -210,6 +215,7 @@ def test_results_are_complete(plan, store, tmp_path):
     assert {c["epoch"] for c in curve} == {1, 2}
     provenance = json.loads((tmp_path / "provenance.json").read_text())
     assert provenance["stand_ins"] == ["grid"]
+    assert provenance["seeds"] == [0, 1]
     assert set(provenance["hashes"]) == {t.stage for t in plan.tasks.values()}
 
 
@@ -340,3 +346,49 @@ def test_a_wrong_description_is_refused(section, name, told, match):
     content = {**TINY, section: {**TINY[section], name: told}}
     with pytest.raises(CmpeError, match=match):
         study_of(content, "tiny")
+
+
+def test_networks_that_were_not_trained_are_missing_and_seeds_without_any_are_left_out(
+    tmp_path, plan
+):
+    none = Store(tmp_path / "store")
+    origin = Origin(tiny(), NOWHERE, untrained="no time was left")
+    cells = write_results(plan, none, tmp_path, origin, {})
+    assert {c["seed"] for c in cells} == {0}
+    assert all(c["status"] == "missing" for c in cells)
+    reasons = {c["method"]: c["reason"] for c in cells}
+    assert reasons["tuned+repair"] == reasons["mse"] == "no time was left"
+    assert reasons["exact"] == "not run yet"
+
+
+def test_wide_problems_come_from_kept_results(tmp_path):
+    learned = {"family": "a_q80_x", "start": "network", "stage": "search", "train_s": 9.0,
+               "rows": 4, "regret": 0.5, "error": 0.1, "violated": 1}  # fmt: skip
+    lines = [{"benchmark": "wide_learned"}]
+    lines += [{**learned, "ms": ms, "used_us": 1000 * ms} for ms in (1.0, 3.0)]
+    lines.append({**learned, "ms": 0.1, "used_us": 900.0})  # no answer within twice its budget
+    lines.append({**learned, "start": "icm", "stage": "moves", "ms": 0.0, "used_us": 5.0})
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "wide_learned.jsonl").write_text(text, encoding="utf-8")
+    solver = {"family": "b", "method": "toulbar2", "rows": 2, "proved": 0, "used_ms": 9000.0}
+    others = [{**solver, "regret": None, "violated": 2}]
+    others.append({**solver, "method": "milp:highs", "regret": -1e-10, "violated": 0, "proved": 2})
+    text = "".join(json.dumps(line) + "\n" for line in others)
+    (tmp_path / "wide_others.jsonl").write_text(text, encoding="utf-8")
+    cells, times = wide_results(tmp_path)
+    by = {c["method"]: c for c in cells}
+    assert set(by) == {"network+search", "toulbar2", "milp:highs"}
+    network = by["network+search"]
+    assert (network["q"], network["dataset"], network["group"]) == (80, "a_q80_x", "wide")
+    assert network["every"]["seconds"] == pytest.approx(1e-3)
+    assert network["every"]["violation"] == 0.25
+    assert network["every"]["regret_std"] == pytest.approx(0.2)  # of rows, not of their mean
+    assert by["milp:highs"]["every"]["regret"] == 0.0
+    assert (by["milp:highs"]["q"], by["milp:highs"]["every"]["proved"]) == (30, 1.0)
+    assert by["toulbar2"]["every"]["regret"] is None
+    assert by["toulbar2"]["reason"] == "no feasible answer was found"
+    assert [(t["method"], t["seconds"]) for t in times] == [
+        ("network+search", pytest.approx(1e-3)),
+        ("network+search", pytest.approx(3e-3)),
+        ("milp:highs", 9.0),
+    ]

@@ -25,7 +25,7 @@ from benchmarks.frame import print_table
 from benchmarks.paper.description import DATA, STUDY, read_study
 from benchmarks.paper.packing import import_results, pack
 from benchmarks.paper.plan import Plan, plan_of
-from benchmarks.paper.results import PAPER, Origin, shown, write_results
+from benchmarks.paper.results import PAPER, UNTRAINED, Origin, shown, write_results
 from benchmarks.paper.runner import run, selected
 from benchmarks.paper.stages import STAGES
 from benchmarks.paper.store import Store, Task
@@ -54,6 +54,8 @@ def _options() -> argparse.ArgumentParser:
     shared.add_argument("--data", type=Path, default=DATA, help="folder with uai/ and density/")
     shared.add_argument("--paper", type=Path, default=PAPER, help="the paper's tables as csv")
     shared.add_argument("--adversarial", type=Path, help="a run of cmpe adversarial to include")
+    shared.add_argument("--wide", type=Path, help="kept results of the wide benchmarks")
+    shared.add_argument("--untrained", default=UNTRAINED, help="why networks are missing")
     parts = parser.add_subparsers(required=True)
     runs = parts.add_parser("run", parents=[shared], help="do what is missing, then report")
     runs.add_argument("--executor", choices=("local", "ray"), default="local")
@@ -147,7 +149,9 @@ def _list(options: argparse.Namespace, plan: Plan, store: Store) -> int:
 
 def _finish(options: argparse.Namespace, plan: Plan, failed: dict[str, str]) -> int:
     study = read_study(options.study, options.scale)
-    origin = Origin(study, options.paper, options.adversarial)
+    origin = Origin(
+        study, options.paper, options.adversarial, untrained=options.untrained, wide=options.wide
+    )
     cells = write_results(plan, _store(options), options.out, origin, failed)
     columns = ("method", "cells", "measured", "regret", "gap", "violation", "seconds")
     print_table(shown(cells), columns)

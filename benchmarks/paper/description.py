@@ -34,6 +34,7 @@ class Method:
     loss: str = ""  # by default the method's name
     grid: tuple[str, ...] = ()  # what is chosen for it
     repair: str = ""  # the network whose answers are improved
+    kicks: int = 0  # random changes that a repair tries once it is stuck
     solver: str = ""
     few: bool = False
 

@@ -124,7 +124,7 @@ class _Group:
             source = networks[method.repair] if method.repair else method
             for seed in self.study.scale.seeds:
                 trained = self._train(source, seed)
-                answers = self._repair(trained) if method.repair else trained
+                answers = self._repair(method, trained) if method.repair else trained
                 yield self._cell(method, seed, None, answers, reference, trained)
 
     def _solver_cells(self, method: Method, reference: Task) -> Iterator[Cell]:
@@ -139,9 +139,11 @@ class _Group:
         self, method: Method, seed: int, budget: float | None, answers: Task, reference: Task,
         network: Task | None = None,
     ) -> Cell:  # fmt: skip
-        wanted = task(
-            "evaluate", {"q": self.q}, problem=self.problem, answers=answers, reference=reference
-        )
+        inputs = {"problem": self.problem, "answers": answers, "reference": reference}
+        if method.repair:  # answers that bring no bound of their own
+            certify = task("certify", {"q": self.q}, problem=self.problem)
+            inputs["bound"] = self.plan.add(certify)
+        wanted = task("evaluate", {"q": self.q}, **inputs)
         named = (self.dataset.name, self.dataset.group, self.q, method.name)
         return Cell(*named, seed, budget, self.plan.add(wanted), answers, network)
 
@@ -149,8 +151,10 @@ class _Group:
         told = {"q": self.q, "method": method, "rows": rows, "time_limit": budget, "seed": 0}
         return self.plan.add(task("solve", told, problem=self.problem))
 
-    def _repair(self, trained: Task) -> Task:
+    def _repair(self, method: Method, trained: Task) -> Task:
         told = {"q": self.q, "method": REPAIR, "rows": 0, "time_limit": None, "seed": 0}
+        if method.kicks:
+            told["kicks"] = method.kicks
         return self.plan.add(task("solve", told, problem=self.problem, network=trained))
 
     def _train(self, method: Method, seed: int) -> Task:

@@ -26,11 +26,13 @@ from benchmarks.paper.plan import Cell, Plan
 from benchmarks.paper.stages import FACTS, METRICS
 from benchmarks.paper.store import Json, Store, canonical, digest
 from benchmarks.paper.training import CURVE, RESULT
+from benchmarks.paper.wide import wide_results
 from cmpe.formats.text import write_text
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "results.csv"
 ADVERSARIAL = ("adversarial.jsonl", "adversarial.png", "adversarial.svg")
 PARTS = ("every", "constrained")
+UNTRAINED = "not trained yet"  # why a network has no figures
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Origin:
     paper: Path = PAPER
     adversarial: Path | None = None  # a run directory of `cmpe adversarial`
     commands: tuple[str, ...] = ()
+    untrained: str = UNTRAINED
+    wide: Path | None = None  # kept results of the wide benchmarks
 
 
 def write_results(
@@ -48,10 +52,15 @@ def write_results(
 ) -> list[Json]:
     """Write every file; returns the cells."""
     figures = papers_figures(origin.paper)
-    cells = [_cell(cell, store, figures, failed) for cell in _longest(plan.cells)]
+    listed = [c for c in _longest(plan.cells) if c.seed in _seeds(plan, store)]
+    why = {**_untrained(listed, store, origin), **failed}
+    cells = [_cell(cell, store, figures, why) for cell in listed]
+    wide, wide_times = wide_results(origin.wide) if origin.wide else ([], [])
+    cells += wide
     _lines(out / "cells.jsonl", cells)
-    _lines(out / "curves.jsonl", [r for c in _longest(plan.cells) for r in _curve(c, store)])
-    _lines(out / "times.jsonl", [r for c in plan.cells for r in _times(c, store)])
+    _lines(out / "curves.jsonl", [r for c in listed for r in _curve(c, store)])
+    times = [r for c in plan.cells for r in _times(c, store)]
+    _lines(out / "times.jsonl", times + wide_times)
     _lines(out / "datasets.jsonl", _datasets(plan, store, origin.study))
     if figures:
         _lines(out / "paper.jsonl", figures)
@@ -61,6 +70,18 @@ def write_results(
     write_text(out / "index.json", json.dumps(plan.index(), indent=1) + "\n")
     write_text(out / "provenance.json", json.dumps(_provenance(plan, store, origin), indent=1))
     return cells
+
+
+def _seeds(plan: Plan, store: Store) -> list[int]:
+    """The first seed, and those of which anything was trained: others have no cells."""
+    known = {c.seed for c in plan.cells if c.network is not None and store.has(c.network)}
+    return sorted(known | {min((c.seed for c in plan.cells), default=0)})
+
+
+def _untrained(cells: Iterable[Cell], store: Store, origin: Origin) -> dict[str, str]:
+    """Reasons by key of `evaluate`."""
+    networks = ((c.evaluate.key, c.network) for c in cells if c.network is not None)
+    return {key: origin.untrained for key, network in networks if not store.has(network)}
 
 
 def _lines(path: Path, records: Iterable[Json]) -> None:
@@ -164,7 +185,8 @@ def _provenance(plan: Plan, store: Store, origin: Origin) -> Json:
         "versions": circumstances["versions"],
         "python": platform.python_version(),
         "machine": f"{machine['cpu']}, {machine['cores']} cores, {_gpu(plan, store)}",
-        "seeds": list(origin.study.scale.seeds),
+        "seeds": _seeds(plan, store),
+        "seeds_of_the_scale": list(origin.study.scale.seeds),
         "scale": origin.study.scale_name,
         "stand_ins": plan.stand_ins,
         "commands": list(origin.commands) or [_command()],
@@ -193,6 +215,7 @@ def _gpu(plan: Plan, store: Store) -> str:
 
 def shown(cells: list[Json]) -> list[Json]:
     """The table of a run: each method over all measured cells."""
+    cells = [c for c in cells if c["group"] != "wide"]
     methods = dict.fromkeys(c["method"] for c in cells)
     table = []
     for method in methods:
@@ -204,7 +227,7 @@ def shown(cells: list[Json]) -> list[Json]:
 
 def _means(cells: list[Json]) -> Json:
     def mean(name: str) -> Any:
-        found = [c["every"][name] for c in cells if c["every"][name] is not None]
+        found = [c["every"][name] for c in cells if c["every"].get(name) is not None]
         return float(np.mean(found)) if found else ""
 
     return {name: mean(name) for name in ("regret", "gap", "violation", "seconds")}

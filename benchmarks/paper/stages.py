@@ -7,6 +7,7 @@
     cross_validation  beta and rho of a loss, where the scale has folds
     train             a network: its answers to the test rows, its learning curve
     solve             a solver's answers to the test rows; `repair` starts from a network's
+    certify           the bound of every test row, for answers that bring none
     evaluate          answers against the proved optima: metrics
 
 Results hold no seconds: these lie beside them. A change of what a stage computes raises its
@@ -37,8 +38,9 @@ from benchmarks.paper.artifacts import (
 from benchmarks.paper.store import Artifact, Json, Task, arrays_file, json_file
 from cmpe.evaluation import Evaluation, Reference
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.solution import Solutions
 
-FACTS, METRICS = "facts.json", "metrics.json"
+FACTS, METRICS, BOUND = "facts.json", "metrics.json", "bound.npz"
 REPAIR = "repair"
 QUICK = 0.05  # seconds
 
@@ -137,7 +139,7 @@ def solve(settings: Json, inputs: Inputs) -> Artifact:
         cmpe.solve(rows.problem, evidence[:1], method=method, time_limit=quick)
     begin = time.perf_counter()
     if method == REPAIR:
-        answers = _repaired(rows, inputs["network"])
+        answers = _repaired(rows, inputs["network"], settings.get("kicks", 0))
     elif method == "exact" and len(evidence) == len(rows.test):
         known = cmpe.reference(rows.problem, evidence)
         answers, more["constrained"] = known.solutions, np.packbits(known.constrained)
@@ -151,18 +153,42 @@ def solve(settings: Json, inputs: Inputs) -> Artifact:
     return Artifact({ANSWERS: file}, {"seconds": spent, "row_seconds": answers.seconds.tolist()})
 
 
-def _repaired(rows: Rows, network: Artifact) -> Any:
+def _repaired(rows: Rows, network: Artifact, kicks: int) -> Any:
     """Local search from a network's answers; its seconds are the pass's and the search's."""
-    from cmpe.solution import Solutions
     from cmpe.solvers.local_search import improve
 
     start = solutions_of(rows, network)
     instances = rows.problem.given(rows.test)
     improve(rows.problem.given(rows.test[:1]), start.assignments[:1])  # loads compiled code
     begin = time.perf_counter()
-    better = improve(instances, start.assignments)
+    better = improve(instances, start.assignments, kicks=kicks)
     spent = (time.perf_counter() - begin) / len(rows.test)
     return Solutions.of(rows.problem, better, seconds=start.seconds + spent)
+
+
+def certify(settings: Json, inputs: Inputs) -> Artifact:
+    """The Lagrangian dual's bound of every test row: no feasible assignment exceeds it."""
+    from cmpe.bounds.lagrangian import lagrangian_dual
+
+    rows = rows_of(inputs["problem"], settings["q"])
+    lagrangian_dual(rows.problem.given(rows.test[:1]))  # loads compiled code
+    begin = time.perf_counter()
+    dual = lagrangian_dual(rows.problem.given(rows.test))
+    spent = time.perf_counter() - begin
+    file = arrays_file(bound=dual.bound, infeasible=dual.infeasible)
+    return Artifact({BOUND: file}, {"row_seconds": spent / len(rows.test)})
+
+
+def _certified(rows: Rows, answers: Solutions, found: Artifact) -> Solutions:
+    """Answers with the bounds of `certify`; its seconds are theirs."""
+    bounds, count = found.arrays(BOUND), len(answers)
+    return Solutions.of(
+        rows.problem,
+        answers.assignments,
+        bound=bounds["bound"][:count],
+        infeasible=bounds["infeasible"][:count],
+        seconds=answers.seconds + found.aside["row_seconds"],
+    )
 
 
 def evaluate(settings: Json, inputs: Inputs) -> Artifact:
@@ -171,6 +197,8 @@ def evaluate(settings: Json, inputs: Inputs) -> Artifact:
 
     rows = rows_of(inputs["problem"], settings["q"])
     answers = solutions_of(rows, inputs["answers"])
+    if "bound" in inputs:
+        answers = _certified(rows, answers, inputs["bound"])
     best = solutions_of(rows, inputs["reference"])
     mask = np.unpackbits(inputs["reference"].arrays(ANSWERS)["constrained"], count=len(best))
     first = np.arange(len(answers))
@@ -215,6 +243,7 @@ STAGES: dict[str, tuple[int, Stage | None]] = {
     "cross_validation": (1, training.cross_validation),
     "train": (1, training.train),
     "solve": (1, solve),
+    "certify": (1, certify),
     "evaluate": (1, evaluate),
 }
 

@@ -64,7 +64,12 @@ def test_attacks_stand_beside_the_papers(study):
     assert only_printed.entries[0].text == label_of("mse_pen")
     assert {e.note for e in only_printed.entries} == {None, NOT_RUN}
     residual = table.rows[2]
-    assert [e.text for e in residual.entries[4:13:2]] == ["–"] * 5
+    attack = replace(study.results.attacks[2], label="residual")
+    numbers = {**attack.values, "ratio_proved": 1.25, "proved_rows": 110.0}
+    proved = Study(replace(study.results, attacks=(replace(attack, values=numbers),)))
+    shown = named(paper_tables(proved), "table-3").rows[0]
+    assert [e.text for e in shown.entries[2:4]] == ["1.250", "110"]
+    assert [e.text for e in residual.entries[7:16:2]] == ["–"] * 5
 
 
 def test_data_sets(study, results):

@@ -11,7 +11,11 @@ SELF_SUPERVISED = ("ssl_pen", "pdl")
 OURS_IN_PAPER = ("ss_cmpe", "ss_cmpe_pen")
 PAPER_METHODS = (*SUPERVISED, *SELF_SUPERVISED, *OURS_IN_PAPER)
 MAIN_METHODS = ("mse_pen", "ssl_pen", "pdl", "ss_cmpe")  # of the paper's Tables 1 and 2
-BEYOND = ("tuned", "tuned+repair", "lagrangian", "exact", "milp:highs", "milp:scip", "toulbar2")
+BEYOND = (
+    *("tuned", "tuned+repair", "tuned+kicks", "network+moves", "network+repair", "network+search"),
+    *("constant+search", "icm+search", "random+search", "search", "lagrangian", "exact"),
+    *("milp:highs", "milp:scip", "toulbar2"),
+)
 METHODS = ("ilp", *PAPER_METHODS, *BEYOND)
 GROUPS = ("uai", "tractable", "wide")
 LABELS = {
@@ -26,6 +30,13 @@ LABELS = {
     "ss_cmpe_pen": "SS-CMPE + penalty",
     "tuned": "tuned network",
     "tuned+repair": "tuned + repair",
+    "tuned+kicks": "tuned + longer repair",
+    "network+moves": "network + single moves",
+    "network+repair": "network + repair",
+    "network+search": "network + search",
+    "constant+search": "constant start + search",
+    "icm+search": "ICM + search",
+    "random+search": "random start + search",
     "lagrangian": "Lagrangian + local search",
     "exact": "exact",
     "milp:highs": "HiGHS",
@@ -59,6 +70,14 @@ _STYLES = {
     "ss_cmpe_pen": Style("#7b3294", "D", "-", "|||"),
     "tuned": Style("#d55e00", "p", "--", "-----"),
     "tuned+repair": Style("#000000", "o", "-", ""),
+    "network+repair": Style("#c51b7d", (7, 0, 0), "--", "///"),
+    "tuned+kicks": Style("#4d4d4d", "H", "--", "..."),
+    "network+moves": Style("#d55e00", (5, 1, 0), "--", "..."),
+    "network+search": Style("#000000", (6, 1, 0), "-", "oo"),
+    "constant+search": Style("#8c510a", (3, 0, 30), ":", "ooo"),
+    "icm+search": Style("#c51b7d", (7, 1, 0), "-.", "OO"),
+    "random+search": Style("#8c510a", (8, 1, 0), ":", "**"),
+    "search": Style("#009e73", (4, 0, 20), "-", "\\\\"),
     "lagrangian": Style("#009e73", "s", "--", "++"),
     "exact": Style("#d55e00", "d", "-", "///"),
     "milp:highs": Style("#0072b2", "h", "-.", "xxx"),

@@ -322,6 +322,7 @@ def _attack(row: Record) -> Attack:
     values = row.rest(
         *("objective", "objective_std", "gap", "violation", "violation_8bit"),
         *("train_seconds", "seconds", "rows"),
+        *("ratio_proved", "proved_rows", "objective_flipped"),
     )
     label = row.text("label") or row.name("method")
     words = (row.text("device"), row.text("classifier"), row.text("note"))

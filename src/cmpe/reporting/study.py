@@ -91,6 +91,13 @@ class Study:
         """The seeds of a cell, measured or not."""
         return self._cells.get(key, ())
 
+    @cached_property
+    def spread(self) -> str:
+        """What ± means in these results, as a sentence."""
+        if len({c.seed for c in self.results.cells if c.measured}) > 1:
+            return "Mean ± standard deviation over rows, in brackets ± over seeds."
+        return "Mean ± standard deviation over rows; one seed."
+
     def figure(self, key: Key, metric: str, *, constrained: bool = False) -> Measured | None:
         """One metric of a cell over its seeds; None where no seed has it."""
         parts = [c.constrained if constrained else c.every for c in self._measured(key)]
@@ -114,7 +121,7 @@ class Study:
 
     def reason(self, key: Key) -> str:
         """Why there is no figure."""
-        reasons = [c.reason for c in self.cells(key) if not c.measured and c.reason]
+        reasons = [c.reason for c in self.cells(key) if c.reason]
         return reasons[0] if reasons else NO_FIGURE if self._measured(key) else NOT_RUN
 
     def paper(self, dataset: str, q: float | None, method: str, metric: str) -> Measured | None:

@@ -148,6 +148,7 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
         return None
     figure, axes = new_figure(6.4, 2.9)
     width = 0.84 / len(bars)
+    several = any(f.seeds > 1 for found in bars.values() for f in found if f is not None)
     for i, (method, found) in enumerate(bars.items()):
         style = style_of(method)
         known = [(j, f) for j, f in enumerate(found) if f is not None]
@@ -155,17 +156,19 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
             [j + (i - (len(bars) - 1) / 2) * width for j, _ in known],
             [f.mean for _, f in known],
             width,
-            yerr=[f.seeds_std or 0.0 for _, f in known],
+            yerr=[f.seeds_std or 0.0 for _, f in known] if several else None,
             color="white" if style.hatch else style.color, edgecolor=style.color,
             hatch=style.hatch, label=label_of(method), error_kw={"elinewidth": 1, "capsize": 2},
         )  # fmt: skip
     axes.set_xticks(range(len(qs)), [f"q = {q_text(q)}" for q in qs])
+    axes.set_xlim(-0.5, len(qs) - 0.5)
     axes.set_ylabel("regret of feasible answers (nats)")
     axes.set_ylim(bottom=0)
     _legend(figure, axes)
     caption = (
         "Mean h* - h over the rows that the method answers feasibly, for each q. "
-        "Whiskers: standard deviation over seeds. Lower is better."
+        + ("Whiskers: standard deviation over seeds. " if several else "One seed. ")
+        + "Lower is better."
     )
     title = f"Feasible answers only: {dataset}"
     name = f"feasible-{slug_of(dataset)}"

@@ -15,7 +15,7 @@ from cmpe.reporting.names import (
 )
 from cmpe.reporting.paper_tables import SECTION, maybe
 from cmpe.reporting.results import PaperFigure
-from cmpe.reporting.study import MODEL, NOT_RUN, Measured, Study
+from cmpe.reporting.study import MODEL, NO_FIGURE, NOT_RUN, Measured, Study
 from cmpe.reporting.tables import Column, Entry, Row, Table, count, mark_smallest, plain, words
 
 METRICS = ("gap", "violations")
@@ -123,7 +123,9 @@ def _missing(study: Study, figure: PaperFigure) -> str | None:
     ours = OUR_NAMES.get(figure.metric, figure.metric)
     if figure.dataset == "mnist":
         attacks = [a for a in study.results.attacks if a.method == figure.method]
-        return None if any(a.values.get(ours) is not None for a in attacks) else NOT_RUN
+        if any(a.values.get(ours) is not None for a in attacks):
+            return None
+        return NO_FIGURE if attacks else NOT_RUN
     key = (figure.dataset, figure.q, figure.method)
     if figure.method == "ilp" and figure.metric == "objective":
         found = study.optimum(figure.dataset, figure.q)
