@@ -300,6 +300,14 @@ def test_a_class_that_ties_counts_for_the_lower_one():
     check_equal(solve(most, [[0], [1]], method="milp"), best)
 
 
+def test_bounds_of_neurons_are_wider_than_a_back_end_can_miss():
+    """A program whose best point HiGHS lost where a neuron's bound was 1e-11 above its value."""
+    problem, evidence = mixed_problem(146, [2, 2, 2, 2, 3], [0, 1], Shape(zeros=False))
+    found = solve(problem, evidence, method="milp")
+    assert found.labels == ["optimal", "optimal"]
+    assert found.objective[0] == pytest.approx(-0.0342712609, abs=1e-6)
+
+
 def test_a_cutset_network_beside_a_neural_one():
     for seed in range(8):
         objective = random_network(seed)
