@@ -146,12 +146,10 @@ def points_of(problem: Problem, evidence: np.ndarray, steps: int) -> np.ndarray:
     return np.concatenate(found)
 
 
-def is_open(problem: Problem) -> bool:
-    """Whether only a supremum need exist: a weight above 0, or a class that must not tie."""
+def may_tie(problem: Problem) -> bool:
+    """Whether a class is free, so that a tie decides what an answer is worth."""
     margins = [f for f in problem.functions if isinstance(f, ClassMargin)]
-    return any(set(f.original) & set(problem.free) for f in margins) or not all(
-        f.is_finite for f in problem.functions
-    )
+    return any(set(f.original) & set(problem.free) for f in margins)
 
 
 @settings(max_examples=80, deadline=None)
@@ -173,10 +171,13 @@ def test_continuous_variables_against_a_grid(seed):
             continue
         best = problem.objective.value(points)[feasible].max(initial=-np.inf)
         assert found.bound[row] >= best - 1e-9
+        if may_tie(problem):
+            continue
+        attained = all(f.is_finite for f in problem.functions)  # else a supremum, at a weight of 0
         if np.isfinite(best):
             assert found.feasible[row]
-            assert found.objective[row] >= best - (1e-4 if is_open(problem) else 1e-6)
-        assert is_open(problem) or found.status[row] == Status.OPTIMAL
+            assert found.objective[row] >= best - (1e-6 if attained else 1e-4)
+        assert not attained or found.status[row] == Status.OPTIMAL
 
 
 @settings(max_examples=40, deadline=None)
@@ -298,6 +299,14 @@ def test_a_class_that_ties_counts_for_the_lower_one():
     most = Problem(flip, (), (0,))
     best = solve(most, [[0], [1]], method="exhaustive")
     check_equal(solve(most, [[0], [1]], method="milp"), best)
+
+
+def test_bounds_of_neurons_are_wider_than_a_back_end_can_miss():
+    """A program whose best point HiGHS lost where a neuron's bound was 1e-11 above its value."""
+    problem, evidence = mixed_problem(146, [2, 2, 2, 2, 3], [0, 1], Shape(zeros=False))
+    found = solve(problem, evidence, method="milp")
+    assert found.labels == ["optimal", "optimal"]
+    assert found.objective[0] == pytest.approx(-0.0342712609, abs=1e-6)
 
 
 def test_a_cutset_network_beside_a_neural_one():

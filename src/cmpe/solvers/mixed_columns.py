@@ -26,6 +26,7 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flip_program import kinds_of, sides_needed
 
 Indices = NDArray[np.int64]
+ROOM = 1e-6  # of a bound's size, well above the tolerances of back-ends
 SAME = 1e-12  # a row without columns: what its constant may miss
 
 
@@ -160,6 +161,15 @@ def at_least(build: Columns, network: ReluNetwork, inputs: Inputs, rows: Floats)
     return values.through(rows @ network.weights[-1], rows @ network.biases[-1])
 
 
+def loosened(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Bounds that no point comes near: back-ends lose points at bounds that are barely wide enough.
+
+    They only switch rows off, so the program stays exact.
+    """
+    room = ROOM * (1.0 + np.maximum(np.abs(low), np.abs(high)))
+    return low - room, high + room
+
+
 def _activations(
     build: Columns,
     z: Affine,
@@ -168,7 +178,7 @@ def _activations(
     phased: NDArray[np.bool_],
 ) -> Affine:
     """max(0, z) as expressions: z, a column, or 0."""
-    low, high = layer.low[0], layer.high[0]
+    low, high = loosened(layer.low[0], layer.high[0])
     column = np.full(len(low), -1, dtype=np.int64)
     switch = np.full(len(low), -1, dtype=np.int64)
     top = high[unstable]
@@ -185,7 +195,7 @@ def _activations(
     build.require(_part(held, phased), -np.inf, 0.0)
     capped = Affine(np.zeros(len(low)), csr_array(a - diags_array(high) @ s))
     build.require(_part(capped, phased), -np.inf, 0.0)
-    on = (low >= 0).astype(np.float64)
+    on = (layer.low[0] >= 0).astype(np.float64)
     return Affine(on * z.constant, csr_array(diags_array(on) @ build.wide(z.matrix) + a))
 
 

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, diags_array
 from cmpe.bounds.neurons import contrasts, margin_bounds
 from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.mixed_columns import Affine, Columns, Inputs, at_least
+from cmpe.solvers.mixed_columns import Affine, Columns, Inputs, at_least, loosened
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,12 @@ class Margin:
         """What F_c - F_k can be: least and most, (C K,)."""
         if inputs.known:
             value = self._rows @ self.network.logits(inputs.numbers)[0]
-            return value, value
+            return loosened(value, value)
         moves = inputs.moves(self.network)
         parts = [margin_bounds(self.network, moves, self._classes[i : i + 1])
                  for i in range(len(self._classes))]  # fmt: skip
-        return np.concatenate([p.low[0] for p in parts]), np.concatenate([p.high[0] for p in parts])
+        low, high = ([getattr(p, side)[0] for p in parts] for side in ("low", "high"))
+        return loosened(np.concatenate(low), np.concatenate(high))
 
     def _owner(self, build: Columns) -> Affine:
         """v_c of the class of each row: (C K,)."""

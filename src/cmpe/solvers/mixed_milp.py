@@ -9,6 +9,7 @@ with limits a hair tighter, for an answer alone.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -142,10 +143,10 @@ class _Search:
 
     def _tighten(self) -> None:
         """An answer within the tolerances, where the loose program's is just outside."""
-        for padding in TIGHTER:
-            build, program = self._mixed.columns(padding, LEAST_WEIGHT)
+        for weight, padding in itertools.product((LEAST_WEIGHT, 0.0), TIGHTER):
+            build, program = self._mixed.columns(padding, weight)
             found = self._solved(build, program, proves=False)
-            if found is None or self.offer(found):
+            if (found is not None and self.offer(found)) or self._clock.expired():
                 return
 
     def _solved(
