@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.bounds.neurons import Layer, Moves, Signs, hidden_layers, relu_bounds
+from cmpe.bounds.neurons import Layer, Moves, Signs, hidden_layers, loosened, relu_bounds
 from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 
@@ -260,9 +260,10 @@ class _Build:
         self.add(unit[chosen] - z[chosen], constant[chosen], np.inf)  # a >= z
         switch = np.zeros((int(phased.sum()), self.columns))
         switch[np.arange(len(switch)), s + np.arange(len(switch))] = 1.0
-        held = low[phased, np.newaxis]  # a <= z - low (1 - s)
-        self.add(unit[phased] - z[phased] - held * switch, -np.inf, constant[phased] - low[phased])
-        self.add(unit[phased] - high[phased, np.newaxis] * switch, -np.inf, 0.0)  # a <= high s
+        least, most = loosened(low[phased], high[phased])
+        held = least[:, np.newaxis]  # a <= z - low (1 - s)
+        self.add(unit[phased] - z[phased] - held * switch, -np.inf, constant[phased] - least)
+        self.add(unit[phased] - most[:, np.newaxis] * switch, -np.inf, 0.0)  # a <= high s
         envelope = relu_bounds(layer, np.array([self.region.radius]))
         line = unit[phased]
         line[:, : self.first] -= envelope.over[0][phased]
@@ -274,7 +275,8 @@ class _Build:
         cost, integer = np.zeros(self.columns), np.zeros(self.columns, dtype=bool)
         cost[: self.first] = -1.0
         integer[self.first + self.activations :] = True
-        high = [x.high[0][u] for x, (u, _) in zip(self.layers, self.kinds, strict=True)]
+        pairs = zip(self.layers, self.kinds, strict=True)
+        high = [loosened(x.low[0][u], x.high[0][u])[1] for x, (u, _) in pairs]
         top = np.concatenate([self.region.caps, *high, np.ones(int(integer.sum()))])
         return LinearProgram(
             cost, 0.0, csr_array(np.vstack(self.rows)),

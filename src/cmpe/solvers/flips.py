@@ -1,8 +1,8 @@
 """Adversarial problems (`queries.adversarial`), and other problems without tables.
 
-    local    the compiled attack; any other problem: gradients and single moves
-    milp     the attack, then a proof; any other problem: a mixed-integer program (`mixed_milp`)
-    auto     milp, or local where no such program is known
+local    the compiled attack; any other problem: gradients and single moves
+milp     the attack, then a proof; any other problem: a mixed-integer program (`mixed_milp`)
+auto     milp, or local where no such program is known
 """
 
 from __future__ import annotations

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, vstack
 
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.bounds.neurons import Layer, Moves, hidden_layers
+from cmpe.bounds.neurons import Layer, Moves, hidden_layers, loosened
 from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flip_program import kinds_of, sides_needed
 
 Indices = NDArray[np.int64]
-ROOM = 1e-6  # of a bound's size, well above the tolerances of back-ends
 SAME = 1e-12  # a row without columns: what its constant may miss
 
 
@@ -159,15 +158,6 @@ def at_least(build: Columns, network: ReluNetwork, inputs: Inputs, rows: Floats)
         z = values.through(network.weights[depth], network.biases[depth])
         values = _activations(build, z, layer, *kinds[depth])
     return values.through(rows @ network.weights[-1], rows @ network.biases[-1])
-
-
-def loosened(low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Bounds that no point comes near: back-ends lose points at bounds that are barely wide enough.
-
-    They only switch rows off, so the program stays exact.
-    """
-    room = ROOM * (1.0 + np.maximum(np.abs(low), np.abs(high)))
-    return low - room, high + room
 
 
 def _activations(

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from cmpe.bounds.neurons import contrasts, margin_bounds
+from cmpe.bounds.neurons import contrasts, loosened, margin_bounds
 from cmpe.models.flat import Floats
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.mixed_columns import Affine, Columns, Inputs, at_least, loosened
+from cmpe.solvers.mixed_columns import Affine, Columns, Inputs, at_least
 
 
 @dataclass(frozen=True)
