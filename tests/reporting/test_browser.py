@@ -48,8 +48,11 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def page(browser, written):
     """The page, freshly opened at the size of a desk."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
     resize(browser, DESKTOP)
     browser.get(written[1].as_uri())
+    WebDriverWait(browser, 30).until(lambda b: shown(b, "cells"))  # laid out, on a busy machine
     yield browser
     errors = [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     assert errors == []
