@@ -100,7 +100,7 @@ def _config(
         replace(base, hidden=sizes, one_vs_all=one_vs_all, seed=effort["seed"]),
         tuple(m.strip() for m in methods.split(",")) if methods is not None else default,
         Effort(
-            epochs=epochs or (60 if small else 20), linear_epochs=150 if small else 40, **effort
+            epochs=epochs or (60 if small else 20), linear_epochs=150 if small else 30, **effort
         ),
         rows,
     )
