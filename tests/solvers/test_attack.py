@@ -357,3 +357,12 @@ def test_bad_settings_and_predictions():
         linear_step(net, images, [0, 1], [1, 1], np.zeros((2, 5)))
     with pytest.raises(InputError, match="one start per image"):
         attack(net, images, start=images[:1])
+
+
+def test_units_that_are_off_can_be_turned_on():
+    """F = 0.5 - 2 relu(sum x - 2.5): the first two inputs change nothing, the third one does."""
+    weights = (np.ones((1, 6)), np.array([[-2.0]]))
+    network = ReluNetwork(weights, (np.array([-2.5]), np.array([0.5])))
+    answer = attack(network, np.zeros((2, 6)))
+    assert answer.found.all()
+    np.testing.assert_allclose(answer.distance, 2.75 + 5e-4, atol=1e-6)

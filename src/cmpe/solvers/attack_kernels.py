@@ -187,7 +187,7 @@ def follow(
         target = 0.0 if slope[j] > 0 else 1.0
         change = target - image[j]
         then = margin_at(1.0, base, first[j], change, deep, sizes, here, active, logits, own)
-        if then >= margin:  # the slope was wrong there
+        if then > margin:  # the slope was wrong there (equal: units are yet to turn on)
             for h in range(width):
                 here[h] = base[h]
             continue
