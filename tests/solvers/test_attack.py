@@ -363,6 +363,7 @@ def test_units_that_are_off_can_be_turned_on():
     """F = 0.5 - 2 relu(sum x - 2.5): the first two inputs change nothing, the third one does."""
     weights = (np.ones((1, 6)), np.array([[-2.0]]))
     network = ReluNetwork(weights, (np.array([-2.5]), np.array([0.5])))
-    answer = attack(network, np.zeros((2, 6)))
+    images, classes, targets = np.zeros((2, 6)), np.ones(2, np.int64), np.zeros(2, np.int64)
+    answer = predicted_attack(network, images, classes, targets, np.ones((2, 1)), Stages("walk"))
     assert answer.found.all()
     np.testing.assert_allclose(answer.distance, 2.75 + 5e-4, atol=1e-6)
