@@ -1,9 +1,11 @@
 """Results small enough to keep in the repository: what a report reads, thinned.
 
     python -m benchmarks.paper.publish RESULTS --to benchmarks/paper/results/NAME
+    python -m benchmarks.paper.publish --paper CSV --to benchmarks/paper/results/NAME
 
 Numbers keep six digits, learning curves POINTS epochs each; the store and its index stay behind.
-`cmpe report` redraws everything from the folder.
+`cmpe report` redraws everything from the folder. The second form puts the paper's printed figures
+beside our own, from a file of them that is not part of this repository; git ignores the copy.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.paper.results import ADVERSARIAL
+from benchmarks.paper.results import ADVERSARIAL, papers_figures
 from benchmarks.paper.store import Json
 from cmpe.formats.text import write_text
 
 POINTS = 12
-COPIED = ("cells", "times", "datasets", "paper")
+COPIED = ("cells", "times", "datasets")
 
 
 def publish(results: Path, to: Path) -> None:
@@ -76,10 +78,19 @@ def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("results", type=Path)
+    options.add_argument("results", type=Path, nargs="?")
     options.add_argument("--to", type=Path, required=True)
+    options.add_argument("--paper", type=Path, help="the paper's figures, a CSV file")
     chosen = options.parse_args(arguments)
-    publish(chosen.results, chosen.to)
+    if chosen.results is None and chosen.paper is None:
+        options.error("give RESULTS, or --paper CSV")
+    if chosen.results is not None:
+        publish(chosen.results, chosen.to)
+    if chosen.paper is not None:
+        figures = papers_figures(chosen.paper)
+        if not figures:
+            options.error(f"{chosen.paper}: expected the paper's figures, found none")
+        _write(chosen.to / "paper.jsonl", figures)
     return 0
 
 
