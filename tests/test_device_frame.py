@@ -27,6 +27,8 @@ for name in ("numba", "safetensors", "highspy"):
 for name in ("dual", "wide", "learned", "adversarial"):
     file = Path("benchmarks", f"{name}_gpu.py").resolve()
     sys.path[0] = str(file.parent)
+    for known in [m for m in sys.modules if m.split(".")[0] == "benchmarks"]:
+        del sys.modules[known]
     parts = runpy.run_path(str(file))
     from benchmarks.device_frame import without_numba, without_safetensors
     missing = without_numba()
