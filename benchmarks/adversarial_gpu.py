@@ -21,12 +21,10 @@ from typing import Any
 
 import numpy as np
 
-if __package__:
-    from benchmarks.dual_gpu import without_numba
-    from benchmarks.learned_gpu import without_safetensors
-else:  # run as a file, beside its neighbours
-    from dual_gpu import without_numba  # type: ignore[import-not-found,no-redef]
-    from learned_gpu import without_safetensors  # type: ignore[import-not-found,no-redef]
+if __package__ in (None, ""):  # run as a file: the repository's root is one folder up
+    sys.path[0] = str(Path(__file__).parents[1])
+
+from benchmarks.device_frame import without_numba, without_safetensors
 
 METHODS = (
     "copy", "mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen",
@@ -36,12 +34,12 @@ METHODS = (
 
 def prepare(out: Path, study: Path, mnist: Path) -> None:
     """Pack the classifier, the images as bytes, and the attack's answers to the training images."""
-    from cmpe.adversarial.study import _read_networks
+    from cmpe.adversarial.study import read_networks
     from cmpe.formats.images import read_images
     from cmpe.solvers.attack import attack
 
     data = read_images(mnist)
-    (network,) = _read_networks(study / "classifier.npz")
+    (network,) = read_networks(study / "classifier.npz")
     train = data.train[network.decide(data.train) == data.train_labels]
     test = data.test[network.decide(data.test) == data.test_labels]
     labels = attack(network, train).images
@@ -74,13 +72,13 @@ def unpack(path: Path) -> tuple[Any, Any, Any, Any]:
 def training_data(network: Any, images: Any, labels: Any, config: Any) -> Any:
     """What `learning.data.prepare` makes, with the labels that are there already."""
     from cmpe.bounds.slopes import quick_loss_bound
-    from cmpe.learning import data as room
+    from cmpe.learning.data import blank
     from cmpe.learning.losses import NEED_ALPHA
     from cmpe.queries import adversarial
 
     problem = adversarial(network)
     instances = problem.given(images)
-    data = room._blank(problem, instances.evidence, np.array(config.margins))
+    data = blank(problem, instances.evidence, np.array(config.margins))
     for k in range(len(config.margins)):
         data.labels[:, k] = np.concatenate([images, labels], axis=1)
         if config.loss in NEED_ALPHA:

@@ -26,17 +26,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
+from functools import partial
 
 from benchmarks.exact_kinds import growth, kinds
 from benchmarks.exact_lagrangian import lagrangian
-from benchmarks.exact_measure import QUICK, Check, Settings, warm_up
+from benchmarks.exact_measure import QUICK, Settings, warm_up
 from benchmarks.exact_paper import HIGHS, SCIP, TOULBAR2, hard, less, paper
-from benchmarks.frame import MODELS, Record, Recorder, parser, print_table
+from benchmarks.frame import MODELS, Recorder, parser
+from benchmarks.targets import Check, run_parts
 
 PARTS: Mapping[str, Callable[[Settings, Recorder], list[Check]]] = {
     "paper": paper,
@@ -50,24 +49,9 @@ PARTS: Mapping[str, Callable[[Settings, Recorder], list[Check]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options().parse_args(arguments)
-    if options.quick and options.results == parser(None).get_default("results"):
-        options.results = Path(tempfile.gettempdir(), "cmpe_exact_quick")
     settings = _settings(options)
-    verdicts: list[Record] = []
-    wrong = False
-    for part in options.parts:
-        print("==", part, flush=True)
-        begin = time.perf_counter()
-        with Recorder(f"exact_{part}", options) as recorder:
-            checks = PARTS[part](settings, recorder)
-            for check in checks:
-                recorder.add(**check.shown)
-            recorder.add(settings=asdict(settings), seconds=time.perf_counter() - begin)
-        print(f"{part} took {time.perf_counter() - begin:.0f} s", flush=True)
-        verdicts += [{"part": part, **check.shown} for check in checks]
-        wrong |= any(check.decisive and not check.passed for check in checks)
-    print_table(verdicts, ("part", "target", "found", "wanted", "verdict"))
-    return int(wrong)
+    parts = {part: partial(PARTS[part], settings) for part in options.parts}
+    return run_parts("exact", parts, options, settings=asdict(settings))
 
 
 def _options() -> argparse.ArgumentParser:

@@ -11,7 +11,6 @@ import numpy as np
 import cmpe
 from benchmarks.exact_measure import (
     Cell,
-    Check,
     Rows,
     Settings,
     largest,
@@ -23,6 +22,7 @@ from benchmarks.exact_measure import (
 )
 from benchmarks.exact_paper import HIGHS, correctness
 from benchmarks.frame import Record, Recorder, print_table
+from benchmarks.targets import Check
 from cmpe.generation import grid
 from cmpe.sampling import GibbsSettings, sample_gibbs
 

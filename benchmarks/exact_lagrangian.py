@@ -10,18 +10,17 @@ import numpy as np
 import cmpe
 from benchmarks.exact_measure import (
     TOLERANCE,
-    Check,
     Measured,
     Rows,
     Settings,
     compare,
     largest,
     measure,
-    none_of,
     total,
 )
 from benchmarks.exact_paper import problem_of, sources
 from benchmarks.frame import Record, Recorder, print_table, race
+from benchmarks.targets import Check, none_of
 from cmpe.bounds.lagrangian import LossBounds, loss_bounds
 from cmpe.generation import grid
 

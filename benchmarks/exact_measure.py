@@ -1,4 +1,4 @@
-"""How `benchmarks.exact` measures: cells, the clock, the back-ends and the targets."""
+"""How `benchmarks.exact` measures: cells, the clock and the back-ends."""
 
 from __future__ import annotations
 
@@ -60,39 +60,6 @@ QUICK = Settings(
     sides=(10, 14, 20),
     growth_entries=5_000,
 )
-
-
-@dataclass(frozen=True)
-class Check:
-    """One target: what was found beside what was wanted."""
-
-    target: str
-    found: float
-    sign: str  # "<=" or ">="
-    wanted: float
-    decisive: bool = False  # a miss is a wrong answer, not a slow one
-
-    @property
-    def passed(self) -> bool:
-        """Whether the target is met; NaN, nothing measured, misses it."""
-        return self.found <= self.wanted if self.sign == "<=" else self.found >= self.wanted
-
-    @property
-    def shown(self) -> Record:
-        """The line of the table."""
-        verdict = "pass" if self.passed else ("WRONG" if self.decisive else "missed")
-        wanted = f"{self.sign} {self.wanted:g}"
-        return {
-            "target": self.target,
-            "found": float(self.found),
-            "wanted": wanted,
-            "verdict": verdict,
-        }
-
-
-def none_of(target: str, count: int) -> Check:
-    """A count of wrong answers, which must be 0."""
-    return Check(target, count, "<=", 0, decisive=True)
 
 
 def unconstrained(

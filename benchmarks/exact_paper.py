@@ -13,17 +13,16 @@ import cmpe
 from benchmarks.exact_measure import (
     BATCH,
     Cell,
-    Check,
     Rows,
     Settings,
     geometric_mean,
     largest,
     least,
-    none_of,
     run_cell,
     total,
 )
 from benchmarks.frame import Record, Recorder, model_files, print_table
+from benchmarks.targets import Check, none_of
 from cmpe.generation import perturbed
 
 HIGHS, SCIP, TOULBAR2 = "milp:highs", "milp:scip", "toulbar2"

@@ -130,7 +130,7 @@ class Recorder:
         self.records: list[Record] = []
         self._path: Path = options.results / f"{name}.jsonl"
         self._part = self._path.with_name(self._path.name + ".part")
-        self._header = {"benchmark": name, **_circumstances(options.seed)}
+        self._header = {"benchmark": name, **circumstances(options.seed)}
         if data is not None:
             self._header["data"] = data
 
@@ -187,7 +187,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _circumstances(seed: int) -> Record:
+def circumstances(seed: int) -> Record:
+    """The header of a result file: machine, versions, data, seed, date and command."""
     module = Path(sys.argv[0]).stem
     arguments = [Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]]
     return {

@@ -20,17 +20,17 @@ import json
 import pickle
 import sys
 import time
-import types
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-if __package__:
-    from benchmarks.dual_gpu import without_numba
-else:  # run as a file, beside its neighbour
-    from dual_gpu import without_numba  # type: ignore[import-not-found,no-redef]
+if __package__ in (None, ""):  # run as a file: the repository's root is one folder up
+    sys.path[0] = str(Path(__file__).parents[1])
+
+from benchmarks.device_frame import Record, plain_problem, run_modes
 
 
 def prepare(out: Path, folders: list[Path]) -> None:
@@ -43,8 +43,7 @@ def prepare(out: Path, folders: list[Path]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for folder in folders:
         content = cmpe.read_directory(folder)
-        p = content.problem
-        plain = cmpe.Problem(p.objective, p.constraints, p.evidence_variables, p.name)
+        plain = plain_problem(content.problem)
         rows = Relaxation(plain).rows(plain.given(content.train).evidence)
         for kind, config in (("paper", paper("distill")), ("tuned", tuned())):  # all data of each
             data = make(plain, content.train, config)
@@ -55,9 +54,7 @@ def pack(data: Any, rows: Any, path: Path) -> None:
     """Write training data with its rows' coefficients, without what can be made again."""
     import lzma
 
-    p = data.problem
-    plain = type(p)(p.objective, p.constraints, p.evidence_variables, p.name)
-    small = replace(data, problem=plain, labels=data.labels.astype(np.int8))
+    small = replace(data, problem=plain_problem(data.problem), labels=data.labels.astype(np.int8))
     whole = pickle.dumps((small, [part.numpy() for part in rows]))
     path.write_bytes(lzma.compress(whole, preset=1))
 
@@ -96,7 +93,7 @@ def train(data: Any, configs: list[Any], splits: list[Any]) -> tuple[Any, float]
     return trainer, time.perf_counter() - begin
 
 
-def measure(file: Path) -> list[dict[str, Any]]:
+def measure(file: Path) -> Iterator[Record]:
     """One record for one model, one for 150."""
     from cmpe.learning.config import paper
     from cmpe.learning.data import folds
@@ -107,14 +104,13 @@ def measure(file: Path) -> list[dict[str, Any]]:
     settings = [paper("ss_cmpe_pen", beta=b, rho=r) for b, r in grid]
     parts = folds(len(data), 5, 0)
     stack = [(config, part) for config in settings for part in parts]
-    records = []
     train(data, [paper("ss_cmpe_pen", epochs=2)], [whole])  # loads every kernel
     for name, configs, splits in (
         ("one", [paper("ss_cmpe_pen")], [whole]),
         ("stack", [c for c, _ in stack], [p for _, p in stack]),
     ):
         trainer, seconds = train(data, configs, splits)
-        record = {
+        yield {
             "part": name,
             "model": data.problem.name,
             "members": len(configs),
@@ -124,9 +120,6 @@ def measure(file: Path) -> list[dict[str, Any]]:
             "seconds": round(seconds, 2),
             "us_per_step": round(1e6 * seconds / (trainer.epoch * trainer.steps), 1),
         }
-        records.append(record)
-        print(json.dumps(record), flush=True)
-    return records
 
 
 PENALTIES = [{"rho": r} for r in (0.1, 10.0)]
@@ -154,20 +147,27 @@ def keep(trained: Any, path: Path, **more: Any) -> None:
     print(path.name, json.dumps(more), flush=True)
 
 
-def runs(out: Path, file: Path) -> None:
+def runs(out: Path, files: list[Path]) -> None:
+    """Train all runs of packed problems."""
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        train_runs(out, file)
+
+
+def train_runs(out: Path, file: Path) -> None:
     """Train all runs of one packed problem."""
     from cmpe.formats.labels import problem_digest
     from cmpe.learning.config import paper, tuned
     from cmpe.learning.data import split
     from cmpe.learning.distributed import Ranks
-    from cmpe.learning.fitting import Session, _Run
+    from cmpe.learning.fitting import Session, TrainingRun
     from cmpe.learning.runs import Calibration, Trained
 
     data = unpack(file)
     if file.stem.startswith("tuned"):
         for seed in range(3):
             begin = time.perf_counter()
-            run = _Run(data, tuned(seed=seed), Session(device="cuda"), Ranks())
+            run = TrainingRun(data, tuned(seed=seed), Session(device="cuda"), Ranks())
             trained = run.train().trained
             spent = round(time.perf_counter() - begin, 2)
             keep(trained, out / f"{file.stem}-{seed}.pt", seconds=spent)
@@ -188,35 +188,5 @@ def runs(out: Path, file: Path) -> None:
         keep(trained, out / f"{file.stem}-{loss}.pt", members=len(grid), **more)
 
 
-def without_safetensors() -> None:
-    """Stand in for safetensors where it is missing: runs are kept by torch there."""
-    try:
-        import safetensors  # noqa: F401
-    except ImportError:
-        for name in ("safetensors", "safetensors.torch"):
-            stub = types.ModuleType(name)
-            stub.SafetensorError, stub.load, stub.save = OSError, None, None  # type: ignore[attr-defined]
-            sys.modules[name] = stub
-
-
-def main() -> None:
-    mode, first, *rest = sys.argv[1:]
-    if mode == "prepare":
-        prepare(Path(first), [Path(p) for p in rest])
-        return
-    import torch
-
-    without_numba()
-    without_safetensors()
-    if mode == "runs":
-        Path(first).mkdir(parents=True, exist_ok=True)
-        for path in rest:
-            runs(Path(first), Path(path))
-        return
-    header = {"machine": torch.cuda.get_device_name(), "versions": {"torch": torch.__version__}}
-    lines = [json.dumps(r) for r in (header, *(r for p in rest for r in measure(Path(p))))]
-    Path(first).write_text("\n".join(lines) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_modes(prepare, measure, runs=runs)

@@ -24,19 +24,19 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 import cmpe
-from benchmarks.exact_measure import Cell, Check, largest, least, run_cell, total, warm_up
+from benchmarks.exact_measure import Cell, largest, least, run_cell, warm_up
+from benchmarks.exact_paper import correctness
 from benchmarks.frame import HERE, Record, Recorder, parser, print_table, race
+from benchmarks.targets import Check, run_parts
 from cmpe.formats.debd import read_debd
 
 DATA = HERE.parent.parent / "shared" / "data" / "density"
@@ -66,21 +66,9 @@ Rows = NDArray[np.uint8]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options().parse_args(arguments)
-    if options.quick and options.results == parser(None).get_default("results"):
-        options.results = Path(tempfile.gettempdir(), "cmpe_tractable_quick")
     options.references = warm_up([SCIP])
-    verdicts: list[Record] = []
-    wrong = False
-    for part in options.parts:
-        print("==", part, flush=True)
-        with Recorder(f"tractable_{part}", options, SOURCE) as recorder:
-            checks = PARTS[part](options, recorder)
-            for check in checks:
-                recorder.add(**check.shown)
-        verdicts += [{"part": part, **check.shown} for check in checks]
-        wrong |= any(check.decisive and not check.passed for check in checks)
-    print_table(verdicts, ("part", "target", "found", "wanted", "verdict"))
-    return int(wrong)
+    parts = {part: partial(PARTS[part], options) for part in options.parts}
+    return run_parts("tractable", parts, options, SOURCE)
 
 
 def _options() -> argparse.ArgumentParser:
@@ -197,8 +185,7 @@ def exact(options: argparse.Namespace, recorder: Recorder) -> list[Check]:
     cells = list(recorder.records)
     print_table(cells, EXACT_COLUMNS)
     return [
-        Check("unproved rows", total(cells, "unproved"), "<=", 0, decisive=True),
-        Check("rows in disagreement", total(cells, "wrong"), "<=", 0, decisive=True),
+        *correctness(cells),
         Check("times SCIP, least, CPU time, same rows", least(cells, "times_scip_cpu"), ">=", 200),
         Check("times SCIP, least, wall clock, same rows", least(cells, "times_scip"), ">=", 200),
     ]
@@ -246,8 +233,7 @@ def leaves(options: argparse.Namespace, recorder: Recorder) -> list[Check]:
     cells = list(recorder.records)
     print_table(cells, LEAF_COLUMNS)
     return [
-        Check("unproved rows", total(cells, "unproved"), "<=", 0, decisive=True),
-        Check("rows in disagreement", total(cells, "wrong"), "<=", 0, decisive=True),
+        *correctness(cells),
         Check("times SCIP, least, on the same rows", least(cells, "times_scip"), ">=", 50),
     ]
 

@@ -12,55 +12,36 @@ decoding reach a feasible assignment (counted on the first 200 rows).
 
 from __future__ import annotations
 
-import json
 import pickle
-import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-if __package__:
-    from benchmarks.dual_gpu import without_numba
-else:  # run as a file, beside its neighbour
-    from dual_gpu import without_numba  # type: ignore[import-not-found,no-redef]
+if __package__ in (None, ""):  # run as a file: the repository's root is one folder up
+    sys.path[0] = str(Path(__file__).parents[1])
+
+from benchmarks.device_frame import Record, median_seconds, pack_problems, run_modes
 
 ROWS, CHECKED, REPEATS, STEPS, ROUNDS = 4096, 200, 5, 65, 15
 
 
 def prepare(out: Path, folders: list[Path]) -> None:
     """Pack each problem with rows, a split, and the CPU's split bounds of the first 200 rows."""
-    import cmpe
     from cmpe.bounds import Work
     from cmpe.bounds.descent import minimise
     from cmpe.bounds.splitting import by_size
 
-    out.mkdir(parents=True, exist_ok=True)
-    for folder in folders:
-        content = cmpe.read_directory(folder)
-        rows = np.concatenate([content.test, content.train])
-        rows = rows[np.arange(ROWS) % len(rows)].astype(np.uint8)
-        p = content.problem
-        plain = cmpe.Problem(p.objective, p.constraints, p.evidence_variables, p.name)
-        split = by_size(p.conditioning, Work(time_limit=0.05))
+    def bounds(problem: Any, rows: Any) -> tuple[Any, ...]:
+        split = by_size(problem.conditioning, Work(time_limit=0.05))
         begin = time.perf_counter()
-        bound = minimise(p.given(rows[:CHECKED]), split, Work(steps=STEPS)).upper
-        seconds = (time.perf_counter() - begin) / len(bound)
-        packed = pickle.dumps((plain, rows, split, bound, seconds))
-        (out / f"{p.name}.pkl").write_bytes(packed)
+        bound = minimise(problem.given(rows[:CHECKED]), split, Work(steps=STEPS)).upper
+        return split, bound, (time.perf_counter() - begin) / len(bound)
 
-
-def median_seconds(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The last answer and the median time; the first call warms up."""
-    seconds = []
-    for _ in range(1 + REPEATS):
-        begin = time.perf_counter()
-        answer = call()  # numpy arrays: nothing is left to wait for
-        seconds.append(time.perf_counter() - begin)
-    return answer, statistics.median(seconds[1:])
+    pack_problems(out, folders, ROWS, bounds)
 
 
 def moved(instances: Any, starts: np.ndarray, device: str) -> np.ndarray:
@@ -71,14 +52,14 @@ def moved(instances: Any, starts: np.ndarray, device: str) -> np.ndarray:
     return walked(WideTables(instances, device, "float64"), starts)
 
 
-def measure(file: Path, device: str) -> dict[str, Any]:
+def measure(file: Path, device: str = "cuda") -> Iterator[Record]:
     """One record."""
     from cmpe.inference_messages import max_product, message_bounds
     from cmpe.inference_split import split_bounds
 
     problem, rows, split, bound, cpu = pickle.loads(file.read_bytes())
     instances = problem.given(rows)
-    record: dict[str, Any] = {"model": problem.name, "rows": len(rows), "steps": STEPS}
+    record: Record = {"model": problem.name, "rows": len(rows), "steps": STEPS}
     record["us_per_row_split_cpu"] = round(1e6 * cpu, 2)
     starts = max_product(instances, rounds=ROUNDS, coloured=True, device=device)
     calls: dict[str, Callable[[], Any]] = {
@@ -90,29 +71,15 @@ def measure(file: Path, device: str) -> dict[str, Any]:
     }
     found = {}
     for name, call in calls.items():
-        found[name], seconds = median_seconds(call)
+        found[name], seconds = median_seconds(call, REPEATS)
         record[f"us_per_row_{name}"] = round(1e6 * seconds / len(rows), 3)
     known = np.isfinite(bound)
     for name in ("split", "split_graphs"):
         away = np.abs(found[name].upper[:CHECKED] - bound)[known]
         record[f"largest_difference_{name}"] = float(away.max(initial=0.0))
     record["feasible_of_200"] = int(problem.is_feasible(found["local"][:CHECKED]).sum())
-    return record
-
-
-def main() -> None:
-    mode, first, *rest = sys.argv[1:]
-    if mode == "prepare":
-        prepare(Path(first), [Path(p) for p in rest])
-        return
-    import torch
-
-    without_numba()
-    header = {"machine": torch.cuda.get_device_name(), "versions": {"torch": torch.__version__}}
-    lines = [json.dumps(r) for r in (header, *(measure(Path(p), "cuda") for p in rest))]
-    Path(first).write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    yield record
 
 
 if __name__ == "__main__":
-    main()
+    run_modes(prepare, measure)

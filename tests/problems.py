@@ -159,3 +159,19 @@ def random_network_problem(seed: int) -> tuple[Problem, np.ndarray]:
         limit = float(rng.choice(finite)) if len(finite) and rng.random() < 0.9 else -30.0
         constraints.append(Constraint(function, limit))
     return Problem(functions[0], tuple(constraints), problem.evidence_variables), evidence
+
+
+def random_start(problem: Problem, rows: int, seed: int) -> np.ndarray:
+    """Assignments (rows, n), evidence variables too."""
+    rng = np.random.default_rng(seed)
+    cards = problem.objective.cardinalities
+    return np.stack([rng.integers(0, k, rows) for k in cards], axis=1).astype(np.int32)
+
+
+def assert_no_worse(problem: Problem, start: np.ndarray, *answers: np.ndarray) -> None:
+    """Where a row of `start` is feasible, those of `answers` are too, and lose no h."""
+    good = problem.is_feasible(start)
+    before = problem.objective.value(start)[good]
+    for rows in answers:
+        assert problem.is_feasible(rows)[good].all()
+        assert (problem.objective.value(rows)[good] >= before - 1e-9).all()

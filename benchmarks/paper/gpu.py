@@ -30,8 +30,7 @@ import torch
 if __package__ in (None, ""):  # run as a file: the repository's root is two folders up
     sys.path[0] = str(Path(__file__).parents[2])
 
-from benchmarks.dual_gpu import without_numba
-from benchmarks.learned_gpu import without_safetensors
+from benchmarks.device_frame import without_numba, without_safetensors
 
 LARGEST = 12 << 20  # bytes of one file of results
 RESERVE = 1.15  # a program is begun if this times the longest so far still fits
@@ -51,10 +50,7 @@ def condition(evidence: Any, gather: Any, out: Any) -> None:
 
 def without_compiler() -> None:
     """Stand in for what is missing on this machine."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        without_numba()
+    if without_numba():
         from cmpe.models import kernels
 
         kernels.condition = condition

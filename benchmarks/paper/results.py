@@ -177,7 +177,7 @@ def _datasets(plan: Plan, store: Store, study: Study) -> Iterable[Json]:
 
 
 def _provenance(plan: Plan, store: Store, origin: Origin) -> Json:
-    circumstances = frame._circumstances(0)
+    circumstances = frame.circumstances(0)
     machine = circumstances["machine"]
     done = [t for t in plan.tasks.values() if store.has(t)]
     stages = sorted({t.stage for t in done})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import product
 from typing import Any
@@ -90,3 +91,23 @@ def mixed_problem(seed: int = 0, *, zeros: bool = False) -> Problem:
             cards, tuple(Factor(f.scope, t) for f, t in zip(h.factors, tables, strict=True))
         )
     return Problem(h, (Constraint(model(), 1.0), Constraint(model(), 0.5)), (0, 4))
+
+
+def whole_values(relaxed: Any, rows: int, seed: int) -> np.ndarray:
+    """Random values of a relaxation's free variables: (rows, free)."""
+    rng = np.random.default_rng(seed)
+    cards = [relaxed.problem.objective.cardinalities[v] for v in relaxed.free]
+    return np.array([[rng.integers(0, k) for k in cards] for _ in range(rows)]).reshape(rows, -1)
+
+
+def assert_alike(one: Any, other: Any, points: torch.Tensor, rows_of: Callable[[Any], Any]) -> None:
+    """Two forms of a relaxation have the same values, fields, and gradients of both."""
+    results = []
+    for form in (one, other):
+        rows = rows_of(form)
+        values, fields = form.values(rows, points), form.fields(rows, points)
+        (first,) = torch.autograd.grad(values.square().sum(), points, retain_graph=True)
+        (second,) = torch.autograd.grad(fields.square().sum(), points)
+        results.append((values, fields, first, second))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-4)

@@ -14,6 +14,7 @@ from cmpe.generation import grid
 from cmpe.learning import relaxation
 from cmpe.learning.coordinates import Coordinates
 from cmpe.learning.relaxation import Relaxation
+from tests.learning.cases import assert_alike, whole_values
 from tests.problems import Shape, random_problem, seeds
 
 
@@ -47,11 +48,7 @@ def test_values_are_the_means_of_independent_draws(seed):
 def test_whole_points_have_the_problems_values(seed):
     problem, evidence = random_problem(seed, Shape(zeros=False))
     relaxed = Relaxation(problem)
-    rng = np.random.default_rng(seed)
-    cards = [problem.objective.cardinalities[v] for v in relaxed.free]
-    free = np.array([[rng.integers(0, k) for k in cards] for _ in evidence]).reshape(
-        len(evidence), -1
-    )
+    free = whole_values(relaxed, len(evidence), seed)
     points = torch.as_tensor(relaxed.coordinates.of(free))
     full = problem.given(evidence).complete(free)
     wanted = np.stack([f.value(full) for f in problem.functions], axis=1)
@@ -93,15 +90,7 @@ def test_large_problems_use_a_sparse_form(monkeypatch):
     thin = Relaxation(problem)
     points = torch.rand(2, dense.coordinates.count, generator=torch.Generator().manual_seed(0))
     points.requires_grad_(True)
-    results = []
-    for form in (dense, thin):
-        rows = form.rows(evidence)
-        values, fields = form.values(rows, points), form.fields(rows, points)
-        (first,) = torch.autograd.grad(values.square().sum(), points, retain_graph=True)
-        (second,) = torch.autograd.grad(fields.square().sum(), points)
-        results.append((values, fields, first, second))
-    for a, b in zip(*results, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-4)
+    assert_alike(dense, thin, points, lambda form: form.rows(evidence))
 
 
 def test_probabilities_and_entropy_of_mixed_cardinalities():

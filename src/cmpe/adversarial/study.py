@@ -115,7 +115,7 @@ class Study:
         """The classifier, trained or read."""
         place = self.out / CLASSIFIER
         if place.exists():
-            return _read_networks(place)
+            return read_networks(place)
         found = train_classifier(
             self.data.train, self.data.train_labels, self.config.classifier,
             device=self.config.effort.device,
@@ -310,7 +310,8 @@ def _read_arrays(place: Path) -> dict[str, NDArray[Any]]:
         raise FormatError.at(place, "the file", "arrays as written by cmpe", "other") from None
 
 
-def _read_networks(place: Path) -> tuple[ReluNetwork, ...]:
+def read_networks(place: Path) -> tuple[ReluNetwork, ...]:
+    """The networks that a study kept in its `classifier.npz`."""
     arrays = _read_arrays(place)
     depth = sum(name.startswith("weights_0_") for name in arrays)
     try:

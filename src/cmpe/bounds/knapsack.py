@@ -53,11 +53,7 @@ class Knapsack:
             knapsack = _Classes(structure, row)
             for at, given in enumerate(row_tables(instances, rows), rows.start):
                 begin = clock()
-                row.begin(given)
-                row.pass_messages(1)
-                for size in passing.slices(begin):
-                    row.pass_messages(size)
-                    out.steps[at] += size
+                out.steps[at] = row.work(given, passing, begin)
                 until = np.inf if work.time_limit is None else begin + work.time_limit
                 found = [knapsack.bound(j, self.nodes, until) for j in range(len(limits))]
                 upper = min([row.level[1], *found])

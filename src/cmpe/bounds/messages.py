@@ -121,6 +121,16 @@ class MessageRow:
             self.scratch,
         )
 
+    def work(self, given: RowTables, work: Work, begin: float) -> int:
+        """Load a row and pass messages until the work is done; returns the steps."""
+        self.begin(given)
+        self.pass_messages(1)
+        done = 0
+        for size in work.slices(begin):
+            self.pass_messages(size)
+            done += size
+        return done
+
 
 @dataclass(frozen=True)
 class Messages:
@@ -135,11 +145,7 @@ class Messages:
             row = MessageRow(instances.conditioning, limits)
             for at, given in enumerate(row_tables(instances, rows), rows.start):
                 begin = clock()
-                row.begin(given)
-                row.pass_messages(1)
-                for size in work.slices(begin):
-                    row.pass_messages(size)
-                    out.steps[at] += size
+                out.steps[at] = row.work(given, work, begin)
                 out.infeasible[at] = row.level[1] < given.least
                 out.upper[at] = -np.inf if out.infeasible[at] else row.level[1]
                 out.multipliers[at] = row.state[3]

@@ -8,7 +8,7 @@ its own coordinate, and is not rounded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -99,3 +99,19 @@ class Coordinates(Slots):
         """The coordinates by variable: (..., n, most)."""
         last = numbers.new_full((*numbers.shape[:-1], 1), padding)
         return torch.cat([numbers, last], -1)[..., self._slots]
+
+
+class Observed(NamedTuple):
+    """What evidence rows are to a relaxation without conditioning: the observed coordinates."""
+
+    constant: Tensor  # (N, F): added to the values, 0 at first
+    given: Tensor  # (N, O)
+
+    def take(self, rows: Tensor) -> Observed:
+        """Those of `rows`, of any shape."""
+        return Observed(*(part[rows] for part in self))
+
+    def after(self, points: Tensor) -> Tensor:
+        """Free coordinates `points` (..., D), then the observed ones: (..., D + O)."""
+        shape = (*points.shape[:-1], self.given.shape[-1])
+        return torch.cat([points, self.given.expand(shape)], -1)

@@ -91,7 +91,7 @@ def prepare(
     if not count:
         raise EvidenceError("training needs at least one row of evidence, found none")
     supervised = config.loss in NEED_LABELS
-    data = _blank(problem, instances.evidence, margins)
+    data = blank(problem, instances.evidence, margins)
     held = split(count, config)[1] if measured is None else measured
     for k, margin in enumerate(margins):
         part = Instances(with_margin(problem, float(margin)), instances.evidence)
@@ -108,7 +108,8 @@ def prepare(
     return data
 
 
-def _blank(problem: Problem, evidence: Assignments, margins: Floats) -> TrainingData:
+def blank(problem: Problem, evidence: Assignments, margins: Floats) -> TrainingData:
+    """Training data of which nothing is known yet: no labels, no bounds, every row usable."""
     count = len(evidence)
     shape = (count, len(margins))
     kind = np.float32 if problem.continuous else np.int32

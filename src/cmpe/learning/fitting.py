@@ -81,11 +81,11 @@ def fit(
             problem, evidence, config, cache=session.cache if ranks.leads else None,
             running=Running(threads=session.threads),
         )  # fmt: skip
-        return _Run(data, config, session, ranks).train()
+        return TrainingRun(data, config, session, ranks).train()
 
 
 @dataclass
-class _Run:
+class TrainingRun:
     """One training run: the loop around the trainer, its files and its clock."""
 
     data: TrainingData

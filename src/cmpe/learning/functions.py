@@ -6,7 +6,7 @@ kind (`inference_functions.Functions`).
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cmpe.errors import MethodError
 from cmpe.inference_functions import Functions
-from cmpe.learning.coordinates import Coordinates
+from cmpe.learning.coordinates import Coordinates, Observed
 from cmpe.learning.heads import Linear, Plain, Residual
 from cmpe.learning.leaves import LeafRelaxation
 from cmpe.learning.relaxation import FLOOR, Relaxation
@@ -36,17 +36,6 @@ def relaxation_of(
     if problem.is_log_linear:
         return Relaxation(problem, floor=floor, device=device)
     return cast(Relaxation, LeafRelaxation(problem, floor=floor, device=device))
-
-
-class Given(NamedTuple):
-    """What evidence rows are to a FunctionRelaxation: the coordinates of observed variables."""
-
-    constant: Tensor  # (N, F): added to the values, 0 at first
-    given: Tensor  # (N, O)
-
-    def take(self, rows: Tensor) -> Given:
-        """Those of `rows`, of any shape."""
-        return Given(*(part[rows] for part in self))
 
 
 class FunctionRelaxation:
@@ -100,17 +89,17 @@ class FunctionRelaxation:
         """F: the objective and the constraints."""
         return len(self.problem.functions)
 
-    def rows(self, evidence: NDArray[np.generic]) -> Given:
+    def rows(self, evidence: NDArray[np.generic]) -> Observed:
         """What each row of `evidence` (N, |X|) fixes."""
         constant = torch.zeros((len(evidence), self.functions), device=self.device)
         given = torch.as_tensor(self._observed.of(evidence), dtype=torch.float32)
-        return Given(constant, given.to(self.device))
+        return Observed(constant, given.to(self.device))
 
-    def values(self, rows: Given, points: Tensor) -> Tensor:
+    def values(self, rows: Observed, points: Tensor) -> Tensor:
         """Every function at `points` (..., D) for the evidence of the same rows: (..., F)."""
         return self._functions.values(self._everything(rows, points)) + rows.constant
 
-    def fields(self, rows: Given, points: Tensor) -> Tensor:
+    def fields(self, rows: Observed, points: Tensor) -> Tensor:
         """The derivative of every function by every coordinate: (..., F, D)."""
         z = self._everything(rows, points)
         flat = z.reshape(z.shape[:-1].numel(), z.shape[-1])
@@ -118,7 +107,6 @@ class FunctionRelaxation:
         back = torch.argsort(self._order)[: self.coordinates.count]
         return slopes[..., back].reshape(*z.shape[:-1], self.functions, -1)
 
-    def _everything(self, rows: Given, points: Tensor) -> Tensor:
+    def _everything(self, rows: Observed, points: Tensor) -> Tensor:
         """The coordinates of all variables, in their order: (..., D + O)."""
-        shape = (*points.shape[:-1], rows.given.shape[-1])
-        return torch.cat([points, rows.given.expand(shape)], -1)[..., self._order]
+        return rows.after(points)[..., self._order]

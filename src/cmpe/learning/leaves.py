@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.learning.coordinates import Coordinates
+from cmpe.learning.coordinates import Coordinates, Observed
 from cmpe.learning.heads import Plain
 from cmpe.learning.relaxation import FLOOR, Monomial, floored
 from cmpe.models.cutset import CutsetNetwork
@@ -28,17 +27,6 @@ from cmpe.models.loglinear import Factor, Floats, LogLinearModel
 from cmpe.problem import Problem
 
 DENSE = 1 << 24  # coefficients up to which their matrix is dense
-
-
-class Observed(NamedTuple):
-    """What evidence rows are to a LeafRelaxation: the coordinates of the observed variables."""
-
-    constant: Tensor  # (N, F): added to the values, 0 at first
-    indicators: Tensor  # (N, O)
-
-    def take(self, rows: Tensor) -> Observed:
-        """Those of `rows`, of any shape."""
-        return Observed(*(part[rows] for part in self))
 
 
 class LeafRelaxation:
@@ -144,13 +132,13 @@ class LeafRelaxation:
 
     def values(self, rows: Observed, points: Tensor) -> Tensor:
         """Every function at `points` (..., D) for the evidence of the same rows: (..., F)."""
-        y = self._everything(rows, points)
+        y = rows.after(points)
         leaves = _product(self._factors(y), y[..., :0]) * self._leaf_values(y)  # (..., C)
         return leaves @ self._owner + rows.constant
 
     def fields(self, rows: Observed, points: Tensor) -> Tensor:
         """The derivative of every function by every coordinate: (..., F, D)."""
-        y = self._everything(rows, points)
+        y = rows.after(points)
         factors, leaf = self._factors(y), self._leaf_values(y)
         shares = self._by_function(_product(factors, y[..., :0]).expand_as(leaf))  # (..., F, C)
         total = y.new_zeros((*shares.shape[:-1], self._width))
@@ -164,11 +152,6 @@ class LeafRelaxation:
             others = _product(factors[:i] + factors[i + 1 :], y[..., :0])
             total = total + self._by_function(others * leaf) @ slope
         return total[..., : self.coordinates.count]
-
-    def _everything(self, rows: Observed, points: Tensor) -> Tensor:
-        """Free and observed coordinates: (..., D + O)."""
-        shape = (*points.shape[:-1], rows.indicators.shape[-1])
-        return torch.cat([points, rows.indicators.expand(shape)], -1)
 
     def _leaf_values(self, y: Tensor) -> Tensor:
         """q of every leaf: (..., C)."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.errors import EvidenceError, ModelError
+from cmpe.models.function import as_rows
 from cmpe.models.loglinear import Factor, Floats, LogLinearModel
 
 Assignments = NDArray[np.int32]
@@ -297,10 +298,7 @@ class CutsetNetwork:
         return replace(self, log_weights=weights, log_tables=tables)
 
     def _rows(self, values: ArrayLike, *, least: int = FREE) -> Assignments:
-        rows = np.asarray(values)
-        rows = rows[np.newaxis, :] if rows.ndim == 1 else rows
-        if rows.ndim != 2 or rows.shape[1] != self.variables:
-            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        rows = as_rows(values, self.variables)
         if rows.dtype.kind not in "iub":
             raise ModelError(f"an assignment must hold whole numbers, found dtype {rows.dtype}")
         wrong = (rows >= self._cards) | ((rows < least) if rows.dtype.kind == "i" else False)

@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmpe.errors import ModelError
 from cmpe.models.flat import Floats
+from cmpe.models.function import FiniteFunction, as_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Distance:
+class Distance(FiniteFunction):
     """Minus the weighted sum of |z_i - z_j| over `pairs` of variables of two values each."""
 
     cardinalities: tuple[int, ...]
@@ -48,16 +49,6 @@ class Distance:
         return cls((2,) * variables, tuple(zip(first, second, strict=True)))
 
     @property
-    def variables(self) -> int:
-        """How many variables there are."""
-        return len(self.cardinalities)
-
-    @property
-    def is_finite(self) -> bool:
-        """Always."""
-        return True
-
-    @property
     def columns(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The first and the second variable of every pair."""
         both = np.array(self.pairs, dtype=np.intp).reshape(-1, 2)
@@ -65,9 +56,7 @@ class Distance:
 
     def value(self, assignments: ArrayLike) -> Floats:
         """The value at each row of `assignments` (B, n): (B,)."""
-        rows = np.atleast_2d(np.asarray(assignments, dtype=np.float64))
-        if rows.shape[1] != self.variables:
-            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        rows = as_rows(np.asarray(assignments, dtype=np.float64), self.variables)
         first, second = self.columns
         return np.asarray(-np.abs(rows[:, first] - rows[:, second]) @ np.array(self.weights))
 

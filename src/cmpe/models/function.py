@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from cmpe.errors import ModelError
 from cmpe.models.flat import Floats
 
 
@@ -34,3 +36,28 @@ class Function(Protocol):
     def ceiling(self) -> float:
         """An upper bound of every finite value."""
         ...
+
+
+class FiniteFunction:
+    """What functions without tables share: no value of theirs is -inf."""
+
+    cardinalities: tuple[int, ...]
+
+    @property
+    def variables(self) -> int:
+        """How many variables there are, whether or not a value depends on them."""
+        return len(self.cardinalities)
+
+    @property
+    def is_finite(self) -> bool:
+        """Always."""
+        return True
+
+
+def as_rows(assignments: ArrayLike, variables: int) -> NDArray[Any]:
+    """`assignments` (B, n), or one assignment (n,), as rows; other shapes are refused."""
+    rows = np.asarray(assignments)
+    rows = rows[np.newaxis, :] if rows.ndim == 1 else rows
+    if rows.ndim != 2 or rows.shape[1] != variables:
+        raise ModelError(f"assignments must be (B, {variables}), found {rows.shape}")
+    return rows

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.errors import ModelError
 from cmpe.models.extension import extended_value, is_fractional
 from cmpe.models.flat import FlatTables
+from cmpe.models.function import as_rows
 
 if TYPE_CHECKING:
     from cmpe.models.polynomial import MultilinearPolynomial
@@ -123,11 +124,7 @@ class LogLinearModel:
 
         Numbers between 0 and 1 are values of the multilinear extension.
         """
-        rows = np.asarray(assignments)
-        if rows.ndim == 1:
-            rows = rows[np.newaxis, :]
-        if rows.ndim != 2 or rows.shape[1] != self.variables:
-            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        rows = as_rows(assignments, self.variables)
         if is_fractional(rows):
             tables = ((f.scope, f.log_table) for f in self.factors)
             return extended_value(tables, self.cardinalities, rows)

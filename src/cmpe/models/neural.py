@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmpe.errors import ModelError
 from cmpe.models.flat import Floats
+from cmpe.models.function import FiniteFunction, as_rows
 from cmpe.models.relu import ReluNetwork
 
 if TYPE_CHECKING:
@@ -53,12 +54,12 @@ class Slots:
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralFunction:
+class NeuralFunction(FiniteFunction):
     """A torch module as a function of an assignment.
 
     The module maps the coordinates of `scope` (B, D) to one number a row, (B,) or (B, 1). Values
-    are computed by a copy of it in float64. `largest` bounds them from above, if that is known;
-    an objective needs it for training.
+    are computed by a copy of it in float64; one that is not finite is refused when it appears.
+    `largest` bounds them from above, if that is known; an objective needs it for training.
     """
 
     module: nn.Module
@@ -74,16 +75,6 @@ class NeuralFunction:
         if not (min(scope, default=0) >= 0 and max(scope, default=0) < len(cards)):
             raise ModelError(f"a scope must be of variables from 0 to {len(cards) - 1}")
 
-    @property
-    def variables(self) -> int:
-        """How many variables there are, whether or not the module reads them."""
-        return len(self.cardinalities)
-
-    @property
-    def is_finite(self) -> bool:
-        """Assumed: a value that is not finite is refused when it appears."""
-        return True
-
     @cached_property
     def _exact(self) -> nn.Module:
         return copy.deepcopy(self.module).cpu().double().eval()
@@ -96,9 +87,7 @@ class NeuralFunction:
         """The module's output at each row of `assignments` (B, n): (B,)."""
         import torch
 
-        rows = np.atleast_2d(np.asarray(assignments))
-        if rows.shape[1] != self.variables:
-            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        rows = as_rows(assignments, self.variables)
         inputs = torch.as_tensor(self._slots.of(rows[:, list(self.scope)]))
         with torch.no_grad():
             parts = [self._exact(part).reshape(-1) for part in torch.split(inputs, CHUNK)]
@@ -115,7 +104,7 @@ class NeuralFunction:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassMargin:
+class ClassMargin(FiniteFunction):
     """How far a changed input is from leaving the class that a network gives the original one.
 
         t(z) = F_c(z') - max over k != c of F_k(z'),   c = the class of z at `original`
@@ -143,21 +132,9 @@ class ClassMargin:
             if any(self.cardinalities[v] != 2 for v in scope):
                 raise ModelError("a network's variables have two values, or lie in [0, 1]")
 
-    @property
-    def variables(self) -> int:
-        """How many variables there are."""
-        return len(self.cardinalities)
-
-    @property
-    def is_finite(self) -> bool:
-        """Always."""
-        return True
-
     def value(self, assignments: ArrayLike) -> Floats:
         """The margin at each row of `assignments` (B, n), in float64: (B,)."""
-        rows = np.atleast_2d(np.asarray(assignments, dtype=np.float64))
-        if rows.shape[1] != self.variables:
-            raise ModelError(f"assignments must be (B, {self.variables}), found {rows.shape}")
+        rows = as_rows(np.asarray(assignments, dtype=np.float64), self.variables)
         classes = self.network.decide(rows[:, list(self.original)])
         return self.network.margins(rows[:, list(self.changed)], classes)
 

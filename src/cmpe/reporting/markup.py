@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from cmpe.reporting.tables import MOST_VIOLATIONS, Column, Entry, Table
 
@@ -27,24 +28,26 @@ _LATEX = {
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
 
 
+class _Marks(NamedTuple):
+    """How a markup shows plain text, what is out of the competition, and the best."""
+
+    plain: Callable[[str], str]
+    flagged: str  # with {} for the text
+    best: str
+
+
 def to_markdown(table: Table) -> str:
     """A pipe table; reasons are numbered below it."""
     notes = table.notes()
     titles = [_markdown(_full_title(c)) for c in table.columns]
     rules = ["---" if c.words else "---:" for c in table.columns]
-    body = [[_markdown_entry(e, notes) for e in row.entries] for row in table.rows]
+    marks = _Marks(_markdown, "<u>{}</u>", "**{}**")
+    body = [[_entry(e, notes, marks) for e in row.entries] for row in table.rows]
     lines = [f"| {' | '.join(cells)} |" for cells in (titles, rules, *body)]
     reasons = [f"{i}. {_markdown(note)}" for i, note in enumerate(notes, 1)]
     below = ["", "No figure:", "", *reasons] if reasons else []
     head = [f"### {_markdown(table.title)}", "", _markdown(table.caption), ""]
     return "\n".join([*head, *lines, *below]) + "\n"
-
-
-def _markdown_entry(entry: Entry, notes: list[str]) -> str:
-    text = _markdown(entry.text)
-    text = f"<u>{text}</u>" if entry.flagged and entry.value is not None else text
-    text = f"**{text}**" if entry.best else text
-    return f"{text} ({notes.index(entry.note) + 1})" if entry.note else text
 
 
 def _markdown(text: str) -> str:
@@ -56,8 +59,9 @@ def to_latex(table: Table) -> str:
     notes = table.notes()
     layout = "".join("l" if c.words else "r" for c in table.columns)
     lines = [_latex_over(table.columns), _latex_titles(table.columns), r"\hline"]
+    marks = _Marks(latex, r"\underline{{{}}}", r"\textbf{{{}}}")
     for row in table.rows:
-        lines += [" & ".join(_latex_entry(e, notes) for e in row.entries) + r" \\"]
+        lines += [" & ".join(_entry(e, notes, marks) for e in row.entries) + r" \\"]
     reasons = "; ".join(f"({i}) {note}" for i, note in enumerate(notes, 1))
     caption = f"{table.title}. {table.caption}" + (f" No figure: {reasons}." if reasons else "")
     return "\n".join(
@@ -89,13 +93,6 @@ def _latex_over(columns: tuple[Column, ...]) -> str:
 
 def _latex_titles(columns: tuple[Column, ...]) -> str:
     return " & ".join(latex(column.title) for column in columns) + r" \\"
-
-
-def _latex_entry(entry: Entry, notes: list[str]) -> str:
-    text = latex(entry.text)
-    text = f"\\underline{{{text}}}" if entry.flagged and entry.value is not None else text
-    text = f"\\textbf{{{text}}}" if entry.best else text
-    return f"{text} ({notes.index(entry.note) + 1})" if entry.note else text
 
 
 def latex(text: str) -> str:
@@ -147,6 +144,13 @@ _PARTS: tuple[tuple[str, Callable[[Entry], str]], ...] = (
     (" (std over seeds)", _seeds_std),
     (" (mark)", _mark),
 )
+
+
+def _entry(entry: Entry, notes: list[str], marks: _Marks) -> str:
+    text = marks.plain(entry.text)
+    text = marks.flagged.format(text) if entry.flagged and entry.value is not None else text
+    text = marks.best.format(text) if entry.best else text
+    return f"{text} ({notes.index(entry.note) + 1})" if entry.note else text
 
 
 def _full_title(column: Column) -> str:

@@ -211,24 +211,37 @@ def space(graph, values, channels):
 
 
 @njit(cache=True, nogil=True)
+def channels_of(rules):
+    """C: as many channels as functions, and those of their zeros; an even number."""
+    channels = max(len(rules.zeros), rules.zeros.max() + 1)
+    return channels + channels % 2
+
+
+@njit(cache=True, nogil=True)
+def empty_notes(graph):
+    """Room for the notes on one row."""
+    width = len(graph.free)
+    return Notes(
+        np.zeros(len(graph.owner), dtype=np.int64),
+        np.zeros(width, dtype=np.uint64),
+        np.zeros((2, width), dtype=np.uint64),
+        np.zeros(width, dtype=np.bool_),
+        np.ones(1, dtype=np.uint64),
+    )
+
+
+@njit(cache=True, nogil=True)
 def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
     """Improve every row of `out` (B, n) in place, starting those with a -1 from scratch.
 
     evidence (B, |X|); `gather` conditions all functions at once, one after the other.
     """
     functions, entries = len(rules.zeros), graph.offsets[-1]
-    channels = max(functions, rules.zeros.max() + 1)
-    channels += channels % 2
+    channels = channels_of(rules)
     values = np.zeros((entries, channels))
     point, best = space(graph, values, channels), space(graph, values, channels)
-    width, slots = len(graph.free), len(graph.owner)
-    notes = Notes(
-        np.zeros(slots, dtype=np.int64),
-        np.zeros(width, dtype=np.uint64),
-        np.zeros((2, width), dtype=np.uint64),
-        np.zeros(width, dtype=np.bool_),
-        np.zeros(1, dtype=np.uint64),
-    )
+    width = len(graph.free)
+    notes = empty_notes(graph)
     lanes = np.zeros((evidence.shape[1], LANES), dtype=np.int64)
     block = np.zeros((functions * len(values), LANES))
     for row in range(len(out)):

@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from cmpe.solvers.lane_kernels import LANES
-from cmpe.solvers.local_search_kernels import repair, shake, space, unpack
-from cmpe.solvers.move_kernels import Notes, climb, exchange, load, polish
+from cmpe.solvers.local_search_kernels import channels_of, empty_notes, repair, shake, space, unpack
+from cmpe.solvers.move_kernels import climb, exchange, load, polish
 from cmpe.solvers.neighbourhood_kernels import decode, eliminate, evaluate, fetch, fold
 
 BUCKETS, PIECES, FOLDS, TOUCHED, OWN_ROWS, TABLE_ROWS = 0, 2, 4, 6, 8, 9  # of pool.members
@@ -58,28 +58,19 @@ class Scratch(NamedTuple):
 @njit(cache=True, nogil=True)
 def scratch(graph, rules, sizes):
     """Room for one thread; sizes = rows of values, of choices, most inputs."""
-    width, slots = len(graph.free), len(graph.owner)
-    channels = max(len(rules.zeros), rules.zeros.max() + 1)
-    channels += channels % 2
-    notes = Notes(
-        np.zeros(slots, dtype=np.int64),
-        np.zeros(width, dtype=np.uint64),
-        np.zeros((2, width), dtype=np.uint64),
-        np.zeros(width, dtype=np.bool_),
-        np.ones(1, dtype=np.uint64),
-    )
+    channels = channels_of(rules)
     point = space(graph, np.zeros((graph.offsets[-1], channels)), channels)
     return Scratch(
         np.zeros((sizes[0], LANES), dtype=np.float32),
         np.zeros((sizes[1], LANES), dtype=np.uint8),
         np.ones((len(rules.zeros), LANES), dtype=np.float32),
         np.zeros((1, LANES), dtype=np.int32),
-        np.zeros(width, dtype=np.uint8),
+        np.zeros(len(graph.free), dtype=np.uint8),
         np.zeros(sizes[2], dtype=np.int64),
         np.zeros(sizes[2], dtype=np.int64),
         point,
         space(graph, point.values, channels),
-        notes,
+        empty_notes(graph),
     )
 
 
