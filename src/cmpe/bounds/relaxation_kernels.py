@@ -166,7 +166,6 @@ def _disagreement(relaxed, choice, taken, counts, gradient):
     norm = 0.0
     for g in range(len(groups)):
         first, copies, card = groups[g, FIRST], groups[g, COPIES], groups[g, VALUES]
-        share = 1.0 / copies
         for a in range(card):
             counts[a] = 0.0
         for c in range(first, first + copies):
@@ -174,8 +173,9 @@ def _disagreement(relaxed, choice, taken, counts, gradient):
             for axis in range(axes[c], axes[c + 1]):
                 value += steps[axis] * choice[buckets[axis]]
             taken[c] = value
-            counts[value] += share
+            counts[value] += 1.0
         for a in range(card):
+            counts[a] /= copies  # exactly 1 where all agree
             norm += copies * counts[a] * (1.0 - counts[a])
         for c in range(first, first + copies):
             row = copy_entry[c] - relaxed.entries
