@@ -125,7 +125,8 @@ def _push(graph, rules, point, state):
     such moves, picked at random. False where there are none."""
     slots = len(graph.owner)
     for made in range(PUSHES):
-        start, slot = np.int64(draw(state, slots)), slots
+        start = np.int64(draw(state, slots))
+        slot = start
         for k in range(slots):
             slot = start + k if start + k < slots else start + k - slots
             if point.delta[slot, 0] > rules.gain:
