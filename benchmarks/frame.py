@@ -189,7 +189,8 @@ def _plain(value: Any) -> Any:
 
 def circumstances(seed: int) -> Record:
     """The header of a result file: machine, versions, data, seed, date and command."""
-    module = Path(sys.argv[0]).stem
+    path = Path(sys.argv[0]).resolve().with_suffix("")
+    module = ".".join(path.relative_to(HERE).parts) if path.is_relative_to(HERE) else path.stem
     arguments = [Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]]
     return {
         "machine": {

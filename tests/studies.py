@@ -18,8 +18,8 @@ TINY: dict[str, Any] = {
         "mse": {"network": "paper"},
         "ss_cmpe_pen": {"network": "paper", "grid": ["beta", "rho"]},
         "tuned": {"network": "tuned", "loss": "ss_cmpe"},
-        "tuned+repair": {"repair": "tuned"},
-        "tuned+kicks": {"repair": "tuned", "kicks": 5},
+        "tuned+moves": {"repair": "tuned"},
+        "tuned+repair": {"repair": "tuned", "kicks": 5},
     },
     "scales": {
         "tiny": {

@@ -12,7 +12,7 @@ OURS_IN_PAPER = ("ss_cmpe", "ss_cmpe_pen")
 PAPER_METHODS = (*SUPERVISED, *SELF_SUPERVISED, *OURS_IN_PAPER)
 MAIN_METHODS = ("mse_pen", "ssl_pen", "pdl", "ss_cmpe")  # of the paper's Tables 1 and 2
 BEYOND = (
-    *("tuned", "tuned+repair", "tuned+kicks", "network+moves", "network+repair", "network+search"),
+    *("tuned", "tuned+moves", "tuned+repair", "network+moves", "network+repair", "network+search"),
     *("constant+search", "icm+search", "random+search", "search", "lagrangian", "exact"),
     *("milp:highs", "milp:scip", "toulbar2"),
 )
@@ -29,8 +29,8 @@ LABELS = {
     "ss_cmpe": "SS-CMPE",
     "ss_cmpe_pen": "SS-CMPE + penalty",
     "tuned": "tuned network",
+    "tuned+moves": "tuned + moves",
     "tuned+repair": "tuned + repair",
-    "tuned+kicks": "tuned + longer repair",
     "network+moves": "network + single moves",
     "network+repair": "network + repair",
     "network+search": "network + search",
@@ -69,9 +69,9 @@ _STYLES = {
     "ss_cmpe": Style("#c51b7d", "*", ":", "xxx"),
     "ss_cmpe_pen": Style("#7b3294", "D", "-", "|||"),
     "tuned": Style("#d55e00", "p", "--", "-----"),
+    "tuned+moves": Style("#4d4d4d", "H", "--", "..."),
     "tuned+repair": Style("#000000", "o", "-", ""),
     "network+repair": Style("#c51b7d", (7, 0, 0), "--", "///"),
-    "tuned+kicks": Style("#4d4d4d", "H", "--", "..."),
     "network+moves": Style("#d55e00", (5, 1, 0), "--", "..."),
     "network+search": Style("#000000", (6, 1, 0), "-", "oo"),
     "constant+search": Style("#8c510a", (3, 0, 30), ":", "ooo"),

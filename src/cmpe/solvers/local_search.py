@@ -8,7 +8,8 @@ last step of the methods that make starts (Lagrangian relaxation, networks). Fro
 2. Polish, keeping feasibility: single moves that raise h; chains, where one move makes its
    neighbours want to follow (pairs among them); exchanges, where a move that raises h breaks a
    constraint and a cheaper one anywhere mends it.
-3. Kicks: a few neighbouring variables at random, then repair and climb; kept if h did not fall.
+3. Kicks: a few moves that raise h against the constraints, in turns with a few neighbouring
+   variables at random; then repair and climb; kept if h did not fall.
 """
 
 from __future__ import annotations

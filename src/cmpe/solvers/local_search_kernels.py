@@ -26,6 +26,7 @@ from cmpe.solvers.move_kernels import (
 LANES = 32  # rows conditioned together
 TRIES = 32  # rises of h that an exchange after a kick looks at
 FURTHEST = 6  # the longest kick
+PUSHES, FOLLOWERS = 3, 2  # rises that a push takes, and the longest walk that each may start
 PATIENCE = 2  # steps of tabu search per variable without progress, then a kick
 
 
@@ -88,19 +89,52 @@ def draw(state, below):
 
 
 @njit(cache=True, nogil=True)
+def _other(v, graph, point, state):
+    """A random move of variable v."""
+    first, end = graph.variables[v, SLOT], graph.variables[v, END]
+    slot = first + draw(state, end - first - np.uint64(1))
+    return slot + np.uint64(slot >= first + point.z[v])
+
+
+@njit(cache=True, nogil=True)
+def _walk(slot, most, graph, point, state):
+    """The move `slot` and random ones along neighbouring variables, `most` at the longest."""
+    variables = graph.variables
+    for left in range(np.int64(draw(state, most)), -1, -1):
+        move(slot, graph, point)
+        if left > 0:
+            v = graph.owner[slot]
+            arcs = variables[v, ARC_END] - variables[v, ARC]
+            if arcs == 0:
+                v = draw(state, len(point.z))
+            else:
+                v = graph.arcs[variables[v, ARC] + draw(state, arcs), 3]
+            slot = _other(v, graph, point, state)
+
+
+@njit(cache=True, nogil=True)
 def _kick(graph, point, state):
     """A random walk over neighbouring variables, each set to another random value."""
-    variables, z = graph.variables, point.z
-    v = draw(state, len(z))
-    for _ in range(1 + draw(state, FURTHEST)):
-        first, others = variables[v, SLOT], variables[v, END] - variables[v, SLOT] - np.uint64(1)
-        slot = first + draw(state, others)
-        move(slot + np.uint64(slot >= first + z[v]), graph, point)
-        arcs = variables[v, ARC_END] - variables[v, ARC]
-        if arcs == 0:
-            v = draw(state, len(z))
-        else:
-            v = graph.arcs[variables[v, ARC] + draw(state, arcs), 3]
+    v = draw(state, len(point.z))
+    _walk(_other(v, graph, point, state), FURTHEST, graph, point, state)
+
+
+@njit(cache=True, nogil=True)
+def _push(graph, rules, point, state):
+    """Leave a local optimum where h wants to rise and the constraints forbid it: take a few
+    such moves, picked at random. False where there are none."""
+    slots = len(graph.owner)
+    for made in range(PUSHES):
+        start = np.int64(draw(state, slots))
+        slot = start
+        for k in range(slots):
+            slot = start + k if start + k < slots else start + k - slots
+            if point.delta[slot, 0] > rules.gain:
+                break
+        if point.delta[slot, 0] <= rules.gain:
+            return made > 0
+        _walk(np.uint64(slot), FOLLOWERS, graph, point, state)
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -153,10 +187,12 @@ def _copy(source, target):
 
 @njit(cache=True, nogil=True)
 def shake(kicks, graph, rules, point, best, notes):
-    """Kick, repair and climb from the best point so far, `kicks` times; h does not fall."""
+    """Push and kick in turns, repair and climb from the best point so far, `kicks` times; h
+    does not fall."""
     _copy(point, best)
-    for _ in range(kicks):
-        _kick(graph, point, notes.state)
+    for k in range(kicks):
+        if k % 2 == 1 or not _push(graph, rules, point, notes.state):
+            _kick(graph, point, notes.state)
         if repair(len(point.z), graph, rules, point, notes):
             climb(graph, rules, point)
             start = np.int64(draw(notes.state, len(graph.owner)))
