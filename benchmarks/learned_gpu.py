@@ -167,7 +167,7 @@ def train_runs(out: Path, file: Path) -> None:
     if file.stem.startswith("tuned"):
         for seed in range(3):
             begin = time.perf_counter()
-            run = TrainingRun(data, tuned(seed=seed), Session(device="cuda"), Ranks())
+            run = TrainingRun(data, tuned(seed=seed), Session(device="cuda"), Ranks(), len(data))
             trained = run.train().trained
             spent = round(time.perf_counter() - begin, 2)
             keep(trained, out / f"{file.stem}-{seed}.pt", seconds=spent)

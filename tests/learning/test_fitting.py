@@ -53,7 +53,7 @@ def test_the_seed_decides_the_weights():
     assert not same_weights(first, fit(ONE.problem, ONE.train, replace(CONFIG, seed=1)))
 
 
-@pytest.mark.parametrize("loss", ["ss_cmpe", "ssl_pen", "pdl", "distill"])
+@pytest.mark.parametrize("loss", ["ss_cmpe", "ssl_pen", "pdl", "distill", "distill_pen"])
 @pytest.mark.parametrize("keep_best", [True, False])
 def test_a_run_interrupted_mid_epoch_resumes_to_the_same_weights(
     loss, keep_best, tmp_path, monkeypatch
@@ -220,6 +220,27 @@ def test_rows_that_are_all_infeasible_are_refused():
 def test_one_row_is_enough():
     solver = fit(ONE.problem, ONE.train[:1], CONFIG)
     assert solver.solve(ONE.problem, ONE.train[:1]).labels[0] in ("optimal", "feasible")
+
+
+@pytest.mark.parametrize("loss", ["ss_cmpe", "distill_pen"])
+def test_more_rows_are_trained_on_and_never_held_out(monkeypatch, loss):
+    seen = []
+    trainer = fitting.Trainer
+
+    def noted(data, configs, splits, **how):
+        seen.append((len(data), splits[0], np.flatnonzero(np.isfinite(data.reference))))
+        return trainer(data, configs, splits, **how)
+
+    monkeypatch.setattr(fitting, "Trainer", noted)
+    config = replace(CONFIG, loss=loss, mix=1.0, epochs=1)
+    own, more = ONE.train[:30], ONE.train[30:40]
+    alone, both = (fit(ONE.problem, own, config, more=m) for m in (None, more))
+    (count, (train, held), _), (whole, (more_train, more_held), known) = seen
+    assert (count, whole) == (30, 40)
+    np.testing.assert_array_equal(held, more_held)
+    np.testing.assert_array_equal(np.concatenate([train, np.arange(30, 40)]), more_train)
+    assert set(held) <= set(known)  # their regret can be told
+    assert not same_weights(alone, both)
 
 
 # Warnings.

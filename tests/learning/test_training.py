@@ -288,6 +288,21 @@ def test_infeasible_rows_are_skipped():
         assert (penalty[[1, 3]] == 1.0).all()
 
 
+@pytest.mark.parametrize("loss", ["distill", "distill_pen"])
+def test_the_mix_begins_after_its_share_of_the_epochs(loss):
+    one = small_grid()
+    late, never, always = (
+        trainer_for(one.problem, one.train, quick(loss, epochs=4, **changes))
+        for changes in ({"mix": 1.0, "mix_after": 0.5}, {}, {"mix": 1.0})
+    )
+    for epoch, (a, b, c) in enumerate(
+        zip(late.epochs(), never.epochs(), always.epochs(), strict=True)
+    ):
+        same = a.measures["loss"] == pytest.approx(b.measures["loss"], rel=1e-6)
+        assert same == (epoch < 2)
+        assert a.measures["loss"] != pytest.approx(c.measures["loss"], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("loss", "changes"),
     [
@@ -295,6 +310,8 @@ def test_infeasible_rows_are_skipped():
         ("ssl_pen", {"rho": 1.0}),
         ("pdl", {}),
         ("distill", {}),
+        ("distill_pen", {"mix": 1.0}),
+        ("distill_pen", {}),
         ("mse", {}),
         ("mae_pen", {}),
     ],

@@ -6,6 +6,7 @@ of that class. Only images that are decided rightly are attacked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,6 +40,22 @@ class Part:
     def problem(self) -> Problem:
         """The smallest change that flips the network's decision."""
         return adversarial(self.network)
+
+
+def shifted(images: Floats, seed: int) -> Floats:
+    """Square images, each moved a little in both directions at random; zeros come in.
+
+    By at most a fourteenth of their side, and at least one pixel. Images of no square: none.
+    """
+    side = math.isqrt(images.shape[1])
+    if side**2 != images.shape[1]:
+        return images[:0]
+    most = max(1, side // 14)
+    padded = np.pad(images.reshape(-1, side, side), ((0, 0), (most, most), (most, most)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(1, 2))
+    down, right = np.random.default_rng(seed).integers(0, 2 * most + 1, (2, len(images)))
+    moved: Floats = windows[np.arange(len(images)), down, right].reshape(images.shape)
+    return moved
 
 
 def parts_of(

@@ -37,7 +37,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The run directory to write.")],
     loss: Annotated[
         str | None, typer.Option(help="mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, "
-        "ss_cmpe_pen or distill; default: the preset's.")
+        "ss_cmpe_pen, distill or distill_pen; default: the preset's.")
     ] = None,
     preset: Annotated[Preset, typer.Option(help="Settings to start from.")] = Preset.tuned,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,

@@ -39,7 +39,8 @@ class TrainingConfig:
     beta: float = math.inf  # steepness of ss_cmpe's gate; inf: the piecewise form
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
-    mix: float = 0.0  # of ss_cmpe in distill
+    mix: float = 0.0  # of ss_cmpe in distill, of ssl_pen in distill_pen
+    mix_after: float = 0.0  # the share of the first epochs that go without it
     penalty_start: float = 1.0  # lambda_x at first
     penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
     penalty_limit: float = 1e4
@@ -69,15 +70,19 @@ class TrainingConfig:
                 raise MethodError(f"{name} must be at least {least}, found {value}")
             if math.isinf(value) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
-        for name in ("plateau_factor", "cooling", "cooldown"):
-            if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
-                raise MethodError(f"{name} must be above 0 and at most 1")
-        if not 0 <= self.validation_share < 1:
-            raise MethodError(f"validation_share must be below 1, found {self.validation_share}")
+        self._check_shares()
         if 0.0 not in self.margins or not all(map(math.isfinite, self.margins)):
             raise MethodError(f"margins must be finite and contain 0, found {self.margins}")
         if any(width < 1 for width in self.hidden):
             raise MethodError(f"hidden layers must be at least 1 wide, found {self.hidden}")
+
+    def _check_shares(self) -> None:
+        for name in ("plateau_factor", "cooling", "cooldown"):
+            if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
+                raise MethodError(f"{name} must be above 0 and at most 1")
+        for name in ("validation_share", "mix_after"):
+            if not 0 <= getattr(self, name) < 1:
+                raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file; inf is written as null."""

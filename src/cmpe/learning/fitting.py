@@ -70,18 +70,22 @@ def fit(
     evidence: Evidence,
     config: TrainingConfig | None = None,
     session: Session | None = None,
+    *,
+    more: Evidence | None = None,
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
+    `more` rows, say altered copies, are trained on and never held out to validate on.
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
     config, session = config or tuned(), session or Session()
+    rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
     with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
         data = prepare(
-            problem, evidence, config, cache=session.cache if ranks.leads else None,
-            running=Running(threads=session.threads),
+            problem, np.concatenate(rows), config, measured=split(len(rows[0]), config)[1],
+            cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
         )  # fmt: skip
-        return TrainingRun(data, config, session, ranks).train()
+        return TrainingRun(data, config, session, ranks, len(rows[0])).train()
 
 
 @dataclass
@@ -92,12 +96,14 @@ class TrainingRun:
     config: TrainingConfig
     session: Session
     ranks: Ranks
+    own: int  # the first rows, some of which are held out; the others are all trained on
     records: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        rows = split(len(self.data), self.config)
+        train, held = split(self.own, self.config)
+        train = np.concatenate([train, np.arange(self.own, len(self.data))])
         self.trainer = Trainer(
-            self.data, [self.config], [rows], device=self.session.device, ranks=self.ranks
+            self.data, [self.config], [(train, held)], device=self.session.device, ranks=self.ranks
         )
         self._about = describe(self.data.problem, self.config, self.data.evidence)
         self._begin = self._kept = time.monotonic()

@@ -12,6 +12,7 @@ v = sum over j of max(0, g_j) (paper, extension to several constraints).
                                                                                   (eq. loss_cont)
     ss_cmpe_pen            + rho sum of max(0, g_j)^2 where infeasible           (paper, extensions)
     distill                - log p(y*), plus `mix` times ss_cmpe: supervised on certified answers
+    distill_pen            - log p(y*), plus `mix` times ssl_pen
 """
 
 from __future__ import annotations
@@ -121,6 +122,11 @@ def distill(batch: Evaluated) -> Tensor:
     return batch.surprise + batch.mix * ss_cmpe(batch)
 
 
+def distill_pen(batch: Evaluated) -> Tensor:
+    """Cross-entropy to the certified answer, plus `mix` times ssl_pen."""
+    return batch.surprise + batch.mix * ssl_pen(batch)
+
+
 LOSSES: Mapping[str, Loss] = {
     "mse": mse,
     "mae": mae,
@@ -131,11 +137,13 @@ LOSSES: Mapping[str, Loss] = {
     "ss_cmpe": ss_cmpe,
     "ss_cmpe_pen": ss_cmpe_pen,
     "distill": distill,
+    "distill_pen": distill_pen,
 }
 SUPERVISED = frozenset({"mse", "mae", "mse_pen", "mae_pen"})
-NEED_LABELS = SUPERVISED | {"distill"}
+DISTILLED = frozenset({"distill", "distill_pen"})  # they compare codes, not answers
+NEED_LABELS = SUPERVISED | DISTILLED
 NEED_ALPHA = frozenset({"ss_cmpe", "ss_cmpe_pen", "distill"})
-NEED_PENALTY = frozenset({"mse_pen", "mae_pen", "ssl_pen", "pdl"})
+NEED_PENALTY = frozenset({"mse_pen", "mae_pen", "ssl_pen", "pdl", "distill_pen"})
 
 
 def loss_named(name: str) -> Loss:

@@ -18,6 +18,7 @@ from cmpe.learning.alpha import Examples
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.data import TrainingData
 from cmpe.learning.losses import (
+    DISTILLED,
     NEED_ALPHA,
     NEED_PENALTY,
     NOTHING,
@@ -69,15 +70,17 @@ class Program:
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
         self.examples = self._examples()
         self._loss = loss_named(self.config.loss)
-        # distill without a mix compares codes: functions are evaluated only to be measured
-        alone = self.config.loss == "distill" and not any(c.mix for c in configs)
+        # without a mix only codes are compared: functions are evaluated only to be measured
+        alone = self.config.loss in DISTILLED and not any(c.mix for c in configs)
         self._lean_steps = alone and not self.relaxation.head.compares_points
         if alone:
             self._loss = lambda batch: batch.surprise
+        self._penalised = self.config.loss in NEED_PENALTY - {"pdl"} and not alone
         self._rho, self._mix, self._gamma = (
             self.tensors.floats([getattr(c, name) for c in configs]).unsqueeze(-1)
             for name in ("rho", "mix", "gamma")
         )
+        self._whole_mix = self._mix.clone()
         betas = self.tensors.floats([c.beta for c in configs]).unsqueeze(-1)
         self._beta = None if betas.isinf().all() else betas
         self.temperature = self.tensors.floats(0.0)
@@ -122,6 +125,10 @@ class Program:
             self.losses.zero_()
             self.sums.zero_()
 
+    def begin_mixing(self, begun: bool) -> None:
+        """Whether losses have their mix yet."""
+        self._mix.copy_(self._whole_mix if begun else torch.zeros_like(self._mix))
+
     def step(self, position: int, *, dual: bool = False) -> None:
         """One step of every member: the `position`-th of its epoch."""
         if dual:
@@ -161,7 +168,7 @@ class Program:
         )
         loss = self.loss(forward, examples)
         self._descend(self.adam, loss, share)
-        if self.config.loss in NEED_PENALTY and self.dual is None:
+        if self._penalised:
             self._raise_penalty(forward, examples, share)
         return forward, examples, share
 
@@ -211,7 +218,7 @@ class Program:
         found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
         if len(self.tensors.targets):
             targets = self.tensors.targets[examples].to(forward.f.dtype)
-            if name == "distill":
+            if name in DISTILLED:
                 logits, head = forward.outputs.logits, self.relaxation.head
                 surprise = head.surprise(logits, forward.points, targets)
                 found = found._replace(surprise=surprise)

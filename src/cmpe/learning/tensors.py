@@ -12,7 +12,7 @@ from torch import Tensor
 from cmpe.learning.config import TrainingConfig
 from cmpe.learning.data import TrainingData
 from cmpe.learning.functions import relaxation_of
-from cmpe.learning.losses import NEED_LABELS
+from cmpe.learning.losses import DISTILLED, NEED_LABELS
 from cmpe.learning.networks import encode, with_margin_input
 from cmpe.learning.relaxation import Coefficients
 
@@ -64,13 +64,14 @@ class Tensors:
     def _targets(self) -> Tensor:
         """What labels say (N K, D or code): bytes where it is whole, else float32.
 
-        `distill` compares codes, the others answers. An example without a label has no share.
+        `distill` and `distill_pen` compare codes, the others answers. An example without a label
+        has no share.
         """
         data = self.data
         if self.config.loss not in NEED_LABELS:
             return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
         labels = _with_last(data.labels)[..., list(self.relaxation.free)]
-        if self.config.loss == "distill":
+        if self.config.loss in DISTILLED:
             given = _with_last(data.evidence)[:, np.newaxis]
             wanted = self.relaxation.head.labels(
                 np.broadcast_to(given, (*labels.shape[:2], given.shape[-1])), labels

@@ -121,6 +121,7 @@ class Trainer:
         program, dual = self.program, self.program.dual
         program.load_epoch(*self._order(), self.position)
         program.temperature.fill_(self._temperature())
+        program.begin_mixing(self.epoch >= self.config.mix_after * self.config.epochs)
         if dual is not None and not self.position:
             dual.begin(self.epoch)
         return dual is not None and dual.is_dual(self.epoch)
