@@ -318,8 +318,8 @@ def _nats(panels: Sequence[Any], *, from_zero: bool = True) -> None:
     most = max(axes.dataLim.y1 for axes in panels)
     for axes in panels:
         _symlog(axes.yaxis, 0.1)
-        if from_zero and least >= 0:
-            axes.set_ylim(0, 1.5 * most or None)
+        if from_zero:  # room for the outermost markers
+            axes.set_ylim(1.5 * min(least, 0.0), 1.5 * most or None)
 
 
 def _symlog(axis: Any, linear: float) -> None:
