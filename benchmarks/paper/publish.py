@@ -22,7 +22,7 @@ from benchmarks.paper.results import ADVERSARIAL, papers_figures
 from benchmarks.paper.store import Json
 from cmpe.formats.text import write_text
 
-POINTS = 12
+POINTS = 8
 COPIED = ("cells", "times", "datasets")
 
 

@@ -50,7 +50,10 @@ def _headline(study: Study) -> str:
 
 def _share(study: Study, key: Key) -> str:
     found = study.extra(key, "implied_regret_ratio")
-    return NONE if found is None else f"{100 * found.mean:.2f} %"
+    if found is None:
+        return NONE
+    mean, spread = (f"{100 * value:.2f}" for value in (found.mean, found.seeds_std or 0.0))
+    return f"{mean} %" if float(spread) == 0.0 else f"{mean} ± {spread} %"
 
 
 def _violations(study: Study, key: Key) -> str:

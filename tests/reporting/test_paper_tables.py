@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cmpe.reporting.names import MAIN_METHODS, PAPER_METHODS, label_of
-from cmpe.reporting.paper_tables import paper_tables, q_tables
+from cmpe.reporting.paper_tables import alone, paper_tables, q_tables
 from cmpe.reporting.study import NOT_RUN, Study
+from cmpe.reporting.summary_tables import summary_tables
 from tests.reporting import synthetic
 
 
@@ -87,3 +88,17 @@ def test_cells_alone_make_tables_too(results):
     alone = Study(type(results)(cells=results.cells))
     assert {t.name for t in paper_tables(alone)} == {"table-1", "table-2"}
     assert all(t.rows for t in q_tables(alone))
+
+
+def test_without_printed_figures_ours_stand_alone(study, results):
+    none = Study(replace(results, paper=()))
+    for table in (*paper_tables(none), *q_tables(none), *summary_tables(none)):
+        shown = alone(table)
+        assert not any("paper" in column.title for column in shown.columns)
+        assert all(len(row.entries) == len(shown.columns) for row in shown.rows)
+        assert [row.entries[0] for row in shown.rows] == [row.entries[0] for row in table.rows]
+    both = named(paper_tables(study), "table-1")
+    ours = [i for i, column in enumerate(both.columns) if column.title != "paper"]
+    assert len(ours) == len(both.columns) - 2
+    for row, left in zip(both.rows, alone(both).rows, strict=True):
+        assert left == replace(row, entries=tuple(row.entries[i] for i in ours))

@@ -63,6 +63,14 @@ def q_tables(study: Study) -> list[Table]:
     return [_by_q(study, d) for d in study.datasets("uai", "tractable")]
 
 
+def alone(table: Table) -> Table:
+    """A table without the paper's columns, for results that have no printed figures."""
+    kept = [i for i, c in enumerate(table.columns) if c.title.rpartition(", ")[2] != "paper"]
+    columns = tuple(table.columns[i] for i in kept)
+    rows = (replace(row, entries=tuple(row.entries[i] for i in kept)) for row in table.rows)
+    return replace(table, columns=columns, rows=tuple(rows))
+
+
 def _main(study: Study, name: str, title: str, group: str) -> Table:
     places = [Place(d, d, MAIN_Q) for d in study.datasets(group) if MAIN_Q in study.qs(d)]
     table = _grid(study, places, MAIN_METHODS)

@@ -23,7 +23,7 @@ from cmpe.reporting.figures import rendered
 from cmpe.reporting.headline import cell_table, headline_tables
 from cmpe.reporting.markup import spans, to_csv, to_latex, to_markdown
 from cmpe.reporting.names import label_of, q_text
-from cmpe.reporting.paper_tables import paper_tables, q_tables
+from cmpe.reporting.paper_tables import alone, paper_tables, q_tables
 from cmpe.reporting.results import Results, read_results
 from cmpe.reporting.study import Study
 from cmpe.reporting.study_figures import Drawing, study_figures
@@ -114,7 +114,7 @@ def make_report(results: Results, *, png: bool = False) -> Report:
     ]
     suffixes = PICTURES if png else PICTURES[:1]
     pictures = [_picture(drawing, suffixes) for drawing in study_figures(study)]
-    shown = [table for table in tables if table.rows]
+    shown = [table if results.paper else alone(table) for table in tables if table.rows]
     return Report(study, _distinct(shown), _distinct([*pictures, *_digits(results)]))
 
 

@@ -31,6 +31,7 @@ from cmpe.reporting.tables import MOST_VIOLATIONS, seconds_text
 COMPARED = (*SELF_SUPERVISED, *OURS_IN_PAPER)
 WITH_TUNED = (*COMPARED, "tuned", TUNED)
 MOST_POINTS = 120  # of a learning curve
+UNEVEN = 20  # times the median: one bar would hide the others
 LEGEND_WIDTH, LEGEND_HEIGHT = 2.0, 0.18  # inches of one entry
 Point = tuple[float, float]
 
@@ -163,11 +164,16 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
     axes.set_xticks(range(len(qs)), [f"q = {q_text(q)}" for q in qs])
     axes.set_xlim(-0.5, len(qs) - 0.5)
     axes.set_ylabel("regret of feasible answers (nats)")
+    means = [f.mean for found in bars.values() for f in found if f is not None and f.mean > 0]
+    if uneven := bool(means) and max(means) > UNEVEN * statistics.median(means):
+        _symlog(axes.yaxis, 0.1)
+        axes.set_ylim(top=1.5 * axes.dataLim.y1)
     axes.set_ylim(bottom=0)
     _legend(figure, axes)
     caption = (
         "Mean h* - h over the rows that the method answers feasibly, for each q. "
         + ("Whiskers: standard deviation over seeds. " if several else "One seed. ")
+        + ("The scale is linear near 0, else logarithmic. " if uneven else "")
         + "Lower is better."
     )
     title = f"Feasible answers only: {dataset}"
@@ -318,8 +324,8 @@ def _nats(panels: Sequence[Any], *, from_zero: bool = True) -> None:
     most = max(axes.dataLim.y1 for axes in panels)
     for axes in panels:
         _symlog(axes.yaxis, 0.1)
-        if from_zero and least >= 0:
-            axes.set_ylim(0, 1.5 * most or None)
+        if from_zero:  # room for the outermost markers
+            axes.set_ylim(1.5 * min(least, 0.0), 1.5 * most or None)
 
 
 def _symlog(axis: Any, linear: float) -> None:
