@@ -47,7 +47,7 @@ LINEAR = {
 METHODS = ("ilp", "copy", *PAPER, "residual", *LINEAR, "attack", "attack+8bit")
 FOREIGN = "foolbox:"
 EVERY = (*METHODS, *(f"{FOREIGN}{name}" for name in FOOLBOX))
-ALLOWED = 0.01  # of one-pass answers, the rate that may miss on validation images
+ALLOWED = 0.0125  # of one-pass answers may miss, with 95 % confidence: some 1 % of those held out
 assert set(PAPER) <= set(LOSSES)
 
 
@@ -112,7 +112,7 @@ def config_of(method: str, effort: Effort) -> TrainingConfig:
         return TrainingConfig(
             loss="distill_pen", mix=20.0, mix_after=0.35, penalty_start=20.0, rho=0.0,
             head="linear", hidden=(512,), epochs=effort.linear_epochs, batch_size=256,
-            learning_rate=2e-3, plateau_factor=1.0, cooldown=0.8, margins=(0.0, 0.8),
+            learning_rate=2e-3, plateau_factor=1.0, cooldown=0.8, margins=(0.0, 1.2),
             evaluate_every=effort.linear_epochs, **common,
         )  # fmt: skip
     raise _unknown(method)
