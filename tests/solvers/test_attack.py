@@ -263,6 +263,25 @@ def test_asking_for_more_makes_steps_longer_and_surer():
     assert answers[1].found.sum() > answers[0].found.sum()
 
 
+def test_of_several_steps_the_shortest_is_taken():
+    net, images = network(6, 5, 4, seed=3), points(40, 6, seed=3)
+    own = net.decide(images)
+    slopes = np.random.default_rng(5).uniform(0.2, 1.0, size=(40, 5)).astype(np.float32)
+    towards = np.stack([(own + 1) % 4, (own + 2) % 4], axis=1)
+    towards[::3, 1] = -1  # no second one
+    other = np.where(towards[:, 1] < 0, towards[:, 0], towards[:, 1])
+    first, second = (
+        predicted_attack(net, images, own, which, slopes, config=Stages("step"))
+        for which in (towards[:, 0], other)
+    )
+    both = predicted_attack(net, images, own, towards, slopes, config=Stages("step", shortest=True))
+    alone = predicted_attack(net, images, own, towards, slopes, config=Stages("step"))
+    np.testing.assert_array_equal(alone.images, first.images)
+    np.testing.assert_allclose(both.distance, np.minimum(first.distance, second.distance))
+    assert (both.distance < first.distance - 1e-6).any()
+    check(net, images, both)
+
+
 def test_shrinking_and_refining_never_lengthen():
     net, images = network(6, 7, 4), points(80, 6)
     own = net.decide(images)

@@ -78,6 +78,7 @@ class Stages:
     margin: float = 1e-3
     safety: float = 0.0  # what a closed-form step asks for beyond the margin,
     excess: float = 0.0  # and beyond that as a share of F_c - F_t: predictions are a little off
+    shortest: bool = False  # of the closed-form steps to all targets; else that to the first
     levels: bool = False
 
     def __post_init__(self) -> None:
@@ -218,7 +219,7 @@ def _follow(block: Block, targets: Classes, slopes: Single, config: Stages) -> N
         rows, order = np.nonzero(targets >= 0)
         ways = block.walk(rows, targets[rows, order], slopes[rows], HOPEFUL)
     else:
-        _step(block, targets[:, 0], slopes, config)
+        _step(block, targets if config.shortest else targets[:, :1], slopes, config)
         if config.search == "shrink":
             block.shrink(block.rows)
         ways = block.best(block.rows)
@@ -272,14 +273,23 @@ def _offer(block: Block, start: Floats) -> None:
 
 
 def _step(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
-    """Adopt the closed-form answers to the linearised problem."""
+    """Adopt the closed-form answers to the linearised problem, the shortest of each image."""
     from cmpe.solvers import attack_kernels as kernels
 
     logits = block.sums[:, block.layers.hidden :]
-    gaps = logits[block.rows, block.own] - logits[block.rows, targets]
-    amounts = (1.0 + config.excess) * gaps + config.margin + config.safety
-    amounts[block.left] = 0.0
-    kernels.step(block.images, block.slopes(block.rows, targets, slopes), amounts, block.changed)
+    least = np.full(len(block.rows), np.inf)
+    for towards in targets.T:
+        rows = np.flatnonzero(towards >= 0)
+        gaps = logits[rows, block.own[rows]] - logits[rows, towards[rows]]
+        amounts = (1.0 + config.excess) * gaps + config.margin + config.safety
+        amounts[block.left[rows]] = 0.0
+        found = np.empty_like(block.changed[rows])
+        gradients = block.slopes(rows, towards[rows], slopes[rows])
+        kernels.step(block.images[rows], gradients, amounts, found)
+        lengths = np.abs(found - block.images[rows]).sum(axis=1)
+        shorter = lengths < least[rows]
+        least[rows[shorter]] = lengths[shorter]
+        block.changed[rows[shorter]] = found[shorter]
     block.adopt(block.changed, block.rows)
 
 
