@@ -194,20 +194,27 @@ def _predicted(part: Part, solver: NeuralSolver, stages: Stages, train: float) -
         asked = replace(stages, margin=flip.margin, safety=safety)
         return guided_attack(part.network, images, solver.guide(safety), config=asked)
 
-    config = solver.trained.config
-    held = part.train[split(len(part.train), config)[1]]
-
-    def is_safe(margin: float) -> bool:
-        return worst_rate(1.0 - float(attacked(held, margin).found.mean()), len(held)) <= ALLOWED
-
-    safety = 0.0
-    if stages.search == "step" and len(held):
-        tried = np.linspace(0.0, max(config.margins), TRIED)
-        safety = float(tried[min(bisect_left(tried, True, key=is_safe), TRIED - 1)])
+    walks = stages.search == "walk"  # it ends on a flip
+    safety = 0.0 if walks else _safety(part, solver.trained.config, attacked)
     attacked(part.test[:64], safety)  # compiles
     begin = time.perf_counter()
     changed = attacked(part.test, safety).images
     return _answers(changed, train, (time.perf_counter() - begin) / max(1, len(part.test)))
+
+
+def _safety(
+    part: Part, config: TrainingConfig, attacked: Callable[[Floats, float], Attacked]
+) -> float:
+    """The least margin with which held-out images miss rarely enough; else the largest trained."""
+    held = part.train[split(len(part.train), config)[1]]
+    tried = np.linspace(0.0, max(config.margins), TRIED)
+    if not len(held):
+        return 0.0
+
+    def is_safe(margin: float) -> bool:
+        return worst_rate(1.0 - float(attacked(held, margin).found.mean()), len(held)) <= ALLOWED
+
+    return float(tried[min(bisect_left(tried, True, key=is_safe), TRIED - 1)])
 
 
 def _without_network(

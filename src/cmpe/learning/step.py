@@ -127,7 +127,7 @@ class Program:
 
     def begin_mixing(self, begun: bool) -> None:
         """Whether losses have their mix yet."""
-        self._mix.copy_(self._whole_mix if begun else torch.zeros_like(self._mix))
+        self._mix.copy_(self._whole_mix * begun)
 
     def step(self, position: int, *, dual: bool = False) -> None:
         """One step of every member: the `position`-th of its epoch."""
