@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.bounds.neurons import contrasts
+from cmpe.bounds.networks.neurons import contrasts
 from cmpe.errors import MissingExtra
 from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.flips.proof import WANTED
 from cmpe.solvers.milp import backend
-from cmpe.solvers.relu_milp import WANTED
 from cmpe.solvers.rows import Limits
 
 Floats = NDArray[np.float64]

@@ -36,7 +36,7 @@ def prepare(out: Path, study: Path, mnist: Path) -> None:
     """Pack the classifier, the images as bytes, and the attack's answers to the training images."""
     from cmpe.adversarial.study import read_networks
     from cmpe.formats.images import read_images
-    from cmpe.solvers.attack import attack
+    from cmpe.solvers.flips.attack import attack
 
     data = read_images(mnist)
     (network,) = read_networks(study / "classifier.npz")
@@ -71,9 +71,9 @@ def unpack(path: Path) -> tuple[Any, Any, Any, Any]:
 
 def training_data(network: Any, images: Any, labels: Any, config: Any) -> Any:
     """What `learning.data.prepare` makes, with the labels that are there already."""
-    from cmpe.bounds.slopes import quick_loss_bound
-    from cmpe.learning.data import blank
-    from cmpe.learning.losses import NEED_ALPHA
+    from cmpe.bounds.networks.slopes import quick_loss_bound
+    from cmpe.learning.losses.losses import NEED_ALPHA
+    from cmpe.learning.training.data import blank
     from cmpe.queries import adversarial
 
     problem = adversarial(network)
@@ -92,7 +92,7 @@ def measure(trainer: Any, network: Any, test: Any, margin: float) -> dict[str, f
     """Distances and flips of the answers to test images, decided in float64."""
     import torch
 
-    from cmpe.learning.networks import Inputs, encode, with_margin_input
+    from cmpe.learning.networks.networks import Inputs, encode, with_margin_input
 
     program = trainer.program
     relaxation, problem = program.relaxation, trainer.data.problem
@@ -123,7 +123,7 @@ def train(out: Path, file: Path, epochs: int, device: str = "cuda") -> None:
     import torch
 
     from cmpe.adversarial.methods import Effort, config_of
-    from cmpe.learning.training import Trainer
+    from cmpe.learning.training.trainer import Trainer
 
     network, images, labels, test = unpack(file)
     effort = Effort(epochs=epochs, linear_epochs=min(epochs, 40), device=device)

@@ -6,7 +6,7 @@ Three classifiers of MNIST digits are trained here from the seed: 784-64-10, 784
 and 784-32-32-10. For the first test images each method looks for the nearest image of another
 class, by a margin of 1e-3, within the time limit:
 
-- ours:BACKEND        `cmpe.solvers.relu_milp.nearest_flip`; the back-end takes what the search
+- ours:BACKEND        `cmpe.solvers.flips.proof.nearest_flip`; the back-end takes what the search
                       leaves to it;
 - big-m:BACKEND       one program over the whole box with the bounds of interval arithmetic, the
                       textbook encoding, by the same back-ends;
@@ -14,7 +14,7 @@ class, by a margin of 1e-3, within the time limit:
 - encoder:gurobi      the general encoder gurobi-machinelearning with Gurobi, where its licence
                       allows the size.
 
-Starts come from `cmpe.solvers.attack`, where it exists, or from --starts FILE.npz (an array
+Starts come from `cmpe.solvers.flips.attack`, where it exists, or from --starts FILE.npz (an array
 NETWORK of images); without either, ours begins from nothing. The others get the same start as an
 objective cutoff where their interface has one. Times are wall-clock and CPU seconds of one
 process on one thread. A run goes on from what results/adversarial_milp.jsonl (or its .part) holds:
@@ -41,7 +41,7 @@ from benchmarks.frame import HERE, Record, Recorder, parser, print_table
 from cmpe.errors import CmpeError
 from cmpe.formats.idx import read_idx
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.relu_milp import nearest_flip
+from cmpe.solvers.flips.proof import nearest_flip
 from cmpe.solvers.rows import Limits
 
 Floats = NDArray[np.float64]
@@ -173,7 +173,7 @@ def _starts(
     if options.starts is not None:
         return np.load(options.starts)[name][: len(images)], options.starts.name
     try:
-        from cmpe.solvers.attack import attack
+        from cmpe.solvers.flips.attack import attack
     except ImportError:
         return None, "none"
     return np.asarray(attack(network, images).images), "attack"

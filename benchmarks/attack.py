@@ -21,7 +21,7 @@ from torch import nn
 from benchmarks.frame import HERE, Record, Recorder, parser, print_table, race
 from cmpe.formats.idx import read_idx
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.attack import Attack, attack, round_outward
+from cmpe.solvers.flips.attack import Attack, attack, round_outward
 
 MNIST = HERE.parent.parent / "shared" / "data" / "mnist"
 NETWORKS = {"784-64-10": None, "784-64-64-10": None, "784-64-1": 3}  # the class of one output

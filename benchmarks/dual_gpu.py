@@ -39,7 +39,7 @@ def prepare(out: Path, folders: list[Path]) -> None:
 
 def measure(file: Path) -> Iterator[Record]:
     """One record."""
-    from cmpe.inference_dual import minimise_dual
+    from cmpe.tensor.dual import minimise_dual
 
     problem, rows, bound = pickle.loads(file.read_bytes())
     record: Record = {"model": problem.name, "rows": len(rows)}

@@ -25,12 +25,12 @@ import numpy as np
 import cmpe
 from benchmarks.frame import HERE, Recorder, model_files, parser, print_table
 from cmpe.evaluation import Evaluation, Reference, evaluate, reference
-from cmpe.learning.config import TrainingConfig, paper, tuned
-from cmpe.learning.fitting import Session, fit
 from cmpe.learning.runs import Calibration, Trained, is_run, read_trained
 from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.config import TrainingConfig, paper, tuned
+from cmpe.learning.training.fitting import Session, fit
 from cmpe.solution import Solutions
-from cmpe.solvers.local_search import improve
+from cmpe.solvers.local import improve
 
 PAPER = HERE.parent.parent / "shared" / "paper" / "results.csv"
 MODELS = ("Segmentation_12", "Segmentation_14", "Segmentation_15", "Grids_17", "Grids_18")

@@ -36,9 +36,9 @@ from benchmarks.device_frame import Record, plain_problem, run_modes
 def prepare(out: Path, folders: list[Path]) -> None:
     """Pack each problem with what training reads: data, and the coefficients of every row."""
     import cmpe
-    from cmpe.learning.config import paper, tuned
-    from cmpe.learning.data import prepare as make
-    from cmpe.learning.relaxation import Relaxation
+    from cmpe.learning.losses.relaxation import Relaxation
+    from cmpe.learning.training.config import paper, tuned
+    from cmpe.learning.training.data import prepare as make
 
     out.mkdir(parents=True, exist_ok=True)
     for folder in folders:
@@ -65,7 +65,7 @@ def unpack(path: Path) -> Any:
 
     import torch
 
-    from cmpe.learning.relaxation import Coefficients, Relaxation
+    from cmpe.learning.losses.relaxation import Coefficients, Relaxation
 
     data, rows = pickle.loads(lzma.decompress(path.read_bytes()))
 
@@ -82,7 +82,7 @@ def train(data: Any, configs: list[Any], splits: list[Any]) -> tuple[Any, float]
     """Train to the end: the trainer and the seconds, from the first tensor on."""
     import torch
 
-    from cmpe.learning.training import Trainer
+    from cmpe.learning.training.trainer import Trainer
 
     torch.cuda.synchronize()
     begin = time.perf_counter()
@@ -95,8 +95,8 @@ def train(data: Any, configs: list[Any], splits: list[Any]) -> tuple[Any, float]
 
 def measure(file: Path) -> Iterator[Record]:
     """One record for one model, one for 150."""
-    from cmpe.learning.config import paper
-    from cmpe.learning.data import folds
+    from cmpe.learning.training.config import paper
+    from cmpe.learning.training.data import folds
 
     data = unpack(file)
     whole = (np.arange(len(data)), np.arange(0))
@@ -157,11 +157,11 @@ def runs(out: Path, files: list[Path]) -> None:
 def train_runs(out: Path, file: Path) -> None:
     """Train all runs of one packed problem."""
     from cmpe.formats.labels import problem_digest
-    from cmpe.learning.config import paper, tuned
-    from cmpe.learning.data import split
-    from cmpe.learning.distributed import Ranks
-    from cmpe.learning.fitting import Session, TrainingRun
     from cmpe.learning.runs import Calibration, Trained
+    from cmpe.learning.training.config import paper, tuned
+    from cmpe.learning.training.data import split
+    from cmpe.learning.training.distributed import Ranks
+    from cmpe.learning.training.fitting import Session, TrainingRun
 
     data = unpack(file)
     if file.stem.startswith("tuned"):

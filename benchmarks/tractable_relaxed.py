@@ -15,9 +15,9 @@ import torch
 
 import cmpe
 from benchmarks.frame import Record, race
-from cmpe.learning.leaves import LeafRelaxation
-from cmpe.learning.relaxation import Relaxation
-from cmpe.models.expansion import expanded_entries
+from cmpe.learning.losses.leaves import LeafRelaxation
+from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.models.tractable.expansion import expanded_entries
 
 DEPTHS = (0, 2, 4, 6, 8)
 BATCH = 128

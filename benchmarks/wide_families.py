@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 import cmpe
 from benchmarks.frame import HERE, model_files, parser
-from cmpe.elimination import MEMORY_LIMIT
+from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.generation import Recipe, generate, grid, perturbed
 
 REFERENCES = HERE / "results" / "wide_references.json"

@@ -46,16 +46,16 @@ def prepare(out: Path, folders: list[Path]) -> None:
 
 def moved(instances: Any, starts: np.ndarray, device: str) -> np.ndarray:
     """`inference_local.improve` less its last look in float64, which needs numba to be fast."""
-    from cmpe.inference_local import walked
-    from cmpe.inference_wide import WideTables
+    from cmpe.tensor.moves import walked
+    from cmpe.tensor.tables import WideTables
 
     return walked(WideTables(instances, device, "float64"), starts)
 
 
 def measure(file: Path, device: str = "cuda") -> Iterator[Record]:
     """One record."""
-    from cmpe.inference_messages import max_product, message_bounds
-    from cmpe.inference_split import split_bounds
+    from cmpe.tensor.messages import max_product, message_bounds
+    from cmpe.tensor.split import split_bounds
 
     problem, rows, split, bound, cpu = pickle.loads(file.read_bytes())
     instances = problem.given(rows)

@@ -26,16 +26,16 @@ import numpy as np
 import cmpe
 from benchmarks.frame import Record, Recorder, parser, print_table
 from benchmarks.wide_families import LITTLE_MEMORY, family
-from cmpe.elimination import MEMORY_LIMIT
-from cmpe.learning.config import TrainingConfig
-from cmpe.learning.fitting import fit
+from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.learning.solver import NeuralSolver
-from cmpe.models.loglinear import Floats
-from cmpe.problem import FREE, Assignments, Evidence, Instances
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.fitting import fit
+from cmpe.problem import Evidence, Instances
 from cmpe.sampling import sample
-from cmpe.solvers.local_search import improve
-from cmpe.solvers.neighbourhoods import BEGINNINGS, search
-from cmpe.solvers.passes import Budget
+from cmpe.solvers.local import improve
+from cmpe.solvers.search import BEGINNINGS, search
+from cmpe.solvers.search.schedule import Budget
 
 FAMILIES = (
     "Grids_17_10_q30_gibbs", "Grids_17_10_q80_gibbs", "Grids_17_10_q30", "Grids_17_10_q80",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from cmpe.bounds.neurons import contrasts
+from cmpe.bounds.networks.neurons import contrasts
 from cmpe.models.relu import ReluNetwork
 
 Floats = NDArray[np.float64]

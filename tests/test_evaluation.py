@@ -14,7 +14,7 @@ from cmpe import Constraint, Problem
 from cmpe.errors import InputError
 from cmpe.evaluation import Spread
 from cmpe.solution import Solutions
-from tests.learning.test_functions import images, small_network
+from tests.learning.losses.test_functions import images, small_network
 from tests.problems import random_problem, seeds, worked_example
 
 FIELDS = ["rows", "distinct", "optimal", "regret", "feasible_regret", "gap", "violation"]

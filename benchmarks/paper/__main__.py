@@ -30,7 +30,7 @@ from benchmarks.paper.runner import run, selected
 from benchmarks.paper.stages import STAGES
 from benchmarks.paper.store import Store, Task
 from cmpe.errors import CmpeError
-from cmpe.execution import Executor, executor
+from cmpe.execution.executors import Executor, executor
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -239,7 +239,7 @@ class Trainers:
     @contextmanager
     def _sharing(self, pack: Pack) -> Iterator[None]:
         """While programs of a pack are made, they get its relaxation and its inputs."""
-        from cmpe.learning import tensors
+        from cmpe.learning.training import tensors
 
         kept = tensors.relaxation_of, tensors.encode
 

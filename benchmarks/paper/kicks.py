@@ -33,15 +33,15 @@ from benchmarks.paper.runner import run
 from benchmarks.paper.stages import task
 from benchmarks.paper.store import Json, Store, Task
 from benchmarks.paper.training import LABELS, RESULT, WEIGHTS
-from cmpe.execution import InProcess
+from cmpe.execution.executors import InProcess
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.config import TrainingConfig
-from cmpe.learning.data import split
-from cmpe.learning.fitting import torch_threads
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.data import split
+from cmpe.learning.training.fitting import torch_threads
 from cmpe.problem import Instances
-from cmpe.solvers.local_search import improve
+from cmpe.solvers.local import improve
 
 Q = 80
 METHOD = "tuned"

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.paper.description import Dataset, Method, Study
 from benchmarks.paper.stages import REPAIR, task
 from benchmarks.paper.store import Artifact, Json, Task, digest
-from cmpe.learning.config import TrainingConfig, preset
+from cmpe.learning.training.config import TrainingConfig, preset
 
 REFERENCE = "exact"
 

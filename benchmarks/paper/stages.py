@@ -112,8 +112,8 @@ def labels(settings: Json, inputs: Inputs) -> Artifact:
 
 def bounds(settings: Json, inputs: Inputs) -> Artifact:
     """What the losses know of every training row and margin."""
-    from cmpe.learning.config import TrainingConfig
-    from cmpe.learning.data import prepare
+    from cmpe.learning.training.config import TrainingConfig
+    from cmpe.learning.training.data import prepare
 
     rows = rows_of(inputs["problem"], settings["q"])
     config = TrainingConfig(loss="ss_cmpe", margins=tuple(settings["margins"]))
@@ -155,7 +155,7 @@ def solve(settings: Json, inputs: Inputs) -> Artifact:
 
 def _repaired(rows: Rows, network: Artifact, kicks: int) -> Any:
     """Local search from a network's answers; its seconds are the pass's and the search's."""
-    from cmpe.solvers.local_search import improve
+    from cmpe.solvers.local import improve
 
     start = solutions_of(rows, network)
     instances = rows.problem.given(rows.test)

@@ -26,14 +26,14 @@ from benchmarks.paper.artifacts import (
 )
 from benchmarks.paper.store import Artifact, Json, arrays_file, json_file
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.config import TrainingConfig
-from cmpe.learning.data import TrainingData, split
-from cmpe.learning.fitting import calibrate, torch_threads
-from cmpe.learning.losses import NEED_LABELS
+from cmpe.learning.losses.losses import NEED_LABELS
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver
-from cmpe.learning.stacking import Plan, choose
-from cmpe.learning.training import Epoch, Trainer
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.data import TrainingData, split
+from cmpe.learning.training.fitting import calibrate, torch_threads
+from cmpe.learning.training.stacking import Plan, choose
+from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Instances
 
 LABELS, BOUNDS, RESULT, CURVE, WEIGHTS = (

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from cmpe.formats.network import read_network, write_network
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
-    from cmpe.learning.config import TrainingConfig, preset
-    from cmpe.learning.fitting import Session, fit
     from cmpe.learning.solver import NeuralSolver
-    from cmpe.learning.stacking import cross_validate
-    from cmpe.models.chow_liu import ChowLiuTree, learn_chow_liu
-    from cmpe.models.cutset import CutsetNetwork
-    from cmpe.models.cutset_learning import CutsetSettings, learn_cutset
+    from cmpe.learning.training.config import TrainingConfig, preset
+    from cmpe.learning.training.fitting import Session, fit
+    from cmpe.learning.training.stacking import cross_validate
     from cmpe.models.distance import Distance
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.neural import ClassMargin, NeuralFunction
     from cmpe.models.polynomial import MultilinearPolynomial
     from cmpe.models.relu import ReluNetwork
+    from cmpe.models.tractable.chow_liu import ChowLiuTree, learn_chow_liu
+    from cmpe.models.tractable.cutset import CutsetNetwork
+    from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
     from cmpe.problem import Constraint, Instances, Problem
     from cmpe.sampling import sample
     from cmpe.solution import Solutions, Status
@@ -48,13 +48,13 @@ _HOMES = {
     "cmpe.formats.network": ("read_network", "write_network"),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
     "cmpe.generation": ("Recipe", "generate"),
-    "cmpe.models.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
-    "cmpe.models.cutset": ("CutsetNetwork",),
-    "cmpe.models.cutset_learning": ("CutsetSettings", "learn_cutset"),
-    "cmpe.learning.config": ("TrainingConfig", "preset"),
-    "cmpe.learning.fitting": ("Session", "fit"),
+    "cmpe.models.tractable.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
+    "cmpe.models.tractable.cutset": ("CutsetNetwork",),
+    "cmpe.models.tractable.learning": ("CutsetSettings", "learn_cutset"),
+    "cmpe.learning.training.config": ("TrainingConfig", "preset"),
+    "cmpe.learning.training.fitting": ("Session", "fit"),
     "cmpe.learning.solver": ("NeuralSolver",),
-    "cmpe.learning.stacking": ("cross_validate",),
+    "cmpe.learning.training.stacking": ("cross_validate",),
     "cmpe.models.distance": ("Distance",),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.neural": ("ClassMargin", "NeuralFunction"),

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import Assignments, Floats
 from cmpe.errors import InputError
-from cmpe.models.loglinear import Floats
-from cmpe.problem import Assignments, Evidence, Instances, Problem
+from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers import solve

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.elimination import MEMORY_LIMIT
+from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import InputError
-from cmpe.models.cutset import CutsetNetwork
 from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.sampling import sample
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from cmpe.elimination import Plan, interaction_graph, make_plan
+from cmpe.elimination.plan import Plan, interaction_graph, make_plan
 from cmpe.formats.directory import ProblemDirectory
-from cmpe.models.chow_liu import ChowLiuTree
-from cmpe.models.cutset import CutsetNetwork
-from cmpe.models.expansion import expanded_entries
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.tractable.chow_liu import ChowLiuTree
+from cmpe.models.tractable.cutset import CutsetNetwork
+from cmpe.models.tractable.expansion import expanded_entries
 from cmpe.problem import Problem
 
 Facts = dict[str, Any]

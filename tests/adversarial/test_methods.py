@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from cmpe.adversarial.attacked_sets import parts_of
 from cmpe.adversarial.methods import (
     EVERY,
     LINEAR,
@@ -18,7 +19,6 @@ from cmpe.adversarial.methods import (
     config_of,
     run_of,
 )
-from cmpe.adversarial.parts import parts_of
 from cmpe.errors import MethodError, MissingExtra
 from cmpe.learning.classifier import FEW, train_classifier
 from tests.adversarial.cases import few_digits

@@ -15,7 +15,7 @@ from cmpe.adversarial.methods import answer
 from cmpe.adversarial.study import Outcome, Study, StudyConfig
 from cmpe.errors import FormatError, InputError, MethodError
 from cmpe.learning.classifier import accuracy
-from cmpe.solvers.attack import round_outward
+from cmpe.solvers.flips.attack import round_outward
 from tests.adversarial.cases import ROWS, few_digits, quick
 
 MANY = ("ilp", "mse", "residual", "linear", "linear+search", "linear+refine", "attack")

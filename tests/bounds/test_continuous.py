@@ -3,11 +3,11 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.problems import WORKED_H, WORKED_T, seeds
 
 from cmpe import MultilinearPolynomial
 from cmpe.bounds.continuous import PolynomialProblem, linearization_bound
 from cmpe.errors import ModelError, TooLarge
+from tests.problems import WORKED_H, WORKED_T, seeds
 
 
 def random_polynomial(rng: np.random.Generator, variables: int) -> MultilinearPolynomial:

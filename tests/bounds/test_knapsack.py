@@ -1,11 +1,11 @@
 import pytest
 from hypothesis import given, settings
-from tests.bounds.test_bounding import check
-from tests.problems import Shape, random_problem, seeds
 
 import cmpe
 from cmpe.bounds import Work, bound
 from cmpe.bounds.knapsack import Knapsack
+from tests.bounds.test_base import check
+from tests.problems import Shape, random_problem, seeds
 
 
 @settings(max_examples=100)

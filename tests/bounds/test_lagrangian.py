@@ -3,12 +3,12 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.problems import Shape, random_problem, seeds, worked_example
 
 import cmpe
 from cmpe.bounds import lagrangian
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import MethodError, TooLarge
+from tests.problems import Shape, random_problem, seeds, worked_example
 
 
 def completions(instances, row):

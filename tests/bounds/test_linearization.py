@@ -3,11 +3,11 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.problems import random_problem, seeds
 
 from cmpe.bounds.linearization import LocalPolytope
 from cmpe.errors import MethodError
 from cmpe.solvers.milp import MilpSolver
+from tests.problems import random_problem, seeds
 
 
 @given(seeds)

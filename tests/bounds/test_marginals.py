@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.bounds.test_lagrangian import completions
-from tests.problems import Shape, random_problem, seeds
 
 import cmpe
 from cmpe.bounds import Work
 from cmpe.bounds.marginals import value_bounds
 from cmpe.bounds.splitting import Cut
+from tests.bounds.test_lagrangian import completions
+from tests.problems import Shape, random_problem, seeds
 
 
 @pytest.mark.parametrize("kind", ["layers", "leaves"])

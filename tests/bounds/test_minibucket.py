@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.bounds.test_bounding import AWKWARD, check
-from tests.problems import random_problem, seeds
 
 import cmpe
 from cmpe.bounds import Work, bound
 from cmpe.bounds.minibucket import MiniBucket
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
+from tests.bounds.test_base import AWKWARD, check
+from tests.problems import random_problem, seeds
 
 
 @settings(max_examples=150)

@@ -1,8 +1,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.bounds.test_bounding import AWKWARD, check, most
-from tests.problems import random_problem, seeds
 
 import cmpe
 from cmpe.bounds import Work, bound
@@ -10,6 +8,8 @@ from cmpe.bounds.descent import minimise
 from cmpe.bounds.splitting import Cut, Splitting, by_size
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
+from tests.bounds.test_base import AWKWARD, check, most
+from tests.problems import random_problem, seeds
 
 
 @pytest.mark.parametrize("kind", ["layers", "leaves"])

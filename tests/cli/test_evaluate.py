@@ -16,7 +16,7 @@ from cmpe import Constraint, NeuralSolver, ProblemDirectory, Recipe, Session
 from cmpe.cli.main import app
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
-from cmpe.learning.config import preset
+from cmpe.learning.training.config import preset
 
 STAGES = {
     "network": "network",

@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from tests.cli.test_cli import output, rows_of, run
-from tests.models.test_cutset_learning import clusters
 from typer.testing import CliRunner
 
 from cmpe import read_directory, read_network, read_uai
 from cmpe.cli.main import app
 from cmpe.formats.debd import read_debd, write_debd
+from tests.cli.test_cli import output, rows_of, run
+from tests.models.tractable.test_learning import clusters
 
 
 @pytest.fixture(scope="module")

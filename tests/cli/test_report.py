@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.reporting.synthetic import cell, write_rows
 
 pytest.importorskip("matplotlib")

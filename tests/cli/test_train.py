@@ -21,8 +21,8 @@ from cmpe import Constraint, ProblemDirectory, Recipe, read_directory, write_dir
 from cmpe.formats.results import read_mpe
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
-from cmpe.learning.config import preset
 from cmpe.learning.runs import read_trained
+from cmpe.learning.training.config import preset
 
 COMMAND = str(Path(sys.executable).with_name("cmpe"))
 SMALL = ["--set", "hidden=[8]", "--set", "batch_size=32", "--set", "margins=[0,1]"]

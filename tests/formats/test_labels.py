@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.problems import worked_example
 
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.labels import Labels, fingerprint, problem_digest, read_labels, write_labels
+from tests.problems import worked_example
 
 LABELS = Labels(np.array([[0, 1, 0, 1], [-1, -1, -1, -1]], dtype=np.int32), np.array([14.0, -1e9]))
 

@@ -9,11 +9,11 @@ import zipfile
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.problems import random_network, seeds
 
 from cmpe import ChowLiuTree, CutsetNetwork, learn_chow_liu, read_network, write_network
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.network import write_arrays
+from tests.problems import random_network, seeds
 
 
 def assert_same(back, network):

@@ -12,9 +12,9 @@ import torch
 
 from cmpe import Constraint, Factor, Instances, LogLinearModel, Problem
 from cmpe.generation import Generated, Recipe, generate, grid
-from cmpe.learning.config import TrainingConfig
-from cmpe.learning.data import prepare, split
-from cmpe.learning.training import Trainer
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.data import prepare, split
+from cmpe.learning.training.trainer import Trainer
 
 
 @cache

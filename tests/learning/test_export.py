@@ -12,14 +12,14 @@ from cmpe import Constraint, Instances, LogLinearModel, NeuralFunction, Problem
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.export import export
-from cmpe.learning.fitting import fit
-from cmpe.learning.networks import Inputs, Network, encode
-from cmpe.learning.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.networks.networks import Inputs, Network, encode
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.fitting import fit
 from cmpe.queries import adversarial
 from tests.learning.cases import mixed_problem, quick, small_grid
-from tests.learning.test_functions import images, small_network
+from tests.learning.losses.test_functions import images, small_network
 
 GRID = small_grid().problem
 

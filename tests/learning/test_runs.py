@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cmpe.errors import FormatError, InputError
-from cmpe.learning.fitting import Session, fit
 from cmpe.learning.runs import (
     Calibration,
     Trained,
@@ -22,6 +21,7 @@ from cmpe.learning.runs import (
     write_trained,
 )
 from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.fitting import Session, fit
 from tests.learning.cases import quick, small_grid
 
 ONE = small_grid()

@@ -13,11 +13,11 @@ import cmpe
 from cmpe import Constraint, Status
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.fitting import fit
-from cmpe.learning.networks import Network, encode
-from cmpe.learning.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.networks.networks import Network, encode
 from cmpe.learning.runs import Calibration, Trained, worst_rate
 from cmpe.learning.solver import NeuralSolver, Stages
+from cmpe.learning.training.fitting import fit
 from cmpe.solution import Solutions
 from tests.learning.cases import mixed_problem, quick, small_grid
 from tests.problems import random_problem, seeds

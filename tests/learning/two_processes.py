@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from cmpe.errors import MethodError
-from cmpe.learning.data import prepare, split
-from cmpe.learning.distributed import Ranks, ranks_from_environment
-from cmpe.learning.fitting import Session, fit
 from cmpe.learning.solver import NeuralSolver
-from cmpe.learning.training import Trainer
+from cmpe.learning.training.data import prepare, split
+from cmpe.learning.training.distributed import Ranks, ranks_from_environment
+from cmpe.learning.training.fitting import Session, fit
+from cmpe.learning.training.trainer import Trainer
 from tests.learning.cases import quick, small_grid
 
 # 43 rows to train on: the last batch is not full.

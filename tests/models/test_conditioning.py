@@ -2,9 +2,9 @@ import itertools
 
 import numpy as np
 from hypothesis import given
-from tests.problems import random_problem, seeds
 
 from cmpe.models.flat import FlatTables
+from tests.problems import random_problem, seeds
 
 
 @given(seeds)

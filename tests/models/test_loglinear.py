@@ -3,10 +3,10 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.problems import Shape, random_model, seeds
 
 from cmpe import Factor, LogLinearModel
 from cmpe.errors import ModelError
+from tests.problems import Shape, random_model, seeds
 
 
 def all_assignments(model):

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from cmpe.errors import EvidenceError, MethodError, ModelError
-from cmpe.inference_functions import Functions
 from cmpe.models.distance import Distance
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction, Slots
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
+from cmpe.tensor.functions import Functions
 
 
 def extension_by_definition(model: LogLinearModel, point: np.ndarray) -> float:

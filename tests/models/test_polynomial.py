@@ -3,10 +3,10 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.problems import WORKED_H, WORKED_T, Shape, random_model, seeds
 
 from cmpe import LogLinearModel, MultilinearPolynomial
 from cmpe.errors import ModelError
+from tests.problems import WORKED_H, WORKED_T, Shape, random_model, seeds
 
 
 def test_the_worked_example():

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.problems import Shape, random_problem, seeds, worked_example
 
 import cmpe
 from cmpe import Recipe, Status
@@ -11,6 +10,7 @@ from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import generate, grid
 from cmpe.solvers import exact, reduction
 from cmpe.solvers.auto import AutoSolver
+from tests.problems import Shape, random_problem, seeds, worked_example
 
 
 @settings(max_examples=100)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.models.test_cutset_learning import clusters
-from tests.problems import all_assignments, random_network, random_network_problem, seeds
 
 import cmpe
 from cmpe import Constraint, CutsetSettings, LogLinearModel, Problem, Status, learn_cutset
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import Interrupted, MethodError
-from cmpe.models.branching import joint_leaves
-from cmpe.solvers.local_search import improve
+from cmpe.models.tractable.branching import joint_leaves
+from cmpe.solvers.local import improve
+from tests.models.tractable.test_learning import clusters
+from tests.problems import all_assignments, random_network, random_network_problem, seeds
 
 
 def compare(answers, oracle):

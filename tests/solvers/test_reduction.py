@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.problems import Shape, random_problem, seeds
 
 import cmpe
 from cmpe.bounds.splitting import Cut
 from cmpe.generation import grid
 from cmpe.solvers import reduction
 from cmpe.solvers.reduction import ReductionSolver
+from tests.problems import Shape, random_problem, seeds
 
 AWKWARD = Shape(variables=5, factors=8, constraints=3)
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.problems import Shape, random_problem, seeds, worked_example
 
 import cmpe
 from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status
 from cmpe.errors import InputError, MethodError, MissingExtra, TooLarge
+from tests.problems import Shape, random_problem, seeds, worked_example
 
 HEURISTICS = ("lagrangian", "local", "search")  # no proof is promised
 PROVERS = [m for m in cmpe.METHODS if m not in HEURISTICS]
@@ -214,7 +214,7 @@ def test_gurobi_without_a_licence_says_so():
 
 def test_a_failing_backend_leaves_its_row_unknown(monkeypatch):
     from cmpe.errors import BackendError
-    from cmpe.solvers import highs
+    from cmpe.solvers.milp import highs
 
     def fail(*_):
         raise BackendError("it broke")

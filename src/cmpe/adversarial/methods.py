@@ -24,20 +24,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.adversarial.parts import Part, shifted
+from cmpe.adversarial.attacked_sets import Part, shifted
+from cmpe.arrays import Floats
 from cmpe.errors import MethodError
-from cmpe.learning.config import TrainingConfig, paper
-from cmpe.learning.data import split
-from cmpe.learning.fitting import Record, Session, fit
-from cmpe.learning.losses import LOSSES
+from cmpe.learning.losses.losses import LOSSES
 from cmpe.learning.runs import worst_rate
 from cmpe.learning.solver import NeuralSolver
-from cmpe.models.loglinear import Floats
+from cmpe.learning.training.config import TrainingConfig, paper
+from cmpe.learning.training.data import split
+from cmpe.learning.training.fitting import Record, Session, fit
 from cmpe.queries import flip_of
 from cmpe.solvers import solve
-from cmpe.solvers.attack import Attack, Attacked, Stages, attack, guided_attack
-from cmpe.solvers.foolbox_attacks import NAMES as FOOLBOX
-from cmpe.solvers.foolbox_attacks import known_attack, need_foolbox
+from cmpe.solvers.flips.attack import Attack, Attacked, Stages, attack, guided_attack
+from cmpe.solvers.flips.foolbox import NAMES as FOOLBOX
+from cmpe.solvers.flips.foolbox import known_attack, need_foolbox
 from cmpe.solvers.rows import Limits, Running
 
 PAPER = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")

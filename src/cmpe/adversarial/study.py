@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.adversarial.attacked_sets import Part, parts_of
 from cmpe.adversarial.methods import METHODS, Effort, answer, check, run_of
-from cmpe.adversarial.parts import Part, parts_of
+from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.images import ImageSet
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
-from cmpe.inference_torch import placed
 from cmpe.learning.classifier import ClassifierConfig, accuracy, classify, train_classifier
-from cmpe.models.loglinear import Floats
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.attack import round_outward
+from cmpe.solvers.flips.attack import round_outward
+from cmpe.tensor.plan import placed
 
 SETTINGS, CLASSIFIER, TABLE = "study.json", "classifier.npz", "adversarial.jsonl"
 PICTURED = (1, 2, 6, 7, 8)  # the paper's digits: the first test image of each

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cmpe.bounds.bounding import Bounder, Bounds, Work
+from cmpe.bounds.base import Bounder, Bounds, Work
 from cmpe.errors import MethodError
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import hstack
 
+from cmpe.arrays import Floats
 from cmpe.bounds.linearization import LinearProgram, highs_model, sparse
 from cmpe.errors import ModelError, TooLarge
-from cmpe.models.loglinear import Floats
 from cmpe.models.polynomial import Monomial, MultilinearPolynomial
 from cmpe.problem import FEASIBILITY_TOLERANCE
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.bounds.bounding import (
+from cmpe.arrays import Floats
+from cmpe.bounds.base import (
     Bounds,
     RowTables,
     Work,
@@ -25,7 +26,6 @@ from cmpe.bounds.bounding import (
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.errors import TooLarge
-from cmpe.models.loglinear import Floats
 from cmpe.problem import Instances
 
 MU_WEIGHT = 1e-3  # of the constraints' multipliers, in units of `RowTables.units`, in a step
@@ -68,7 +68,7 @@ class RelaxedRow:
 
     def begin(self, given: RowTables, even: bool) -> None:
         """Load a row's tables; all multipliers are 0."""
-        from cmpe.bounds import relaxation_kernels as kernels
+        from cmpe.bounds.kernels import relaxation as kernels
 
         entries = len(given.h)
         self.weights[:] = MU_WEIGHT * given.units**2
@@ -83,14 +83,14 @@ class RelaxedRow:
 
     def impossible(self) -> bool:
         """Whether even the relaxation satisfies no constraint."""
-        from cmpe.bounds import relaxation_kernels as kernels
+        from cmpe.bounds.kernels import relaxation as kernels
 
         arrays = (self.h, self.t, self.limits, self.scratch)
         return bool(kernels.impossible(self.relaxed, *arrays))
 
     def descend(self, steps: int, free: bool) -> bool:
         """Some steps; whether more of them could help."""
-        from cmpe.bounds import relaxation_kernels as kernels
+        from cmpe.bounds.kernels import relaxation as kernels
 
         kernels.descend(
             self.relaxed, self.h, self.t, self.limits, self.weights, steps, free, self.level,
@@ -100,7 +100,7 @@ class RelaxedRow:
 
     def certified(self) -> float:
         """The best bound, safe against rounding."""
-        from cmpe.bounds import relaxation_kernels as kernels
+        from cmpe.bounds.kernels import relaxation as kernels
 
         arrays = (self.h, self.t, self.limits, self.state, self.scratch)
         bound = float(kernels.certify(self.relaxed, *arrays))

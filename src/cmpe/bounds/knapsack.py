@@ -17,15 +17,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cmpe.bounds.bounding import (
+from cmpe.arrays import Integers
+from cmpe.bounds.base import (  # fmt: skip
     Bounds,
     Work,
     clock,
     loosened_limits,
     over_chunks,
     row_tables,
-)  # fmt: skip
-from cmpe.bounds.messages import Integers, MessageRow
+)
+from cmpe.bounds.messages import MessageRow
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
@@ -82,7 +83,7 @@ class _Classes:
 
     def bound(self, j: int, nodes: int, until: float) -> float:
         """The bound of constraint j's knapsack."""
-        from cmpe.bounds import knapsack_kernels as kernels
+        from cmpe.bounds.kernels import knapsack as kernels
 
         row = self._row
         messages, mu = row.state[2], row.state[3]
@@ -118,7 +119,7 @@ class _Classes:
         return -heap[0][0]
 
     def _node(self, fixed: Integers, limit: float) -> tuple[float, int]:
-        from cmpe.bounds import knapsack_kernels as kernels
+        from cmpe.bounds.kernels import knapsack as kernels
 
         low, high = self._choice
         arrays = (self._profit, self._weight, self._starts, fixed)

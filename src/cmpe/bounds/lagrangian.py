@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.bounds.bounding import Bounds, Work, loosened_limits
+from cmpe.arrays import Assignments, Floats
+from cmpe.bounds.base import Bounds, Work, loosened_limits
 from cmpe.errors import MethodError, TooLarge
-from cmpe.models.loglinear import Floats
-from cmpe.problem import Assignments, Instances, Problem
+from cmpe.problem import Instances, Problem
 
 WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
 MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
@@ -99,7 +99,7 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
     """Minimise the dual of every row."""
     if not instances.problem.is_log_linear:
         return _dual_by_branch(instances, threads)
-    from cmpe.bounds import dual_kernels as kernels
+    from cmpe.bounds.kernels import dual as kernels
 
     batch = Batch(instances)
     count, problem = len(instances), instances.problem
@@ -176,7 +176,7 @@ def _by_branch(
 
 def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -> Floats:
     """D(mu) at given multipliers (B, m) >= 0: one elimination a row, a valid bound (B,)."""
-    from cmpe.bounds import loss_kernels as kernels
+    from cmpe.bounds.kernels import loss as kernels
 
     mu = np.ascontiguousarray(multipliers, dtype=np.float64)
     shape = (len(instances), len(instances.problem.constraints))
@@ -252,7 +252,7 @@ def _greatest_loss(instances: Instances, threads: int) -> Floats:
     """An upper bound of every finite f: (B,), NaN where h allows nothing."""
     if not instances.problem.is_log_linear:
         return _by_branch(instances, lambda part: _greatest_loss(part, threads), np.fmax)
-    from cmpe.bounds import loss_kernels as kernels
+    from cmpe.bounds.kernels import loss as kernels
 
     batch = Batch(instances)
     least = np.zeros(len(instances))
@@ -270,8 +270,8 @@ def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
     """A lower bound of f + g_j subject to g_j > 0: (B,), NaN where nothing violates."""
     if not instances.problem.is_log_linear:
         return _by_branch(instances, lambda part: _least_infeasible(part, j, threads), np.fmin)
-    from cmpe.bounds import loss_kernels as kernels
-    from cmpe.bounds.dual_kernels import INFEASIBLE
+    from cmpe.bounds.kernels import loss as kernels
+    from cmpe.bounds.kernels.dual import INFEASIBLE
 
     batch = Batch(instances)
     upper, kind = np.zeros(len(instances)), np.zeros(len(instances), dtype=np.int64)

@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from cmpe.arrays import Floats
 from cmpe.models.conditioning import Conditioning
-from cmpe.models.loglinear import Floats
 
 Terms = list[tuple[int, float]]  # (column, coefficient)
 

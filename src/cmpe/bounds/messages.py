@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cmpe.bounds.bounding import (
+from cmpe.arrays import Floats, Integers
+from cmpe.bounds.base import (
     Bounds,
     RowTables,
     Work,
@@ -23,10 +23,8 @@ from cmpe.bounds.bounding import (
     row_tables,
 )  # fmt: skip
 from cmpe.models.conditioning import Conditioning
-from cmpe.models.loglinear import Floats
 from cmpe.problem import Instances
 
-Integers = NDArray[np.int64]
 MANY, NONE = -1, -2  # in Tables.unary: a table of several variables; the constant
 
 
@@ -107,7 +105,7 @@ class MessageRow:
 
     def pass_messages(self, steps: int) -> None:
         """Some rounds of all messages and a step of the constraints' multipliers."""
-        from cmpe.bounds import messages_kernels as kernels
+        from cmpe.bounds.kernels import messages as kernels
 
         kernels.pass_messages(
             self.tables,

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.bounds.bounding import Bounds, Work
+from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import Schedule, minimise
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.elimination import Scope
+from cmpe.elimination.plan import Scope
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.elimination import Plan, Scope, plan_in_order
+from cmpe.arrays import Integers
+from cmpe.elimination.plan import Plan, Scope, plan_in_order
 from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import strides_of
 
-Integers = NDArray[np.int64]
 Narrow = NDArray[np.uint32]
 
 

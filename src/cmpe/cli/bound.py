@@ -12,7 +12,7 @@ from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import read_problem
 
 if TYPE_CHECKING:
-    from cmpe.bounds.bounding import Bounds, Work
+    from cmpe.bounds.base import Bounds, Work
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Instances, Problem
 

@@ -38,8 +38,8 @@ def demo(
     from cmpe.cli.train import draw, live
     from cmpe.evaluation import reference
     from cmpe.generation import Recipe, generate, grid
-    from cmpe.learning.config import tuned
-    from cmpe.learning.fitting import Record, Session, fit
+    from cmpe.learning.training.config import tuned
+    from cmpe.learning.training.fitting import Record, Session, fit
 
     recipe = Recipe(evidence_fraction=0.4, percentile=10, samples=4000, seed=seed)
     made = generate(grid(10, 10, coupling=1.5, seed=seed), recipe, name="a random 10x10 grid")

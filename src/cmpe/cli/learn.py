@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cmpe.formats.network import Network
-    from cmpe.models.cutset_learning import CutsetSettings
+    from cmpe.models.tractable.learning import CutsetSettings
 
     Data = dict[str, NDArray[np.integer]]
 
@@ -59,7 +59,7 @@ def learn(
 ) -> int:
     """Learn a tractable model from data and report its mean log-likelihood, in nats."""
     from cmpe.formats.text import check_writable
-    from cmpe.models.cutset_learning import CutsetSettings
+    from cmpe.models.tractable.learning import CutsetSettings
 
     settings = CutsetSettings(depth, minimum_rows, smoothing, inheritance, candidates)
     data = _read({"train": train, "valid": valid, "test": test})
@@ -97,8 +97,8 @@ def _learn(model: Kind, data: Data, settings: CutsetSettings) -> Network:
     import numpy as np
 
     from cmpe.cli.options import progress_bar
-    from cmpe.models.chow_liu import learn_chow_liu
-    from cmpe.models.cutset_learning import learn_cutset
+    from cmpe.models.tractable.chow_liu import learn_chow_liu
+    from cmpe.models.tractable.learning import learn_cutset
 
     largest = np.max([rows.max(axis=0) for rows in data.values()], axis=0)
     cards = np.maximum(2, largest.astype(np.int64) + 1).tolist()

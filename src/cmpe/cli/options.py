@@ -13,9 +13,9 @@ from cmpe.errors import InputError
 if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.solver import NeuralSolver
-    from cmpe.models.chow_liu import ChowLiuTree
-    from cmpe.models.cutset import CutsetNetwork
     from cmpe.models.loglinear import LogLinearModel
+    from cmpe.models.tractable.chow_liu import ChowLiuTree
+    from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.problem import Problem
     from cmpe.solvers.rows import Progress
 
@@ -36,9 +36,9 @@ def read_function(path: Path) -> LogLinearModel | ChowLiuTree | CutsetNetwork:
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
     """A model file of any kind, as tables unless it is a cutset network that is not small."""
-    from cmpe.models.cutset import CutsetNetwork
-    from cmpe.models.expansion import expanded_entries
     from cmpe.models.loglinear import LogLinearModel
+    from cmpe.models.tractable.cutset import CutsetNetwork
+    from cmpe.models.tractable.expansion import expanded_entries
 
     function = read_function(path)
     if isinstance(function, CutsetNetwork) and expanded_entries(function) > SMALL_EXPANSION:

@@ -18,9 +18,9 @@ from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from cmpe.learning.config import TrainingConfig
-    from cmpe.learning.fitting import Record
     from cmpe.learning.solver import NeuralSolver
+    from cmpe.learning.training.config import TrainingConfig
+    from cmpe.learning.training.fitting import Record
 
 FIGURE = "curve.png"
 
@@ -55,8 +55,8 @@ def train(
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     from cmpe.formats.directory import read_directory
-    from cmpe.learning.config import preset as preset_named
-    from cmpe.learning.fitting import Session, fit
+    from cmpe.learning.training.config import preset as preset_named
+    from cmpe.learning.training.fitting import Session, fit
 
     changes = _settings(set_ or [], epochs, seed)
     config = preset_named(preset.value, loss, **changes)
@@ -90,7 +90,7 @@ def _logged(out: Path) -> list[Record]:
 def _settings(pairs: list[str], epochs: int | None, seed: int) -> dict[str, Any]:
     from dataclasses import fields
 
-    from cmpe.learning.config import UNBOUNDED, TrainingConfig
+    from cmpe.learning.training.config import UNBOUNDED, TrainingConfig
 
     known = {f.name for f in fields(TrainingConfig)} - {"loss", "seed"}
     found: dict[str, Any] = {"seed": seed} | ({} if epochs is None else {"epochs": epochs})

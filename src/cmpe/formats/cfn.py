@@ -24,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
+from cmpe.arrays import Floats
 from cmpe.errors import InputError
 from cmpe.formats.text import write_text
-from cmpe.models.loglinear import Floats
 from cmpe.problem import Constraint, Evidence, Instances, Problem
 
 LARGEST_COST = 10**15  # the sum of all costs stays below it

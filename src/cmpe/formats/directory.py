@@ -27,9 +27,9 @@ from cmpe.formats.evidence import check_rows, read_array
 from cmpe.formats.network import read_network, write_arrays
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
 from cmpe.formats.uai import read_uai, write_uai
-from cmpe.models.cutset import CutsetNetwork
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Constraint, Problem
 
 FORMAT_VERSION = 1

@@ -20,9 +20,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import FREE
 from cmpe.errors import EvidenceError, FormatError, InputError
 from cmpe.formats.text import lines_of, read_bytes, read_text, suffix_of, write_text
-from cmpe.problem import FREE, Problem
+from cmpe.problem import Problem
 
 Samples = list[dict[int, int]]
 

@@ -17,14 +17,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import Assignments, Floats
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.text import atomic_writer, read_bytes
-from cmpe.models.cutset import CutsetNetwork
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
-from cmpe.models.loglinear import Floats, LogLinearModel
+from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction
-from cmpe.problem import Assignments, Problem
+from cmpe.models.tractable.cutset import CutsetNetwork
+from cmpe.problem import Problem
 
 
 @dataclass(frozen=True)

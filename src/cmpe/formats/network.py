@@ -26,8 +26,8 @@ from cmpe.formats.text import (
     write_text,
     writing,
 )
-from cmpe.models.chow_liu import ChowLiuTree
-from cmpe.models.cutset import CutsetNetwork
+from cmpe.models.tractable.chow_liu import ChowLiuTree
+from cmpe.models.tractable.cutset import CutsetNetwork
 
 FORMAT_VERSION = 1
 DESCRIPTION, ARRAYS = ".json", ".npz"

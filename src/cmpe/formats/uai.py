@@ -20,9 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
-from cmpe.models.loglinear import Factor, Floats, LogLinearModel
+from cmpe.models.loglinear import Factor, LogLinearModel
 
 LOG_SUFFIX = ".LG"
 MOST_AXES = 64  # of a NumPy array

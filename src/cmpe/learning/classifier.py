@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from cmpe.errors import EvidenceError, MethodError
-from cmpe.inference_torch import placed
-from cmpe.learning.networks import Network, Parameters
-from cmpe.learning.optimizer import Adam
+from cmpe.learning.networks.networks import Network, Parameters
+from cmpe.learning.training.optimizer import Adam
 from cmpe.models.relu import ReluNetwork
+from cmpe.tensor.plan import placed
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cmpe.errors import MethodError
 from cmpe.formats.text import atomic_writer
-from cmpe.learning.networks import Inputs, evidence_places, with_margin_input
+from cmpe.learning.networks.networks import Inputs, evidence_places, with_margin_input
 from cmpe.learning.solver import NeuralSolver
 
 

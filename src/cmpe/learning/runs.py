@@ -19,11 +19,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from cmpe.arrays import Assignments
 from cmpe.errors import FormatError
 from cmpe.formats.labels import problem_digest, rows_digest
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
-from cmpe.learning.config import TrainingConfig
-from cmpe.problem import Assignments, Problem
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.problem import Problem
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, LOG, CHECKPOINT = (

@@ -27,27 +27,27 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cmpe.arrays import Assignments, Floats
 from cmpe.bounds import Work
 from cmpe.bounds import bound as wide_bound
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.data import QUICK_BYTES
-from cmpe.learning.flips import Guide, Prediction, certified, flipped
-from cmpe.learning.functions import relaxation_of
-from cmpe.learning.heads import Linear
-from cmpe.learning.networks import Inputs, Network, encode, with_margin_input
-from cmpe.learning.relaxation import Relaxation
+from cmpe.learning.adversarial import Guide, Prediction, certified, flipped
+from cmpe.learning.losses.functions import relaxation_of
+from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.networks.heads import Linear
+from cmpe.learning.networks.networks import Inputs, Network, encode, with_margin_input
 from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
-from cmpe.models.loglinear import Floats
-from cmpe.problem import Assignments, Evidence, Instances, Problem
+from cmpe.learning.training.data import QUICK_BYTES
+from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers import solver
-from cmpe.solvers.local_search import improve
-from cmpe.solvers.neighbourhoods import search
-from cmpe.solvers.passes import PASSES, Budget
+from cmpe.solvers.local import improve
 from cmpe.solvers.rows import Limits, Running
+from cmpe.solvers.search import search
+from cmpe.solvers.search.schedule import PASSES, Budget
 
 CERTIFICATES = ("none", "predicted", "optimal")
 ALLOWED = 0.02  # the rate of violations that the default margin may have

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.models.flat import FlatTables, Floats, Integers, strides_of
+from cmpe.arrays import Floats, Integers
+from cmpe.models.flat import FlatTables, strides_of
 from cmpe.models.loglinear import LogLinearModel
 
 Scope = tuple[int, ...]

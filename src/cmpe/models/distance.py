@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import ModelError
-from cmpe.models.flat import Floats
 from cmpe.models.function import FiniteFunction, as_rows
 
 

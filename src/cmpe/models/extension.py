@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import ModelError
-from cmpe.models.flat import Floats
 
 
 def is_fractional(rows: NDArray[np.generic]) -> bool:

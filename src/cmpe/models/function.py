@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import ModelError
-from cmpe.models.flat import Floats
 
 
 class Function(Protocol):

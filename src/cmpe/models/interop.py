@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from cmpe.arrays import Floats
 from cmpe.errors import MissingExtra, ModelError
-from cmpe.models.loglinear import Factor, Floats, LogLinearModel
+from cmpe.models.loglinear import Factor, LogLinearModel
 
 States = list[Hashable]
 

@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cmpe.arrays import Floats
 from cmpe.errors import ModelError
 from cmpe.models.extension import extended_value, is_fractional
 from cmpe.models.flat import FlatTables
@@ -23,8 +24,6 @@ from cmpe.models.function import as_rows
 
 if TYPE_CHECKING:
     from cmpe.models.polynomial import MultilinearPolynomial
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import ModelError
-from cmpe.models.flat import Floats
 from cmpe.models.function import FiniteFunction, as_rows
 from cmpe.models.relu import ReluNetwork
 

@@ -14,8 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import ModelError
-from cmpe.models.loglinear import Factor, Floats, LogLinearModel
+from cmpe.models.loglinear import Factor, LogLinearModel
 
 Monomial = tuple[int, ...]
 

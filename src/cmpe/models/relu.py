@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import ModelError
-from cmpe.models.flat import Floats
 
 if TYPE_CHECKING:
     from torch import nn

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import InputError
-from cmpe.models.flat import Floats
 from cmpe.reporting.figures import new_figure
 
 INCHES = 0.55  # of the side of an image; other lengths are in sides

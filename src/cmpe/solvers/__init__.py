@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arrays import Assignments
 from cmpe.errors import Interrupted, MethodError
-from cmpe.problem import Assignments, Evidence, Instances, Problem, observed_groups
+from cmpe.problem import Evidence, Instances, Problem, observed_groups
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.branches import BranchingSolver
 from cmpe.solvers.rows import Running
@@ -72,13 +73,13 @@ def _lagrangian(running: Running) -> Solver:
 
 
 def _local(running: Running) -> Solver:
-    from cmpe.solvers.local_search import LocalSolver
+    from cmpe.solvers.local import LocalSolver
 
     return LocalSolver(running)
 
 
 def _search(running: Running) -> Solver:
-    from cmpe.solvers.neighbourhoods import SearchSolver
+    from cmpe.solvers.search import SearchSolver
 
     return SearchSolver(running)
 

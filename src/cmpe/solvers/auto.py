@@ -93,7 +93,7 @@ class AutoSolver:
 
 def _certified(instances: Instances, known: Solutions, limits: Limits) -> Solutions:
     """What is known of wide rows, with the splitting bound."""
-    from cmpe.bounds.bounding import Work
+    from cmpe.bounds.base import Work
     from cmpe.bounds.splitting import Splitting, by_size
 
     seconds = None if limits.seconds is None else BOUND_SHARE * limits.seconds

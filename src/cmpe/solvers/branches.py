@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import Interrupted
-from cmpe.models.cutset import CutsetNetwork
-from cmpe.models.loglinear import Floats
+from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Branch, Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.rows import Limits, Running, check_start

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import FREE, Floats
 from cmpe.errors import Interrupted
 from cmpe.models.distance import Distance
-from cmpe.models.loglinear import Floats
-from cmpe.problem import FREE, Evidence, Instances, Problem
+from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.rows import Limits, Running
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cmpe.inference_functions import Functions
+    from cmpe.tensor.functions import Functions
 
 CHUNK = 2048  # points evaluated together
 RHO = 10.0
@@ -100,7 +100,7 @@ class _Batch:
     def functions(self) -> Functions:
         import torch
 
-        from cmpe.inference_functions import Functions
+        from cmpe.tensor.functions import Functions
 
         return Functions(self.problem, dtype=torch.float64, floor=100.0)
 

@@ -15,7 +15,7 @@ from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.exact import ExactSolver, better
-from cmpe.solvers.local_search import improve
+from cmpe.solvers.local import improve
 from cmpe.solvers.rows import Limits, Running
 
 METHOD = "lagrangian"

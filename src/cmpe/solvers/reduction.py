@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cmpe.bounds.bounding import Work
+from cmpe.arrays import FREE, Assignments
+from cmpe.bounds.base import Work
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
 from cmpe.errors import Interrupted, TooLarge
-from cmpe.problem import FREE, Assignments, Evidence, Instances, Problem
+from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions, Status
-from cmpe.solvers.local_search import checked
+from cmpe.solvers.local import checked
 from cmpe.solvers.rows import Limits, RowAnswer, Running, solve_rows
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class ReductionSolver:
 
 def rough(instances: Instances, limits: Limits, running: Running) -> Solutions:
     """What `search` makes of the user's start, or of none, in its share of the time."""
-    from cmpe.solvers.neighbourhoods import SearchSolver
+    from cmpe.solvers.search import SearchSolver
 
     seconds = limits.seconds
     if seconds is not None:

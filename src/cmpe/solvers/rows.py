@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import FREE, Assignments
 from cmpe.errors import BackendError, Interrupted, MethodError
-from cmpe.execution import map_rows
+from cmpe.execution.executors import map_rows
 from cmpe.models.extension import is_fractional
-from cmpe.problem import FREE, Assignments, Instances
+from cmpe.problem import Instances
 from cmpe.solution import Solutions
 
 Progress = Callable[[int, int], None]

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import Assignments
 from cmpe.errors import MissingExtra
 from cmpe.formats.cfn import CostLimit, CostNetwork, knapsack
-from cmpe.problem import Assignments, Evidence, Instances, Problem
+from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
 

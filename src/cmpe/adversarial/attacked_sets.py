@@ -1,0 +1,85 @@
+"""What is attacked: images and the networks that decide them.
+
+A network for all classes is one part. One-vs-all is a part per class: its network, and the images
+of that class. Only images that are decided rightly are attacked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Floats
+from cmpe.formats.images import ImageSet
+from cmpe.models.relu import ReluNetwork
+from cmpe.problem import Problem
+from cmpe.queries import adversarial
+
+
+@dataclass(frozen=True)
+class Part:
+    """One network, the images it is attacked on, and those that attacks may learn from."""
+
+    name: str
+    network: ReluNetwork
+    train: Floats  # (N, n)
+    test: Floats  # (B, n)
+    rows: NDArray[np.intp]  # (B,): their places among the test images
+
+    def with_first(self, rows: Collection[int]) -> Part:
+        """The same part with some test images before all others."""
+        order = np.argsort(~np.isin(self.rows, list(rows)), kind="stable")
+        return replace(self, test=self.test[order], rows=self.rows[order])
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The smallest change that flips the network's decision."""
+        return adversarial(self.network)
+
+
+def shifted(images: Floats, seed: int) -> Floats:
+    """Square images, each moved a little in both directions at random; zeros come in.
+
+    By at most a fourteenth of their side, and at least one pixel. Images of no square: none.
+    """
+    side = math.isqrt(images.shape[1])
+    if side**2 != images.shape[1]:
+        return images[:0]
+    most = max(1, side // 14)
+    padded = np.pad(images.reshape(-1, side, side), ((0, 0), (most, most), (most, most)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(1, 2))
+    down, right = np.random.default_rng(seed).integers(0, 2 * most + 1, (2, len(images)))
+    moved: Floats = windows[np.arange(len(images)), down, right].reshape(images.shape)
+    return moved
+
+
+def parts_of(
+    data: ImageSet, networks: Sequence[ReluNetwork], most: int | None = None
+) -> tuple[Part, ...]:
+    """The parts of a classifier: one network with all classes, or one per class.
+
+    `most` limits the test images, the first ones of the set. A part without any is left out.
+    """
+    count = len(data.test) if most is None else min(most, len(data.test))
+    test, labels = data.test[:count], data.test_labels[:count]
+    if len(networks) == 1:
+        chosen = _right(networks[0], data.train, data.train_labels)
+        rows = _right(networks[0], test, labels)
+        return (Part("all", networks[0], data.train[chosen], test[rows], rows),)
+    parts = []
+    for digit, network in enumerate(networks):
+        own = np.flatnonzero(data.train_labels == digit)
+        own = own[network.decide(data.train[own]) == 1]
+        rows = np.flatnonzero(labels == digit)
+        rows = rows[network.decide(test[rows]) == 1]
+        parts.append(Part(str(digit), network, data.train[own], test[rows], rows))
+    return tuple(part for part in parts if len(part.rows))
+
+
+def _right(network: ReluNetwork, images: Floats, labels: NDArray[np.int64]) -> NDArray[np.intp]:
+    return np.flatnonzero(network.decide(images) == labels)

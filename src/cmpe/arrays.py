@@ -1,0 +1,18 @@
+"""Array types that every room shares, and the mark of a free variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Indices = NDArray[np.intp]
+# Values of discrete variables, one row per assignment.
+Assignments = NDArray[np.int32]
+# Values of any variables: int32, or float64 where a problem has variables in [0, 1].
+Values = NDArray[Any]
+
+FREE = -1  # stands in a row of evidence where a variable is not observed

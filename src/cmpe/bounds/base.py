@@ -1,0 +1,158 @@
+"""What all bounds share: how much work, what comes out, and the tables of a row.
+
+A bounder turns instances into upper bounds on the best feasible objective that hold whenever it is
+stopped: more work lowers them, never below the optimum.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Floats
+from cmpe.problem import Instances
+
+PADDING = 1e-9  # of max(1, |q|): tables are added up in another order than by the problem
+CHUNK = 64  # rows of one call: fixed, so that results do not depend on threads
+
+
+def clock() -> float:
+    """Seconds that this thread has computed."""
+    return time.thread_time()
+
+
+@dataclass(frozen=True)
+class Work:
+    """When to stop: after `steps` or after `time_limit` seconds a row, whichever is first.
+
+    Seconds are those of one core, so that a busy machine does not loosen bounds. Without a time
+    limit the result depends on the steps alone.
+    """
+
+    time_limit: float | None = None
+    steps: int | None = None
+    threads: int = 1
+    seed: int = 0
+
+    @property
+    def most_steps(self) -> int:
+        """Steps of one row."""
+        if self.steps is not None:
+            return self.steps
+        return 300 if self.time_limit is None else 1 << 40
+
+    def slices(self, begin: float) -> Iterator[int]:
+        """Steps to do next, until the work is done: short ones, so that the clock is heard."""
+        done, size = 0, 1
+        while done < self.most_steps:
+            size = min(size, self.most_steps - done)
+            yield size
+            done += size
+            if self.time_limit is None:
+                size = 64
+                continue
+            spent = clock() - begin
+            left = self.time_limit - spent
+            each = spent / done
+            if left < each:
+                return
+            size = max(1, min(2 * size, int(0.5 * left / max(each, 1e-9))))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a bounder proved of every row."""
+
+    upper: Floats  # (B,) on the best feasible objective; -inf where infeasible
+    infeasible: NDArray[np.bool_]  # (B,) proved
+    multipliers: Floats  # (B, m) of the constraints
+    steps: NDArray[np.int64]  # (B,) done
+    seconds: Floats  # (B,)
+
+    @classmethod
+    def empty(cls, rows: int, constraints: int) -> Bounds:
+        """Nothing proved yet."""
+        return cls(
+            np.full(rows, np.inf),
+            np.zeros(rows, dtype=bool),
+            np.zeros((rows, constraints)),
+            np.zeros(rows, dtype=np.int64),
+            np.zeros(rows),
+        )
+
+
+class Bounder(Protocol):
+    """Anything that bounds the best feasible objective of every row from above."""
+
+    def upper_bound(self, instances: Instances, work: Work) -> Bounds:
+        """Bound every row."""
+        ...
+
+
+def loosened_limits(instances: Instances) -> Floats:
+    """Limits under which every assignment that the problem calls feasible stays: (m,)."""
+    return np.array([c.loosened(PADDING) for c in instances.problem.constraints])
+
+
+class RowTables(NamedTuple):
+    """What evidence leaves of one row's functions, entries of t made finite."""
+
+    h: Floats  # (E,)
+    t: Floats  # (m, E)
+    least: float  # below any finite h: a bound below it proves infeasibility
+    units: Floats  # (m,) the size of a multiplier: how much h varies against how much t_j does
+
+
+def row_tables(instances: Instances, rows: slice) -> list[RowTables]:
+    """The tables of each of `rows`.
+
+    -inf in t becomes a number so low that the constraint holds whatever else is chosen.
+    """
+    from cmpe.bounds.kernels.dual import satisfy
+
+    problem, offsets = instances.problem, instances.conditioning.layout.offsets
+    h = instances.tables(0, rows)
+    varies, least = _spread(h, offsets), least_objective(h, offsets)
+    t = np.zeros((len(h), len(problem.constraints), h.shape[1]))
+    units = np.ones((len(h), len(problem.constraints)))
+    for j, limit in enumerate(loosened_limits(instances)):
+        raw = instances.tables(1 + j, rows)
+        spread = _spread(raw, offsets)
+        np.divide(varies, spread, out=units[:, j], where=(spread > 0) & (varies > 0))
+        lanes = np.ascontiguousarray(raw.T)
+        if not problem.constraints[j].function.is_finite:
+            satisfy(lanes, offsets, limit)
+        t[:, j] = lanes.T
+    return [RowTables(h[i], t[i], float(least[i]), units[i]) for i in range(len(h))]
+
+
+def _spread(entries: Floats, offsets: NDArray[np.int64]) -> Floats:
+    """The sum over tables of the largest less the least finite entry, of each row (B, E)."""
+    least = np.where(np.isneginf(entries), np.inf, entries)
+    least = np.minimum.reduceat(least, offsets[:-1], axis=1)
+    most = np.maximum.reduceat(entries, offsets[:-1], axis=1)
+    spread = np.subtract(most, least, out=np.zeros_like(most), where=np.isfinite(most))
+    total: Floats = spread.sum(axis=1)
+    return total
+
+
+def least_objective(h: Floats, offsets: NDArray[np.int64]) -> Floats:
+    """Less than any finite h of each row's tables (B, E): (B,)."""
+    finite = np.where(np.isneginf(h), np.inf, h)
+    least = np.minimum.reduceat(finite, offsets[:-1], axis=1).sum(axis=1)
+    known = np.where(np.isfinite(least), least, 0.0)
+    return np.where(np.isfinite(least), known - 1e-6 * (1.0 + np.abs(known)), -np.inf)
+
+
+def over_chunks(instances: Instances, work: Callable[[slice], None], threads: int) -> None:
+    """Do `work` on every chunk of rows; compiled code runs in parallel."""
+    count = len(instances)
+    chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, chunks))

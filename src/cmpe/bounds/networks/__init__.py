@@ -1,0 +1,1 @@
+"""Bounds of ReLU networks: ranges of neurons, margins of classes, slopes."""

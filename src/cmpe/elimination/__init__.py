@@ -1,0 +1,1 @@
+"""Elimination orders and the plans that follow them."""

@@ -1,0 +1,1 @@
+"""Where independent work runs: this process, local processes, or a Ray cluster."""

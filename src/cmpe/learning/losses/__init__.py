@@ -1,0 +1,1 @@
+"""Losses, their per-example factors, and the functions they evaluate."""

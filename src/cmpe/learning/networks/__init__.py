@@ -1,0 +1,1 @@
+"""Networks that map evidence to answers: bodies, heads, coordinates."""

@@ -1,0 +1,1 @@
+"""Everything between a configuration and trained weights."""

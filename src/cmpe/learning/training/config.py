@@ -1,0 +1,172 @@
+"""The choices of a training run, and the two presets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import Field, asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from cmpe.errors import MethodError
+from cmpe.learning.losses.losses import SUPERVISED, loss_named
+
+NETWORKS = ("mlp", "unrolled")
+HEADS = ("plain", "residual", "linear")
+# What members of one stack may differ in; all else decides the shape of the program.
+MEMBER_FIELDS = frozenset(
+    {"learning_rate", "beta", "rho", "gamma", "mix", "penalty_start", "seed", "plateau_factor"}
+)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides a training run besides the problem and its rows."""
+
+    loss: str = "ss_cmpe"
+    network: str = "mlp"
+    head: str = "plain"  # plain, residual or linear: how its numbers become an answer
+    hidden: tuple[int, ...] = (128, 256, 512)
+    skip: bool = False  # a linear map from the inputs to the logits
+    steps: int = 0  # K mean-field steps of `unrolled`
+    predict_multiplier: bool = False  # a head for mu*, for the cheap certificate
+    epochs: int = 300
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    plateau_factor: float = 0.9  # 1 keeps the learning rate
+    plateau_patience: int = 10
+    cooldown: float = 0.0  # the share of the last epochs in which the rate falls linearly to 0
+    beta: float = math.inf  # steepness of ss_cmpe's gate; inf: the piecewise form
+    rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
+    gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
+    mix: float = 0.0  # of ss_cmpe in distill, of ssl_pen in distill_pen
+    mix_after: float = 0.0  # the share of the first epochs that go without it
+    penalty_start: float = 1.0  # lambda_x at first
+    penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
+    penalty_limit: float = 1e4
+    temperature: float = 0.0  # of an entropy bonus at first, in mean fields of h; falls to 0
+    cooling: float = 0.8  # the share of the epochs in which it does
+    margins: tuple[float, ...] = (0.0,)  # nats below q that the network can be asked to keep
+    floor: float = 20.0  # nats below a table's largest entry that a potential of 0 counts as
+    label_method: str = "exact"  # whose answers are the labels
+    validation_share: float = 0.1
+    evaluate_every: int = 1  # epochs between looks at the validation rows
+    patience: int = 0  # looks without improvement before stopping; 0: run all epochs
+    keep_best: bool = True  # the weights of the best look, not the last
+    mask_inputs: bool = False  # one more input per evidence variable: not observed
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _typed(field, getattr(self, field.name)))
+        loss_named(self.loss)
+        if self.network not in NETWORKS:
+            raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
+        if self.head not in HEADS:
+            raise MethodError(f"a head is one of {', '.join(HEADS)}; found {self.head!r}")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not value >= least:
+                raise MethodError(f"{name} must be at least {least}, found {value}")
+            if math.isinf(value) and name not in UNBOUNDED:
+                raise MethodError(f"{name} must be finite, found {value}")
+        self._check_shares()
+        if 0.0 not in self.margins or not all(map(math.isfinite, self.margins)):
+            raise MethodError(f"margins must be finite and contain 0, found {self.margins}")
+        if any(width < 1 for width in self.hidden):
+            raise MethodError(f"hidden layers must be at least 1 wide, found {self.hidden}")
+
+    def _check_shares(self) -> None:
+        for name in ("plateau_factor", "cooling", "cooldown"):
+            if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
+                raise MethodError(f"{name} must be above 0 and at most 1")
+        for name in ("validation_share", "mix_after"):
+            if not 0 <= getattr(self, name) < 1:
+                raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file; inf is written as null."""
+        return {k: None if v == math.inf else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> TrainingConfig:
+        """The inverse of `to_json`; unknown fields are refused."""
+        if not isinstance(values, dict):
+            raise MethodError(f"a training config is an object, found {values!r}")
+        known = {f.name for f in fields(cls)}
+        odd = sorted(set(values) - known)
+        if odd:
+            raise MethodError(f"a training config has no field {odd[0]!r}")
+        whole: dict[str, Any] = {
+            k: math.inf if k in UNBOUNDED and v is None else v for k, v in values.items()
+        }
+        return cls(**whole)
+
+
+def _typed(field: Field[Any], value: Any) -> Any:
+    """The value as its field's type, or one line that says what is wrong with it."""
+    kind = str(field.type)
+    if kind.startswith("tuple"):
+        if not isinstance(value, list | tuple):
+            raise MethodError(f"{field.name} must be a list of numbers, found {value!r}")
+        inner = "int" if "int" in kind else "float"
+        return tuple(_number(field.name, inner, item) for item in value)
+    if kind in ("int", "float"):
+        return _number(field.name, kind, value)
+    wanted = {"bool": bool, "str": str}[kind]
+    if not isinstance(value, wanted):
+        raise MethodError(f"{field.name} must be of type {kind}, found {value!r}")
+    return value
+
+
+def _number(name: str, kind: str, value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise MethodError(f"{name} must be a number, found {value!r}")
+    if kind == "float":
+        return float(value)
+    if value != int(value):
+        raise MethodError(f"{name} must be a whole number, found {value!r}")
+    return int(value)
+
+
+_LEAST = {
+    "steps": 0, "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
+    "beta": 0.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0, "penalty_factor": 1.0,
+    "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0, "evaluate_every": 1, "patience": 0,
+    "seed": 0, "gamma": -1e9,
+}  # fmt: skip
+UNBOUNDED = frozenset({"beta", "penalty_limit"})
+
+
+def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
+    """SPEC §4's settings: MLP 128-256-512, Adam 1e-3, batch 128, 300 epochs, plateau 0.9
+    (not for supervised losses); the last weights, since the paper stops nowhere."""
+    factor = 1.0 if loss in SUPERVISED else 0.9
+    base = TrainingConfig(loss=loss, plateau_factor=factor, keep_best=False, evaluate_every=10)
+    return replace(base, **changes)
+
+
+def tuned(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
+    """The recipe that did best on held-out training rows of five models (docs/learning.md)."""
+    base = TrainingConfig(
+        loss=loss,
+        hidden=(512,),
+        skip=True,
+        predict_multiplier=True,
+        epochs=100,
+        batch_size=256,
+        learning_rate=1.5e-3,
+        temperature=1.0,
+        margins=(-1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+    )
+    return replace(base, **changes)
+
+
+PRESETS = {"paper": paper, "tuned": tuned}
+
+
+def preset(name: str, loss: str | None = None, **changes: Any) -> TrainingConfig:
+    """The preset called `name`, with its own loss unless one is given."""
+    if name not in PRESETS:
+        raise MethodError(f"a preset is one of {', '.join(PRESETS)}; found {name!r}")
+    return PRESETS[name](**changes) if loss is None else PRESETS[name](loss, **changes)

@@ -1,0 +1,293 @@
+"""`fit`: from a problem and rows of evidence to a trained solver, and to a run directory.
+
+Ctrl-C stops between two steps and leaves a checkpoint and a usable solver; `resume` continues
+to the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cmpe.errors import InputError, MethodError
+from cmpe.formats.labels import problem_digest
+from cmpe.formats.text import write_text, writing
+from cmpe.learning.runs import (
+    CHECKPOINT,
+    LOG,
+    Calibration,
+    Trained,
+    describe,
+    read_checkpoint,
+    write_checkpoint,
+)
+from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.config import TrainingConfig, tuned
+from cmpe.learning.training.data import TrainingData, TrainingWarning, prepare, split
+from cmpe.learning.training.distributed import Ranks, ranks_from_environment
+from cmpe.learning.training.tensorboard import Board
+from cmpe.learning.training.trainer import Epoch, Trainer
+from cmpe.problem import Evidence, Problem
+from cmpe.solvers.rows import Running
+
+TRIED = 33  # margins tried in calibration, up to the largest trained one
+PLENTY = 2000  # validation rows that show a rate of violations well enough
+FLAT = 0.01  # of the labels' spread over rows: outputs below it hardly depend on x
+QUIET = 1e-3  # the same without labels
+SETTLED = 5  # epochs before outputs are judged
+STIFF = 0.5  # share of saturated outputs above which they are
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Session:
+    """How to train, as opposed to what."""
+
+    out: Path | None = None  # the run directory
+    device: str = "cpu"
+    resume: bool = False
+    checkpoint_minutes: float = 5.0
+    cache: Path | None = None  # where labels are kept: the problem directory
+    threads: int = 1  # of torch and of the engines that make labels and bounds
+    progress: Callable[[Record], None] | None = None  # called after every epoch
+
+
+def fit(
+    problem: Problem,
+    evidence: Evidence,
+    config: TrainingConfig | None = None,
+    session: Session | None = None,
+    *,
+    more: Evidence | None = None,
+) -> NeuralSolver:
+    """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
+
+    `more` rows, say altered copies, are trained on and never held out to validate on.
+    Under torchrun every process calls this with the same arguments; the first one writes files.
+    """
+    config, session = config or tuned(), session or Session()
+    rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
+    with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
+        data = prepare(
+            problem, np.concatenate(rows), config, measured=split(len(rows[0]), config)[1],
+            cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
+        )  # fmt: skip
+        return TrainingRun(data, config, session, ranks, len(rows[0])).train()
+
+
+@dataclass
+class TrainingRun:
+    """One training run: the loop around the trainer, its files and its clock."""
+
+    data: TrainingData
+    config: TrainingConfig
+    session: Session
+    ranks: Ranks
+    own: int  # the first rows, some of which are held out; the others are all trained on
+    records: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        train, held = split(self.own, self.config)
+        train = np.concatenate([train, np.arange(self.own, len(self.data))])
+        self.trainer = Trainer(
+            self.data, [self.config], [(train, held)], device=self.session.device, ranks=self.ranks
+        )
+        self._about = describe(self.data.problem, self.config, self.data.evidence)
+        self._begin = self._kept = time.monotonic()
+        self._before = 0.0  # seconds of the runs that this one resumes
+        self._warned: set[str] = set()
+        if self._out is not None:
+            with writing(self._out):
+                self._out.mkdir(parents=True, exist_ok=True)
+        self._board = Board(self._out)
+        if self.session.resume:
+            self._load()
+
+    @property
+    def _out(self) -> Path | None:
+        return self.session.out if self.ranks.leads else None
+
+    def train(self) -> NeuralSolver:
+        """Run the epochs; on Ctrl-C keep what there is and say so."""
+        with _interruptible() as interrupted:
+            for epoch in self.trainer.epochs(interrupted):
+                self._report(epoch)
+                if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
+                    self._keep()
+            stopped = not self.trainer.is_done
+        self._board.close()
+        self._keep()
+        self.trainer.finish()
+        solver = self._solver()
+        if self._out is not None:
+            solver.save(self._out)
+        self.ranks.wait()
+        if stopped:
+            where = f"; {self._out} holds what there is, --resume continues" if self._out else ""
+            raise KeyboardInterrupt(f"stopped after {self.trainer.epoch} epochs{where}")
+        return solver
+
+    def _solver(self) -> NeuralSolver:
+        trained = Trained(
+            self.config,
+            problem_digest(self.data.problem),
+            {k: v.cpu() for k, v in self.trainer.program.adam.member(0).items()},
+            calibrate(self.trainer)[0],
+            self.trainer.epoch,
+            self.trainer.is_done,
+            self.data.problem.name,
+        )
+        return NeuralSolver(self.data.problem, trained)
+
+    def _report(self, epoch: Epoch) -> None:
+        record = self._record(epoch)
+        self.records.append(record)
+        self._diagnose(record)
+        if not self.ranks.leads:
+            return
+        if self._out is not None:
+            _write_log(self._out, self.records)
+        self._board.show(record)
+        if self.session.progress is not None:
+            self.session.progress(record)
+
+    def _record(self, epoch: Epoch) -> Record:
+        spent = self._before + time.monotonic() - self._begin
+        left = (self.config.epochs - epoch.number) * spent / epoch.number
+        record: Record = {"epoch": epoch.number, "epochs": self.config.epochs}
+        record |= {name: _number(value[0]) for name, value in epoch.measures.items()}
+        record["learning_rate"] = float(epoch.rates[0])
+        if epoch.look is not None:
+            look = epoch.look
+            record |= {
+                "validation_regret": _number(look.regret[0]),
+                "validation_violation": _number(look.violation[0]),
+                "validation_score": _number(look.score[0]),
+                "dependence": _number(look.dependence[0]),
+            }
+        return record | {"seconds": spent, "seconds_left": left}
+
+    def _diagnose(self, record: Record) -> None:
+        """Warn once when outputs stop depending on x, or when a number is no longer one."""
+        if record["loss"] is None:
+            raise MethodError(
+                f"the loss is not a number in epoch {record['epoch']}; lower the learning rate"
+            )
+        spread, number = record.get("dependence"), record["epoch"]
+        if spread is None or number < SETTLED or not self.ranks.leads:
+            return
+        if spread < self._least_spread and record["saturated"] > STIFF:
+            self._warn(
+                "flat",
+                f"epoch {number}: outputs hardly depend on the evidence (they vary by "
+                f"{spread:.1e} over validation rows; {record['saturated']:.0%} are saturated, "
+                f"gradient norm {record['gradient_norm']:.1e}); a temperature above 0 helps",
+            )
+
+    @property
+    def _least_spread(self) -> float:
+        labels = self.data.labels[self.trainer.splits[0][1], :, :]
+        first = labels[:, int(np.flatnonzero(self.data.margins == 0.0)[0])]
+        known = first[(first >= 0).all(axis=1)][:, list(self.trainer.program.relaxation.free)]
+        if len(known) < 2 or not known.size:
+            return QUIET if len(np.unique(self.data.evidence, axis=0)) > 1 else -math.inf
+        return FLAT * float(self.trainer.program.relaxation.coordinates.of(known).std(0).mean())
+
+    def _warn(self, kind: str, sentence: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(sentence, TrainingWarning, stacklevel=2)
+
+    def _keep(self) -> None:
+        self._kept = time.monotonic()
+        if self._out is not None:
+            spent = self._before + time.monotonic() - self._begin
+            about = {**self._about, "seconds": spent, "records": json.dumps(self.records)}
+            write_checkpoint(self._out, self.trainer.state(), about)
+
+    def _load(self) -> None:
+        if self.session.out is None or not (self.session.out / CHECKPOINT).exists():
+            raise InputError(f"{self.session.out}: nothing to resume: no {CHECKPOINT} there")
+        state, about = read_checkpoint(self.session.out)
+        for name, mine in self._about.items():
+            if about.get(name) != mine:
+                raise InputError(f"{self.session.out}: the checkpoint is of another {name}")
+        self._before, self.records = about["seconds"], json.loads(about["records"])
+        self.trainer.load_state(state)
+
+
+def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
+    """Of every member: how each margin fares on its validation rows, and how often it violates
+    on all rows, unless there are plenty of the others; the network reads any number, so margins
+    between the trained ones are tried too."""
+    held = [len(rows) for _, rows in trainer.splits]
+    trained, total = trainer.config.margins, len(trainer.data)
+    if not all(held):
+        return [()] * len(held)
+    tried = {0.0} if len(trained) == 1 else {*trained, *np.linspace(0, max(trained), TRIED)}
+    every = [np.arange(total)] * len(held)
+    found: list[list[Calibration]] = [[] for _ in held]
+    for margin in sorted(float(m) for m in tried):
+        look = trainer.look(margin)
+        whole = look if min(held) >= PLENTY else trainer.look(margin, every)
+        for k, rows in enumerate(held):
+            violation = float(look.violation[k]), float(whole.violation[k])
+            regret = _number(look.regret[k])
+            of = rows if whole is look else total
+            found[k].append(Calibration(margin, regret, rows, violation[0], of, violation[1]))
+    return [tuple(member) for member in found]
+
+
+def _write_log(out: Path, records: list[Record]) -> None:
+    write_text(out / LOG, "".join(f"{json.dumps(r)}\n" for r in records))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Small products gain little from threads and lose a lot when cores are busy. Moments of
+    saturated outputs fade into denormal numbers, which are slow: they count as 0."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C sets a flag instead of breaking off a step; a second one breaks off."""
+    asked = threading.Event()
+
+    def note(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,262 @@
+"""One training step of a stack of members: gather, forward, loss, backward, Adam, bookkeeping.
+
+Everything lies on the device. Each member draws its own batch from its own rows; which ones is
+decided before the epoch, so a step reads a counter and nothing from the host. On a GPU the step
+is captured once as a CUDA graph and replayed. Every MEASURE_EVERY-th step also measures, and
+tightens alpha_x by the feasible rounded outputs it sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cmpe.learning.losses.alpha import Examples
+from cmpe.learning.losses.losses import (
+    DISTILLED,
+    NEED_ALPHA,
+    NEED_PENALTY,
+    NOTHING,
+    Evaluated,
+    excess,
+    loss_named,
+)
+from cmpe.learning.losses.relaxation import Coefficients
+from cmpe.learning.networks.networks import Inputs, Network, Outputs, Parameters
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.cuda_graphs import Replay
+from cmpe.learning.training.data import TrainingData
+from cmpe.learning.training.optimizer import Adam
+from cmpe.learning.training.primal_dual import DualNetwork
+from cmpe.learning.training.tensors import Tensors
+
+MEASURE_EVERY = 8  # steps
+SATURATED = 1e-3  # an output this close to 0 or 1 hardly has a gradient
+
+# What measuring steps add up, each a weighted mean over the rows of a batch.
+MEASURES = (
+    "objective", "relaxed_violation", "rounded_violation", "excess", "alpha", "alpha_known",
+    "saturated", "gradient_norm",
+)  # fmt: skip
+
+
+class Forward(NamedTuple):
+    """What the network read, its outputs, and the functions there."""
+
+    encoded: Tensor  # (M, B, I)
+    rows: Coefficients  # (M, B, ...)
+    outputs: Outputs
+    points: Tensor  # (M, B, D)
+    f: Tensor  # (M, B)
+    g: Tensor  # (M, B, m), margin included
+
+
+class Program:
+    """The state of a stack and the steps over it."""
+
+    def __init__(
+        self, data: TrainingData, configs: Sequence[TrainingConfig], device: str = "cpu"
+    ) -> None:
+        self.configs, self.config = tuple(configs), configs[0]
+        self.device = torch.device(device)
+        self.tensors = Tensors(data, self.config, self.device)
+        self.relaxation = self.tensors.relaxation
+        width = self.tensors.encoded.shape[1]
+        self.network = Network.of(self.config, width, self.relaxation)
+        seeds, rates = [c.seed for c in configs], [c.learning_rate for c in configs]
+        self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
+        self.examples = self._examples()
+        self._loss = loss_named(self.config.loss)
+        # without a mix only codes are compared: functions are evaluated only to be measured
+        alone = self.config.loss in DISTILLED and not any(c.mix for c in configs)
+        self._lean_steps = alone and not self.relaxation.head.compares_points
+        if alone:
+            self._loss = lambda batch: batch.surprise
+        self._penalised = self.config.loss in NEED_PENALTY - {"pdl"} and not alone
+        self._rho, self._mix, self._gamma = (
+            self.tensors.floats([getattr(c, name) for c in configs]).unsqueeze(-1)
+            for name in ("rho", "mix", "gamma")
+        )
+        self._whole_mix = self._mix.clone()
+        betas = self.tensors.floats([c.beta for c in configs]).unsqueeze(-1)
+        self._beta = None if betas.isinf().all() else betas
+        self.temperature = self.tensors.floats(0.0)
+        self._uses_entropy = any(c.gamma or c.temperature for c in configs)
+        self.batch = self.config.batch_size  # rows of a batch on this device
+        self.columns = torch.zeros(0, dtype=torch.int64, device=self.device)
+        self.ids = torch.zeros((len(configs), 0), dtype=torch.int64, device=self.device)
+        self.shares = torch.zeros((len(configs), 0), device=self.device)
+        self.losses = torch.zeros(len(configs), device=self.device)  # summed over steps
+        self.sums = torch.zeros((len(configs), len(MEASURES)), device=self.device)
+        self.reduce: Callable[[Tensor], None] = lambda gradient: None  # data-parallel: all-reduce
+        self.dual: DualNetwork | None = None
+        if self.config.loss == "pdl":
+            constraints = len(self.tensors.limits)
+            self.dual = DualNetwork(self.network.sizes[0], constraints, seeds, rates, self.device)
+        works = (self._step, self._measured_step, self._dual_step)
+        self._lean, self._measured, self._dual = (Replay(w, self.device) for w in works)
+
+    def _examples(self) -> Examples:
+        tensors, limits = self.tensors, self.tensors.limits
+        shape = (len(self.configs), len(tensors.p_upper))
+        penalty = tensors.floats([c.penalty_start for c in self.configs]).view(-1, 1, 1)
+        return Examples(
+            tensors.p_upper.expand(shape).clone(),
+            tensors.q_lower,
+            penalty.expand(*shape, len(limits)).clone(),
+            limits,
+        )
+
+    def load_epoch(self, ids: Tensor, shares: Tensor, position: int = 0) -> None:
+        """The examples (M, steps B) of an epoch, what each counts, and the step to begin at."""
+        if self.ids.shape != ids.shape or len(self.columns) != self.batch:
+            self.ids, self.shares = ids.to(self.device), shares.to(self.device)
+            self.columns = torch.zeros(self.batch, dtype=torch.int64, device=self.device)
+            for replay in (self._lean, self._measured, self._dual):
+                replay.forget()
+        else:
+            self.ids.copy_(ids, non_blocking=True)
+            self.shares.copy_(shares, non_blocking=True)
+        self.columns.copy_(position * self.batch + torch.arange(self.batch))
+        if position == 0:
+            self.losses.zero_()
+            self.sums.zero_()
+
+    def begin_mixing(self, begun: bool) -> None:
+        """Whether losses have their mix yet."""
+        self._mix.copy_(self._whole_mix * begun)
+
+    def step(self, position: int, *, dual: bool = False) -> None:
+        """One step of every member: the `position`-th of its epoch."""
+        if dual:
+            self._dual()
+        elif position % MEASURE_EVERY == 0:
+            self._measured()
+        else:
+            self._lean()
+
+    def _drawn(self) -> tuple[Tensor, Tensor]:
+        """The examples of this step and their shares (M, B); the columns move on."""
+        found = self.ids.index_select(1, self.columns), self.shares.index_select(1, self.columns)
+        self.columns += self.batch
+        return found
+
+    def forward(
+        self, parameters: Parameters, rows: Tensor, margin: Tensor, *, lean: bool = False
+    ) -> Forward:
+        """Run the network and, unless `lean`, evaluate every function at its relaxed outputs."""
+        encoded, known = self.tensors.read(rows, margin)
+        outputs = self.network(parameters, Inputs(encoded, known), self.relaxation)
+        if lean:
+            return Forward(encoded, known, outputs, NOTHING, NOTHING, NOTHING)
+        points = self.relaxation.head.points(known, outputs.logits, margin)
+        functions = self.tensors.minimisation(known, points, margin)
+        return Forward(encoded, known, outputs, points, *functions)
+
+    def rounded(self, forward: Forward, margin: Tensor) -> tuple[Tensor, Tensor]:
+        """f and g at the rounded outputs."""
+        whole = self.relaxation.coordinates.round(forward.points.detach())
+        return self.tensors.minimisation(forward.rows, whole, margin)
+
+    def _step(self, lean: bool = True) -> tuple[Forward, Tensor, Tensor]:
+        examples, share = self._drawn()
+        forward = self.forward(
+            self.adam.parameters, *self.tensors.question(examples), lean=lean and self._lean_steps
+        )
+        loss = self.loss(forward, examples)
+        self._descend(self.adam, loss, share)
+        if self._penalised:
+            self._raise_penalty(forward, examples, share)
+        return forward, examples, share
+
+    def _descend(self, adam: Adam, loss: Tensor, share: Tensor) -> None:
+        adam.differentiate(loss, share)
+        with torch.no_grad():
+            self.reduce(adam.gradient)
+            adam.step()
+            self.losses += (share * loss).sum(-1)
+
+    def _measured_step(self) -> None:
+        forward, examples, share = self._step(lean=False)
+        with torch.no_grad():
+            self._measure(forward, examples, share)
+
+    def _dual_step(self) -> None:
+        assert self.dual is not None
+        examples, share = self._drawn()
+        with torch.no_grad():
+            forward = self.forward(self.adam.parameters, *self.tensors.question(examples))
+        loss = self.dual.loss(forward.encoded, forward.g, self.examples.lambdas(examples))
+        self._descend(self.dual.adam, loss, share)
+        with torch.no_grad():
+            self._measure(forward, examples, share)
+
+    def loss(self, forward: Forward, examples: Tensor) -> Tensor:
+        """The loss of every example (M, B), with the entropy terms and the multiplier's error."""
+        total = self._loss(self._evaluated(forward, examples))
+        if self._uses_entropy:
+            entropy = self.relaxation.head.code.entropy(forward.outputs.logits)
+            total = total + (self._gamma - self.temperature) * entropy
+        if self.network.predict_multiplier:
+            total = total + self._multiplier_error(forward, examples)
+        return total
+
+    def _multiplier_error(self, forward: Forward, examples: Tensor) -> Tensor:
+        """|mu - mu*|^2 where mu* is known."""
+        assert forward.outputs.multipliers is not None
+        wanted = self.tensors.multipliers[examples]
+        error = forward.outputs.multipliers - wanted.nan_to_num()
+        return torch.where(wanted.isnan(), 0.0, error).square().sum(-1)
+
+    def _evaluated(self, forward: Forward, examples: Tensor) -> Evaluated:
+        """The batch as the loss sees it."""
+        name = self.config.loss
+        found = Evaluated(forward.f, forward.g, forward.points)
+        found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
+        if len(self.tensors.targets):
+            targets = self.tensors.targets[examples].to(forward.f.dtype)
+            if name in DISTILLED:
+                logits, head = forward.outputs.logits, self.relaxation.head
+                surprise = head.surprise(logits, forward.points, targets)
+                found = found._replace(surprise=surprise)
+            else:
+                found = found._replace(targets=targets)
+        if name in NEED_ALPHA:
+            found = found._replace(alpha=self.examples.alpha(examples))
+        if name in NEED_PENALTY:
+            found = found._replace(penalty=self.examples.lambdas(examples))
+        if self.dual is not None:
+            found = found._replace(multipliers=self.dual.prices(forward.encoded))
+        return found
+
+    def _raise_penalty(self, forward: Forward, examples: Tensor, share: Tensor) -> None:
+        over = torch.where((share > 0).unsqueeze(-1), excess(forward.g.detach()), 0.0)
+        factor, most = self.config.penalty_factor, self.config.penalty_limit
+        self.examples.raise_penalty(examples, over, self._rho, factor, most)
+
+    def _measure(self, forward: Forward, examples: Tensor, share: Tensor) -> None:
+        """Add up MEASURES; lower p_upper where an answer is feasible and better."""
+        margin = self.tensors.question(examples)[1]
+        f, g = self.rounded(forward, margin)
+        if self.tensors.data.problem.objective.is_finite:  # else f may be a floor's, too low
+            self.examples.see_feasible(examples, f, g, share > 0)
+            if not len(self.tensors.limits):  # only then does a relaxed value bound p*
+                self.examples.see_feasible(examples, forward.f.detach(), forward.g, share > 0)
+        allowed = margin.unsqueeze(-1) + self.tensors.tolerances  # g includes the margin
+        alpha = self.examples.alpha(examples)
+        near = torch.minimum(forward.points, 1.0 - forward.points) < SATURATED
+        columns = [
+            self.tensors.data.problem.shift - f,
+            (forward.g > allowed).any(-1).to(f.dtype),
+            (g > allowed).any(-1).to(f.dtype),
+            excess(forward.g).sum(-1),
+            alpha.nan_to_num(nan=0.0),
+            (~alpha.isnan()).to(f.dtype),
+            near.to(f.dtype).mean(-1),
+        ]
+        means = (torch.stack(columns, -1) * share.unsqueeze(-1)).sum(1)
+        norm = torch.linalg.vector_norm(self.adam.gradient, dim=1, keepdim=True)
+        self.sums += torch.cat([means, norm], -1)

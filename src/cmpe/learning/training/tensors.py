@@ -1,0 +1,112 @@
+"""Training data on its device: what every step of every member reads and none writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cmpe.learning.losses.functions import relaxation_of
+from cmpe.learning.losses.losses import DISTILLED, NEED_LABELS
+from cmpe.learning.losses.relaxation import Coefficients
+from cmpe.learning.networks.networks import encode, with_margin_input
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.data import TrainingData
+
+SCALE_ROWS = 1000  # whose mean field tells the scale of a problem
+
+
+class Tensors:
+    """Rows, labels and limits as tensors, with f and g built into the constants.
+
+    An example is row * K + margin. The constants of the rows' coefficients hold -C and -q, so
+    that the relaxation's values are -f and g. Row N stands for no row: it fills up batches.
+    """
+
+    def __init__(self, data: TrainingData, config: TrainingConfig, device: torch.device) -> None:
+        self.data, self.config, self.device = data, config, device
+        problem = data.problem
+        self.relaxation = relaxation_of(
+            problem, floor=config.floor, device=str(device), head=config.head
+        )
+        evidence = _with_last(data.evidence)
+        encoded = encode(problem, evidence, mask=config.mask_inputs).to(device)
+        self.encoded = self.relaxation.head.inputs(encoded)  # (N + 1, I)
+        self.margins, self.limits, self.tolerances = (
+            self.floats(a) for a in (data.margins, problem.limits, problem.tolerances)
+        )
+        given = self.relaxation.rows(evidence)
+        moved = self.floats(np.concatenate([[problem.shift], problem.limits]))
+        self.rows = given._replace(constant=given.constant - moved)
+        self.scale = self._field_scale()
+        self.targets = self._targets()
+        self.multipliers, self.p_upper, self.q_lower = (
+            self.floats(_with_last(a).reshape(len(evidence) * len(data.margins), *a.shape[2:]))
+            for a in (data.multipliers, data.p_upper, data.q_lower)
+        )
+
+    def floats(self, values: object) -> Tensor:
+        """float32 on the device."""
+        return torch.as_tensor(np.asarray(values), dtype=torch.float32, device=self.device)
+
+    def _field_scale(self) -> float:
+        """The mean size of h's gradient at the uniform point: the unit of temperatures."""
+        some = self.rows.take(torch.arange(min(SCALE_ROWS, len(self.encoded)), device=self.device))
+        count = self.relaxation.coordinates.count
+        logits = torch.zeros((len(some.constant), count), device=self.device)
+        points = self.relaxation.coordinates.probabilities(logits)
+        sizes = self.relaxation.fields(some, points)[:, 0].abs()
+        return float(sizes.mean()) if sizes.numel() else 1.0
+
+    def _targets(self) -> Tensor:
+        """What labels say (N K, D or code): bytes where it is whole, else float32.
+
+        `distill` and `distill_pen` compare codes, the others answers. An example without a label
+        has no share.
+        """
+        data = self.data
+        if self.config.loss not in NEED_LABELS:
+            return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
+        labels = _with_last(data.labels)[..., list(self.relaxation.free)]
+        if self.config.loss in DISTILLED:
+            given = _with_last(data.evidence)[:, np.newaxis]
+            wanted = self.relaxation.head.labels(
+                np.broadcast_to(given, (*labels.shape[:2], given.shape[-1])), labels
+            )
+        else:
+            wanted = self.relaxation.coordinates.of(labels)
+        kind = np.uint8 if data.problem.has_tables else np.float32
+        flat = wanted.reshape(labels.shape[0] * labels.shape[1], -1).astype(kind)
+        return torch.as_tensor(flat).to(self.device)
+
+    def question(self, examples: Tensor) -> tuple[Tensor, Tensor]:
+        """The row and the margin of each example (M, B)."""
+        count = len(self.margins)
+        if count == 1:
+            return examples, self.margins.expand(examples.shape)
+        return examples // count, self.margins[examples % count]
+
+    def read(self, rows: Tensor, margin: Tensor) -> tuple[Tensor, Coefficients]:
+        """What the network reads of `rows` (M, B), and their coefficients."""
+        return with_margin_input(self.encoded[rows], margin, self.config), self.rows.take(rows)
+
+    def minimisation(
+        self, rows: Coefficients, points: Tensor, margin: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """f (M, B) and g (M, B, m) = t - (q - margin) at relaxed points."""
+        first, *others = self.relaxation.values(rows, points).unbind(-1)
+        if len(others) == 1:
+            g = others[0].unsqueeze(-1)
+        else:
+            g = torch.stack(others, -1) if others else first.new_zeros((*first.shape, 0))
+        if len(self.config.margins) > 1:
+            g = g + margin.unsqueeze(-1)
+        return -first, g
+
+
+def _with_last(rows: NDArray[Any]) -> NDArray[Any]:
+    """One more row, which is read but never counts."""
+    return np.concatenate([rows, rows[:1]])

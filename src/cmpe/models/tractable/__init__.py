@@ -1,0 +1,1 @@
+"""Chow-Liu trees and cutset networks: tractable models learned from data."""

@@ -1,0 +1,141 @@
+"""Sampling assignments z with probability proportional to exp h(z).
+
+Exact: a cutset network samples by itself; for tables, eliminate all variables, then draw them in
+the reverse order, each from its conditional given the ones drawn before; all samples at once.
+Where the width does not allow that: Gibbs
+sampling, one annealed chain per sample, several restarts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Floats
+from cmpe.elimination.plan import MEMORY_LIMIT, Eliminated, Plan, log_sum_exp, make_plan
+from cmpe.errors import ModelError, TooLarge
+from cmpe.models.function import Function
+from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.tractable.chow_liu import ChowLiuTree
+from cmpe.models.tractable.cutset import CutsetNetwork
+
+Seed = int | np.random.SeedSequence
+
+
+@dataclass(frozen=True)
+class GibbsSettings:
+    """Sweeps of one chain, the temperatures it falls through, and how often it may start again.
+
+    A chain starts at a uniform assignment and at an inverse temperature near 0, which rises to 1
+    over the first `annealing` of its sweeps, and ends in one sample: samples of different chains
+    are independent. Zero potentials count as `floor` nats while annealing; a sample
+    that still has probability 0 at the end is drawn again, at most `restarts` times.
+    """
+
+    sweeps: int = 200
+    annealing: float = 0.5
+    floor: float = -30.0
+    restarts: int = 20
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Assignments (B, n) and how they were drawn."""
+
+    assignments: NDArray[np.int32]
+    sampler: str  # "exact" or "gibbs"
+    width: int
+
+
+def sample(
+    model: Function | ChowLiuTree,
+    count: int,
+    seed: Seed,
+    *,
+    memory_limit: int = MEMORY_LIMIT,
+    gibbs: GibbsSettings | None = None,
+) -> Samples:
+    """`count` samples: exact where elimination fits into `memory_limit` bytes, else Gibbs."""
+    plan_seed, draw_seed = _seed_sequence(seed).spawn(2)
+    if isinstance(model, ChowLiuTree | CutsetNetwork):
+        return Samples(model.sample(count, draw_seed), "exact", width=1)
+    if not isinstance(model, LogLinearModel):
+        raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
+    plan = make_plan(
+        model.cardinalities,
+        [f.scope for f in model.factors],
+        seed=int(plan_seed.generate_state(1)[0]),
+    )
+    try:
+        plan.require(memory_limit)
+    except TooLarge:
+        rows = sample_gibbs(model, count, draw_seed, gibbs or GibbsSettings())
+        return Samples(rows, "gibbs", plan.width)
+    return Samples(sample_exact(model, count, draw_seed, plan, memory_limit), "exact", plan.width)
+
+
+def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
+    return seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+
+
+def sample_exact(
+    model: LogLinearModel, count: int, seed: Seed, plan: Plan, memory_limit: int = MEMORY_LIMIT
+) -> NDArray[np.int32]:
+    """Exact samples (count, n) by elimination and backward sampling."""
+    eliminated = log_sum_exp(model, plan, memory_limit=memory_limit)
+    if np.isneginf(eliminated.log_total):
+        raise ModelError("no assignment has a positive probability: nothing to sample")
+    generator = np.random.default_rng(seed)
+    rows = np.zeros((count, model.variables), dtype=np.int32)
+    for bucket in reversed(plan.buckets):
+        logits = np.zeros((count, plan.cardinalities[bucket.variable]))
+        for number in bucket.inputs:
+            logits += _entries(eliminated, number, bucket.variable, rows)
+        rows[:, bucket.variable] = _draw(logits, generator)
+    return rows
+
+
+def _entries(eliminated: Eliminated, number: int, variable: int, rows: NDArray[np.int32]) -> Floats:
+    """What table `number` adds for each value of `variable`, the rest drawn: (B, k)."""
+    plan = eliminated.plan
+    scope = (*plan.scopes, *(b.scope for b in plan.buckets))[number]
+    index = tuple(
+        np.arange(plan.cardinalities[v])[np.newaxis, :] if v == variable else rows[:, v, np.newaxis]
+        for v in scope
+    )
+    return np.asarray(eliminated.tables[number][index])
+
+
+def _draw(logits: Floats, generator: np.random.Generator) -> NDArray[np.intp]:
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    edges = np.cumsum(weights, axis=1)
+    threshold = generator.random(len(logits)) * edges[:, -1]
+    chosen = (edges <= threshold[:, np.newaxis]).sum(axis=1)
+    # A random number next to 1 may land past the last value of positive weight: step back.
+    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    return np.asarray(np.minimum(chosen, last), dtype=np.intp)
+
+
+def sample_gibbs(
+    model: LogLinearModel, count: int, seed: Seed, settings: GibbsSettings
+) -> NDArray[np.int32]:
+    """Samples (count, n), each the end of an annealed Gibbs chain of its own."""
+    from cmpe.sampling import kernels
+
+    tables = kernels.GibbsTables.of(model, settings.floor)
+    attempt_seeds = _seed_sequence(seed).spawn(1 + settings.restarts)
+    rows = np.zeros((count, model.variables), dtype=np.int32)
+    missing = np.arange(count)
+    for attempt in attempt_seeds:
+        generator = np.random.default_rng(attempt)
+        seeds = generator.integers(0, 2**32, size=count, dtype=np.uint64)
+        rows[missing] = tables.run(seeds[missing], settings.sweeps, settings.annealing)
+        missing = missing[np.isneginf(model.value(rows[missing]))]
+        if not len(missing):
+            return rows
+    raise ModelError(
+        f"Gibbs sampling found no assignment of positive probability for {len(missing)} of "
+        f"{count} samples after {settings.restarts} restarts"
+    )

@@ -1,0 +1,97 @@
+"""The compiled Gibbs sampler: one chain at a time, one generator per chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from cmpe.arrays import Floats, Integers
+from cmpe.models.flat import FlatTables
+from cmpe.models.loglinear import LogLinearModel
+
+
+@dataclass(frozen=True)
+class GibbsTables:
+    """A model's flat tables with, per variable, the tables that mention it."""
+
+    flat: FlatTables
+    values: Floats  # finite: -inf replaced by a floor
+    starts: Integers  # (n + 1,)
+    tables: Integers  # table numbers by variable
+    strides: Integers  # of the variable within each of them
+
+    @classmethod
+    def of(cls, model: LogLinearModel, floor: float) -> GibbsTables:
+        """Index the tables by variable."""
+        flat = model.flat
+        owner = np.repeat(np.arange(flat.count), np.diff(flat.starts))
+        order = np.argsort(flat.variables, kind="stable")
+        counts = np.bincount(flat.variables, minlength=model.variables)
+        return cls(
+            flat,
+            np.where(np.isneginf(flat.values), floor, flat.values),
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            owner[order].astype(np.int64),
+            flat.strides[order],
+        )
+
+    def run(self, seeds: NDArray[np.uint64], sweeps: int, annealing: float) -> NDArray[np.int32]:
+        """The last state of one chain per seed: (len(seeds), n)."""
+        betas = np.minimum(1.0, np.arange(1, sweeps + 1) / max(1.0, annealing * sweeps))
+        out = np.zeros((len(seeds), len(self.flat.cardinalities)), dtype=np.int32)
+        flat = self.flat
+        arrays = (flat.cardinalities, flat.offsets, flat.starts, flat.variables, flat.strides)
+        _chains(seeds, betas, arrays, self.values, self.starts, self.tables, self.strides, out)
+        return out
+
+
+@njit(cache=True)
+def _uniform(state):
+    """SplitMix64: a number in [0, 1) and the next state."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True)
+def _chains(seeds, betas, flat, values, by_variable, tables, steps, out):
+    cardinalities, offsets, starts, variables, strides = flat
+    n = len(cardinalities)
+    position = np.zeros(len(offsets) - 1, dtype=np.int64)
+    weights = np.zeros(cardinalities.max())
+    state = np.zeros(1, dtype=np.uint64)
+    for chain in range(len(seeds)):
+        z = out[chain]
+        state[0] = seeds[chain]
+        for v in range(n):
+            z[v] = int(_uniform(state) * cardinalities[v])
+        for f in range(len(position)):
+            position[f] = offsets[f]
+            for s in range(starts[f], starts[f + 1]):
+                position[f] += strides[s] * z[variables[s]]
+        for beta in betas:
+            for v in range(n):
+                k = cardinalities[v]
+                weights[:k] = 0.0
+                for i in range(by_variable[v], by_variable[v + 1]):
+                    base = position[tables[i]] - steps[i] * z[v]
+                    for a in range(k):
+                        weights[a] += values[base + steps[i] * a]
+                highest = weights[:k].max()
+                total = 0.0
+                for a in range(k):
+                    total += np.exp(beta * (weights[a] - highest))
+                    weights[a] = total
+                threshold = _uniform(state) * total
+                chosen = 0
+                while chosen < k - 1 and weights[chosen] <= threshold:
+                    chosen += 1
+                for i in range(by_variable[v], by_variable[v + 1]):
+                    position[tables[i]] += steps[i] * (chosen - z[v])
+                z[v] = chosen

@@ -1,0 +1,247 @@
+"""Frontiers: the dynamic programme over one row's losses (see `exact_kernels`).
+
+Arrays are handed over one by one: numba counts references for every array of a tuple that a
+function unpacks, which costs more than the work of a small list.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cmpe.elimination.kernels import (
+    CARD,
+    CHILD,
+    INPUT_COUNT,
+    INPUTS,
+    MESSAGE,
+    PAIRS,
+    SIZE,
+    STEP,
+    begin,
+    step,
+)
+from cmpe.solvers.exact.kernels.states import (
+    COST,
+    LOSS,
+    TILT,
+    T,
+    add_leaf,
+    add_single,
+    combine,
+    copy_state,
+    undominated,
+)
+
+OVERFLOW = -1
+
+
+@njit(cache=True, nogil=True)
+def _component_states(
+    buckets, inputs, strides, axis_cards, members, first_message, lane, tables, losses, reach,
+    mu, most, states, node, left, right, sizes, starts, ends, digits, offsets,
+):  # fmt: skip
+    """The undominated states of a component with loss <= most: (first, end), -1 on overflow."""
+    low = 0
+    for b in range(len(members)):
+        k = members[b]
+        first, count, card = buckets[k, INPUTS], buckets[k, INPUT_COUNT], buckets[k, CARD]
+        begin(buckets, inputs, k, digits, offsets)
+        for entry in range(buckets[k, SIZE]):
+            here = buckets[k, MESSAGE] + entry - first_message
+            low = sizes[0]
+            budget = most - reach[here, lane]
+            for a in range(card if budget >= 0.0 else 0):
+                pair = buckets[k, PAIRS] + entry * card + a
+                if losses[pair, lane] > budget:
+                    continue
+                bottom = sizes[0]
+                if not add_leaf(states, node, left, right, sizes, losses[pair, lane], pair, k):
+                    return -1, -1
+                for j in range(states.shape[1] - T):
+                    own = 0.0
+                    for i in range(count):
+                        if inputs[first + i, CHILD] < 0:
+                            own += tables[j, offsets[i] + a * inputs[first + i, STEP], lane]
+                    states[bottom, T + j] = own
+                    states[bottom, COST] -= mu[j] * own
+                for i in range(count):
+                    if inputs[first + i, CHILD] < 0:
+                        continue
+                    child = offsets[i] + a * inputs[first + i, STEP] - first_message
+                    high, other = sizes[0], starts[child]
+                    if high - bottom == 1 and ends[child] - other == 1:  # the usual case
+                        if not add_single(states, node, left, right, sizes, bottom, other):
+                            return -1, -1
+                        if states[bottom, LOSS] > budget:
+                            sizes[0] = bottom
+                            break
+                        continue
+                    if not combine(
+                        states, node, left, right, sizes, bottom, high, other, ends[child],
+                        budget, (np.inf, np.inf),
+                    ):  # fmt: skip
+                        return -1, -1
+                    for state in range(high, sizes[0]):
+                        copy_state(states, node, state, bottom + state - high)
+                    end = bottom + sizes[0] - high
+                    sizes[0] = undominated(states, node, bottom, end)
+                    if sizes[0] == bottom:
+                        break
+            if sizes[0] - low > 1:
+                sizes[0] = undominated(states, node, low, sizes[0])
+            starts[here], ends[here] = low, sizes[0]
+            step(buckets, inputs, strides, axis_cards, k, digits, offsets)
+    return low, sizes[0]
+
+
+@njit(cache=True, nogil=True)
+def _fits(states, i, other, limits):
+    for j in range(states.shape[1] - T):
+        if states[i, T + j] + states[other, T + j] > limits[j]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _join(states, a_low, a_high, b_low, b_high, limits):
+    """The two states of least cost together whose t_j fit into `limits`: numbers, -1 if none."""
+    best, best_a, best_b = np.inf, -1, -1
+    if states.shape[1] == T + 1:  # both lists fall in t: one scan of each
+        other = b_high
+        for i in range(a_low, a_high):
+            while other > b_low and states[i, T] + states[other - 1, T] <= limits[0]:
+                other -= 1
+            if other < b_high and states[i, COST] + states[other, COST] < best:
+                best, best_a, best_b = states[i, COST] + states[other, COST], i, other
+        return best_a, best_b
+    for i in range(a_low, a_high):
+        for other in range(b_low, b_high):
+            if states[i, COST] + states[other, COST] >= best:
+                break
+            if _fits(states, i, other, limits):
+                best, best_a, best_b = states[i, COST] + states[other, COST], i, other
+                break
+    return best_a, best_b
+
+
+@njit(cache=True, nogil=True)
+def _least_tilted(states, low, high):
+    """The least loss - tilt and the least loss + tilt of a list, tilt = TILT sum mu_j t_j."""
+    down, up = np.inf, np.inf
+    for i in range(low, high):
+        tilt = TILT * (states[i, LOSS] - states[i, COST])
+        down = min(down, states[i, LOSS] - tilt)
+        up = min(up, states[i, LOSS] + tilt)
+    return down, up
+
+
+@njit(cache=True, nogil=True)
+def _merge_components(states, node, left, right, sizes, lows, highs, active, price, most, least):
+    """Merge the lists of all components into two, shortest first; False on overflow.
+
+    Let price = sum mu_j rest_j. A whole assignment with t_j <= rest_j and loss + price -
+    sum mu_j t_j <= most has loss -+ tilt <= most -+ TILT price. A partial one may use that
+    budget less the least that the other lists can take: bounds at the multipliers
+    (1 -+ TILT) mu.
+    """
+    down, up = 0.0, 0.0
+    for c in range(active):
+        least[0, c], least[1, c] = _least_tilted(states, lows[c], highs[c])
+        down += least[0, c]
+        up += least[1, c]
+    below, above = most - TILT * price, most + TILT * price
+    for c in range(active):
+        kept = lows[c]
+        for i in range(lows[c], highs[c]):
+            tilt = TILT * (states[i, LOSS] - states[i, COST])
+            if states[i, LOSS] - tilt <= below - (down - least[0, c]) and states[
+                i, LOSS
+            ] + tilt <= above - (up - least[1, c]):
+                copy_state(states, node, i, kept)
+                kept += 1
+        highs[c] = kept
+    while active > 2:
+        _smallest_last(lows, highs, least, active)
+        top = sizes[0]
+        a, b = active - 1, active - 2
+        down -= least[0, a] + least[0, b]
+        up -= least[1, a] + least[1, b]
+        if not combine(
+            states, node, left, right, sizes, lows[a], highs[a], lows[b], highs[b], most,
+            (below - down, above - up),
+        ):  # fmt: skip
+            return False
+        sizes[0] = undominated(states, node, top, sizes[0])
+        lows[b], highs[b] = top, sizes[0]
+        least[0, b], least[1, b] = _least_tilted(states, top, sizes[0])
+        down += least[0, b]
+        up += least[1, b]
+        active -= 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _smallest_last(lows, highs, least, active):
+    """Bring the two shortest lists to the end."""
+    for place in (active - 1, active - 2):
+        shortest = place
+        for c in range(place):
+            if highs[c] - lows[c] < highs[shortest] - lows[shortest]:
+                shortest = c
+        lows[place], lows[shortest] = lows[shortest], lows[place]
+        highs[place], highs[shortest] = highs[shortest], highs[place]
+        for side in range(2):
+            least[side, place], least[side, shortest] = least[side, shortest], least[side, place]
+
+
+@njit(cache=True, nogil=True)
+def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most, work, found):
+    """The least loss + sum mu_j (limit_j - t_j) of an assignment of loss <= most within limits.
+
+    inf if there is none, OVERFLOW if there are too many states. `found` receives the nodes of
+    its states. A component that has no other assignment within `most` than its maximiser is a
+    constant.
+    """
+    (states, node, left, right, sizes, starts, ends, digits, offsets, lows, highs, least,
+     rest) = work  # fmt: skip
+    buckets, inputs, strides, axis_cards = plan.buckets, plan.inputs, plan.strides, plan.axis_cards
+    sizes[0], sizes[1] = 0, 0
+    active = 0
+    for j in range(len(limits)):
+        rest[j] = limits[j] - tables[j, 0, lane]
+    for c in range(len(plan.component_start) - 1):
+        members = plan.component_buckets[plan.component_start[c] : plan.component_start[c + 1]]
+        if second[c, lane] > most:
+            for j in range(len(limits)):
+                rest[j] -= carried[j, buckets[members[-1], MESSAGE], lane]
+            continue
+        lows[active], highs[active] = _component_states(
+            buckets, inputs, strides, axis_cards, members, plan.entries, lane, tables, losses,
+            reach, mu, most, states, node, left, right, sizes, starts, ends, digits, offsets,
+        )  # fmt: skip
+        if lows[active] < 0:
+            return float(OVERFLOW)
+        active += 1
+    price = 0.0
+    for j in range(len(limits)):
+        price += mu[j] * rest[j]
+    if not _merge_components(
+        states, node, left, right, sizes, lows, highs, active, price, most, least
+    ):
+        return float(OVERFLOW)
+    active = min(active, 2)
+    while active < 2:  # an empty sum is one state of loss 0 and t 0
+        top = sizes[0]
+        if top + 1 >= len(states):
+            return float(OVERFLOW)
+        states[top, LOSS], states[top, COST], node[top] = 0.0, 0.0, -1
+        states[top] = 0.0
+        sizes[0] += 1
+        lows[active], highs[active] = top, top + 1
+        active += 1
+    a, b = _join(states, lows[0], highs[0], lows[1], highs[1], rest)
+    if a < 0:
+        return np.inf
+    found[0], found[1] = node[a], node[b]
+    return states[a, COST] + states[b, COST] + price

@@ -1,0 +1,298 @@
+"""The compiled heart of `exact`: losses, frontiers, and the search for a proved optimum.
+
+At the dual's minimiser mu*, with W = max of h - mu* t and UB = W + mu* q, every y satisfies
+
+    UB - h(y) = loss(y) + mu* (q - t(y)),     loss(y) = W - (h - mu* t)(y) >= 0,
+
+and loss(y) is a sum of one non-negative term per bucket: what the bucket's message loses by
+not taking its maximiser. So a feasible y within G of the bound has loss(y) <= G: few partial
+assignments do. Dynamic programming over the bucket tree collects them as states (loss, t),
+keeps those that are not dominated (no other has t as low and h as high), and joins the
+components. If the best gap found is at most G, it is proved optimal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cmpe.bounds.kernels.dual import (
+    BOUND,
+    FREE,
+    INFEASIBLE,
+    descend_dual,
+    load_block,
+    minimise_dual,
+    rounding,
+)
+from cmpe.elimination.kernels import (
+    AXIS_COUNT,
+    CARD,
+    CHILD,
+    COMPONENT,
+    INPUT_COUNT,
+    INPUTS,
+    MESSAGE,
+    PAIRS,
+    SIZE,
+    STEP,
+    VARIABLE,
+    add_up,
+    begin,
+    complete,
+    eliminate_max,
+    step,
+    totals,
+)
+from cmpe.solvers.exact.kernels.frontiers import OVERFLOW, search
+
+
+@njit(cache=True, nogil=True)
+def find_losses(plan, values, loss, reach, second):
+    """Each (bucket, entry, value) pair's loss; the least loss that reaches each message entry;
+    per component the least loss of any assignment that leaves the maximiser's path.
+
+    loss (pairs, L), reach (messages, L), second (components, L).
+    """
+    buckets, inputs, strides, axis_cards = plan.buckets, plan.inputs, plan.strides, plan.axis_cards
+    lanes = values.shape[1]
+    first_message = plan.entries
+    digits = np.zeros(plan.widest, dtype=np.int64)
+    offsets = np.zeros(plan.most_inputs, dtype=np.int64)
+    rows = np.zeros(plan.most_inputs, dtype=np.int64)
+    value, through, taken = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes)
+    reach[:] = np.inf
+    second[:] = np.inf
+    for k in range(len(buckets) - 1, -1, -1):
+        first, count = buckets[k, INPUTS], buckets[k, INPUT_COUNT]
+        component = buckets[k, COMPONENT]
+        begin(buckets, inputs, k, digits, offsets)
+        for entry in range(buckets[k, SIZE]):
+            target = buckets[k, MESSAGE] + entry
+            here = target - first_message
+            if buckets[k, AXIS_COUNT] == 0:
+                for lane in range(lanes):
+                    reach[here, lane] = 0.0
+            for lane in range(lanes):
+                taken[lane] = 0.0
+            for a in range(buckets[k, CARD]):
+                for i in range(count):
+                    rows[i] = offsets[i] + a * inputs[first + i, STEP]
+                add_up(values, rows, count, value)
+                pair = buckets[k, PAIRS] + entry * buckets[k, CARD] + a
+                for lane in range(lanes):
+                    lost = values[target, lane] - value[lane]
+                    lost = lost if lost >= 0.0 else np.inf  # -inf - -inf: forbidden either way
+                    value[lane] = lost
+                for lane in range(lanes):
+                    loss[pair, lane] = value[lane]
+                for lane in range(lanes):
+                    through[lane] = reach[here, lane] + value[lane]
+                for i in range(count):
+                    if inputs[first + i, CHILD] >= 0:
+                        child = rows[i] - first_message
+                        for lane in range(lanes):
+                            reach[child, lane] = min(reach[child, lane], through[lane])
+                for lane in range(lanes):  # the first value of loss 0 is the maximiser
+                    is_best = value[lane] == 0.0 and taken[lane] == 0.0
+                    away = np.inf if is_best else through[lane]
+                    taken[lane] = 1.0 if is_best else taken[lane]
+                    second[component, lane] = min(second[component, lane], away)
+            step(buckets, inputs, strides, axis_cards, k, digits, offsets)
+
+
+@njit(cache=True, nogil=True)
+def _read_states(buckets, left, right, found, stack, choice, lane):
+    """What the states in `found` decide, into column `lane` of `choice`; -1 elsewhere."""
+    for k in range(len(buckets)):
+        choice[k, lane] = -1
+    for start in found:
+        depth = 0
+        if start >= 0:
+            stack[0] = start
+            depth = 1
+        while depth > 0:
+            depth -= 1
+            here = stack[depth]
+            if right[here] < 0:
+                k, pair = -1 - right[here], -1 - left[here]
+                choice[k, lane] = (pair - buckets[k, PAIRS]) % buckets[k, CARD]
+            else:
+                stack[depth], stack[depth + 1] = left[here], right[here]
+                depth += 2
+
+
+@njit(cache=True, nogil=True)
+def _largest_gap(buckets, loss, tables, limits, mu, lane):
+    """No allowed assignment of the row has a gap above this (crude)."""
+    total = 0.0
+    for k in range(len(buckets)):
+        largest = 0.0
+        for pair in range(
+            buckets[k, PAIRS], buckets[k, PAIRS] + buckets[k, SIZE] * buckets[k, CARD]
+        ):
+            if loss[pair, lane] < np.inf:
+                largest = max(largest, loss[pair, lane])
+        total += largest
+    for j in range(len(limits)):
+        total += mu[j] * (abs(limits[j]) + np.abs(tables[j, :, lane]).sum())
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _prove(
+    plan, lane, tables, carried, loss, reach, second, limits, dual, guess, rounds, work, out
+):
+    """Search with a growing G until the best gap is within it: (gap, G covered, states).
+
+    `dual` is (mu, upper, lower, slack); gap = inf: nothing found. After an overflow G shrinks.
+    G covered = inf: every allowed assignment was looked at.
+    """
+    mu, upper, lower, slack = dual
+    found, stack, choice = out
+    cap = upper - lower + slack
+    if lower == -np.inf:  # no feasible assignment is known: there may be none
+        cap = _largest_gap(plan.buckets, loss, tables, limits, mu, lane) + slack
+    most = min(cap, guess) if guess > 0.0 else min(cap / 4.0, 0.02 * (1.0 + abs(upper)))
+    covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
+    for _ in range(rounds):
+        gap = search(
+            plan, lane, tables, carried, loss, reach, second, limits, mu, most + slack, work, found
+        )
+        states = max(states, work[4][0])
+        if gap == OVERFLOW:
+            ceiling = most
+            most = covered + (most - covered) / 4.0
+        else:
+            if gap < best:
+                best = max(0.0, gap)
+                _read_states(plan.buckets, work[2], work[3], found, stack, choice, lane)
+            covered = max(covered, most)
+            if best <= most + slack:
+                break
+            if most >= cap:
+                covered = np.inf if lower == -np.inf else covered
+                break
+            most = min(best, min(3.0 * most, cap))
+            if most >= ceiling:
+                most = covered + (ceiling - covered) / 2.0
+        if ceiling < np.inf and most - covered <= 1e-3 * ceiling:
+            break
+    return best, covered, states
+
+
+@njit(cache=True, nogil=True)
+def _workspace(states, messages, constraints, plan):
+    components = len(plan.component_start) - 1
+    return (
+        np.empty((states, 2 + constraints)),  # loss, cost and t of each state
+        np.empty(states, dtype=np.int64),  # its node
+        np.empty(2 * states, dtype=np.int64),  # each node's two parts, or
+        np.empty(2 * states, dtype=np.int64),  # its pair and bucket
+        np.zeros(2, dtype=np.int64),  # how many states and nodes
+        np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
+        np.zeros(messages, dtype=np.int64),  # and end
+        np.zeros(plan.widest, dtype=np.int64),
+        np.zeros(plan.most_inputs, dtype=np.int64),
+        np.zeros(components + 2, dtype=np.int64),  # the list of each component: first
+        np.zeros(components + 2, dtype=np.int64),  # and end
+        np.zeros((2, components + 2)),
+        np.zeros(constraints),
+    )
+
+
+@njit(cache=True, nogil=True)
+def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results):
+    """Answer every row whose unconstrained optimum satisfies every constraint; list the others.
+
+    One elimination decides. Returns the numbers of the rows that are left.
+    """
+    assignments, upper_out, gap_out, kind_out, _, _ = results
+    count, constraints = evidence.shape[1], len(limits)
+    values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
+    t = np.zeros((constraints, plan.entries, lanes))
+    total, carry, sums = np.zeros(lanes), np.zeros(lanes), np.zeros((constraints, lanes))
+    choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
+    rows = np.zeros(lanes, dtype=np.int64)
+    waiting = np.zeros(count, dtype=np.int64)
+    left = 0
+    for start in range(0, count, lanes):
+        for lane in range(lanes):
+            rows[lane] = min(start + lane, count - 1)
+        h = values[: plan.entries]
+        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
+        eliminate_max(plan, values, carried, total, carry)
+        choice[:] = -1
+        complete(plan, values, choice)
+        for j in range(constraints):
+            totals(plan, t[j], choice, sums[j])
+        for lane in range(min(lanes, count - start)):
+            row = start + lane
+            upper_out[row], gap_out[row] = total[lane], np.inf
+            if total[lane] == -np.inf:
+                kind_out[row] = INFEASIBLE
+            elif (sums[:, lane] <= limits).all():
+                kind_out[row], gap_out[row] = FREE, 0.0
+                upper_out[row] += rounding(values, lane, len(plan.buckets))
+                for k in range(len(plan.buckets)):
+                    assignments[row, plan.buckets[k, VARIABLE]] = choice[k, lane]
+            else:
+                waiting[left] = row
+                left += 1
+    return waiting[:left]
+
+
+@njit(cache=True, nogil=True)
+def solve_constrained(
+    plan, offsets, gathers, evidence, limits, lanes, finite, budget, waiting, results
+):
+    """Prove the rows in `waiting`: dual, losses, frontiers. `budget` is (states, rounds) a row."""
+    states, rounds = budget
+    assignments, upper_out, gap_out, kind_out, mu_out, states_out = results
+    count, messages, constraints = len(waiting), plan.total - plan.entries, len(limits)
+    h, t = np.zeros((plan.entries, lanes)), np.zeros((constraints, plan.entries, lanes))
+    values = np.zeros((plan.total, lanes))
+    carried = np.zeros((constraints, plan.total, lanes))
+    loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
+    second = np.zeros((len(plan.component_start) - 1, lanes))
+    mu = np.zeros((lanes, constraints))
+    upper, lower, ends = np.zeros(lanes), np.zeros(lanes), np.zeros((2, lanes))
+    kind, rows = np.zeros(lanes, dtype=np.int64), np.zeros(lanes, dtype=np.int64)
+    work = _workspace(states, messages, constraints, plan)
+    choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
+    found, stack = np.zeros(2, dtype=np.int64), np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64)
+    typical = 0.0
+    for start in range(0, count, lanes):
+        for lane in range(lanes):
+            rows[lane] = waiting[min(start + lane, count - 1)]
+        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
+        if constraints == 1:
+            one = mu[:, 0]
+            minimise_dual(
+                plan, h, t[0], limits[0], values, carried[0], one, upper, lower, kind, ends
+            )
+        else:
+            descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, choice)
+        find_losses(plan, values, loss, reach, second)
+        choice[:] = -1
+        for lane in range(min(lanes, count - start)):
+            row = rows[lane]
+            gap, covered, seen = np.inf, 0.0, 0
+            slack = rounding(values, lane, len(plan.buckets))
+            if kind[lane] == BOUND:
+                dual = (mu[lane], upper[lane], lower[lane], slack)
+                gap, covered, seen = _prove(
+                    plan, lane, t, carried, loss, reach, second, limits, dual, 1.2 * typical,
+                    rounds, work, (found, stack, choice),
+                )  # fmt: skip
+                if gap == np.inf and covered == np.inf:
+                    kind[lane] = INFEASIBLE
+                if gap < np.inf:
+                    typical = gap if typical == 0.0 else 0.9 * typical + 0.1 * gap
+            upper_out[row] = upper[lane] - min(gap, covered) + slack
+            gap_out[row], kind_out[row] = gap, kind[lane]
+            mu_out[row], states_out[row] = mu[lane], seen
+        complete(plan, values, choice)
+        for lane in range(min(lanes, count - start)):
+            for k in range(len(plan.buckets)):
+                assignments[rows[lane], plan.buckets[k, VARIABLE]] = choice[k, lane]

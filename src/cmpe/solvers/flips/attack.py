@@ -1,0 +1,305 @@
+"""The smallest change of an image, in L1, that makes a ReLU network decide for another class.
+
+    minimise sum |x' - x|  over x' in [0, 1]^n  subject to  margin(x') <= -m,
+    margin = F_c - max over k != c of F_k
+
+(paper §5.4). The margin is linearised; under one linear constraint the L1-nearest point of a box
+is known in closed form. Answers are sparse, so the network is followed exactly along the way, one
+input at a time (docs/adversarial.md). The network itself confirms every flip in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cmpe.arrays import Floats
+from cmpe.errors import EvidenceError, MethodError
+from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.flips.batch import Attacked, Batch, checked_images, round_outward
+from cmpe.solvers.flips.layers import Classes, Single
+from cmpe.solvers.flips.rounds import HOPEFUL, START, Block, Directions, joined
+
+GUESSES = (3.0, 1.0, 10.0)  # sharpness of first slopes; the later ones for few classes or no flip
+LOCAL = (0.0, 0.5, 1.0)  # rounds in turn: average slopes, the mean of both, the answer's gradient
+NEAR = (0.5, 1.0)  # the same where the first slopes are good already
+DRAWS = 16  # random points tried where nothing else flips
+NOISE = 0.3  # standard deviation of a restart's slopes around those of the best answer
+
+__all__ = [
+    "Attack",
+    "Attacked",
+    "Guide",
+    "Stages",
+    "attack",
+    "guided_attack",
+    "linear_step",
+    "predicted_attack",
+    "refine",
+    "round_outward",
+    "shrink",
+]
+
+# (sums, classes) -> (targets, slopes): see guided_attack
+Guide = Callable[[Floats, Classes], tuple[Classes, Single]]
+
+
+def _check_margin(margin: float) -> None:
+    if not 0.0 <= margin < np.inf:
+        raise MethodError(f"a margin must be at least 0 and finite, found {margin}")
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How hard to try."""
+
+    targets: int = 5  # ways tried: to the nearest classes, by the first linearisation
+    rounds: int = 4  # linearisations after the first
+    restarts: int = 0  # from the best answer with random slopes, each with two rounds
+    margin: float = 1e-3  # asked for beyond a tie
+    levels: bool = False  # answers in 8 bits, still flipped
+
+    def __post_init__(self) -> None:
+        if self.targets < 1 or min(self.rounds, self.restarts) < 0:
+            raise MethodError("an attack needs targets >= 1 and rounds and restarts >= 0")
+        _check_margin(self.margin)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What follows a predicted linearisation."""
+
+    search: Literal["step", "shrink", "walk"] = "walk"  # closed form; then line search; exact walk
+    rounds: int = 0  # linearisations after the predicted one
+    margin: float = 1e-3
+    safety: float = 0.0  # what a closed-form step asks for beyond the margin,
+    excess: float = 0.0  # and beyond that as a share of F_c - F_t: predictions are a little off
+    shortest: bool = False  # of the closed-form steps to all targets; else that to the first
+    levels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.search not in ("step", "shrink", "walk"):
+            raise MethodError(f"search is step, shrink or walk, found {self.search!r}")
+        _check_margin(self.margin)
+
+
+def attack(
+    network: ReluNetwork,
+    images: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    config: Attack = Attack(),
+    start: ArrayLike | None = None,
+    threads: int = 1,
+    seed: int = 0,
+) -> Attacked:
+    """A near image of another class for each of `images` (B, n), never worse than `start`.
+
+    `classes` are those to leave, by default what the network decides. Images that are of another
+    class already come back unchanged. `seed` serves restarts.
+    """
+    batch = Batch.of(network, images, classes, threads)
+    given = None if start is None else checked_images(network, start, len(batch.images))
+
+    def work(block: Block, part: slice) -> None:
+        _rounds(block, _start(block, config.targets), config.rounds)
+        if given is not None:
+            _offer(block, given[part])
+        rng = np.random.default_rng((seed, part.start))
+        for _ in range(config.restarts):
+            _restart(block, rng)
+        _rescue(block, rng)
+
+    return batch.run(work, config.margin, config.levels)
+
+
+def predicted_attack(
+    network: ReluNetwork,
+    images: ArrayLike,
+    classes: ArrayLike,
+    targets: ArrayLike,
+    slopes: ArrayLike,
+    config: Stages = Stages(),
+    threads: int = 1,
+) -> Attacked:
+    """One pass with predicted target classes and predicted slopes of the hidden units (B, hidden).
+
+    `targets` is (B,), or (B, T): classes to walk to, the most likely first, -1 for none.
+    """
+    batch = Batch.of(network, images, classes, threads)
+    towards = _columns(np.asarray(targets, dtype=np.int64))
+    units = np.asarray(slopes, dtype=np.float32)
+    if not len(units) == len(towards) == len(batch.images):
+        raise EvidenceError(
+            f"one prediction per image is required: {len(batch.images)}, "
+            f"found {len(towards)} targets and {len(units)} slopes"
+        )
+
+    def work(block: Block, part: slice) -> None:
+        _follow(block, towards[part], units[part], config)
+
+    return batch.run(work, config.margin, config.levels)
+
+
+def guided_attack(
+    network: ReluNetwork,
+    images: ArrayLike,
+    guide: Guide,
+    *,
+    classes: ArrayLike | None = None,
+    config: Stages = Stages(),
+    threads: int = 1,
+) -> Attacked:
+    """`predicted_attack` with a guide that predicts, block by block, from what is computed anyway.
+
+    It is given the sums of all hidden units and the logits, (b, hidden + K), and the classes to
+    leave; a network with one output has the logits (0, F).
+    """
+    batch = Batch.of(network, images, classes, threads)
+
+    def work(block: Block, part: slice) -> None:
+        targets, slopes = guide(block.sums, block.own)
+        _follow(block, _columns(targets), slopes, config)
+
+    return batch.run(work, config.margin, config.levels)
+
+
+def linear_step(
+    network: ReluNetwork,
+    images: ArrayLike,
+    classes: ArrayLike,
+    targets: ArrayLike,
+    slopes: ArrayLike,
+    margin: float = 1e-3,
+) -> Attacked:
+    """The closed-form answer when the hidden units have exactly these slopes; it may miss."""
+    return predicted_attack(
+        network, images, classes, targets, slopes, Stages(search="step", margin=margin)
+    )
+
+
+def refine(
+    network: ReluNetwork, images: ArrayLike, attacked: Attacked, rounds: int, margin: float = 1e-3
+) -> Attacked:
+    """Linearise again around answers, `rounds` times; what is not shorter is not taken."""
+    batch = Batch.of(network, images, attacked.classes, 1)
+
+    def work(block: Block, part: slice) -> None:
+        block.adopt(attacked.images[part], block.rows)
+        _rounds(block, block.best(block.rows), rounds, NEAR)
+
+    return batch.run(work, margin)
+
+
+def shrink(
+    network: ReluNetwork, images: ArrayLike, attacked: Attacked, margin: float = 1e-3
+) -> Attacked:
+    """The nearest point on the way back to each image that is still flipped."""
+    batch = Batch.of(network, images, attacked.classes, 1)
+
+    def work(block: Block, part: slice) -> None:
+        block.adopt(attacked.images[part], block.rows)
+        block.shrink(block.rows)
+
+    return batch.run(work, margin)
+
+
+def _columns(targets: Classes) -> Classes:
+    return targets[:, None] if targets.ndim == 1 else targets
+
+
+def _follow(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
+    """The stages that were asked for, from a predicted linearisation."""
+    _check_predictions(block, targets, slopes)
+    if config.search == "walk":
+        rows, order = np.nonzero(targets >= 0)
+        ways = block.walk(rows, targets[rows, order], slopes[rows], HOPEFUL)
+    else:
+        _step(block, targets if config.shortest else targets[:, :1], slopes, config)
+        if config.search == "shrink":
+            block.shrink(block.rows)
+        ways = block.best(block.rows)
+    _rounds(block, ways, config.rounds, NEAR)
+
+
+def _start(block: Block, count: int) -> Directions:
+    """`count` ways for every image; where classes are few, with several guesses of the slopes."""
+    others = block.layers.classes - 1
+    if not block.layers.hidden:  # exact as it is, so all classes can be tried
+        return block.start(block.rows, others, GUESSES[0])
+    guesses = GUESSES[: max(1, count // others)]
+    return joined([block.start(block.rows, count, sharpness) for sharpness in guesses])
+
+
+def _rounds(block: Block, ways: Directions, rounds: int, local: tuple[float, ...] = LOCAL) -> None:
+    for turn in range(rounds if block.layers.hidden else 0):
+        ways = block.again(ways, local[turn % len(local)])
+
+
+def _restart(block: Block, rng: np.random.Generator) -> None:
+    """A walk with the best answer's slopes, shaken, and two rounds from there."""
+    ways = block.best(np.flatnonzero(np.isfinite(block.lengths)))
+    slopes = block.secants(ways.rows, ways.after, 0.0)
+    slopes = np.clip(slopes + NOISE * rng.normal(size=slopes.shape), 0.0, 1.0)
+    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), START)
+    _rounds(block, ways, len(NEAR), NEAR)
+
+
+def _rescue(block: Block, rng: np.random.Generator) -> None:
+    """Rows without a flip: all classes with other slopes, then random points of the box."""
+    for sharpness in GUESSES[1:]:
+        lost = np.flatnonzero(np.isinf(block.lengths))
+        if len(lost):
+            block.start(lost, block.layers.classes, sharpness)
+    lost = np.flatnonzero(np.isinf(block.lengths))
+    for draw in range(DRAWS if len(lost) else 0):
+        points = rng.random((len(block.rows), block.images.shape[1]))
+        points[lost] = np.rint(points[lost]) if draw % 2 else points[lost]
+        _offer(block, np.where(np.isin(block.rows, lost)[:, None], points, block.images))
+
+
+def _offer(block: Block, start: Floats) -> None:
+    """Take answers that are shorter than the block's own, and linearise around them."""
+    length = np.abs(start - block.images).sum(axis=1)
+    flipped = block.flipped(block.layers.sums(start), block.rows)
+    better = np.flatnonzero(flipped & (length < block.lengths))
+    block.adopt(start[better], better)
+    block.shrink(better)
+    _rounds(block, block.best(better), len(LOCAL))
+
+
+def _step(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
+    """Adopt the closed-form answers to the linearised problem, the shortest of each image."""
+    from cmpe.solvers.flips import kernels
+
+    logits = block.sums[:, block.layers.hidden :]
+    least = np.full(len(block.rows), np.inf)
+    for towards in targets.T:
+        rows = np.flatnonzero(towards >= 0)
+        gaps = logits[rows, block.own[rows]] - logits[rows, towards[rows]]
+        amounts = (1.0 + config.excess) * gaps + config.margin + config.safety
+        amounts[block.left[rows]] = 0.0
+        found = np.empty_like(block.changed[rows])
+        gradients = block.slopes(rows, towards[rows], slopes[rows])
+        kernels.step(block.images[rows], gradients, amounts, found)
+        lengths = np.abs(found - block.images[rows]).sum(axis=1)
+        shorter = lengths < least[rows]
+        least[rows[shorter]] = lengths[shorter]
+        block.changed[rows[shorter]] = found[shorter]
+    block.adopt(block.changed, block.rows)
+
+
+def _check_predictions(block: Block, targets: Classes, slopes: Single) -> None:
+    count, hidden = len(block.rows), block.layers.hidden
+    if len(targets) != count or slopes.shape != (count, hidden):
+        raise EvidenceError(
+            f"predictions must be ({count},) targets and ({count}, {hidden}) slopes, "
+            f"found {targets.shape} and {slopes.shape}"
+        )
+    wrong = (targets < -1) | (targets >= block.layers.classes) | (targets == block.own[:, None])
+    if wrong.any() or (targets[:, :1] < 0).any():
+        raise EvidenceError("targets must be classes other than the image's own")

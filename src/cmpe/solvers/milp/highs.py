@@ -1,0 +1,80 @@
+"""HiGHS as a back-end of `milp`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmpe.arrays import Floats
+from cmpe.bounds.linearization import highs_model
+from cmpe.errors import BackendError
+from cmpe.solvers.milp import ProgramAnswer
+from cmpe.solvers.rows import Limits
+
+if TYPE_CHECKING:
+    from cmpe.bounds.linearization import LinearProgram
+    from cmpe.solvers.milp import Backend
+
+_OPTIONS = {
+    "output_flag": False,
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 1e-7,
+    "mip_feasibility_tolerance": 1e-9,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
+_threads = 0  # HiGHS keeps one thread pool per process; it must be reset to change its size
+
+
+def load() -> Backend:
+    """The back-end; highspy is a core dependency."""
+    return maximise
+
+
+def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> ProgramAnswer:
+    """Solve to a gap of 1e-7, or to the time limit."""
+    import highspy
+
+    solver = highspy.Highs()
+    configure(solver, limits)
+    solver.passModel(highs_model(program))
+    if start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        solver.setSolution(solution)
+    solver.run()
+    status = solver.getModelStatus()
+    answered = highspy.HighsModelStatus
+    if status == answered.kInterrupt:
+        raise KeyboardInterrupt
+    if status in (answered.kInfeasible, answered.kUnboundedOrInfeasible):
+        return ProgramAnswer(None, infeasible=True)
+    if status not in (answered.kOptimal, answered.kTimeLimit):
+        raise BackendError(f"HiGHS stopped with status {solver.modelStatusToString(status)}")
+    info = solver.getInfo()
+    # Without integer columns there is no dual bound of the search; an optimal LP is its own.
+    bound = info.mip_dual_bound if program.integer.any() else info.objective_function_value
+    known = math.isfinite(bound) and (program.integer.any() or status == answered.kOptimal)
+    bound = float(bound) if known else math.inf
+    has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    columns = np.array(solver.getSolution().col_value) if has_solution else None
+    return ProgramAnswer(columns, bound, nodes=max(0, int(info.mip_node_count)))
+
+
+def configure(solver: Any, limits: Limits) -> None:
+    """Tolerances, threads, seed and time limit of a new solver."""
+    global _threads
+    if _threads != limits.threads:
+        type(solver).resetGlobalScheduler(True)
+        _threads = limits.threads
+    for name, value in _OPTIONS.items():
+        solver.setOptionValue(name, value)
+    solver.setOptionValue("threads", limits.threads)
+    solver.setOptionValue("random_seed", limits.seed % 2**31)
+    if limits.seconds is not None:
+        solver.setOptionValue("time_limit", float(limits.seconds))
+    # Ctrl-C is polled by a Python thread, which only the main thread of a session can use.
+    solver.HandleKeyboardInterrupt = sys.stderr is not None and sys.stderr.isatty()

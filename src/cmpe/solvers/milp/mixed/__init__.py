@@ -1,0 +1,185 @@
+"""`milp` where there are no tables: any mix of log-linear functions, distances and ReLU networks.
+
+One row at a time. The first program is a hair looser than the problem, so its bound, and its
+infeasibility, are proofs. What it answers is rounded on the discrete variables and judged by the
+problem. An answer that falls into the hair, or is worth less than the program said (a class that
+ties), is cut off where all variables are discrete; where some are not, the program is solved again
+with limits a hair tighter, for an answer alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cmpe.arrays import Assignments, Floats
+from cmpe.bounds.linearization import LinearProgram
+from cmpe.problem import Evidence, Instances, Problem
+from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
+from cmpe.solvers.gradient import GradientSolver
+from cmpe.solvers.milp import MARGIN, MOST_CUTS, PADDING, backend, only_candidate
+from cmpe.solvers.milp.mixed.columns import Columns
+from cmpe.solvers.milp.mixed.program import MixedProgram, Readable, readable
+from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
+
+TIGHTER = (-1e-9, -1e-8, -1e-7, -5e-7)  # paddings, tried in turn for an answer in [0, 1]
+LEAST_WEIGHT = 1e-7  # of an entry of -inf that lifts a constraint, in an answer
+MOST_LESS = 5  # answers worth less than the program said that are cut off
+SMALL = 12  # free variables: fewer need no start
+START_SHARE = 0.2  # of the time limit, for finding one
+
+
+@dataclass(frozen=True)
+class MixedSolver:
+    """Maximises with HiGHS, SCIP or Gurobi, from the answer of gradients and single moves."""
+
+    backend: str = "highs"
+    running: Running = Running()
+
+    def solve(
+        self,
+        problem: Problem,
+        evidence: Evidence | None = None,
+        *,
+        time_limit: float | None = None,
+        seed: int = 0,
+    ) -> Solutions:
+        """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
+        backend(self.backend)  # fail now if it is not installed
+        functions = readable(problem)
+        instances = problem.given(evidence)
+        limits = Limits(time_limit, self.running.threads, seed)
+        start = self.running.start
+        if start is None and len(problem.free) > SMALL:
+            start = _near(instances, _share(limits, START_SHARE))
+            limits = _share(limits, 1.0 - START_SHARE)
+        job = _Row(instances, functions, self.backend, limits, start)
+        return solve_rows(instances, job, f"milp:{self.backend}", self.running)
+
+
+def _share(limits: Limits, part: float) -> Limits:
+    return limits if limits.seconds is None else replace(limits, seconds=part * limits.seconds)
+
+
+def _near(instances: Instances, limits: Limits) -> Assignments:
+    """Feasible answers to begin with; -1 where none was found."""
+    quick = GradientSolver(Running(threads=limits.threads), starts=4, steps=50)
+    found = quick.solve(
+        instances.problem, instances.evidence, time_limit=limits.seconds, seed=limits.seed
+    )
+    return np.where(found.feasible[:, np.newaxis], found.assignments, -1)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Solves one row; picklable, so that worker processes can hold it."""
+
+    instances: Instances
+    functions: tuple[Readable, ...]
+    backend: str
+    limits: Limits
+    start: Assignments | None
+
+    def __call__(self, row: int) -> RowAnswer:
+        problem = self.instances.problem
+        mixed = MixedProgram(problem, self.functions, self.instances.evidence[row])
+        if mixed.is_forbidden or mixed.polytope.columns == 0:
+            return only_candidate(self.instances, row)
+        search = _Search(self, row, mixed)
+        values = start_of(self.start, row, problem.free)
+        if values is not None:
+            search.offer(values)
+        search.prove()
+        return search.answer()
+
+
+class _Search:
+    """The best answer and the bound of one row."""
+
+    def __init__(self, job: _Row, row: int, mixed: MixedProgram) -> None:
+        self._instances, self._row, self._mixed = job.instances, row, mixed
+        self._maximise = backend(job.backend)
+        self._clock = Clock(job.limits)
+        self._best: Assignments | None = None
+        self._last: Assignments | None = None
+        self._value = -np.inf
+        self._bound = np.inf
+        self._infeasible = False
+        self._removed = 0  # feasible answers that were cut off
+
+    def offer(self, values: Assignments) -> bool:
+        """Keep `values` if they are the best; whether they are feasible."""
+        here = slice(self._row, self._row + 1)
+        full = self._instances.complete(values[np.newaxis], here)
+        problem = self._instances.problem
+        feasible = bool(problem.is_feasible(full)[0])
+        value = float(problem.objective.value(full)[0]) if feasible else -np.inf
+        if value > self._value:
+            self._best, self._value = values, value
+        self._last = values
+        return feasible
+
+    def prove(self) -> None:
+        """The loose program, and what its answer needs to become one of the problem."""
+        build, program = self._mixed.columns(PADDING)
+        for _ in range(MOST_CUTS):
+            found = self._solved(build, program, proves=True)
+            feasible = found is not None and self.offer(found)
+            if found is None or program is None or (feasible and self._is_done()):
+                return
+            if self._mixed.has_continuous:
+                self._tighten()
+                return
+            program = self._without(program, found)
+            self._removed += feasible
+
+    def _is_done(self) -> bool:
+        """Whether the bound is reached, or nothing more is to be gained."""
+        allowed = OPTIMALITY_TOLERANCE * max(1.0, abs(self._value))
+        closed = self._bound - self._value <= allowed
+        return closed or self._removed == MOST_LESS or self._clock.expired()
+
+    def _tighten(self) -> None:
+        """An answer within the tolerances, where the loose program's is just outside."""
+        for weight, padding in itertools.product((LEAST_WEIGHT, 0.0), TIGHTER):
+            build, program = self._mixed.columns(padding, weight)
+            found = self._solved(build, program, proves=False)
+            if (found is not None and self.offer(found)) or self._clock.expired():
+                return
+
+    def _solved(
+        self, build: Columns, program: LinearProgram | None, *, proves: bool
+    ) -> Assignments | None:
+        """The values that the back-end answers; a program that `proves` sets the bound."""
+        answer = None
+        if program is not None:
+            answer = self._maximise(program, self._clock.left(), self._start(build))
+        if proves and (answer is None or answer.infeasible):
+            self._infeasible = self._best is None
+            if self._removed:  # and what was removed is the best of all
+                self._bound = min(self._bound, self._value)
+            return None
+        if answer is None:
+            return None
+        if proves:
+            least = answer.bound + 1e-7 + MARGIN * abs(answer.bound)
+            self._bound = min(self._bound, least)
+        return None if answer.columns is None else self._mixed.decode(answer.columns)
+
+    def _start(self, build: Columns) -> Floats | None:
+        if self._best is None:
+            return None
+        return build.filled(self._mixed.polytope.encode(self._best.tolist()))
+
+    def _without(self, program: LinearProgram, values: Assignments) -> LinearProgram:
+        """The program without one assignment of discrete variables."""
+        row, at_most = self._mixed.polytope.no_good(values.tolist())
+        return program.with_row(np.pad(row, (0, len(program.cost) - len(row))), at_most)
+
+    def answer(self) -> RowAnswer:
+        """What is known now."""
+        if self._infeasible:
+            return RowAnswer(None, -np.inf, infeasible=True)
+        return RowAnswer(self._last if self._best is None else self._best, self._bound)

@@ -1,0 +1,105 @@
+"""SCIP (PySCIPOpt) as a back-end of `milp`; extra `scip`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmpe.arrays import Floats
+from cmpe.errors import BackendError, MissingExtra
+from cmpe.solvers.milp import ProgramAnswer
+from cmpe.solvers.rows import Limits
+
+if TYPE_CHECKING:
+    from cmpe.bounds.linearization import LinearProgram
+    from cmpe.solvers.milp import Backend
+
+_OPTIONS = {
+    "limits/gap": 0.0,
+    "limits/absgap": 0.0,
+    "numerics/feastol": 1e-9,
+    "numerics/dualfeastol": 1e-9,
+    "display/verblevel": 0,
+}
+_FINISHED = ("optimal", "timelimit", "gaplimit")
+
+
+def load() -> Backend:
+    """The back-end, or MissingExtra."""
+    try:
+        import pyscipopt  # noqa: F401
+    except ImportError:
+        raise MissingExtra.named("SCIP (pyscipopt)", "scip") from None
+    return maximise
+
+
+def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> ProgramAnswer:
+    """Solve to a gap of 0, or to the time limit."""
+    model, variables = _model(program, limits)
+    if start is not None:
+        solution = model.createSol()
+        for variable, value in zip(variables, start.tolist(), strict=True):
+            model.setSolVal(solution, variable, value)
+        model.addSol(solution)
+    model.optimize()
+    status = model.getStatus()
+    if status == "userinterrupt":
+        raise KeyboardInterrupt
+    if status in ("infeasible", "inforunbd"):
+        return ProgramAnswer(None, infeasible=True)
+    if status not in _FINISHED:
+        raise BackendError(f"SCIP stopped with status {status}")
+    bound = float(model.getDualbound())
+    bound = bound if abs(bound) < model.infinity() else np.inf
+    nodes = int(model.getNTotalNodes())
+    if model.getNSols() == 0:
+        return ProgramAnswer(None, bound, nodes=nodes)
+    best = model.getBestSol()
+    return ProgramAnswer(np.array([best[v] for v in variables]), bound, nodes=nodes)
+
+
+def _model(program: LinearProgram, limits: Limits) -> tuple[Any, list[Any]]:
+    from pyscipopt import Model
+
+    model = Model()
+    for name, value in _OPTIONS.items():
+        model.setParam(name, value)
+    model.setParam("randomization/randomseedshift", limits.seed % 2**31)
+    model.setParam("lp/threads", limits.threads)
+    if limits.seconds is not None:
+        model.setParam("limits/time", float(limits.seconds))
+    variables = [
+        model.addVar(vtype="I" if integer else "C", lb=low, ub=high, obj=cost)
+        for integer, low, high, cost in zip(
+            program.integer.tolist(),
+            program.column_lower.tolist(),
+            program.column_upper.tolist(),
+            program.cost.tolist(),
+            strict=True,
+        )
+    ]
+    model.addObjoffset(program.offset)
+    model.setMaximize()
+    _add_rows(model, variables, program)
+    return model, variables
+
+
+def _add_rows(model: Any, variables: list[Any], program: LinearProgram) -> None:
+    from pyscipopt import quicksum
+
+    start, index, data = (
+        a.tolist() for a in (program.rows.indptr, program.rows.indices, program.rows.data)
+    )
+    limits = zip(program.lower.tolist(), program.upper.tolist(), strict=True)
+    for row, (low, high) in enumerate(limits):
+        own = range(start[row], start[row + 1])
+        if not own:
+            continue
+        expression = quicksum(data[k] * variables[index[k]] for k in own)
+        if low == high:
+            model.addCons(expression == low)
+        elif high < np.inf:
+            model.addCons(expression <= high)
+        else:
+            model.addCons(expression >= low)

@@ -1,0 +1,168 @@
+"""The pool of `search`: induced subgraphs of bounded width, made once per structure.
+
+Global members cover what an elimination of the whole graph keeps within the limit; balls do the
+same around one vertex with a higher limit. Rows and problems of the same structure share them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Integers
+from cmpe.elimination.plan import interaction_graph
+from cmpe.models.conditioning import Conditioning
+from cmpe.solvers.local import starts_of
+
+MOST_VALUES = 256  # of a variable that members hold: choices are bytes
+KEPT = 8  # pools of the structures used last
+
+
+class Kind(NamedTuple):
+    """Members that are made alike."""
+
+    bits: float  # log2 of the largest message
+    vertices: int  # of a ball; 0 is the whole graph
+    number: int
+
+
+class Pool(NamedTuple):
+    """All members end to end (see `member_kernels.Member`); one row of `members` each."""
+
+    members: Integers  # (M, 10)
+    buckets: Integers
+    axes: Integers
+    inputs: Integers
+    jumps: Integers
+    pieces: Integers
+    steps: Integers
+    frozen: Integers
+    folds: Integers
+    touched: Integers
+    work: Integers  # (M,): entries of the member's messages and tables
+
+
+class Subgraphs(NamedTuple):
+    """A pool with what compiled code needs beside it."""
+
+    pool: Pool
+    layout: Any  # member_kernels.Tables
+    groups: tuple[NDArray[np.int64], ...]  # the members of each kind
+    sizes: Integers  # (3,): rows of the largest member, of its choices, most inputs of a bucket
+
+
+_POOLS: OrderedDict[object, Subgraphs] = OrderedDict()
+
+
+def subgraphs(structure: Conditioning, kinds: Sequence[Kind], seed: int = 0) -> Subgraphs:
+    """The pool of a structure; a structure met again, in any problem, gets the same one."""
+    key = (structure.cardinalities, structure.free, structure.scopes, tuple(kinds), seed)
+    if key not in _POOLS:
+        _POOLS[key] = _build(structure, kinds, seed)
+        while len(_POOLS) > KEPT:
+            _POOLS.popitem(last=False)
+    _POOLS.move_to_end(key)
+    return _POOLS[key]
+
+
+def tables_of(structure: Conditioning) -> Any:
+    """The layout of the tables by free variable."""
+    from cmpe.solvers.search.kernels.members import Tables
+
+    number = {v: i for i, v in enumerate(structure.free)}
+    flat = structure.layout
+    variables = np.array([number[int(v)] for v in flat.variables], dtype=np.int64)
+    table = np.repeat(np.arange(flat.count), np.diff(flat.starts))
+    order = np.argsort(variables, kind="stable")
+    return Tables(
+        np.array([structure.cardinalities[v] for v in structure.free], dtype=np.int64),
+        flat.offsets,
+        flat.starts,
+        variables,
+        flat.strides,
+        starts_of(np.bincount(variables, minlength=len(number))),
+        table[order].astype(np.int64),
+    )
+
+
+def _build(structure: Conditioning, kinds: Sequence[Kind], seed: int) -> Subgraphs:
+    from cmpe.solvers.search.kernels import members as member_kernels
+    from cmpe.solvers.search.kernels import subgraphs as subgraph_kernels
+
+    layout = tables_of(structure)
+    starts, near = adjacency(structure)
+    bits = np.log2(layout.cards)
+    small = layout.cards <= MOST_VALUES
+    everything = np.flatnonzero(small)
+    random = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
+    members: list[Any] = []
+    groups: list[Integers] = []
+    for kind in kinds:
+        first = len(members)
+        for _ in range(kind.number if len(bits) else 0):
+            allowed = everything
+            if 0 < kind.vertices < len(bits):
+                allowed = subgraph_kernels.ball(starts, near, kind.vertices, random)
+                allowed = allowed[small[allowed]]
+            order = subgraph_kernels.grow(starts, near, bits, allowed, kind.bits, random)
+            members.append(member_kernels.lay_out(order, layout))
+            if len(order) == len(bits):
+                break  # the whole graph is within the limit: one member says it all
+        groups.append(np.arange(first, len(members)))
+    return _joined(members, layout, groups)
+
+
+def adjacency(structure: Conditioning) -> tuple[Integers, Integers]:
+    """The interaction graph of the free variables, as (starts, neighbours)."""
+    number = {v: i for i, v in enumerate(structure.free)}
+    graph = interaction_graph(len(structure.cardinalities), structure.scopes)
+    lists = [sorted(number[u] for u in graph[v]) for v in structure.free]
+    flat = np.array([u for own in lists for u in own], dtype=np.int64)
+    return starts_of(np.array([len(own) for own in lists], dtype=np.int64)), flat
+
+
+def _joined(members: Sequence[Any], layout: Any, groups: Sequence[Integers]) -> Subgraphs:
+    """Members end to end: what points into a list moves by where the member's part starts."""
+    from cmpe.solvers.search.kernels import members as columns
+
+    def together(name: str, shifts: dict[int, str] | None = None) -> Integers:
+        parts = []
+        for number, member in enumerate(members):
+            part = np.array(getattr(member, name))
+            for column, target in (shifts or {}).items():
+                part[:, column] += at[target][number]
+            parts.append(part)
+        return np.concatenate(parts) if parts else np.zeros((0, 11), dtype=np.int64)
+
+    names = ("buckets", "axes", "inputs", "jumps", "pieces", "steps", "frozen", "folds", "touched")
+    at = {
+        name: starts_of(np.array([len(getattr(m, name)) for m in members], int)) for name in names
+    }
+    lists = ("buckets", "pieces", "folds", "touched")
+    rows = [
+        [*(at[name][k + d] for name in lists for d in (0, 1)), *m.sizes[:2].tolist()]
+        for k, m in enumerate(members)
+    ]
+    pool = Pool(
+        np.array(rows, dtype=np.int64).reshape(-1, 10),
+        together(
+            "buckets", {columns.AXES: "axes", columns.INPUTS: "inputs", columns.JUMPS: "jumps"}
+        ),
+        together("axes"),
+        together("inputs"),
+        together("jumps"),
+        together("pieces", {columns.STEPS: "steps", columns.FROZEN: "frozen"}),
+        together("steps"),
+        together("frozen"),
+        together("folds"),
+        together("touched"),
+        np.array([m.sizes[2] for m in members], dtype=np.int64),
+    )
+    most = pool.buckets[:, columns.INPUT_COUNT].max(initial=1)
+    largest = np.array([m.sizes[2:] for m in members] or [[1, 1]]).max(axis=0)
+    sizes = np.array([*largest, most], dtype=np.int64)
+    return Subgraphs(pool, layout, tuple(groups), sizes)

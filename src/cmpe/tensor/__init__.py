@@ -1,0 +1,1 @@
+"""The torch back-end: what `device="cuda"` runs on."""

@@ -1,0 +1,337 @@
+"""Messages on tensors, all rows at once: damped max-product, and MPLP with its valid dual.
+
+The updates are those of `solvers.start_kernels` and `bounds.messages_kernels`. Tables send in
+turn there. Here tables that share no variable send together, which changes nothing: a *level*
+holds the tables that wait for the level before. With `coloured` the order is given up for as
+few levels as a greedy colouring finds; messages differ then, bounds stay valid.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from cmpe.arrays import Assignments, Integers
+from cmpe.bounds.base import Bounds
+from cmpe.bounds.kernels.messages import STEP
+from cmpe.errors import MethodError
+from cmpe.problem import Instances
+from cmpe.tensor.layout import Bags
+from cmpe.tensor.plan import INF, as_array
+from cmpe.tensor.tables import RowTables, Runs, WideTables
+
+DAMPING = 0.5  # the share of the old message
+SWEEPS = 3  # between two changes of the multipliers
+DOUBLE, FASTER, SLOWER = 2.0, 1.1, 0.6  # how a multiplier's step grows and shrinks
+FIRST_STEP, LONGEST_STEP = 0.1, 1.0  # of `RowTables.units`
+
+
+class Level(NamedTuple):
+    """Tables of which no two share a variable; they send one message to each of their slots."""
+
+    rows: slice  # of their messages
+    slots: Tensor  # (R,) the slot of each message
+    entries: Tensor  # (N,) of the tables
+    heard: Bags  # the messages' rows (counted from 0) that agree with each entry
+    sent: Bags  # the entries (counted from 0) that agree with each message's row
+    axes: Bags  # the rows of each message
+    axis: Tensor  # (R,) the message of each row
+    share: Tensor  # (R, 1): 1 / the number of variables
+
+    def look(self, theta: Tensor, beliefs: Tensor, messages: Tensor) -> tuple[Tensor, Tensor]:
+        """What each slot is without this level (R, B), and its max-marginal in its table."""
+        cavity = beliefs.index_select(0, self.slots) - messages[self.rows]
+        reach = theta.index_select(0, self.entries) + self.heard.sum(cavity)
+        return cavity, self.sent.max(reach)
+
+    def settle(self, theta: Tensor, beliefs: Tensor, messages: Tensor) -> None:
+        """MPLP: each variable gets an equal part of the max-marginal."""
+        cavity, marginal = self.look(theta, beliefs, messages)
+        torch.sub(self.share * marginal, cavity, out=messages[self.rows])
+        beliefs.index_copy_(0, self.slots, cavity + messages[self.rows])
+
+    def send(self, theta: Tensor, beliefs: Tensor, messages: Tensor) -> None:
+        """Max-product: m_fv = max over the others, its largest 0, averaged with the old one."""
+        cavity, marginal = self.look(theta, beliefs, messages)
+        new = marginal - cavity
+        new -= self.axes.max(new).index_select(0, self.axis)
+        messages[self.rows] += (new - messages[self.rows]) * (1.0 - DAMPING)
+        beliefs.index_copy_(0, self.slots, cavity + messages[self.rows])
+
+
+class FactorGraph:
+    """Messages of the tables of at least `arity` variables, level after level."""
+
+    def __init__(self, wide: WideTables, arity: int, coloured: bool) -> None:
+        layout = wide.structure.layout
+        self._wide, self._first = wide, layout.starts
+        members = [f for f in range(layout.count) if self._arity(f) >= arity]
+        self._base = np.zeros(len(wide.axis_table), np.int64)  # the first row of each axis
+        self.rows, self.levels = 0, []
+        for tables in _levels(wide, members, coloured):
+            self.levels.append(self._level(tables))
+        first = int(wide.offsets[members[0]]) if members else wide.entries
+        self.inner = slice(first, wide.entries)  # entries: scopes are sorted by size
+        agrees = [self._agrees(f) for f in members]
+        lengths = [np.full(a.shape[1], len(a)) for a in agrees]
+        flat = [a.T.ravel() for a in agrees]
+        self.heard = Bags.of(flat, np.concatenate([np.zeros(0, np.int64), *lengths]), wide.device)
+        starts, sizes = wide.offsets[members] - first, np.diff(wide.offsets)[members]
+        self.tables = Runs(starts, sizes, wide.device)
+        self.first = wide.index(starts + first)[:, None]  # (tables, 1): their first entries
+        self._unary = self._bags([f for f in range(layout.count) if 0 < self._arity(f) < arity])
+        slot = np.zeros(self.rows, np.int64)
+        for level in self.levels:
+            slot[level.rows] = level.slots.cpu().numpy()
+        lengths_of = np.bincount(slot, minlength=wide.slots)
+        self._to = Bags.of([np.argsort(slot, kind="stable")], lengths_of, wide.device)
+
+    def _arity(self, table: int) -> int:
+        return int(self._first[table + 1] - self._first[table])
+
+    def _axes(self, table: int) -> range:
+        return range(self._first[table], self._first[table + 1])
+
+    def _bags(self, singles: list[int]) -> Bags:
+        """The entries of tables of one variable, by slot."""
+        wide, entry = self._wide, np.full(self._wide.slots, -1)
+        for f in singles:
+            v = wide.axis_variable[self._first[f]]
+            own = np.arange(wide.offsets[f], wide.offsets[f + 1])
+            entry[wide.first[v] : wide.first[v + 1]] = own
+        return Bags.of([entry[entry >= 0]], (entry >= 0).astype(np.int64), wide.device)
+
+    def _agrees(self, table: int) -> Integers:
+        """The message row that each axis has at each entry: (arity, entries)."""
+        wide, axes = self._wide, self._axes(table)
+        e = np.arange(wide.offsets[table + 1] - wide.offsets[table])
+        cards = wide.cards[wide.axis_variable[list(axes)]]
+        return np.stack(
+            [self._base[s] + e // wide.axis_stride[s] % k for s, k in zip(axes, cards, strict=True)]
+        )
+
+    def _level(self, tables: list[int]) -> Level:
+        """Give the messages of `tables` their rows, and index them."""
+        wide, begin, at = self._wide, self.rows, 0
+        slots, heard, sent, lengths, entries, widths, shares = ([] for _ in range(7))
+        for f in tables:
+            size = int(wide.offsets[f + 1] - wide.offsets[f])
+            for s in self._axes(f):
+                v = wide.axis_variable[s]
+                self._base[s] = self.rows
+                self.rows += int(wide.cards[v])
+                slots.append(np.arange(wide.first[v], wide.first[v + 1]))
+                widths.append(int(wide.cards[v]))
+                shares += [1.0 / self._arity(f)] * widths[-1]
+            rows = self._agrees(f) - begin
+            heard.append(rows.T.ravel())
+            lengths.append(np.full(size, len(rows)))
+            for own in rows:
+                sent.append(at + np.argsort(own, kind="stable"))
+            entries.append(np.arange(wide.offsets[f], wide.offsets[f + 1]))
+            at += size
+        per_row = np.bincount(np.concatenate(heard), minlength=self.rows - begin)
+        axis, device = np.repeat(np.arange(len(widths)), widths), wide.device
+        return Level(
+            slice(begin, self.rows),
+            wide.index(np.concatenate(slots)),
+            wide.index(np.concatenate(entries)),
+            Bags.of(heard, np.concatenate(lengths), device),
+            Bags.of(sent, per_row, device),
+            Bags.of([np.arange(len(axis))], np.array(widths, dtype=np.int64), device),
+            wide.index(axis),
+            wide.like.new_tensor(shares)[:, None],
+        )
+
+    def beliefs(self, theta: Tensor, messages: Tensor) -> Tensor:
+        """b_i = theta_i + the messages to i: (S, B)."""
+        return self._unary.sum(theta) + self._to.sum(messages)
+
+
+def _levels(wide: WideTables, tables: list[int], coloured: bool) -> list[list[int]]:
+    """Tables that can send together: as late as their predecessors force, or by colour."""
+    starts = wide.structure.layout.starts
+    taken: list[set[int]] = [set() for _ in wide.cards]
+    levels: list[list[int]] = []
+    for f in tables:
+        variables = wide.axis_variable[starts[f] : starts[f + 1]]
+        barred = set().union(*(taken[v] for v in variables))
+        level = max(barred, default=-1) + 1
+        if coloured:
+            level = next(k for k in range(len(barred) + 1) if k not in barred)
+        for v in variables:
+            taken[v] = taken[v] | {level} if coloured else {level}
+        if level == len(levels):
+            levels.append([])
+        levels[level].append(f)
+    return levels
+
+
+class Propagation:
+    """Damped max-product of some rows on h - sum_j mu_j t_j."""
+
+    def __init__(self, graph: FactorGraph, given: RowTables, wide: WideTables) -> None:
+        self._graph, self._given, self._wide = graph, given, wide
+        self._h, lanes = wide.floored(given.h), given.h.shape[1]
+        self.beliefs = wide.like.new_zeros((wide.slots, lanes))
+        self.messages = wide.like.new_zeros((graph.rows, lanes))
+
+    def sweep(self, mu: Tensor, sweeps: int) -> None:
+        """Every table sends to all its variables, `sweeps` times, for multipliers (m, B)."""
+        theta = self._h - (mu[:, None] * self._given.t).sum(0)
+        for _ in range(sweeps):
+            for level in self._graph.levels:
+                level.send(theta, self.beliefs, self.messages)
+
+    def adapted(self, rounds: int) -> Tensor:
+        """The best decoding, z (F, B), while multipliers follow the signs of the violations."""
+        given, limits = self._given, self._wide.limits()
+        mu, step = torch.zeros_like(given.units), FIRST_STEP * given.units
+        before, doubling = torch.zeros_like(mu), torch.ones_like(mu, dtype=torch.bool)
+        best = given.h.new_full((given.h.shape[1],), -INF)
+        kept = self._wide.variables.max(self.beliefs)[1]
+        for _ in range(rounds):
+            self.sweep(mu, SWEEPS)
+            z = self._wide.variables.max(self.beliefs)[1]
+            at = self._wide.positions(z)
+            over = given.t.gather(1, at.expand(len(mu), -1, -1)).sum(1) - limits
+            h = self._h.gather(0, at).sum(0)
+            better = (over <= 0.0).all(0) & (h > best)
+            kept = torch.where(better | (best == -INF), z, kept)
+            best = torch.where(better, h, best)
+            sign = torch.where(over > 0.0, 1.0, -1.0)
+            doubling &= before * sign >= 0.0
+            same = torch.where(doubling, DOUBLE, FASTER)
+            step = step * torch.where(before * sign < 0.0, SLOWER, same)
+            step = torch.minimum(step, LONGEST_STEP * given.units)
+            mu, before = (mu + sign * step).clamp(min=0.0), sign
+        return kept
+
+
+def max_product(
+    instances: Instances,
+    multipliers: ArrayLike | None = None,
+    *,
+    rounds: int = 30,
+    coloured: bool = False,
+    device: str = "cpu",
+    dtype: str = "float64",
+) -> Assignments:
+    """Where damped max-product points, after three sweeps a round: (B, n).
+
+    On h - sum_j mu_j t_j for `multipliers` (B, m), or one for all. Without them they are adapted
+    after every round, and the best feasible decoding counts, else the last one.
+    """
+    if rounds < 1:
+        raise MethodError(f"rounds must be at least 1, found {rounds}")
+    shape = (len(instances), len(instances.problem.constraints))
+    prices = np.asarray(0.0 if multipliers is None else multipliers, dtype=np.float64)
+    if prices.ndim and prices.shape != shape:
+        raise MethodError(f"multipliers must have shape {shape}, found {prices.shape}")
+    prices = prices if prices.ndim else np.full(shape, prices)
+    wide = WideTables(instances, device, dtype)
+    graph, out = FactorGraph(wide, 1, coloured), instances.complete(0)
+    for rows in wide.chunks(3 * wide.entries + 8 * graph.rows + 4 * wide.slots):
+        work = Propagation(graph, wide.row_tables(rows), wide)
+        if multipliers is None:
+            out[rows] = wide.complete(work.adapted(rounds), rows)
+        else:
+            mu = wide.like.new_tensor(prices[rows].T.copy())
+            work.sweep(mu, SWEEPS * rounds)
+            out[rows] = wide.complete(wide.variables.max(work.beliefs)[1], rows)
+    return out
+
+
+class MessageDual:
+    """`bounds.messages_kernels.pass_messages` of some rows; every tensor's last axis is theirs."""
+
+    def __init__(self, graph: FactorGraph, given: RowTables, wide: WideTables) -> None:
+        self._graph, self._given, self._wide = graph, given, wide
+        self._h, lanes = wide.floored(given.h), given.h.shape[1]
+        self._limits = wide.limits()
+        self.messages = wide.like.new_zeros((graph.rows, lanes))
+        self.mu = torch.zeros_like(given.units)
+        self.best_mu = self.mu
+        self.best = self.upper = wide.like.new_full((lanes,), INF)
+        self._share = self._idle = wide.like.new_zeros(lanes)
+
+    def step(self) -> None:
+        """All messages, D, and a subgradient step of mu."""
+        graph, given = self._graph, self._given
+        theta = self._h - (self.mu[:, None] * given.t).sum(0)
+        beliefs = graph.beliefs(theta, self.messages)
+        for level in graph.levels:
+            level.settle(theta, beliefs, self.messages)
+        beliefs = graph.beliefs(theta, self.messages)
+        total, sums = self._dual(theta, beliefs)
+        price = self.mu * self._limits
+        bound = total + price.sum(0)
+        slack = (1.0 + len(theta)) * (1.0 + self._largest(theta, beliefs)) + price.abs().sum(0)
+        slope = sums - self._limits
+        counts = (self.mu > 0.0) | (slope > 0.0)
+        norm = torch.where(counts, (given.units * slope) ** 2, 0.0).sum(0)
+        fall = self._aim(bound)
+        better = bound + self._wide.slack * slack < self.upper
+        self.best = torch.where(better, torch.minimum(self.best, bound), self.best)
+        self.upper = torch.where(better, bound + self._wide.slack * slack, self.upper)
+        self.best_mu = torch.where(better, self.mu, self.best_mu)
+        length = torch.where(norm > 0.0, STEP * fall / torch.where(norm > 0.0, norm, 1.0), 0.0)
+        self.mu = (self.mu + length * given.units**2 * slope).clamp(min=0.0)
+
+    def _dual(self, theta: Tensor, beliefs: Tensor) -> tuple[Tensor, Tensor]:
+        """D less the sum of mu_j q_j, and the t of the local maximisers (m, B)."""
+        graph, wide = self._graph, self._wide
+        most, z = wide.variables.max(beliefs)
+        inner = theta[graph.inner] - graph.heard.sum(self.messages)
+        table, winner = graph.tables.max(inner)
+        at = wide.positions(z)
+        at[len(at) - len(table) :] = graph.first + winner  # the tables of several come last
+        t = self._given.t
+        sums = t.gather(1, at.expand(len(t), -1, -1)).sum(1)
+        return theta[0] + most.sum(0) + table.sum(0), sums
+
+    def _largest(self, theta: Tensor, beliefs: Tensor) -> Tensor:
+        return torch.cat([theta[:1], beliefs, self.messages]).abs().amax(0)
+
+    def _aim(self, bound: Tensor) -> Tensor:
+        """How far a step should try to fall."""
+        first = self.best == INF
+        self._share = torch.where(first, 0.01 * (1.0 + bound.abs()), self._share)
+        success = bound < self.best - 0.1 * self._share
+        self._idle = torch.where(success, 0.0, self._idle + 1.0)
+        tired = self._idle >= 5.0
+        self._share = torch.where(tired, 0.6 * self._share, self._share)
+        self._idle = torch.where(tired, 0.0, self._idle)
+        return (bound - self.best).clamp(min=0.0) + self._share
+
+
+def message_bounds(
+    instances: Instances,
+    steps: int = 300,
+    *,
+    coloured: bool = False,
+    device: str = "cpu",
+    dtype: str = "float64",
+) -> Bounds:
+    """The bounds of `bounds.messages` after as many steps: MPLP and subgradient steps of mu."""
+    wide = WideTables(instances, device, dtype)
+    graph = FactorGraph(wide, 2, coloured)
+    out = Bounds.empty(len(instances), len(instances.problem.constraints))
+    for rows in wide.chunks(4 * wide.entries + 8 * graph.rows + 6 * wide.slots):
+        begin = time.perf_counter()
+        given = wide.row_tables(rows)
+        work = MessageDual(graph, given, wide)
+        for _ in range(steps + 1):  # the compiled one looks once before it counts
+            work.step()
+        infeasible = work.upper < given.least
+        out.upper[rows] = as_array(torch.where(infeasible, -INF, work.upper))
+        out.infeasible[rows] = infeasible.cpu().numpy()
+        out.multipliers[rows] = as_array(work.best_mu.T)
+        out.steps[rows] = steps
+        out.seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
+    return out

@@ -1,0 +1,185 @@
+"""Split relaxations on tensors: the bound of `bounds.descent` for all rows of a batch at once.
+
+    D(l, mu) = max over all copies of h - sum_j mu_j t_j + l, plus sum_j mu_j q_j
+
+Steps, momentum, targets and stopping are those of `bounds.relaxation_kernels`, row by row; rows
+that are done stay where they are. Nothing waits for the device within a step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cmpe.bounds.base import Bounds, Work
+from cmpe.bounds.descent import MU_WEIGHT
+from cmpe.bounds.kernels.relaxation import CUT, FIRST_SHARE, GROWTH, LEAST_SHARE, MOMENTUM, PATIENCE
+from cmpe.bounds.relaxation import Relaxation
+from cmpe.bounds.splitting import by_size
+from cmpe.errors import MethodError
+from cmpe.problem import Instances
+from cmpe.tensor.copies import Copies, SplitPlan
+from cmpe.tensor.dual import captured
+from cmpe.tensor.plan import INF, as_array
+from cmpe.tensor.tables import RowTables, WideTables
+
+EACH = 16  # steps between two looks at which rows are done
+
+
+class Descent:
+    """`bounds.relaxation_kernels.descend` of some rows: each tensor in its place."""
+
+    def __init__(self, plan: SplitPlan, copies: Copies, given: RowTables) -> None:
+        self._plan, self._copies, wide, relaxed = plan, copies, plan.wide, plan.relaxed
+        rows, constraints = given.h.shape[1], len(given.t)
+        self._limits, self._weights = wide.limits(), MU_WEIGHT * given.units**2
+        self._h = copies.share_out(given.h)
+        self._t = self._h.new_zeros((constraints, *self._h.shape))
+        for own, table in zip(self._t, given.t, strict=True):
+            own.copy_(copies.share_out(table))
+        self._numbers = wide.like.new_zeros((relaxed.total, rows))
+        messages = (relaxed.total - relaxed.numbers, rows)
+        self._winners = torch.zeros(messages, dtype=torch.int16, device=wide.device)
+        self._shift, self._speed, self._best_shift = (
+            wide.like.new_zeros((copies.entries, rows)) for _ in range(3)
+        )
+        self._mu, self._mu_speed, self.best_mu = (
+            wide.like.new_zeros((constraints, rows)) for _ in range(3)
+        )
+        self._best, self._share, self._idle = (wide.like.new_zeros(rows) for _ in range(3))
+        self._least = given.least
+        self.steps = torch.zeros(rows, dtype=torch.int64, device=wide.device)
+        self.going = torch.ones(rows, dtype=torch.bool, device=wide.device)
+        self.reset()
+
+    def reset(self) -> None:
+        """All multipliers are 0; rows whose constraints not even the relaxation meets are done."""
+        state = (self._shift, self._speed, self._best_shift, self._mu, self._mu_speed,
+                 self.best_mu, self._share, self._idle, self.steps)  # fmt: skip
+        for tensor in state:
+            tensor.zero_()
+        self._best.fill_(INF)
+        self.impossible = torch.zeros_like(self.going)
+        values = self._numbers[: len(self._h)]
+        for t, limit in zip(self._t, self._limits, strict=True):
+            torch.neg(t, out=values).masked_fill_(self._h == -INF, -INF)
+            most = self._plan.sweep(self._numbers) + self._rounding()
+            self.impossible |= most < -limit
+        self.going.copy_(~self.impossible)
+
+    def _bound(self, mu: Tensor, shift: Tensor, best: Tensor | None = None) -> Tensor:
+        """D less the sum of mu_j q_j."""
+        values = self._numbers[: len(self._h)]
+        values.copy_(self._h)
+        for price, table in zip(mu, self._t, strict=True):
+            values.addcmul_(table, price, value=-1.0)
+        values[len(values) - len(shift) :] += shift
+        return self._plan.sweep(self._numbers, best)
+
+    def step(self) -> None:
+        """Evaluate D, keep the best, move all multipliers of the rows that are not done."""
+        total = self._bound(self._mu, self._shift, self._winners)
+        self.going &= total > -INF
+        places, taken = self._plan.decode(self._winners)
+        gradient, norm = self._copies.disagreement(taken)
+        sums = self._t[:, 0] + self._t.gather(1, places.expand(len(self._t), -1, -1)).sum(1)
+        slope = self._limits - sums
+        slope.masked_fill_((self._mu == 0.0) & (slope > 0.0), 0.0)
+        norm = norm + (self._weights * slope * slope).sum(0)
+        bound = total + (self._mu * self._limits).sum(0)
+        self.steps += self.going
+        lower = self.going & (bound < self._best)
+        fall, tired = self._aim(bound)
+        self._keep(lower, self._best, bound)
+        self._keep(lower, self.best_mu, self._mu)
+        self._keep(lower, self._best_shift, self._shift)
+        self.going &= (bound >= self._least) & (norm > 0.0)
+        length = (1.0 - MOMENTUM) * fall / norm.masked_fill(norm == 0.0, 1.0)
+        speed = MOMENTUM * self._mu_speed + length * self._weights * slope
+        self._keep(self.going, self._mu_speed, speed)
+        self._keep(self.going, self._mu, (self._mu - speed).clamp(min=0.0))
+        self._keep(self.going, self._speed, MOMENTUM * self._speed + length * gradient)
+        self._keep(self.going, self._shift, self._shift - self._speed)
+        self.going &= ~tired
+
+    @staticmethod
+    def _keep(where: Tensor, old: Tensor, new: Tensor) -> None:
+        old.copy_(torch.where(where, new, old))
+
+    def _aim(self, bound: Tensor) -> tuple[Tensor, Tensor]:
+        """How far the step should try to fall, and whether nothing is left to gain."""
+        scale, first = 1.0 + bound.abs(), self._best == INF
+        share = torch.where(first, FIRST_SHARE * scale, self._share)
+        success = bound < self._best - 0.05 * share
+        grown = bound < self._best - 0.3 * share
+        idle = (self._idle + 1.0).masked_fill(success, 0.0)
+        waited = idle >= PATIENCE
+        share = torch.where(grown, GROWTH * share, torch.where(waited, CUT * share, share))
+        self._idle.copy_(idle.masked_fill(waited, 0.0))
+        self._keep(self.going, self._share, share)
+        over = (bound - self._best).clamp(min=0.0)
+        return over + share, waited & (share < LEAST_SHARE * scale)
+
+    def _rounding(self) -> Tensor:
+        """What rounding can have taken off the sums of the last sweep."""
+        sizes = self._numbers.abs()
+        largest = sizes.masked_fill_(sizes == INF, 0.0).amax(0)
+        return self._plan.wide.slack * (1.0 + len(self._plan.relaxed.buckets)) * (1.0 + largest)
+
+    def certified(self) -> Tensor:
+        """D at the best multipliers, with what rounding can have taken off it; -inf: infeasible."""
+        total = self._bound(self.best_mu, self._best_shift)
+        price = self.best_mu * self._limits
+        slack = self._rounding() + self._plan.wide.slack * price.abs().sum(0)
+        bound = total + price.sum(0) + slack + self._copies.drift(self._best_shift)
+        return bound.masked_fill((bound < self._least) | self.impossible, -INF)
+
+
+def split_bounds(
+    instances: Instances,
+    relaxation: Relaxation | None = None,
+    steps: int = 300,
+    *,
+    device: str = "cpu",
+    dtype: str = "float64",
+    graph: bool = False,
+) -> Bounds:
+    """The bounds of `bounds.descent.minimise`, for all rows at once.
+
+    Without a relaxation: the one that `splitting` takes by size. `graph` replays a step as a CUDA
+    graph. Where nothing is split this is a subgradient method in mu alone.
+    """
+    chosen = relaxation or by_size(instances.conditioning, Work(steps=steps))
+    if not chosen.fits(instances.conditioning):
+        raise MethodError("the relaxation must be made for the structure of these instances")
+    wide = WideTables(instances, device, dtype)
+    plan, copies = SplitPlan(chosen.compiled, wide), Copies(chosen.compiled, wide)
+    out = Bounds.empty(len(instances), len(instances.problem.constraints))
+    size = 3 * plan.relaxed.total + 2 * plan.widest + 6 * copies.entries
+    size += (2 + 2 * len(instances.problem.constraints)) * plan.relaxed.numbers
+    for rows in wide.chunks(size):
+        begin = time.perf_counter()
+        work = Descent(plan, copies, wide.row_tables(rows))
+        with torch.cuda.device_of(wide.like):  # type: ignore[no-untyped-call]
+            _descend(work, steps, graph and wide.like.is_cuda)
+        out.upper[rows] = as_array(work.certified())
+        out.multipliers[rows] = as_array(work.best_mu.T)
+        out.steps[rows] = work.steps.cpu().numpy()
+        out.seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
+    out.infeasible[:] = out.upper == -np.inf
+    return out
+
+
+def _descend(work: Descent, steps: int, graph: bool) -> None:
+    step: Callable[[], None] = work.step
+    if graph:
+        step = captured(work.step)  # which makes a step, too
+        work.reset()
+    for number in range(steps):
+        if number % EACH == 0 and not bool(work.going.any()):
+            break
+        step()

@@ -1,0 +1,196 @@
+"""What training keeps of each example: p_upper stays a bound, lambda follows its rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+import cmpe
+from cmpe.learning.losses.alpha import ABOVE, Examples
+from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.training.data import prepare, split
+from cmpe.learning.training.trainer import Trainer
+from tests.learning.cases import completions, one_choice, quick
+from tests.problems import Shape, random_problem, seeds
+
+
+def unknown(problem, rows):
+    """One member that knows nothing of `rows` examples."""
+    m = len(problem.constraints)
+    return Examples(
+        torch.full((1, rows), torch.nan),
+        torch.full((rows,), torch.nan),
+        torch.zeros((1, rows, m)),
+        torch.as_tensor(problem.limits, dtype=torch.float32),
+    )
+
+
+def feed_every_assignment(problem, evidence):
+    """p_upper (N,) after training has seen every rounded output of every row, in float32."""
+    instances = problem.given(evidence)
+    relaxed = Relaxation(problem)
+    rows = relaxed.rows(instances.evidence)
+    examples = unknown(problem, len(instances))
+    limits = examples.limits
+    for row in range(len(instances)):
+        free = completions(instances, row)[:, list(relaxed.free)]
+        points = torch.as_tensor(relaxed.coordinates.of(free))
+        which = torch.full((len(free),), row)
+        values = relaxed.values(rows.take(which), points)
+        for k in np.random.default_rng(0).permutation(len(free)):
+            f, g = problem.shift - values[k, 0], values[k, 1:] - limits
+            here = torch.tensor([[row]])
+            examples.see_feasible(here, f.view(1, 1), g.view(1, 1, -1), torch.ones(1, 1) > 0)
+    return examples.p_upper[0].double().numpy()
+
+
+@settings(max_examples=100)
+@given(seeds)
+def test_rounded_outputs_never_bring_p_upper_below_the_optimum(seed):
+    """Potentials of 0 are another matter: with them training does not look for better answers."""
+    problem, evidence = random_problem(seed, Shape(zeros=False, variables=4, constraints=3))
+    found = feed_every_assignment(problem, evidence)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    best = problem.shift - truth.objective
+    known = ~np.isnan(found)
+    assert not (known & ~truth.feasible).any()
+    both = known & truth.feasible
+    assert (found[both] >= best[both]).all()
+    if not problem.constraints:
+        assert known.all()
+        np.testing.assert_allclose(found, best, rtol=1e-4)
+
+
+def test_a_strictly_feasible_answer_lowers_p_upper_and_others_do_not():
+    examples = unknown(one_choice(), 2)
+    rows, count = torch.tensor([[0, 1]]), torch.tensor([[True, True]])
+
+    def see(f, g, counts=count):
+        examples.see_feasible(rows, torch.tensor([f]), torch.tensor([g])[..., None], counts)
+        return examples.p_upper[0].tolist()
+
+    assert np.isnan(see([3.0, 3.0], [0.1, 0.0])).all()  # violated; within rounding of it
+    assert np.isnan(see([3.0, 3.0], [-1.0, -1.0], ~count)).all()  # padding of a batch
+    first = see([3.0, 9.0], [-1.0, -1.0])
+    assert first == pytest.approx([3.0, 9.0], rel=1e-4)
+    assert see([4.0, 5.0], [-1.0, -1.0]) == pytest.approx([3.0, 5.0], rel=1e-4)
+    assert see([1.0, 1.0], [1.0, 1.0]) == pytest.approx([3.0, 5.0], rel=1e-4)
+
+
+def test_alpha_is_the_ratio_and_missing_where_a_bound_is():
+    nan = torch.nan
+    examples = Examples(
+        torch.tensor([[6.0, nan, 3.0], [4.0, 2.0, 3.0]]), torch.tensor([1.5, 2.0, nan]),
+        torch.zeros((2, 3, 1)), torch.zeros(1),
+    )  # fmt: skip
+    alpha = examples.alpha(torch.tensor([[2, 0, 1], [0, 1, 1]]))
+    wanted = torch.tensor([[nan, 4.0, nan], [4.0 / 1.5, 1.0, 1.0]]) * ABOVE
+    torch.testing.assert_close(alpha, wanted, equal_nan=True)
+    assert ABOVE > 1
+
+
+def test_alpha_follows_p_upper():
+    examples = Examples(
+        torch.tensor([[9.0, torch.nan]]), torch.tensor([3.0, 2.0]), torch.zeros((1, 2, 1)),
+        torch.zeros(1),
+    )  # fmt: skip
+    rows, counts = torch.tensor([[1, 0]]), torch.tensor([[True, True]])
+    f, g = torch.tensor([[4.0, 6.0]]), torch.tensor([[[-1.0], [-1.0]]])
+    examples.see_feasible(rows, f, g, counts)
+    torch.testing.assert_close(examples.alpha(rows), torch.tensor([[2.0, 2.0]]), rtol=1e-4, atol=0)
+    examples.p_upper.fill_(6.0)
+    examples.refresh()
+    torch.testing.assert_close(examples.alpha(rows), torch.tensor([[3.0, 2.0]]), rtol=1e-4, atol=0)
+
+
+def one_step(problem, logit):
+    """Train one step on a network whose only output is `logit`, with p_upper not yet known."""
+    config = quick(hidden=(), batch_size=1, epochs=1)
+    data = prepare(problem, np.zeros((1, 0), dtype=int), config)
+    blank = replace(data, p_upper=np.full((1, 1), np.nan))
+    trainer = Trainer(blank, [config], [split(1, config)])
+    program = trainer.program
+    with torch.no_grad():
+        program.adam.flat.zero_()
+        program.adam.parameters["bias0"].fill_(logit)
+        start = program.forward(
+            program.adam.parameters, torch.zeros((1, 1), dtype=torch.int64), torch.zeros((1, 1))
+        )
+    list(trainer.epochs())
+    assert trainer.steps == 1
+    return float(start.f), start.g.flatten().tolist(), float(program.examples.p_upper[0, 0])
+
+
+def test_a_relaxed_feasible_answer_can_lie_below_the_optimum_and_is_not_used():
+    f, g, p_upper = one_step(one_choice(), -0.4)  # y = 0.4
+    assert g[0] < 0
+    assert f < 6.0 - 1.9  # p* = 6: y = 1 is not allowed
+    assert p_upper == pytest.approx(6.0, rel=1e-4)
+    assert p_upper >= 6.0
+
+
+def test_without_constraints_relaxed_answers_count():
+    f, _, p_upper = one_step(one_choice(None), -0.4)
+    assert p_upper == pytest.approx(f, rel=1e-4)
+    assert 1.0 < f < 5.0  # p* = 1; the rounded answer has f = 6
+
+
+@settings(max_examples=40)
+@given(seeds)
+def test_without_constraints_no_relaxed_answer_is_below_the_optimum(seed):
+    problem, evidence = random_problem(seed, Shape(zeros=False, constraints=0))
+    relaxed = Relaxation(problem)
+    instances = problem.given(evidence)
+    examples = unknown(problem, len(instances))
+    generator = torch.Generator().manual_seed(seed)
+    shape = (50, len(instances), relaxed.coordinates.count)
+    logits = 6.0 * torch.randn(shape, generator=generator)
+    rows = torch.arange(len(instances)).unsqueeze(0)
+    for some in logits:
+        values = relaxed.values(
+            relaxed.rows(instances.evidence), relaxed.coordinates.probabilities(some)
+        )
+        f = (problem.shift - values[:, 0]).unsqueeze(0)
+        examples.see_feasible(rows, f, f.new_zeros((*f.shape, 0)), torch.ones_like(f) > 0)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    assert (examples.p_upper[0].numpy() >= problem.shift - truth.objective).all()
+
+
+def penalties(factor, most, start=1.0):
+    examples = Examples(
+        torch.zeros((2, 3)), torch.zeros(3), torch.full((2, 3, 2), start), torch.zeros(2)
+    )
+    rows = torch.tensor([[2, 0], [0, 1]])
+    g = torch.tensor([[[0.5, -1.0], [-2.0, 0.0]], [[3.0, 1.0], [0.25, -0.5]]])
+    examples.raise_penalty(rows, g, torch.tensor([[2.0], [10.0]]), factor, most)
+    return examples, rows
+
+
+def test_lambda_rises_by_rho_times_the_violation():
+    examples, rows = penalties(factor=1.0, most=100.0)
+    wanted = torch.ones((2, 3, 2))
+    wanted[0, 2, 0] += 2.0 * 0.5
+    wanted[1, 0] += 10.0 * torch.tensor([3.0, 1.0])
+    wanted[1, 1, 0] += 10.0 * 0.25
+    torch.testing.assert_close(examples.penalty, wanted)
+    torch.testing.assert_close(
+        examples.lambdas(rows), torch.stack([wanted[0, [2, 0]], wanted[1, [0, 1]]])
+    )
+
+
+def test_lambda_is_multiplied_where_violated():
+    examples, _ = penalties(factor=3.0, most=100.0, start=2.0)
+    wanted = torch.full((2, 3, 2), 2.0)
+    wanted[0, 2, 0] = wanted[1, 0, 0] = wanted[1, 0, 1] = wanted[1, 1, 0] = 6.0
+    torch.testing.assert_close(examples.penalty, wanted)
+
+
+@pytest.mark.parametrize("factor", [1.0, 50.0])
+def test_lambda_stops_at_its_limit(factor):
+    examples, _ = penalties(factor, most=8.0)
+    assert examples.penalty.max() == 8.0
+    assert examples.penalty.min() == 1.0

@@ -1,0 +1,81 @@
+"""The choices of a run: what is refused, presets, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+
+import pytest
+
+from cmpe.errors import MethodError
+from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig, paper, preset, tuned
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"loss": "huber"}, "a loss is one of"),
+        ({"network": "cnn"}, "a network is one of mlp, unrolled; found 'cnn'"),
+        ({"epochs": 0}, "epochs must be at least 1, found 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"learning_rate": math.nan}, "learning_rate must be at least 0"),
+        ({"learning_rate": -1.0}, "learning_rate must be at least 0"),
+        ({"beta": -0.1}, "beta must be at least 0"),
+        ({"penalty_factor": 0.5}, "penalty_factor must be at least 1"),
+        ({"plateau_factor": 0.0}, "plateau_factor must be above 0 and at most 1"),
+        ({"cooling": 1.5}, "cooling must be above 0 and at most 1"),
+        ({"validation_share": 1.0}, "validation_share must be below 1"),
+        ({"mix_after": 1.0}, "mix_after must be below 1"),
+        ({"margins": (1.0,)}, "margins must be finite and contain 0"),
+        ({"margins": (0.0, math.inf)}, "margins must be finite and contain 0"),
+        ({"hidden": (8, 0)}, "hidden layers must be at least 1 wide"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"gamma": math.nan}, "gamma"),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(change, message):
+    with pytest.raises(MethodError, match=message) as caught:
+        TrainingConfig(**change)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainingConfig(),
+        TrainingConfig(beta=5.0, hidden=[3, 4], margins=[0, 1.5], seed=9),
+        TrainingConfig(penalty_limit=math.inf),
+        paper("mse"),
+        tuned(),
+    ],
+)
+def test_configs_survive_a_file(config):
+    text = json.dumps(config.to_json(), allow_nan=False)
+    assert TrainingConfig.from_json(json.loads(text)) == config
+
+
+def test_unknown_fields_are_refused():
+    with pytest.raises(MethodError, match="a training config has no field 'colour'"):
+        TrainingConfig.from_json({"colour": 3})
+
+
+def test_the_paper_preset_is_the_papers():
+    for loss, factor in (("ss_cmpe", 0.9), ("ssl_pen", 0.9), ("mse", 1.0), ("mae_pen", 1.0)):
+        config = paper(loss)
+        assert config.hidden == (128, 256, 512)
+        assert (config.learning_rate, config.batch_size, config.epochs) == (1e-3, 128, 300)
+        assert config.plateau_factor == factor
+        assert not config.keep_best
+        assert not config.skip
+
+
+def test_presets_by_name():
+    assert preset("paper") == paper()
+    assert preset("tuned", "mse", epochs=3) == tuned("mse", epochs=3)
+    with pytest.raises(MethodError, match="a preset is one of paper, tuned; found 'best'"):
+        preset("best")
+
+
+def test_member_fields_are_fields():
+    assert {f.name for f in fields(TrainingConfig)} >= MEMBER_FIELDS

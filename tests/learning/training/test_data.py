@@ -1,0 +1,210 @@
+"""Splits, labels and bounds that training reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cmpe
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
+from cmpe.errors import EvidenceError, FormatError, TooLarge
+from cmpe.formats.labels import fingerprint
+from cmpe.learning.losses.losses import LOSSES, NEED_ALPHA, NEED_LABELS
+from cmpe.learning.training import data as data_module
+from cmpe.learning.training.data import folds, prepare, split, with_margin
+from tests.learning.cases import mixed_problem, quick, small_grid
+
+
+def one():
+    return small_grid(samples=30)
+
+
+@given(st.integers(1, 200), st.integers(0, 50), st.floats(0, 0.99))
+def test_the_split_is_disjoint_covers_and_repeats(count, seed, share):
+    config = quick(seed=seed, validation_share=share)
+    train, held = split(count, config)
+    assert sorted([*train, *held]) == list(range(count))
+    assert len(held) == min(count - 1, round(share * count))
+    for a, b in zip((train, held), split(count, config), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_another_seed_is_another_split():
+    assert split(100, quick(seed=1))[1].tolist() != split(100, quick(seed=2))[1].tolist()
+
+
+@given(st.integers(2, 60), st.integers(2, 6), st.integers(0, 50))
+def test_folds_are_disjoint_and_of_one_size(count, parts, seed):
+    found = folds(count, parts, seed)
+    assert len(found) == parts
+    for train, held in found:
+        assert sorted([*train, *held]) == list(range(count))
+        assert len(held) == count // parts
+    measured = np.concatenate([held for _, held in found])
+    assert len(set(measured.tolist())) == len(measured)
+    assert count - len(measured) < parts  # all but what does not fill them
+    for (_, a), (_, b) in zip(found, folds(count, parts, seed), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_labels_and_bounds_are_made_where_they_are_needed(loss):
+    whole = one()
+    config = quick(loss)
+    found = prepare(whole.problem, whole.train, config)
+    truth = cmpe.solve(whole.problem, whole.train, method="exhaustive")
+    rows = np.arange(len(whole.train)) if loss in NEED_LABELS else split(len(found), config)[1]
+    others = np.setdiff1d(np.arange(len(found)), rows)
+    np.testing.assert_allclose(found.reference[rows], truth.objective[rows])
+    assert whole.problem.is_feasible(found.labels[rows, 0]).all()
+    np.testing.assert_allclose(
+        whole.problem.objective.value(found.labels[rows, 0]), truth.objective[rows]
+    )
+    assert (found.labels[others] == -1).all()
+    assert np.isnan(found.reference[others]).all()
+    assert np.isnan(found.p_upper).all() == (loss not in NEED_ALPHA)
+    instances = whole.problem.given(whole.train)
+    if loss in NEED_ALPHA:
+        bounds = loss_bounds(instances)
+        np.testing.assert_allclose(found.p_upper[:, 0], bounds.p_upper)
+        np.testing.assert_allclose(found.q_lower[:, 0], bounds.q_lower)
+    np.testing.assert_allclose(
+        found.multipliers[:, 0], lagrangian_dual(instances).multipliers, atol=1e-6
+    )
+
+
+def test_measured_rows_replace_the_validation_rows():
+    whole = one()
+    found = prepare(whole.problem, whole.train, quick(), measured=np.array([0, 3]))
+    assert np.flatnonzero(~np.isnan(found.reference)).tolist() == [0, 3]
+
+
+def test_a_margin_lowers_every_limit():
+    problem = mixed_problem()
+    shifted = with_margin(problem, 0.75)
+    np.testing.assert_allclose(shifted.limits, problem.limits - 0.75)
+    assert shifted.objective is problem.objective
+    assert with_margin(problem, 0.0) is problem
+    assert shifted.plan is problem.plan
+
+
+def test_labels_of_a_margin_keep_it():
+    whole = one()
+    margins = (-1.0, 0.0, 0.5, 50.0)
+    found = prepare(whole.problem, whole.train, quick("mse", margins=margins))
+    limit = whole.problem.limits[0]
+    for k, margin in enumerate(margins[:3]):
+        known = found.usable[:, k]
+        assert known.any()
+        labels = found.labels[known, k]
+        values = whole.problem.constraint_values(labels)[:, 0]
+        assert (values <= limit - margin + 1e-5).all()
+        truth = cmpe.solve(with_margin(whole.problem, margin), whole.train, method="exhaustive")
+        np.testing.assert_array_equal(known, truth.feasible)
+        np.testing.assert_allclose(whole.problem.objective.value(labels), truth.objective[known])
+    assert not found.usable[:, 3].any()  # nothing keeps 50 nats
+    assert (found.labels[:, 3] == -1).all()
+    truth = cmpe.solve(whole.problem, whole.train, method="exhaustive")
+    np.testing.assert_allclose(found.reference, truth.objective)
+
+
+def test_infeasible_rows_are_not_usable_with_any_loss():
+    problem = with_margin(one().problem, 50.0)
+    for loss in ("mse", "ss_cmpe", "ssl_pen"):
+        found = prepare(problem, one().train, quick(loss))
+        assert not found.usable.any()
+        assert np.isnan(found.p_upper).all()
+
+
+def test_no_rows_are_refused():
+    with pytest.raises(EvidenceError, match="at least one row of evidence, found none"):
+        prepare(one().problem, one().train[:0], quick())
+
+
+def test_bounds_stay_missing_where_elimination_is_too_wide(monkeypatch):
+    def refuse(*_, **__):
+        raise TooLarge("too wide")
+
+    monkeypatch.setattr(data_module, "lagrangian_dual", refuse)
+    found = prepare(one().problem, one().train, quick())
+    for missing in (found.p_upper, found.q_lower, found.multipliers):
+        assert np.isnan(missing).all()
+    assert found.usable.all()
+
+
+def test_wide_rows_get_the_multipliers_of_a_split(monkeypatch):
+    monkeypatch.setattr(data_module, "QUICK_BYTES", 0)
+    problem, rows = one().problem, one().train
+    assert np.isnan(prepare(problem, rows, quick()).multipliers).all()
+    found = prepare(problem, rows, quick(predict_multiplier=True)).multipliers[:, 0]
+    least = lagrangian_dual(problem.given(rows)).bound
+    here = dual_bound(problem.given(rows), found)
+    assert (here >= least - 1e-9).all()
+    assert (here - least).mean() < 0.05
+
+
+# The cache of labels.
+
+
+def nobody(*_, **__):
+    raise AssertionError("the labels were known")
+
+
+@pytest.mark.parametrize("loss", ["mse", "ss_cmpe"])
+def test_labels_are_kept_and_read_again(loss, tmp_path, monkeypatch):
+    whole = one()
+    config = quick(loss, margins=(0.0, 0.5))
+    first = prepare(whole.problem, whole.train, config, cache=tmp_path)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == (2 if loss == "mse" else 1)
+    monkeypatch.setattr(data_module, "solve", nobody)
+    again = prepare(whole.problem, whole.train, config, cache=tmp_path)
+    for name in ("labels", "usable", "reference"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
+    assert sorted(tmp_path.iterdir()) == files
+
+
+def test_other_questions_do_not_read_them(tmp_path, monkeypatch):
+    whole = one()
+    prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
+    monkeypatch.setattr(data_module, "solve", nobody)
+    for problem, rows, config in (
+        (with_margin(whole.problem, 0.1), whole.train, quick("mse")),
+        (whole.problem, whole.train[:-1], quick("mse")),
+        (whole.problem, whole.train, quick("mse", label_method="exhaustive")),
+        (replace(whole.problem, constraints=()), whole.train, quick("mse")),
+    ):
+        with pytest.raises(AssertionError, match="were known"):
+            prepare(problem, rows, config, cache=tmp_path)
+
+
+def test_without_evidence_the_number_of_rows_counts(tmp_path):
+    problem = one().problem.observing(())
+    for count in (3, 1):
+        found = prepare(problem, np.zeros((count, 0), dtype=int), quick("mse"), cache=tmp_path)
+        assert found.labels.shape == (count, 1, 9)
+
+
+def test_a_corrupt_cache_is_refused(tmp_path):
+    whole = one()
+    prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(FormatError, match=f"{file.name}: the file: expected labels"):
+        prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
+
+
+@pytest.mark.parametrize("wrong", ["rows", "columns"])
+def test_labels_of_another_shape_are_refused(wrong, tmp_path):
+    whole = one()
+    n, count = whole.problem.variables, len(whole.train)
+    key = fingerprint(whole.problem, whole.train, "exact")
+    shape = {"rows": (count - 1, n), "columns": (count, n - 1)}[wrong]
+    arrays = {"assignments": np.zeros(shape, dtype=np.int32), "bound": np.zeros(shape[0])}
+    np.savez(tmp_path / f"labels-{key}.npz", **arrays)
+    with pytest.raises(FormatError, match="labels"):
+        prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
