@@ -17,9 +17,9 @@ from cmpe.bounds.linearization import LinearProgram
 from cmpe.bounds.networks.neurons import contrasts
 from cmpe.errors import MissingExtra
 from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.base import Limits
 from cmpe.solvers.flips.proof import WANTED
 from cmpe.solvers.milp import backend
-from cmpe.solvers.rows import Limits
 
 Floats = NDArray[np.float64]
 

@@ -41,8 +41,8 @@ from benchmarks.frame import HERE, Record, Recorder, parser, print_table
 from cmpe.errors import CmpeError
 from cmpe.formats.idx import read_idx
 from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.base import Limits
 from cmpe.solvers.flips.proof import nearest_flip
-from cmpe.solvers.rows import Limits
 
 Floats = NDArray[np.float64]
 

@@ -139,10 +139,14 @@ def test_arrows(path):
 @modules
 def test_training_takes_bounds_and_labels_as_data(path):
     module = name_of(path)
-    if room_of(module) == "learning" and module.split(".")[-1] not in ("data", "adversarial", "solver"):
+    if room_of(module) == "learning" and module.split(".")[-1] not in (
+        "data",
+        "adversarial",
+        "solver",
+    ):
         engines = ("cmpe.bounds", "cmpe.solvers")
         used = [i.name for i in imports_of(path) if i.name.startswith(engines)]
-        assert set(used) <= {"cmpe.solvers.rows"}, "Running and Progress only"
+        assert set(used) <= {"cmpe.solvers.base"}, "Running and Progress only"
 
 
 @pytest.mark.parametrize(

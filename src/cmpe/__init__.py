@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from cmpe.problem import Constraint, Instances, Problem
     from cmpe.sampling import sample
     from cmpe.solution import Solutions, Status
-    from cmpe.solvers import METHODS, Solver, solve, solver
-    from cmpe.solvers.rows import Running
+    from cmpe.solvers import METHODS, solve, solver
+    from cmpe.solvers.base import Running, Solver
 
 _HOMES = {
     "cmpe.errors": ("CmpeError", "Interrupted"),
@@ -63,8 +63,8 @@ _HOMES = {
     "cmpe.problem": ("Constraint", "Instances", "Problem"),
     "cmpe.sampling": ("sample",),
     "cmpe.solution": ("Solutions", "Status"),
-    "cmpe.solvers": ("METHODS", "Solver", "solve", "solver"),
-    "cmpe.solvers.rows": ("Running",),
+    "cmpe.solvers": ("METHODS", "solve", "solver"),
+    "cmpe.solvers.base": ("Running", "Solver"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -114,7 +114,7 @@ def test_methods_that_need_tables_say_so(method):
 
 
 def test_a_start_is_taken_and_a_time_limit_kept():
-    from cmpe.solvers.rows import Running
+    from cmpe.solvers.base import Running
 
     problem, images = flip()
     first = solve(problem, images, method="local")

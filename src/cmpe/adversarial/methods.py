@@ -35,10 +35,10 @@ from cmpe.learning.training.data import split
 from cmpe.learning.training.fitting import Record, Session, fit
 from cmpe.queries import flip_of
 from cmpe.solvers import solve
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.flips.attack import Attack, Attacked, Stages, attack, guided_attack
 from cmpe.solvers.flips.foolbox import NAMES as FOOLBOX
 from cmpe.solvers.flips.foolbox import known_attack, need_foolbox
-from cmpe.solvers.rows import Limits, Running
 
 PAPER = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")
 LINEAR = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cmpe.models.tractable.chow_liu import ChowLiuTree
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.problem import Problem
-    from cmpe.solvers.rows import Progress
+    from cmpe.solvers.base import Progress
 
 
 SMALL_EXPANSION = 1 << 16  # entries up to which a cutset network is used as tables
@@ -91,7 +91,7 @@ def load_run(run: Path, problem: Problem, threads: int = 1) -> NeuralSolver:
     from dataclasses import replace
 
     from cmpe.learning.solver import NeuralSolver
-    from cmpe.solvers.rows import Running
+    from cmpe.solvers.base import Running
 
     loaded = NeuralSolver.load(run, problem)
     return replace(loaded, running=Running(threads=threads))

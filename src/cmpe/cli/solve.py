@@ -102,11 +102,16 @@ def _answer(
 ) -> Solutions:
     """Solve with progress and write the answers, after Ctrl-C those that are finished."""
     from cmpe.solvers import solve as answer
-    from cmpe.solvers.rows import Running
+    from cmpe.solvers.base import Running
 
     with progress_bar("solving") as progress:
         try:
-            solutions = answer(problem, rows, running=Running(*how, progress), **told)
+            solutions = answer(
+                problem,
+                rows,
+                running=Running(how[0], how[1], start=how[2], progress=progress),
+                **told,
+            )
         except Interrupted as stop:
             _write(problem, stop.solutions, *where)
             raise KeyboardInterrupt(f"{stop}; the finished rows were written") from None

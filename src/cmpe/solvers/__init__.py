@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,23 +13,8 @@ from cmpe.arrays import Assignments
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Instances, Problem, observed_groups
 from cmpe.solution import Solutions, Status
+from cmpe.solvers.base import Running, Solver
 from cmpe.solvers.branches import BranchingSolver
-from cmpe.solvers.rows import Running
-
-
-class Solver(Protocol):
-    """Anything that answers a batch of evidence rows."""
-
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
-        """One answer per row, in the order of the rows."""
-        ...
 
 
 def _exhaustive(running: Running) -> Solver:

@@ -20,9 +20,9 @@ import numpy as np
 from cmpe.errors import Interrupted, MethodError, TooLarge
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import ExactSolver, better, too_wide
 from cmpe.solvers.lagrangian import LagrangianSolver
-from cmpe.solvers.rows import Limits, Running
 
 STEPS = 300  # of the splitting bound of a wide row
 STEP_SECONDS = 0.1  # its split must be small enough to do 60 of them in about this time

@@ -25,10 +25,10 @@ from cmpe.errors import Interrupted
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Branch, Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.rows import Limits, Running, check_start
+from cmpe.solvers.base import Limits, Running, check_start
 
 if TYPE_CHECKING:
-    from cmpe.solvers import Solver
+    from cmpe.solvers.base import Solver
 
 LEAST_SECONDS = 1e-3
 LEAVES = "leaves"  # the method of a row that no engine had to look at

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.rows import Limits, RowAnswer, Running, solve_rows
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.rows import RowAnswer, solve_rows
 
 CHUNK = 1 << 15
 

@@ -26,7 +26,7 @@ from cmpe.errors import Interrupted
 from cmpe.models.distance import Distance
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.rows import Limits, Running
+from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
     from torch import Tensor

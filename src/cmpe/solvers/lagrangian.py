@@ -14,9 +14,9 @@ import numpy as np
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import ExactSolver, better
 from cmpe.solvers.local import improve
-from cmpe.solvers.rows import Limits, Running
 
 METHOD = "lagrangian"
 LOOSE = 0.005  # of f = C - h

@@ -29,8 +29,9 @@ from cmpe.bounds.splitting import by_size
 from cmpe.errors import Interrupted, TooLarge
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions, Status
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local import checked
-from cmpe.solvers.rows import Limits, RowAnswer, Running, solve_rows
+from cmpe.solvers.rows import RowAnswer, solve_rows
 
 if TYPE_CHECKING:
     from cmpe.solvers.exact import TraceEvent

@@ -24,7 +24,8 @@ from cmpe.errors import MissingExtra
 from cmpe.formats.cfn import CostLimit, CostNetwork, knapsack
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
+from cmpe.solvers.base import Deadline, Limits, Running
+from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
 MOST_CUTS = 50
 
@@ -77,7 +78,7 @@ class _Row:
 
     def _cut_and_solve(self, row: int, network: CostNetwork) -> RowAnswer:
         cuts: list[list[int]] = []
-        clock, start = Clock(self.limits), self._start(row)
+        clock, start = Deadline(self.limits), self._start(row)
         bound, values = np.inf, None
         while len(cuts) < MOST_CUTS:
             answer = _run(network, clock.left(), cuts, start)

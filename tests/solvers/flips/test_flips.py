@@ -12,7 +12,7 @@ from cmpe.problem import Problem
 from cmpe.queries import adversarial
 from cmpe.solution import Status
 from cmpe.solvers import solve
-from cmpe.solvers.rows import Running
+from cmpe.solvers.base import Running
 from tests.learning.losses.test_functions import images, small_network
 
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cmpe.bounds.networks.neurons import contrasts
+from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.flips.cuts import violated_cuts
 from cmpe.solvers.flips.program import FlipProgram, Region, flip_program
 from cmpe.solvers.flips.root import Relaxation, dominated_moves, tightened, with_cuts
 from cmpe.solvers.milp import backend
-from cmpe.solvers.rows import Clock, Limits
 from tests.networks import random_image, random_network
 
 SIZES = st.sampled_from([(3, 4, 2), (4, 5, 1), (6, 8, 3), (3, 4, 3, 2), (4, 3, 3, 3, 2)])
@@ -99,7 +99,7 @@ def test_the_root_is_a_bound_and_leaves_the_optimum(sizes, seed, radius):
     network, _, row, flip = a_program(seed, sizes, radius)
     maximise = backend("highs")
     exact = maximise(flip.program, Limits(), None)
-    root = Relaxation(flip, Clock(Limits())).solve(radius)
+    root = Relaxation(flip, Deadline(Limits())).solve(radius)
     if exact.infeasible:
         return
     assert root is not None

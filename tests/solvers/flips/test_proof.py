@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cmpe.errors import MethodError, MissingExtra, ModelError
 from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.base import Limits
 from cmpe.solvers.flips import proof as relu_milp
 from cmpe.solvers.flips.proof import Flip, nearest_flip, nearest_flips
-from cmpe.solvers.rows import Limits
 from tests.networks import nearest_by_brute_force, random_image, random_network
 
 WANTED = 1e-3

@@ -26,8 +26,8 @@ from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Constraint, Evidence, Instances, Problem
 from cmpe.queries import flip_of
 from cmpe.solvers import solve
+from cmpe.solvers.base import Running
 from cmpe.solvers.flips.attack import Attack, attack
-from cmpe.solvers.rows import Running
 
 QUICK_BYTES = 1 << 20  # of a row: above it the duals of thousands of rows take minutes
 SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02  # of the split dual, whose mu stands for mu* there

@@ -40,7 +40,7 @@ from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Problem
-from cmpe.solvers.rows import Running
+from cmpe.solvers.base import Running
 
 TRIED = 33  # margins tried in calibration, up to the largest trained one
 PLENTY = 2000  # validation rows that show a rate of violations well enough

@@ -20,7 +20,7 @@ from cmpe.learning.training.data import TrainingData, prepare
 from cmpe.learning.training.data import folds as make_folds
 from cmpe.learning.training.trainer import Trainer
 from cmpe.problem import Evidence, Problem
-from cmpe.solvers.rows import Running
+from cmpe.solvers.base import Running
 
 # Paper, supplement B.D.
 PAPER_GRID: Mapping[str, tuple[float, ...]] = {

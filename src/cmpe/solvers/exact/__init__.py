@@ -24,10 +24,10 @@ from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.errors import Interrupted
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.rows import Limits, Running
+from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
-    from cmpe.solvers import Solver
+    from cmpe.solvers.base import Solver
 
 STATES = 1 << 16  # of one row's frontiers
 ROUNDS = 40  # of the search of one row

@@ -17,9 +17,10 @@ from cmpe.errors import MethodError
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.flips.attack import Attack, attack
 from cmpe.solvers.gradient import GradientSolver
-from cmpe.solvers.rows import Limits, RowAnswer, Running, solve_rows
+from cmpe.solvers.rows import RowAnswer, solve_rows
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ from cmpe.execution.executors import map_rows
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.solution import OPTIMALITY_TOLERANCE
+from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.flips.program import FlipProgram, Region, flip_program
 from cmpe.solvers.flips.root import Relaxation, Root, dominated_moves, tightened, with_cuts
 from cmpe.solvers.milp import BACKENDS, MARGIN, backend
-from cmpe.solvers.rows import Clock, Limits
 
 WANTED = 1e-3  # the margin by which the other class must win
 MOST_ROUNDS = 6  # of relaxing and tightening
@@ -75,7 +75,7 @@ def nearest_flip(
     """The nearest input of another class; `start` is one already known, NaN for none."""
     point = _checked(network, image, solver, margin)
     begin = time.perf_counter()
-    search = _Search(network, point, solver, Clock(limits or Limits()), margin)
+    search = _Search(network, point, solver, Deadline(limits or Limits()), margin)
     if start is not None:
         known = np.asarray(start, dtype=np.float64)
         if known.shape != point.shape:
@@ -152,7 +152,7 @@ class _Search:
     """The search for one input: its best flip, and the open nodes, nearest first."""
 
     def __init__(
-        self, network: ReluNetwork, image: Floats, solver: str, clock: Clock, margin: float
+        self, network: ReluNetwork, image: Floats, solver: str, clock: Deadline, margin: float
     ) -> None:
         self.network, self.image, self.clock, self.margin = network, image, clock, margin
         self.maximise = backend(solver)

@@ -23,10 +23,10 @@ from cmpe.bounds.linearization import LinearProgram, highs_model
 from cmpe.bounds.networks.neurons import Layer
 from cmpe.errors import BackendError
 from cmpe.models.relu import ReluNetwork
+from cmpe.solvers.base import Deadline
 from cmpe.solvers.flips.cuts import Cuts, violated_cuts
 from cmpe.solvers.flips.program import FlipProgram, Region
 from cmpe.solvers.milp.highs import configure
-from cmpe.solvers.rows import Clock
 
 ROUNDING = 1e-10
 MOST_CUT_ROUNDS = 15
@@ -47,7 +47,7 @@ class Root:
 class Relaxation:
     """A flip program without its integer columns, kept in HiGHS while cuts are added."""
 
-    def __init__(self, flip: FlipProgram, clock: Clock) -> None:
+    def __init__(self, flip: FlipProgram, clock: Deadline) -> None:
         import highspy
 
         program = flip.program

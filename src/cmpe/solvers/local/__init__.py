@@ -30,7 +30,7 @@ from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.rows import Limits, Running
+from cmpe.solvers.base import Limits, Running
 
 CHUNK = 512  # rows of one compiled call
 PADDING = 1e-9  # of max(1, |q|): the search adds up tables in another order than the problem

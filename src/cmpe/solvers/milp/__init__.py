@@ -20,7 +20,8 @@ from cmpe.bounds.linearization import LinearProgram, LocalPolytope
 from cmpe.errors import MethodError
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
+from cmpe.solvers.base import Deadline, Limits, Running
+from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
 BACKENDS = ("highs", "scip", "gurobi")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
@@ -114,7 +115,7 @@ class _Row:
         maximise = backend(self.backend)
         start = self._start_columns(row)
         bound, values = np.inf, None
-        clock = Clock(self.limits)
+        clock = Deadline(self.limits)
         for _ in range(MOST_CUTS):
             answer = maximise(program, clock.left(), start)
             if answer.infeasible:

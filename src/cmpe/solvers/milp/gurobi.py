@@ -8,8 +8,8 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.errors import BackendError, MissingExtra
+from cmpe.solvers.base import Limits
 from cmpe.solvers.milp import ProgramAnswer
-from cmpe.solvers.rows import Limits
 
 if TYPE_CHECKING:
     from cmpe.bounds.linearization import LinearProgram

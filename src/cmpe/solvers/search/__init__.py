@@ -27,8 +27,8 @@ from cmpe.errors import Interrupted, MethodError
 from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local import Graph, Rules, checked, joined, mean_spread
-from cmpe.solvers.rows import Limits, Running
 from cmpe.solvers.search.pool import Subgraphs, subgraphs
 from cmpe.solvers.search.schedule import KINDS, PASSES, QUICK, Budget, Clock, schedule
 

@@ -18,11 +18,12 @@ from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.linearization import LinearProgram
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
+from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.gradient import GradientSolver
 from cmpe.solvers.milp import MARGIN, MOST_CUTS, PADDING, backend, only_candidate
 from cmpe.solvers.milp.mixed.columns import Columns
 from cmpe.solvers.milp.mixed.program import MixedProgram, Readable, readable
-from cmpe.solvers.rows import Clock, Limits, RowAnswer, Running, solve_rows, start_of
+from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
 TIGHTER = (-1e-9, -1e-8, -1e-7, -5e-7)  # paddings, tried in turn for an answer in [0, 1]
 LEAST_WEIGHT = 1e-7  # of an entry of -inf that lifts a constraint, in an answer
@@ -101,7 +102,7 @@ class _Search:
     def __init__(self, job: _Row, row: int, mixed: MixedProgram) -> None:
         self._instances, self._row, self._mixed = job.instances, row, mixed
         self._maximise = backend(job.backend)
-        self._clock = Clock(job.limits)
+        self._clock = Deadline(job.limits)
         self._best: Assignments | None = None
         self._last: Assignments | None = None
         self._value = -np.inf
