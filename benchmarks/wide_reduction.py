@@ -18,7 +18,7 @@ import numpy as np
 import cmpe
 from benchmarks.frame import Record, Recorder, parser, print_table
 from benchmarks.wide_families import FAMILIES, family, note, reference
-from cmpe.solvers.reduction import ReductionSolver
+from cmpe.solvers.reduction import Reduction
 
 COLUMNS = ("family", "rows", "proved", "first_s", "mean_s", "worst_s", "search_s", "gained", "gap")
 
@@ -30,8 +30,11 @@ def measure(name: str, limit: float, search: float, seed: int) -> Record:
         cmpe.solve(problem, rows[:1], method="search", time_limit=search)  # compiles
         start = cmpe.solve(problem, rows, method="search", time_limit=search, seed=seed)
         spent.append(start.seconds)
-        solver = ReductionSolver(cmpe.Running(start=start.assignments))
-        answers.append(solver.solve(problem, rows, time_limit=limit, seed=seed))
+        running = cmpe.Running(start=start.assignments)
+        found = cmpe.solve(
+            problem, rows, method=Reduction(), time_limit=limit, seed=seed, running=running
+        )
+        answers.append(found)
     found = cmpe.Solutions.concatenate(answers)
     return {
         "rows": len(found),

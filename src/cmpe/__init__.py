@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from cmpe.problem import Constraint, Instances, Problem
     from cmpe.sampling import sample
     from cmpe.solution import Solutions, Status
-    from cmpe.solvers import METHODS, solve, solver
-    from cmpe.solvers.base import Running, Solver
+    from cmpe.solvers import METHODS
+    from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
+    from cmpe.solvers.dispatch import solve, solver
 
 _HOMES = {
     "cmpe.errors": ("CmpeError", "Interrupted"),
@@ -63,8 +64,9 @@ _HOMES = {
     "cmpe.problem": ("Constraint", "Instances", "Problem"),
     "cmpe.sampling": ("sample",),
     "cmpe.solution": ("Solutions", "Status"),
-    "cmpe.solvers": ("METHODS", "solve", "solver"),
-    "cmpe.solvers.base": ("Running", "Solver"),
+    "cmpe.solvers": ("METHODS",),
+    "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
+    "cmpe.solvers.dispatch": ("solve", "solver"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -77,10 +79,13 @@ __all__ = [
     "CutsetNetwork",
     "CutsetSettings",
     "Distance",
+    "Engine",
     "Factor",
     "Instances",
     "Interrupted",
+    "Limits",
     "LogLinearModel",
+    "Method",
     "MultilinearPolynomial",
     "NeuralFunction",
     "NeuralSolver",

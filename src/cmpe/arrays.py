@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Indices = NDArray[np.intp]
+Unsigned = NDArray[np.uint64]  # numba keeps unsigned indices free of sign checks
 # Values of discrete variables, one row per assignment.
 Assignments = NDArray[np.int32]
 # Values of any variables: int32, or float64 where a problem has variables in [0, 1].

@@ -21,7 +21,7 @@ from cmpe.errors import InputError
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import flip_of
 from cmpe.solution import Solutions
-from cmpe.solvers import solve
+from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips import assignments, images_of
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from cmpe.bounds.linearization import LocalPolytope
 from cmpe.errors import MethodError
-from cmpe.solvers.milp import MilpSolver
+from cmpe.solvers.milp import Milp
 from tests.problems import random_problem, seeds
 
 
@@ -58,4 +58,4 @@ def _inside(program, point, constraints):
 
 def test_an_unknown_backend_is_said():
     with pytest.raises(MethodError, match="highs, scip, gurobi, found 'cplex'"):
-        MilpSolver("cplex")
+        Milp("cplex")

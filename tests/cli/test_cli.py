@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cmpe.cli.main import app
+from cmpe.cli.main import COMMANDS, make_app
 from cmpe.formats.directory import read_directory
 from cmpe.formats.evidence import write_evid
 from cmpe.formats.results import read_json_rows, read_mpe
@@ -20,6 +20,8 @@ from cmpe.formats.uai import read_uai, write_uai
 from cmpe.generation import grid
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.solvers import solve
+
+app = make_app(COMMANDS)
 
 COMMAND = str(Path(sys.executable).with_name("cmpe"))
 FILES = ["constraint.uai", "objective.uai", "problem.json", "test.npy", "train.npy"]

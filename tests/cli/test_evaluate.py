@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 
 import cmpe
 from cmpe import Constraint, NeuralSolver, ProblemDirectory, Recipe, Session
-from cmpe.cli.main import app
+from cmpe.cli.main import COMMANDS, make_app
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
 from cmpe.learning.training.config import preset
+
+app = make_app(COMMANDS)
 
 STAGES = {
     "network": "network",

@@ -4,7 +4,7 @@ from hypothesis import given
 
 from cmpe import Constraint, Distance, LogLinearModel, Problem, solve
 from cmpe.errors import EvidenceError, MethodError, ModelError
-from cmpe.problem import observed_groups
+from cmpe.problem.evidence import observed_groups
 from tests.problems import random_network, random_problem, seeds, worked_example
 
 ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])

@@ -9,7 +9,6 @@ from cmpe.bounds.splitting import Cut
 from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import generate, grid
 from cmpe.solvers import exact, reduction
-from cmpe.solvers.auto import AutoSolver
 from tests.problems import Shape, random_problem, seeds, worked_example
 
 
@@ -126,6 +125,6 @@ def test_what_cannot_be_split_is_left_to_milp(monkeypatch):
 
 def test_gaps_that_make_no_sense_are_refused():
     with pytest.raises(MethodError, match="at least 0, found -1"):
-        AutoSolver(gap=-1)
+        cmpe.solve(worked_example(), gap=-1)
     with pytest.raises(MethodError, match="only method auto takes a gap, found 'milp'"):
         cmpe.solver("milp", gap=0.1)

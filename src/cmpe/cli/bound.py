@@ -84,11 +84,10 @@ def _names(method: str, problem: Problem) -> list[str]:
 def _bounds(name: str, directory: ProblemDirectory, rows: Any, work: Work) -> Bounds:
     """One method's bounds of all rows, which may observe different variables."""
     from cmpe.bounds import Bounds, bound
-    from cmpe.solvers import by_observed
 
     problem = directory.problem
     out = Bounds.empty(len(rows), len(problem.constraints))
-    for part, numbers in by_observed(problem, rows):
+    for part, numbers in problem.by_observed(rows):
         found = bound(part, name, work, training=_training(part, directory))
         for field in ("upper", "infeasible", "multipliers", "seconds"):
             getattr(out, field)[numbers] = getattr(found, field)

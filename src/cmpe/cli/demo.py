@@ -76,9 +76,9 @@ def demo(
 
 
 def _exact(against: Reference) -> Solutions:
-    from cmpe.solvers.exact import ExactSolver
+    from cmpe.solvers.dispatch import solve
 
-    return ExactSolver().solve(against.problem, against.evidence)
+    return solve(against.problem, against.evidence, method="exact")
 
 
 def _comparison(methods: dict[str, Answer], against: Reference) -> str:

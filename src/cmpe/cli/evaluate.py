@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.options import load_run
+from cmpe.cli.methods import load_run
+from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.evaluation import Evaluation, Reference
@@ -42,7 +44,7 @@ def evaluate(
     from cmpe.formats.directory import read_directory
 
     content = read_directory(problem_dir)
-    solver = load_run(run, content.problem, threads)
+    solver = replace(load_run(run, content.problem), running=Running(threads=threads))
     test = content.test[:rows]
     against = reference(content.problem, test)
     found = {name: _measure(solver, against, told) for name, told in VARIANTS.items()}

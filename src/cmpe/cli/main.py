@@ -11,44 +11,54 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
 import typer
 
-from cmpe.cli.adversarial import adversarial
-from cmpe.cli.bound import bound
-from cmpe.cli.convert import convert
-from cmpe.cli.demo import demo
-from cmpe.cli.evaluate import evaluate
-from cmpe.cli.generate import generate
-from cmpe.cli.info import info
-from cmpe.cli.learn import learn
-from cmpe.cli.report import report
-from cmpe.cli.solve import solve
-from cmpe.cli.train import train
 from cmpe.errors import CmpeError
 
-app = typer.Typer(
-    name="cmpe",
-    help="Constrained most probable explanation in graphical models: fast, batched, certified.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(solve)
-app.command()(bound)
-app.command()(generate)
-app.command()(learn)
-app.command()(info)
-app.command()(convert)
-app.command()(train)
-app.command()(evaluate)
-app.command()(adversarial)
-app.command()(report)
-app.command()(demo)
+# A command lives in the module of its name. It is imported when it is called, so that `--help`
+# is quick; the sentences are the first lines of the commands' own docstrings (a test compares).
+COMMANDS = {
+    "solve": "Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence.",
+    "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
+    "generate": "Make a constrained problem from a model as the paper does, and write it to a directory.",
+    "learn": "Learn a tractable model from data and report its mean log-likelihood, in nats.",
+    "info": "Show counts, sizes, zeros, induced width, and for a directory its rows and limits.",
+    "convert": "Write IN in the format that OUT's suffix names.",
+    "train": "Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint.",
+    "evaluate": "Measure regret, violations, certified gap and time on the directory's test rows.",
+    "adversarial": (
+        "Train a classifier, attack it by every method, and compare them in a table and a picture."
+    ),
+    "report": "Make one self-contained HTML page, with tables and figures, without running anything.",
+    "demo": "Make a grid problem, solve it exactly, train a network on it, and compare them.",
+}
+
+
+def make_app(arguments: Sequence[str]) -> typer.Typer:
+    """The command line, with the sub-command that `arguments` name and stubs for the others."""
+    app = typer.Typer(
+        name="cmpe",
+        help="Constrained most probable explanation in graphical models: fast, batched, certified.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name, about in COMMANDS.items():
+        app.command(name, help=None if name in arguments else about)(
+            getattr(import_module(f"cmpe.cli.{name}"), name) if name in arguments else _stub
+        )
+    return app
+
+
+def _stub() -> None:
+    """Stand for a command that was not called."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,7 +67,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     _version: bool = typer.Option(
         False, "--version", help="Show the version.", callback=_show_version, is_eager=True
@@ -93,7 +102,7 @@ def _exit_code() -> int:
 
 def _run(arguments: list[str]) -> int:
     """Not `app()`: its own loop would swallow Ctrl-C and what the command says of it."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(make_app(arguments))
     try:
         with command.make_context("cmpe", arguments) as context:
             return int(command.invoke(context) or 0)

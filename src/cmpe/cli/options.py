@@ -12,7 +12,6 @@ from cmpe.errors import InputError
 
 if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
-    from cmpe.learning.solver import NeuralSolver
     from cmpe.models.loglinear import LogLinearModel
     from cmpe.models.tractable.chow_liu import ChowLiuTree
     from cmpe.models.tractable.cutset import CutsetNetwork
@@ -84,17 +83,6 @@ def read_problem(
         if constraint.function.cardinalities != model.cardinalities:
             raise InputError(f"{file}: expected the variables and cardinalities of {objective}")
     return Problem(model, bounded, name=stem_of(objective)), None
-
-
-def load_run(run: Path, problem: Problem, threads: int = 1) -> NeuralSolver:
-    """The trained solver in directory `run`, for the problem it was trained for."""
-    from dataclasses import replace
-
-    from cmpe.learning.solver import NeuralSolver
-    from cmpe.solvers.base import Running
-
-    loaded = NeuralSolver.load(run, problem)
-    return replace(loaded, running=Running(threads=threads))
 
 
 @contextmanager

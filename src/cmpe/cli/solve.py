@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cmpe.cli.options import Format, load_run, progress_bar, read_problem
+from cmpe.cli.methods import (
+    DEVICE_HELP,
+    METHOD_HELP,
+    THREADS_HELP,
+    WORKERS_HELP,
+    method_or_run,
+    refuse_unknown,
+)
+from cmpe.cli.options import Format, progress_bar, read_problem
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 from cmpe.formats.text import check_writable
+from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
     from cmpe.solution import Solutions
+    from cmpe.solvers.dispatch import Chosen
 
 TABLE_ROWS = 25
 
@@ -39,9 +50,7 @@ def solve(
         Path | None,
         typer.Option(help="E.evid, E.npy or E.csv; default: the directory's test rows."),
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="A method (an unknown one lists them all) or a trained RUN.")
-    ] = "auto",
+    method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
     gap: Annotated[
         float, typer.Option(min=0, help="For auto: the certified gap to stop at, in nats.")
@@ -51,8 +60,9 @@ def solve(
     format: Annotated[
         Format | None, typer.Option(help="Default: table on a terminal, json otherwise.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; rows are independent.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads within one row.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
+    threads: Annotated[int, typer.Option(min=1, help=THREADS_HELP)] = 1,
+    device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
     start: Annotated[
         Path | None, typer.Option(help="Assignments to start from: an MPE result or .npy.")
     ] = None,
@@ -64,58 +74,63 @@ def solve(
     ] = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    trained = _is_trained(method, gap, start)
+    refuse_unknown(method, Limits(time_limit, seed, gap, Running(workers, threads, device)))
     problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
     rows = _read_rows(problem, directory, evidence)
-    beginning = _read_start(start, problem, 1 if rows is None else len(rows))
+    running = Running(
+        workers, threads, device, _read_start(start, problem, 1 if rows is None else len(rows))
+    )
     for file in (output, trace):
         if file is not None:
             check_writable(file)
     shape = format or (Format.table if output is None and sys.stdout.isatty() else Format.json)
-    how = load_run(Path(method), problem, threads) if trained else method
-    told = {"method": how, "time_limit": time_limit, "gap": gap, "seed": seed}
-    solutions = _answer(problem, rows, told, (workers, threads, beginning), (shape, output))
+    limits = Limits(time_limit, seed, gap, running)
+    question = _Question(problem, rows, method_or_run(method, problem), limits)
+    solutions = _answer(question, _Destination(shape, output))
     if trace is not None:
         _write_trace(problem, rows, trace)
     infeasible = [label == "infeasible" for label in solutions.labels]
     return int(bool(infeasible) and all(infeasible))
 
 
-def _is_trained(method: str, gap: float, start: Path | None) -> bool:
-    """Whether the method is a run directory; a wrong one fails before any file is read."""
-    from cmpe.solvers import solver
+@dataclass(frozen=True)
+class _Question:
+    """What is asked, of whom, and how."""
 
-    if not Path(method).is_dir():
-        solver(method, gap=gap)
-        return False
-    if gap or start is not None:
-        raise InputError(f"--gap and --start go with other methods than a trained run ({method})")
-    return True
+    problem: Problem
+    rows: NDArray[np.integer] | None
+    method: Chosen
+    limits: Limits
 
 
-def _answer(
-    problem: Problem,
-    rows: NDArray[np.integer] | None,
-    told: dict[str, Any],
-    how: tuple[int, int, NDArray[np.int32] | None],
-    where: tuple[Format, Path | None],
-) -> Solutions:
+@dataclass(frozen=True)
+class _Destination:
+    """Where the answers go, and in which format."""
+
+    shape: Format
+    output: Path | None
+
+
+def _answer(question: _Question, destination: _Destination) -> Solutions:
     """Solve with progress and write the answers, after Ctrl-C those that are finished."""
-    from cmpe.solvers import solve as answer
-    from cmpe.solvers.base import Running
+    from cmpe.solvers.dispatch import solve as answer
 
+    problem, limits = question.problem, question.limits
     with progress_bar("solving") as progress:
         try:
             solutions = answer(
                 problem,
-                rows,
-                running=Running(how[0], how[1], start=how[2], progress=progress),
-                **told,
+                question.rows,
+                method=question.method,
+                time_limit=limits.seconds,
+                gap=limits.gap,
+                seed=limits.seed,
+                running=replace(limits.running, progress=progress),
             )
         except Interrupted as stop:
-            _write(problem, stop.solutions, *where)
+            _write(problem, stop.solutions, destination)
             raise KeyboardInterrupt(f"{stop}; the finished rows were written") from None
-    _write(problem, solutions, *where)
+    _write(problem, solutions, destination)
     return solutions
 
 
@@ -136,11 +151,10 @@ def _write_trace(problem: Problem, rows: NDArray[np.integer] | None, path: Path)
     from cmpe.formats.results import json_line
     from cmpe.formats.text import write_text
     from cmpe.reporting.figures import SUFFIXES, draw_trace, save
-    from cmpe.solvers import by_observed
-    from cmpe.solvers.exact import trace
+    from cmpe.solvers.exact.trace import trace
 
-    first = None if rows is None else by_observed(problem, rows[:1])[0][0]
-    events = trace(problem) if first is None else trace(first.problem, first.evidence)
+    first = problem.by_observed(None if rows is None else rows[:1])[0][0]
+    events = trace(first.problem, first.evidence)
     if path.suffix in SUFFIXES:
         save(draw_trace(events), path)
     else:
@@ -170,15 +184,15 @@ def _read_start(path: Path | None, problem: Problem, count: int) -> NDArray[np.i
     return rows.astype(np.int32)
 
 
-def _write(problem: Problem, solutions: Solutions, shape: Format, output: Path | None) -> None:
+def _write(problem: Problem, solutions: Solutions, to: _Destination) -> None:
     from cmpe.formats.text import write_text
 
-    text = _text(problem, solutions, shape, None if output else TABLE_ROWS)
-    if output is None:
+    text = _text(problem, solutions, to.shape, None if to.output else TABLE_ROWS)
+    if to.output is None:
         sys.stdout.write(text)
         return
     try:
-        write_text(output, text)
+        write_text(to.output, text)
     except InputError as error:
         sys.stdout.write(text)
         raise InputError(f"{error}; the answers went to stdout instead") from None

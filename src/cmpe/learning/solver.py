@@ -43,8 +43,8 @@ from cmpe.learning.training.data import QUICK_BYTES
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
-from cmpe.solvers import solver
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import solver
 from cmpe.solvers.local import improve
 from cmpe.solvers.search import search
 from cmpe.solvers.search.schedule import PASSES, Budget

@@ -1,16 +1,16 @@
 """The problem, its constraints, and its instances: a problem with rows of evidence."""
 
 from cmpe.problem.constraint import FEASIBILITY_TOLERANCE, Constraint
-from cmpe.problem.evidence import Evidence, observed_groups
+from cmpe.problem.evidence import Evidence
 from cmpe.problem.instances import Instances
-from cmpe.problem.problem import Branch, Problem
+from cmpe.problem.problem import Branch, Form, Problem
 
 __all__ = [
     "FEASIBILITY_TOLERANCE",
     "Branch",
     "Constraint",
     "Evidence",
+    "Form",
     "Instances",
     "Problem",
-    "observed_groups",
 ]

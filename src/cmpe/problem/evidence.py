@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import FREE, Assignments
+from cmpe.arrays import FREE, Values
 from cmpe.errors import EvidenceError
 
 Evidence = ArrayLike | Mapping[int, ArrayLike]
-# Whole numbers as int32; float64 where a problem has variables in [0, 1].
-Rows = NDArray[Any]
 
 
-def two_dimensional(evidence: ArrayLike, *, fractions: bool) -> Rows:
+def two_dimensional(evidence: ArrayLike, *, fractions: bool) -> Values:
     """(B, columns), int64, or float64 where `fractions` are allowed."""
     rows = np.asarray(evidence)
     rows = rows[np.newaxis, :] if rows.ndim == 1 else rows
@@ -34,7 +31,7 @@ def two_dimensional(evidence: ArrayLike, *, fractions: bool) -> Rows:
 
 def from_mapping(
     evidence: Mapping[int, ArrayLike], observed: Sequence[int], *, fractions: bool
-) -> Rows:
+) -> Values:
     """The values of `observed`, in that order, of B rows each."""
     if set(evidence) != set(observed):
         odd = sorted(set(evidence) ^ set(observed))
@@ -48,7 +45,7 @@ def from_mapping(
 
 
 def check_range(
-    rows: Rows, variables: Sequence[int], cards: Sequence[int], continuous: frozenset[int]
+    rows: Values, variables: Sequence[int], cards: Sequence[int], continuous: frozenset[int]
 ) -> None:
     """Every value below its variable's cardinality, whole unless the variable is in [0, 1]."""
     sizes = np.asarray(cards, dtype=np.int64)[list(variables)]
@@ -65,7 +62,7 @@ def check_range(
         )
 
 
-def observed_groups(rows: Assignments) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
+def observed_groups(rows: Values) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
     """Split full-width evidence by the set it observes: (variables, row numbers) pairs."""
     patterns, which = np.unique(rows != FREE, axis=0, return_inverse=True)
     return [

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.arrays import FREE, Floats, Indices, Values
 from cmpe.models.conditioning import Conditioning
 
 if TYPE_CHECKING:
@@ -20,10 +20,14 @@ class Instances:
     """A problem with evidence: one instance per row, all observing the same variables."""
 
     problem: Problem
-    evidence: Assignments  # (B, |X|)
+    evidence: Values  # (B, |X|)
 
     def __len__(self) -> int:
         return len(self.evidence)
+
+    def take(self, rows: slice | Indices) -> Instances:
+        """The instances of some rows."""
+        return replace(self, evidence=self.evidence[rows])
 
     @property
     def conditioning(self) -> Conditioning:
@@ -34,7 +38,7 @@ class Instances:
         """What evidence leaves of function `which` (0 is the objective) for `rows`: (B, E)."""
         return self.conditioning.tables(which, self.evidence[rows])
 
-    def complete(self, free_values: ArrayLike, rows: slice = slice(None)) -> Assignments:
+    def complete(self, free_values: ArrayLike, rows: slice = slice(None)) -> Values:
         """Full assignments (B, n) from values of `conditioning.free` (B, |free|)."""
         evidence = self.evidence[rows]
         out = np.zeros((len(evidence), self.problem.variables), dtype=self.problem.dtype)
@@ -42,7 +46,7 @@ class Instances:
         out[:, list(self.problem.free)] = free_values
         return out
 
-    def full(self) -> Assignments:
+    def full(self) -> Values:
         """The evidence over all variables, -1 where free: (B, n)."""
         out = np.full((len(self), self.problem.variables), FREE, dtype=self.problem.dtype)
         out[:, list(self.problem.evidence_variables)] = self.evidence

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.arrays import FREE, Floats, Indices, Values
 from cmpe.elimination.plan import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
@@ -24,13 +25,27 @@ from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of, simplest
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem.constraint import Constraint
-from cmpe.problem.evidence import Evidence, Rows, check_range, from_mapping, two_dimensional
+from cmpe.problem.evidence import (
+    Evidence,
+    check_range,
+    from_mapping,
+    observed_groups,
+    two_dimensional,
+)
 from cmpe.problem.instances import Instances
 
 if TYPE_CHECKING:
     from cmpe.elimination.kernels import CompiledPlan
 
 TABLED = (LogLinearModel, CutsetNetwork)  # functions made of tables
+
+
+class Form(Enum):
+    """What a problem's functions are made of; each method says which forms it answers."""
+
+    TABLES = "log-linear models over discrete variables"
+    LEAVES = "the same, and cutset networks: a log-linear model in every leaf"
+    OTHER = "any function; variables may be continuous"
 
 
 @dataclass(frozen=True)
@@ -77,21 +92,29 @@ class Problem:
         """The objective, then the constraints' functions."""
         return (self.objective, *(c.function for c in self.constraints))
 
+    @cached_property
+    def form(self) -> Form:
+        """What the functions are made of."""
+        kinds = {type(f) for f in self.functions}
+        if self.continuous or not kinds <= set(TABLED):
+            return Form.OTHER
+        return Form.TABLES if kinds <= {LogLinearModel} else Form.LEAVES
+
     @property
     def has_tables(self) -> bool:
         """Whether every function is made of tables and every variable has finitely many values."""
-        return not self.continuous and all(isinstance(f, TABLED) for f in self.functions)
+        return self.form is not Form.OTHER
 
     @property
     def is_log_linear(self) -> bool:
         """Whether every function is a sum of tables over variables of finitely many values."""
-        return not self.continuous and all(isinstance(f, LogLinearModel) for f in self.functions)
+        return self.form is Form.TABLES
 
     def need_tables(self, who: str) -> None:
         """Refuse a problem that has none."""
         if self.has_tables:
             return
-        odd = [type(f).__name__ for f in self.functions if not isinstance(f, TABLED)]
+        odd = [type(f).__name__ for f in self.functions if type(f) not in TABLED]
         found = f"a function of kind {odd[0]}" if odd else "continuous variables"
         raise MethodError(
             f"{who} needs tables: log-linear models, trees or cutset networks of discrete "
@@ -102,13 +125,12 @@ class Problem:
     def models(self) -> tuple[LogLinearModel, ...]:
         """The functions as sums of tables, for methods that read them."""
         self.need_tables("this method")
-        models = tuple(f for f in self.functions if isinstance(f, LogLinearModel))
-        if len(models) < len(self.functions):
+        if self.form is not Form.TABLES:
             raise MethodError(
                 "this needs log-linear models; cmpe.solve answers problems with cutset networks, "
                 "and CutsetNetwork.to_model expands small ones"
             )
-        return models
+        return cast("tuple[LogLinearModel, ...]", self.functions)
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
@@ -177,7 +199,31 @@ class Problem:
         check_range(rows, observed, self.objective.cardinalities, frozenset(self.continuous))
         return Instances(self, np.ascontiguousarray(rows, dtype=self.dtype))
 
-    def full_rows(self, evidence: ArrayLike) -> Assignments:
+    def by_observed(self, evidence: Evidence | None = None) -> list[tuple[Instances, Indices]]:
+        """Instances by the set of variables that their rows observe, with their row numbers.
+
+        Evidence is what `given` takes, and more: a mapping may observe any variables, and
+        full-width rows (B, n) with -1 where free may each observe different ones.
+        """
+        if evidence is None or not self._is_full_width(evidence):
+            observing = self.observing(sorted(evidence)) if isinstance(evidence, Mapping) else self
+            instances = observing.given(evidence)
+            return [(instances, np.arange(len(instances)))]
+        rows = self.full_rows(evidence)
+        if not len(rows):
+            return [(self.given(rows[:, : len(self.evidence_variables)]), np.arange(0))]
+        return [
+            (self.observing(observed).given(rows[numbers][:, list(observed)]), numbers)
+            for observed, numbers in observed_groups(rows)
+        ]
+
+    def _is_full_width(self, evidence: Evidence) -> TypeGuard[ArrayLike]:
+        if isinstance(evidence, Mapping):
+            return False
+        width = np.shape(evidence)[-1] if np.ndim(evidence) else 0
+        return width == self.variables != len(self.evidence_variables)
+
+    def full_rows(self, evidence: ArrayLike) -> Values:
         """Evidence (B, n) with -1 where free, checked; rows may observe different variables."""
         rows = two_dimensional(evidence, fractions=bool(self.continuous))
         if rows.shape[1] != self.variables:
@@ -188,7 +234,7 @@ class Problem:
         check_range(filled, range(self.variables), cards, frozenset(self.continuous))
         return np.ascontiguousarray(rows, dtype=self.dtype)
 
-    def _from_full(self, rows: Rows) -> Rows:
+    def _from_full(self, rows: Values) -> Values:
         wanted = np.zeros(self.variables, dtype=bool)
         wanted[list(self.evidence_variables)] = True
         wrong = (rows != FREE) != wanted
@@ -261,13 +307,13 @@ class Branch:
         constraints = tuple(map(Constraint, functions, limits))
         return Problem(objective, constraints, tuple(observed), self.whole.name)
 
-    def agrees(self, rows: Assignments) -> NDArray[np.bool_]:
+    def agrees(self, rows: Values) -> NDArray[np.bool_]:
         """Which rows (B, n), -1 where free, do not contradict the leaf: (B,)."""
         fixed = np.flatnonzero(self.leaf.context >= 0)
         given = rows[:, fixed]
         return np.asarray(((given == FREE) | (given == self.leaf.context[fixed])).all(axis=1))
 
-    def instances(self, rows: Assignments) -> Instances:
+    def instances(self, rows: Values) -> Instances:
         """The leaf's problem with evidence (B, n), -1 where free, that agrees with it."""
         inside = np.where(self.leaf.context >= 0, self.leaf.context, rows)
         observed = list(self.problem.evidence_variables)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cmpe.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from cmpe.solvers.exact import TraceEvent
+    from cmpe.solvers.exact.trace import TraceEvent
 
 SUFFIXES = (".svg", ".pdf", ".png")
 # No date and no random identifiers: equal results give equal bytes. Names are never mathematics.

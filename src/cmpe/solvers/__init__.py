@@ -1,250 +1,158 @@
-"""Problem + evidence -> Solutions, without training: one interface over every method."""
+"""The registry: one row per method. Everything that lists methods reads it.
+
+An engine is imported when its method is first used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from cmpe.errors import MethodError
+from cmpe.problem import Form
+from cmpe.solvers.base import Engine, Method
 
-from cmpe.arrays import Assignments
-from cmpe.errors import Interrupted, MethodError
-from cmpe.problem import Evidence, Instances, Problem, observed_groups
-from cmpe.solution import Solutions, Status
-from cmpe.solvers.base import Running, Solver
-from cmpe.solvers.branches import BranchingSolver
+Loader = Callable[[], Engine]
 
 
-def _exhaustive(running: Running) -> Solver:
-    from cmpe.solvers.exhaustive import ExhaustiveSolver
+def _auto() -> Engine:
+    from cmpe.solvers.auto import Auto
 
-    return ExhaustiveSolver(running)
-
-
-def _milp(backend: str) -> Callable[[Running], Solver]:
-    def build(running: Running) -> Solver:
-        from cmpe.solvers.milp import MilpSolver
-
-        return MilpSolver(backend, running)
-
-    return build
+    return Auto()
 
 
-def _toulbar2(running: Running) -> Solver:
-    from cmpe.solvers.toulbar2 import Toulbar2Solver
+def _auto_otherwise() -> Engine:
+    from cmpe.solvers.flips import ProvedFlips
 
-    return Toulbar2Solver(running)
-
-
-def _auto(running: Running, gap: float = 0.0) -> Solver:
-    from cmpe.solvers.auto import AutoSolver
-
-    return AutoSolver(running, gap)
+    return ProvedFlips(or_local=True)
 
 
-def _exact(running: Running) -> Solver:
-    from cmpe.solvers.exact import ExactSolver
+def _exact() -> Engine:
+    from cmpe.solvers.exact.complete import Exact
 
-    return ExactSolver(running)
-
-
-def _lagrangian(running: Running) -> Solver:
-    from cmpe.solvers.lagrangian import LagrangianSolver
-
-    return LagrangianSolver(running)
+    return Exact()
 
 
-def _local(running: Running) -> Solver:
-    from cmpe.solvers.local import LocalSolver
+def _exhaustive() -> Engine:
+    from cmpe.solvers.exhaustive import Exhaustive
 
-    return LocalSolver(running)
-
-
-def _search(running: Running) -> Solver:
-    from cmpe.solvers.search import SearchSolver
-
-    return SearchSolver(running)
+    return Exhaustive()
 
 
-_BUILDERS: Mapping[str, Callable[[Running], Solver]] = {
-    "auto": _auto,
-    "exact": _exact,
-    "exhaustive": _exhaustive,
-    "lagrangian": _lagrangian,
-    "local": _local,
-    "search": _search,
-    "milp": _milp("highs"),
-    "milp:highs": _milp("highs"),
-    "milp:scip": _milp("scip"),
-    "milp:gurobi": _milp("gurobi"),
-    "toulbar2": _toulbar2,
-}
-METHODS: tuple[str, ...] = tuple(_BUILDERS)
+def _lagrangian() -> Engine:
+    from cmpe.solvers.lagrangian import Lagrangian
+
+    return Lagrangian()
 
 
-def _local_flips(running: Running) -> Solver:
+def _local() -> Engine:
+    from cmpe.solvers.local import Local
+
+    return Local()
+
+
+def _local_otherwise() -> Engine:
     from cmpe.solvers.flips import LocalFlips
 
-    return LocalFlips(running)
+    return LocalFlips()
 
 
-def _milp_flips(backend: str, *, proves: bool = True) -> Callable[[Running], Solver]:
-    def build(running: Running) -> Solver:
-        from cmpe.solvers.flips import MilpFlips
+def _search() -> Engine:
+    from cmpe.solvers.search import Search
 
-        return MilpFlips(backend, running, proves)
-
-    return build
+    return Search()
 
 
-# Methods that also answer problems without tables: neural functions, continuous variables.
-_ELSEWHERE: Mapping[str, Callable[[Running], Solver]] = {
-    "auto": _milp_flips("highs", proves=False),
-    "local": _local_flips,
-    "milp": _milp_flips("highs"),
-    "milp:highs": _milp_flips("highs"),
-    "milp:scip": _milp_flips("scip"),
-    "milp:gurobi": _milp_flips("gurobi"),
-}
+def _toulbar2() -> Engine:
+    from cmpe.solvers.toulbar2 import Toulbar2
+
+    return Toulbar2()
 
 
-def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> Solver:
-    """The solver called `method`; `gap` (nats) is what `auto` should certify."""
-    if method not in _BUILDERS:
-        raise MethodError(f"a method is one of {', '.join(METHODS)}; found {method!r}")
-    how = running or Running()
-    if gap:
-        if method != "auto":
-            raise MethodError(f"only method auto takes a gap, found {method!r} with gap {gap}")
-        return BranchingSolver(partial(_auto, gap=gap), how, method, _ELSEWHERE[method])
-    if method == "exhaustive":  # evaluates functions of any kind; it must not share code
-        return _exhaustive(how)
-    return BranchingSolver(_BUILDERS[method], how, method, _ELSEWHERE.get(method))
+def _milp(backend: str) -> Mapping[Form, Loader]:
+    def tables() -> Engine:
+        from cmpe.solvers.milp import Milp
+
+        return Milp(backend)
+
+    def otherwise() -> Engine:
+        from cmpe.solvers.flips import ProvedFlips
+
+        return ProvedFlips(backend)
+
+    return {Form.TABLES: tables, Form.OTHER: otherwise}
 
 
-def solve(
-    problem: Problem,
-    evidence: Evidence | None = None,
-    *,
-    method: str | Solver = "auto",
-    time_limit: float | None = None,
-    gap: float = 0.0,
-    seed: int = 0,
-    running: Running | None = None,
-) -> Solutions:
-    """Answer every row of `evidence` with `method`: a name, or a solver (a trained one, say).
-
-    Evidence is what `Problem.given` takes, and more: a mapping may observe any variables, and
-    full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
-    solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
-    `auto` may stop. `running` says how many workers and threads, where to start, and what to
-    call with progress.
-    """
-    how = running or Running()
-
-    def answer(part: Problem, rows: Evidence | None, as_told: Running) -> Solutions:
-        chosen = solver(method, as_told, gap=gap) if isinstance(method, str) else method
-
-        def solve_distinct(x: Assignments) -> Solutions:
-            return chosen.solve(part, x, time_limit=time_limit, seed=seed)
-
-        return _once(part.given(rows).evidence, as_told, solve_distinct)
-
-    if isinstance(evidence, Mapping):
-        problem = problem.observing(sorted(evidence))
-    elif evidence is not None and _is_full_width(problem, evidence):
-        return _grouped(by_observed(problem, evidence), answer, how)
-    return answer(problem, evidence, how)
-
-
-def by_observed(problem: Problem, evidence: ArrayLike) -> list[tuple[Instances, NDArray[np.intp]]]:
-    """Instances by the set of variables that their rows observe, with their row numbers."""
-    if not _is_full_width(problem, evidence):
-        instances = problem.given(evidence)
-        return [(instances, np.arange(len(instances)))]
-    rows = problem.full_rows(evidence)
-    return [
-        (problem.observing(observed).given(rows[numbers][:, list(observed)]), numbers)
-        for observed, numbers in observed_groups(rows)
-    ]
-
-
-def _once(rows: Assignments, how: Running, answer: Callable[[Assignments], Solutions]) -> Solutions:
-    """Answer each distinct row once; equal rows share the answer and its time.
-
-    Evidence sampled from a model repeats: nine in ten rows of some of the paper's test sets.
-    """
-    if how.start is not None or len(rows) < 2 or rows.shape[1] == 0:
-        return answer(rows)
-    distinct, where, counts = _distinct(rows)
-    if len(distinct) == len(rows):
-        return answer(rows)
-    try:
-        few = answer(distinct)
-    except Interrupted as stop:
-        whole = _shared(stop.solutions, where, counts)
-        done = int(counts[stop.solutions.status != Status.UNKNOWN].sum())
-        raise Interrupted(whole, done) from None
-    return _shared(few, where, counts)
-
-
-def _distinct(rows: Assignments) -> tuple[Assignments, NDArray[np.intp], NDArray[np.intp]]:
-    """The distinct rows in the order of their first appearance, each row's place among them,
-    and how often each appears. Rows are compared as bytes: sorting them as numbers is slow."""
-    keys = (
-        np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    )
-    _, first, where, counts = np.unique(
-        keys, return_index=True, return_inverse=True, return_counts=True
-    )
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return rows[first[order]], rank[where.ravel()], counts[order]
+_ROWS = (
+    Method(
+        "auto",
+        "the cheapest method that proves the gap asked for",
+        {Form.TABLES: _auto, Form.OTHER: _auto_otherwise},
+        proves=True,
+        takes_gap=True,
+    ),
+    Method(
+        "exact",
+        "elimination with multipliers; wide rows by search, reduction and MILP",
+        {Form.TABLES: _exact},
+        proves=True,
+    ),
+    Method(
+        "exhaustive",
+        "every assignment in turn, for small problems and for checking others",
+        dict.fromkeys(Form, _exhaustive),
+        proves=True,
+    ),
+    Method(
+        "lagrangian",
+        "the dual's bound and its best answer, improved by single moves",
+        {Form.TABLES: _lagrangian},
+        takes_device=True,
+    ),
+    Method(
+        "local",
+        "repair and local moves from a start; gradients where there are no tables",
+        {Form.TABLES: _local, Form.OTHER: _local_otherwise},
+        takes_device=True,
+    ),
+    Method(
+        "search",
+        "large-neighbourhood search for problems too wide to eliminate",
+        {Form.TABLES: _search},
+    ),
+    Method("milp", "the same as milp:highs", _milp("highs"), proves=True),
+    Method(
+        "milp:highs",
+        "mixed-integer linear programming with HiGHS",
+        _milp("highs"),
+        proves=True,
+    ),
+    Method(
+        "milp:scip",
+        "mixed-integer linear programming with SCIP",
+        _milp("scip"),
+        proves=True,
+        needs="scip",
+    ),
+    Method(
+        "milp:gurobi",
+        "mixed-integer linear programming with Gurobi, where it is licensed",
+        _milp("gurobi"),
+        proves=True,
+        needs="gurobi",
+    ),
+    Method(
+        "toulbar2",
+        "branch and bound with soft local consistency",
+        {Form.TABLES: _toulbar2},
+        proves=True,
+        needs="toulbar2",
+    ),
+)
+METHODS: Mapping[str, Method] = {row.name: row for row in _ROWS}
 
 
-def _shared(few: Solutions, where: NDArray[np.intp], counts: NDArray[np.intp]) -> Solutions:
-    return replace(few, seconds=few.seconds / counts).take(where)
-
-
-def _is_full_width(problem: Problem, evidence: ArrayLike) -> bool:
-    width = np.shape(evidence)[-1] if np.ndim(evidence) else 0
-    return width == problem.variables != len(problem.evidence_variables)
-
-
-def _grouped(
-    parts: Sequence[tuple[Instances, NDArray[np.intp]]],
-    answer: Callable[[Problem, Evidence | None, Running], Solutions],
-    how: Running,
-) -> Solutions:
-    """Answer each set of observed variables on its own; give the rows back in their order."""
-    total = sum(len(numbers) for _, numbers in parts)
-    problem = parts[0][0].problem
-    if how.start is not None and len(how.start) != total:
-        raise MethodError(f"a start must have {total} rows, found {len(how.start)}")
-    nothing = np.full((total, problem.variables), -1)
-    whole = Solutions.of(problem, nothing, method="unfinished")
-    done = 0
-    for instances, numbers in parts:
-        here = replace(
-            how,
-            start=None if how.start is None else how.start[numbers],
-            progress=_shifted(how, done, total),
-        )
-        try:
-            part = answer(instances.problem, instances.evidence, here)
-        except Interrupted as stop:
-            whole = whole.replaced(numbers, stop.solutions)
-            raise Interrupted(whole, done + stop.finished) from None
-        whole = whole.replaced(numbers, part)
-        done += len(numbers)
-    return whole
-
-
-def _shifted(how: Running, done: int, total: int) -> Callable[[int, int], None] | None:
-    if how.progress is None:
-        return None
-    report = how.progress
-    return lambda finished, _: report(done + finished, total)
+def method_named(name: str) -> Method:
+    """The registry's row of that name; an unknown name is refused with the list of all."""
+    if name not in METHODS:
+        raise MethodError(f"a method is one of {', '.join(METHODS)}; found {name!r}")
+    return METHODS[name]

@@ -1,19 +1,25 @@
-"""What every method shares: the protocol of solvers, how to run, limits and deadlines."""
+"""What every method shares: the two protocols, how to run, limits and deadlines.
+
+To add a method: write an `Engine` in a module or room of its own, and one row of the registry
+(`cmpe.solvers`). The command line's help, the error of an unknown method, docs/how-to.md and the
+tests read that row. docs/architecture.md goes through it step by step.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from cmpe.arrays import FREE, Assignments
+from cmpe.arrays import FREE, Assignments, Values
 from cmpe.errors import MethodError
 from cmpe.models.extension import is_fractional
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Evidence, Form, Instances, Problem
 from cmpe.solution import Solutions
 
 Progress = Callable[[int, int], None]
@@ -21,13 +27,18 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Running:
-    """How to run, as opposed to what to solve."""
+    """How to run, as opposed to what to solve.
+
+    `workers` rows are answered at the same time, each with `threads` threads. A method that uses
+    one core for a row answers `workers` x `threads` rows at the same time instead. MILP back-ends
+    and toulbar2 work in processes of their own, the compiled engines in threads of this one.
+    """
 
     workers: int = 1
     threads: int = 1
     device: str = "cpu"  # or what torch calls another one: "cuda", "cuda:1"
-    start: Assignments | None = None  # (B, n): an assignment per row to begin from, -1 for none
-    progress: Progress | None = None
+    start: Values | None = None  # (B, n): an assignment per row to begin from, -1 for none
+    progress: Progress | None = None  # is called with the rows that are done, and with all
 
     def __post_init__(self) -> None:
         for name in ("workers", "threads"):
@@ -40,18 +51,53 @@ class Running:
             start.setflags(write=False)
             object.__setattr__(self, "start", start)
 
+    @property
+    def cores(self) -> int:
+        """How many cores may be busy at once."""
+        return self.workers * self.threads
+
+    def report(self, done: int, total: int) -> None:
+        """Say that `done` of `total` rows are finished, if anybody listens."""
+        if self.progress is not None:
+            self.progress(done, total)
+
 
 @dataclass(frozen=True)
 class Limits:
-    """What one row may use."""
+    """What an engine is told beside its instances: limits of a row, and how to run."""
 
-    seconds: float | None = None
-    threads: int = 1
+    seconds: float | None = None  # of one row
     seed: int = 0
+    gap: float = 0.0  # nats: a certified gap that is small enough
+    running: Running = field(default_factory=Running)
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise MethodError(f"a time limit must be above 0 seconds, found {self.seconds}")
+        if not self.gap >= 0:
+            raise MethodError(f"a gap must be at least 0, found {self.gap}")
+
+    @property
+    def threads(self) -> int:
+        """How many threads one row may use."""
+        return self.running.threads
+
+    @property
+    def start(self) -> Values | None:
+        """Where to begin with each row (B, n), or nowhere in particular."""
+        return self.running.start
+
+    def of_a_row(self) -> Limits:
+        """The same without what concerns the batch, so that a worker process can be sent it."""
+        return replace(self, running=Running(threads=self.threads))
+
+    def running_with(self, **changes: object) -> Limits:
+        """The same, run in another way."""
+        return replace(self, running=replace(self.running, **changes))  # type: ignore[arg-type]
+
+    def share(self, part: float) -> Limits:
+        """A part of each row's time."""
+        return self if self.seconds is None else replace(self, seconds=part * self.seconds)
 
 
 class Deadline:
@@ -74,20 +120,18 @@ class Deadline:
         return self._limits.seconds is not None and spent >= self._limits.seconds
 
 
-def check_start(instances: Instances, start: Assignments) -> None:
-    """Refuse a start that is not one assignment per row; what it says of evidence is not read."""
-    problem, shape = instances.problem, (len(instances), instances.problem.variables)
-    if start.shape != shape:
-        raise MethodError(f"a start must have shape {shape}, found {start.shape}")
-    free = list(problem.free)
-    values, most = start[:, free], np.asarray(problem.objective.cardinalities)[free] - 1
-    whole = (values == np.floor(values)) | np.isin(free, problem.continuous)
-    if not (whole & ((values == FREE) | (values >= 0)) & (values <= most)).all():
-        raise MethodError("a start must hold values of its variables, or -1 where there is none")
+@runtime_checkable
+class Engine(Protocol):
+    """What a method is, inside: instances of one structure in, one answer per row out."""
+
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        """One answer per row, in the order of the rows."""
+        ...
 
 
+@runtime_checkable
 class Solver(Protocol):
-    """Anything that answers a batch of evidence rows."""
+    """What users may bring: anything that answers a batch of evidence rows."""
 
     def solve(
         self,
@@ -99,3 +143,54 @@ class Solver(Protocol):
     ) -> Solutions:
         """One answer per row, in the order of the rows."""
         ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the registry.
+
+    `engines` has a loader for each form of problem that the method answers. Where `Form.LEAVES` is
+    missing, such problems are answered branch by branch (`solvers.branches`).
+    """
+
+    name: str
+    about: str  # one line for the help
+    engines: Mapping[Form, Callable[[], Engine]]
+    proves: bool = False
+    needs: str | None = None  # an extra that must be installed
+    takes_gap: bool = False
+    takes_device: bool = False  # of tables only
+
+    @property
+    def takes(self) -> str:
+        """Which functions it answers, in words."""
+        return "any function" if Form.OTHER in self.engines else "tables"
+
+
+def checked(instances: Instances, assignments: ArrayLike) -> Assignments:
+    """A copy of full assignments (B, n) with the evidence in; -1 in a row means no start.
+
+    Discrete variables only; `check_start` judges starts of any problem.
+    """
+    problem, free = instances.problem, list(instances.problem.free)
+    given = np.asarray(assignments, dtype=np.int32)
+    shape = (len(instances), problem.variables)
+    if given.ndim == 0:
+        given = np.broadcast_to(given, shape)
+    check_start(instances, given)
+    rows = np.zeros(shape, dtype=np.int32)  # a variable of one value is never free
+    rows[:, free] = given[:, free]
+    rows[:, list(problem.evidence_variables)] = instances.evidence
+    return rows
+
+
+def check_start(instances: Instances, start: Values) -> None:
+    """Refuse a start that is not one assignment per row; what it says of evidence is not read."""
+    problem, shape = instances.problem, (len(instances), instances.problem.variables)
+    if start.shape != shape:
+        raise MethodError(f"a start must have shape {shape}, found {start.shape}")
+    free = list(problem.free)
+    values, most = start[:, free], np.asarray(problem.objective.cardinalities)[free] - 1
+    whole = (values == np.floor(values)) | np.isin(free, problem.continuous)
+    if not (whole & ((values == FREE) | (values >= 0)) & (values <= most)).all():
+        raise MethodError("a start must hold values of its variables, or -1 where there is none")

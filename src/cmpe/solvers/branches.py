@@ -13,65 +13,53 @@ that cannot beat the answer found there are left out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Floats
+from cmpe.arrays import Assignments, Floats, Indices, Values
 from cmpe.errors import Interrupted
+from cmpe.models.function import Function
+from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
-from cmpe.problem import Branch, Evidence, Instances, Problem
+from cmpe.problem import Branch, Instances
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.base import Limits, Running, check_start
-
-if TYPE_CHECKING:
-    from cmpe.solvers.base import Solver
+from cmpe.solvers.base import Engine, Limits
 
 LEAST_SECONDS = 1e-3
 LEAVES = "leaves"  # the method of a row that no engine had to look at
-Numbers = NDArray[np.intp]
+
+
+def _unbounded(function: Function, rows: Assignments) -> Floats:
+    return np.full((len(rows), 1), np.inf)
+
+
+# Upper bounds (B, L) of the objective in each of its leaves, by the kind of function.
+LEAF_BOUNDS: Mapping[type, Callable[[Any, Assignments], Floats]] = {
+    CutsetNetwork: CutsetNetwork.leaf_values,
+    LogLinearModel: _unbounded,
+}
 
 
 @dataclass(frozen=True)
-class BranchingSolver:
-    """The engine that `build` makes, for any problem whose functions have tables or leaves.
+class Branches:
+    """Any engine that reads tables, for problems whose functions have leaves."""
 
-    `elsewhere` makes the engine for problems that have neither; without one they are refused.
-    """
+    engine: Engine
 
-    build: Callable[[Running], Solver]
-    running: Running = Running()
-    name: str = "this method"
-    elsewhere: Callable[[Running], Solver] | None = None
-
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row; the time limit holds for all branches of a row together."""
-        if self.running.start is not None:
-            check_start(problem.given(evidence), self.running.start)
-        elsewhere = None if problem.has_tables else self.elsewhere
-        if problem.is_log_linear or elsewhere is not None:
-            engine = (elsewhere or self.build)(self.running)
-            return engine.solve(problem, evidence, time_limit=time_limit, seed=seed)
-        problem.need_tables(f"method {self.name}")
-        limits = Limits(time_limit, self.running.threads, seed)
-        return _Search(self, problem.given(evidence), limits).run()
+        return _BranchSearch(self.engine, instances, limits).run()
 
 
-class _Search:
+class _BranchSearch:
     """A batch on its way through the branches."""
 
-    def __init__(self, how: BranchingSolver, instances: Instances, limits: Limits) -> None:
-        self._how = how
+    def __init__(self, engine: Engine, instances: Instances, limits: Limits) -> None:
+        self._engine = engine
         self._instances = instances
         self._limits = limits
         self._rows = instances.full()  # (B, n)
@@ -85,19 +73,16 @@ class _Search:
         self._seconds = np.zeros(count)
 
     def _upper_bounds(self) -> Floats:
+        """Of the objective in each branch (B, J); +inf where it has no leaves of its own."""
         objective = self._instances.problem.objective
-        if isinstance(objective, CutsetNetwork):
-            objective.leaf_values(self._rows[:0])  # loads compiled code: no row's time
+        bounds_of = LEAF_BOUNDS[type(objective)]
+        bounds_of(objective, self._rows[:0])  # loads compiled code: no row's time
         begin = time.perf_counter()
         out = np.full((len(self._instances), len(self._branches)), -np.inf)
-        if isinstance(objective, CutsetNetwork):
-            values = objective.leaf_values(self._rows)  # (B, L)
+        values = bounds_of(objective, self._rows)
         for number, branch in enumerate(self._branches):
             agree = branch.agrees(self._rows)
-            if isinstance(objective, CutsetNetwork):
-                out[agree, number] = values[agree, branch.leaf.leaves[0]]
-            else:
-                out[agree, number] = np.inf
+            out[agree, number] = values[agree, branch.leaf.leaves[0]]
         self._setup = (time.perf_counter() - begin) / max(1, len(self._instances))
         return out
 
@@ -123,42 +108,40 @@ class _Search:
         """Which rows have an open branch: (B,)."""
         return np.asarray((self._open > self._best[:, np.newaxis]).any(axis=1))
 
-    def _solve(self, number: int, branch: Branch, rows: Numbers) -> None:
+    def _solve(self, number: int, branch: Branch, rows: Indices) -> None:
         left = self._left(rows)
         rows = rows[left > 0]
         if not len(rows):
             return
         part = branch.instances(self._rows[rows])
-        engine = self._how.build(self._running(branch, rows))
         seconds = None if self._limits.seconds is None else float(left[left > 0].min())
+        told = replace(self._limits, seconds=seconds).running_with(
+            start=self._start(branch, rows), progress=None
+        )
         try:
-            found = engine.solve(
-                part.problem, part.evidence, time_limit=seconds, seed=self._limits.seed
-            )
+            found = self._engine.answer(part, told)
         except Interrupted as stop:
             self._take(number, rows, stop.solutions)
             raise
         self._take(number, rows, found)
-        if self._how.running.progress is not None:
-            done = int((~self._pending()).sum())
-            self._how.running.progress(done, len(self._instances))
+        self._limits.running.report(int((~self._pending()).sum()), len(self._instances))
 
-    def _left(self, rows: Numbers) -> Floats:
+    def _left(self, rows: Indices) -> Floats:
         """Seconds that each row may still use."""
         if self._limits.seconds is None:
             return np.full(len(rows), np.inf)
         left = self._limits.seconds - self._seconds[rows]
         return np.where(left < LEAST_SECONDS, 0.0, left)
 
-    def _running(self, branch: Branch, rows: Numbers) -> Running:
+    def _start(self, branch: Branch, rows: Indices) -> Values | None:
         """A start helps only where it lies in the branch."""
-        start = self._how.running.start
-        if start is not None:
-            start = start[rows].copy()
-            start[~branch.agrees(start)] = -1
-        return replace(self._how.running, start=start, progress=None)
+        if self._limits.start is None:
+            return None
+        start = self._limits.start[rows].copy()
+        start[~branch.agrees(start)] = -1
+        return start
 
-    def _take(self, number: int, rows: Numbers, found: Solutions) -> None:
+    def _take(self, number: int, rows: Indices, found: Solutions) -> None:
         """Note what a branch says of `rows`."""
         self._seconds[rows] += found.seconds
         self._bound[rows] = np.maximum(self._bound[rows], found.bound)

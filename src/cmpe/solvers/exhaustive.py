@@ -9,55 +9,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.errors import MethodError, TooLarge
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.rows import RowAnswer, solve_rows
 
 CHUNK = 1 << 15
 
 
 @dataclass(frozen=True)
-class ExhaustiveSolver:
+class Exhaustive:
     """Evaluates the problem's own functions on every completion of the evidence.
 
-    It shares no code with conditioning or elimination, so it can judge them. The time limit is
-    ignored: the size guard bounds the work.
+    It shares no code with conditioning or elimination, so it can judge them.
     """
 
-    running: Running = Running()
     most_states: int = 1 << 22
 
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
-        """Proved optimum, or proved infeasibility, of every row."""
-        Limits(time_limit)
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        """Proved optimum, or proved infeasibility, of every row; without a bound at the limit."""
+        problem = instances.problem
         if problem.continuous:
             raise MethodError("exhaustive enumerates values; found continuous variables")
-        instances = problem.given(evidence)
         states = math.prod(problem.objective.cardinalities[v] for v in problem.free)
         if states > self.most_states:
             raise TooLarge(
                 f"exhaustive enumerates at most {self.most_states} assignments a row; "
                 f"this problem has {states:.3g}; try another method"
             )
-        return solve_rows(instances, _Enumerate(instances, states), "exhaustive", self.running)
+        job = _Enumerate(instances, states, limits.of_a_row())
+        return solve_rows(instances, job, "exhaustive", limits.running, one_core=True)
 
 
 @dataclass(frozen=True)
 class _Enumerate:
     instances: Instances
     states: int
+    limits: Limits
 
     def __call__(self, row: int) -> RowAnswer:
         problem = self.instances.problem
         best, winner = -np.inf, None
+        deadline = Deadline(self.limits)
         for first in range(0, self.states, CHUNK):
             values = self._completions(first, min(first + CHUNK, self.states))
             evidence = np.repeat(self.instances.evidence[row : row + 1], len(values), axis=0)
@@ -66,6 +59,8 @@ class _Enumerate:
             at = int(np.argmax(objective))
             if objective[at] > best:
                 best, winner = float(objective[at]), values[at]
+            if deadline.expired() and first + CHUNK < self.states:
+                return RowAnswer(winner)
         return RowAnswer(winner, best, infeasible=winner is None)
 
     def _completions(self, first: int, last: int) -> NDArray[np.int32]:

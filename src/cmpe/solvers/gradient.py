@@ -14,6 +14,8 @@ float64; the problem itself judges the answers.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,9 +26,9 @@ from numpy.typing import NDArray
 from cmpe.arrays import FREE, Floats
 from cmpe.errors import Interrupted
 from cmpe.models.distance import Distance
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,25 +43,16 @@ MOST_NUMBERS = 1 << 24  # of the moves tried together
 
 
 @dataclass(frozen=True)
-class GradientSolver:
+class Gradient:
     """Feasible answers without a bound, for any problem whose functions torch can evaluate."""
 
-    running: Running = Running()
     starts: int = 8
     steps: int = 150
     sweeps: int = 200  # single moves of a row, at most
 
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible answer seen, else the least violated one; the limit is per row."""
-        limits = Limits(time_limit, self.running.threads, seed)
-        instances = problem.given(evidence)
+        problem = instances.problem
         answers = np.full((len(instances), problem.variables), FREE, dtype=problem.dtype)
         seconds = np.zeros(len(instances))
         size = max(1, CHUNK // self.starts)
@@ -68,29 +61,40 @@ class GradientSolver:
             for first in range(0, len(instances), size):
                 rows = slice(first, first + size)
                 begin = time.perf_counter()
-                part = Instances(problem, instances.evidence[rows])
-                answers[rows] = _Batch(self, part, limits, first).run()
+                part = instances.take(rows)
+                with _torch_threads(limits.running.cores):
+                    answers[rows] = _Descent(self, part, limits, first).run()
                 seconds[rows] = (time.perf_counter() - begin) / len(part)
                 done = first + len(part)
-                if self.running.progress is not None:
-                    self.running.progress(done, len(instances))
+                limits.running.report(done, len(instances))
         except KeyboardInterrupt:
             found = Solutions.of(problem, answers, method="local", seconds=seconds)
             raise Interrupted(found, done) from None
         return Solutions.of(problem, answers, method="local", seconds=seconds)
 
 
-class _Batch:
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads; what it used before is restored."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Descent:
     """Some rows on their way: R rows, S starts each, n variables, D coordinates."""
 
-    def __init__(
-        self, how: GradientSolver, instances: Instances, limits: Limits, first: int
-    ) -> None:
+    def __init__(self, how: Gradient, instances: Instances, limits: Limits, first: int) -> None:
         self.how, self.instances, self.problem = how, instances, instances.problem
         self._random = np.random.default_rng([limits.seed, first])
         allowed = np.inf if limits.seconds is None else limits.seconds * len(instances)
         self._deadline = time.perf_counter() + allowed
-        given = how.running.start
+        given = limits.start
         self._given = None if given is None else given[first : first + len(instances)]
         self._cards = np.asarray(self.problem.objective.cardinalities)
         self._free = np.array(self.problem.free, dtype=np.int64)

@@ -7,16 +7,17 @@ LOOSE of f, a few rounds of `exact`'s search lower the bound by what they rule o
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from cmpe.bounds.lagrangian import lagrangian_dual
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.exact import ExactSolver, better
+from cmpe.solvers.base import Limits
+from cmpe.solvers.exact import eliminate
 from cmpe.solvers.local import improve
+from cmpe.solvers.stages import merged
 
 METHOD = "lagrangian"
 LOOSE = 0.005  # of f = C - h
@@ -24,45 +25,45 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class LagrangianSolver:
-    """Fast answers with a certified gap; no proof of optimality is promised."""
+class Lagrangian:
+    """Fast answers with a certified gap; no proof of optimality is promised.
 
-    running: Running = Running()
+    The work is bounded by the dual's own rounds: a time limit shortens nothing but the last stage.
+    """
 
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
-        """A feasible answer and a bound for every row; the time limit is not needed."""
-        Limits(time_limit)
-        instances = problem.given(evidence)
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        """A feasible answer and a bound for every row."""
+        cores = limits.running.cores
         begin = time.perf_counter()
-        dual = lagrangian_dual(instances, threads=self.running.threads)
+        dual = lagrangian_dual(instances, threads=cores)
         # Rows without a feasible extreme answer (several constraints) are repaired from the other.
         missing = (dual.feasible < 0).any(axis=1, keepdims=True)
-        answers = improve(instances, np.where(missing, dual.violating, dual.feasible))
+        answers = improve(
+            instances, np.where(missing, dual.violating, dual.feasible), threads=cores
+        )
         answers[dual.infeasible] = -1
         spent = (time.perf_counter() - begin) / max(1, len(instances))
         quick = Solutions.of(
-            problem,
+            instances.problem,
             answers,
             bound=dual.bound,
             infeasible=dual.infeasible,
             method=METHOD,
             seconds=spent,
         )
-        return self._tightened(instances, quick)
+        tight = self._tightened(instances, quick, limits)
+        limits.running.report(len(tight), len(tight))
+        return tight
 
-    def _tightened(self, instances: Instances, quick: Solutions) -> Solutions:
+    def _tightened(self, instances: Instances, quick: Solutions, limits: Limits) -> Solutions:
         problem = instances.problem
         with np.errstate(invalid="ignore"):
-            loose = np.flatnonzero(quick.gap > LOOSE * (problem.shift - quick.objective))
+            is_loose = quick.gap > LOOSE * (problem.shift - quick.objective)
+        if limits.seconds is not None:
+            is_loose &= quick.seconds < limits.seconds
+        loose = np.flatnonzero(is_loose)
         if not len(loose):
             return quick
-        part = Instances(problem, instances.evidence[loose])
-        searched = ExactSolver(replace(self.running, progress=None)).search(part, rounds=ROUNDS)
-        return quick.replaced(loose, better(problem, quick.take(loose), searched, METHOD))
+        quiet = limits.running_with(progress=None).running
+        searched = eliminate(instances.take(loose), ROUNDS, quiet)
+        return quick.replaced(loose, merged(problem, quick.take(loose), searched, METHOD))

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,49 +26,49 @@ from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
 from cmpe.errors import Interrupted, TooLarge
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances, Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions, Status
-from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.local import checked
+from cmpe.solvers.base import Limits, checked
+from cmpe.solvers.exact import (
+    MOST_ROUNDS,
+    SECONDS_PER_ROUND,
+    eliminate,
+    seconds_of_elimination,
+)
 from cmpe.solvers.rows import RowAnswer, solve_rows
-
-if TYPE_CHECKING:
-    from cmpe.solvers.exact import TraceEvent
+from cmpe.solvers.search import Search
 
 NARROW_BYTES = 1 << 22  # of one row: up to here the exact engine takes over
-ROUNDS = 40  # of the exact engine on a narrow node
 CUTS = 3  # different splits of a node before it is branched on
 STEPS = 300  # of the descent on one split
 STEP_SECONDS = 0.1  # a split must be small enough to do its steps in about this time
 SEARCH_SHARE = 0.2  # of the time limit for a first answer, at most
-SEARCH_SECONDS, LEAST_SEARCH = 3e-4, 0.02  # that are enough: for each free variable; in all
+SEARCH_SECONDS = 3e-4  # per free variable: a longer first search is not worth it
+LEAST_SEARCH = 0.02  # seconds
 
 
 @dataclass(frozen=True)
-class ReductionSolver:
+class TraceEvent:
+    """What was known of a row after some seconds; NaN where there is no incumbent yet."""
+
+    seconds: float
+    incumbent: float
+    bound: float
+    states: int
+
+
+@dataclass(frozen=True)
+class Reduction:
     """Proves wide rows by reduction, elimination and branching."""
 
-    running: Running = Running()
-    gap: float = 0.0  # nats: an answer that is certified to be as close as this is enough
     nodes: int | None = None  # of one row, at most; those left open count with their bounds
 
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
-        instances = problem.given(evidence)
-        job = self._job(instances, Limits(time_limit, 1, seed))
-        return solve_rows(instances, job, "reduction", self.running)
+        return solve_rows(instances, self._job(instances, limits), "reduction", limits.running)
 
     def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
         """The first row after `search`, then after every node; states are nodes."""
-        from cmpe.solvers.exact import TraceEvent
-
         begin = time.perf_counter()
         search = self._job(instances, limits).begin(0)
         for nodes, _ in enumerate(chain([None], search.run())):
@@ -78,30 +77,24 @@ class ReductionSolver:
 
     def _job(self, instances: Instances, limits: Limits) -> _Prove:
         splits = _Splits(instances.problem, limits.seed)
-        start = self._start(instances, limits)
+        if limits.start is None:
+            start = first_answers(instances, limits).assignments
+        else:
+            start = checked(instances, limits.start)
         splits.prepare(instances, np.inf if limits.seconds is None else limits.seconds)
-        return _Prove(instances, start, limits, splits, replace(self, running=Running()))
-
-    def _start(self, instances: Instances, limits: Limits) -> Assignments:
-        if self.running.start is not None:
-            return checked(instances, self.running.start)
-        return rough(instances, limits, self.running).assignments
+        return _Prove(instances, start, limits.of_a_row(), splits, self.nodes)
 
 
-def rough(instances: Instances, limits: Limits, running: Running) -> Solutions:
+def first_answers(instances: Instances, limits: Limits) -> Solutions:
     """What `search` makes of the user's start, or of none, in its share of the time."""
-    from cmpe.solvers.search import SearchSolver
-
-    seconds = limits.seconds
-    if seconds is not None:
+    told = replace(limits, gap=0.0).running_with(progress=None)
+    if limits.seconds is not None:
         enough = max(LEAST_SEARCH, SEARCH_SECONDS * len(instances.conditioning.free))
-        seconds = min(SEARCH_SHARE * seconds, enough)
-    solver = SearchSolver(replace(running, progress=None), bounds=False)
-    problem, evidence = instances.problem, instances.evidence
-    if seconds is not None and len(instances):  # loads compiled code, makes the pool
-        SearchSolver(passes=1, bounds=False).solve(problem, evidence[:1])
+        told = replace(told, seconds=min(SEARCH_SHARE * limits.seconds, enough))
+        if len(instances):  # loads compiled code, makes the pool
+            Search(passes=1, bounds=False).answer(instances.take(slice(0, 1)), Limits())
     try:
-        return solver.solve(problem, evidence, time_limit=seconds, seed=limits.seed)
+        return Search(bounds=False).answer(instances, told)
     except Interrupted as stop:  # nothing is proved yet
         raise Interrupted(stop.solutions, 0) from None
 
@@ -116,7 +109,7 @@ class _Splits:
     def prepare(self, instances: Instances, seconds: float) -> None:
         """Make the first split and load compiled code, which no row should be charged with."""
         if len(instances) and not _is_narrow(instances.problem, seconds):
-            first = Instances(instances.problem, instances.evidence[:1])
+            first = instances.take(slice(0, 1))
             with suppress(TooLarge):
                 value_bounds(first, self.of(first.problem, 0), Work(steps=1))
 
@@ -134,10 +127,8 @@ def _is_narrow(problem: Problem, seconds: float) -> bool:
     """Whether to eliminate, within so many seconds."""
     if not problem.conditioning.free:
         return True
-    from cmpe.solvers.exact import SECONDS_PER_ENTRY
-
-    enough = SECONDS_PER_ENTRY * problem.plan.operations
-    return lane_bytes(problem) <= NARROW_BYTES and enough <= seconds
+    # Widths first: the operations of a very wide plan are a number too large for a float.
+    return lane_bytes(problem) <= NARROW_BYTES and seconds_of_elimination(problem) <= seconds
 
 
 @dataclass
@@ -167,7 +158,7 @@ class _Incumbent:
 
 
 @dataclass(order=True)
-class _Node:
+class _OpenNode:
     """A row with some more variables fixed; greatest bound first."""
 
     negated: float
@@ -183,7 +174,7 @@ class _Prove:
     start: Assignments
     limits: Limits
     splits: _Splits
-    how: ReductionSolver
+    nodes: int | None
 
     def __call__(self, row: int) -> RowAnswer:
         search = self.begin(row)
@@ -194,24 +185,24 @@ class _Prove:
         free = list(self.instances.conditioning.free)
         return RowAnswer(search.best.assignment[free], search.bound)
 
-    def begin(self, row: int) -> _Search:
+    def begin(self, row: int) -> _BestFirst:
         """The search of one row, its clock running."""
         until = np.inf if self.limits.seconds is None else time.perf_counter() + self.limits.seconds
         problem = self.instances.problem
-        best = _Incumbent(problem, self.how.gap)
+        best = _Incumbent(problem, self.limits.gap)
         best.offer(self.start[row])
         full = np.full(problem.variables, FREE, dtype=np.int32)
         full[list(problem.evidence_variables)] = self.instances.evidence[row]
-        search = _Search(best, self.splits, until, self.how.nodes)
+        search = _BestFirst(best, self.splits, until, self.nodes)
         search.push(np.inf, full)
         return search
 
 
-class _Search:
+class _BestFirst:
     """Best-first search over what is fixed."""
 
     def __init__(self, best: _Incumbent, splits: _Splits, until: float, nodes: int | None) -> None:
-        self.open: list[_Node] = []
+        self.open: list[_OpenNode] = []
         self.best = best
         self._settled = -np.inf  # greatest bound of a node that cannot be taken further
         self._problem, self._splits, self._until = best.problem, splits, until
@@ -235,7 +226,7 @@ class _Search:
         """Keep a node, unless it holds nothing better than the incumbent."""
         if bound > self.best.enough:
             self._count += 1
-            heapq.heappush(self.open, _Node(-bound, self._count, row))
+            heapq.heappush(self.open, _OpenNode(-bound, self._count, row))
 
     def expand(self) -> None:
         """Take the node with the greatest bound: prove it, reduce it or branch on it."""
@@ -273,10 +264,8 @@ class _Search:
         return Work(max(1e-4, self._until - time.perf_counter()), STEPS)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
-        from cmpe.solvers.exact import SECONDS_PER_ROUND, ExactSolver
-
-        rounds = min(ROUNDS, 1 + (self._until - time.perf_counter()) / SECONDS_PER_ROUND)
-        found = ExactSolver().search(instances, max(1, int(rounds)))
+        rounds = min(MOST_ROUNDS, 1 + (self._until - time.perf_counter()) / SECONDS_PER_ROUND)
+        found = eliminate(instances, max(1, int(rounds)))
         self.best.offer(found.assignments[0])
         if found.status[0] != Status.INFEASIBLE:
             self._settled = max(self._settled, min(bound, float(found.bound[0])))

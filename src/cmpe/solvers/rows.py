@@ -39,17 +39,22 @@ def start_of(start: Assignments | None, row: int, free: Sequence[int]) -> Assign
     return start[row, list(free)]
 
 
-def solve_rows(instances: Instances, job: RowJob, method: str, running: Running) -> Solutions:
-    """Answer every row with `job`; on Ctrl-C raise Interrupted with what is finished."""
+def solve_rows(
+    instances: Instances, job: RowJob, method: str, running: Running, *, one_core: bool = False
+) -> Solutions:
+    """Answer every row with `job`; on Ctrl-C raise Interrupted with what is finished.
+
+    A job that uses `one_core` for a row gets all the cores that `running` allows for other rows.
+    """
     answers: dict[int, RowAnswer] = {}
     timed = _Timed(job)
     if instances.problem.is_log_linear:
         instances.tables(0, slice(0, 1))  # loads compiled code, which no row should be charged with
     try:
-        for row, answer in map_rows(timed, len(instances), workers=running.workers):
+        workers = running.cores if one_core else running.workers
+        for row, answer in map_rows(timed, len(instances), workers=workers):
             answers[row] = answer
-            if running.progress is not None:
-                running.progress(len(answers), len(instances))
+            running.report(len(answers), len(instances))
     except KeyboardInterrupt:
         partial = _assemble(instances, answers, method)
         raise Interrupted(partial, len(answers)) from None

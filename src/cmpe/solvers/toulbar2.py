@@ -19,36 +19,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments
+from cmpe.arrays import Values
 from cmpe.errors import MissingExtra
 from cmpe.formats.cfn import CostLimit, CostNetwork, knapsack
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Deadline, Limits, Running
+from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
 MOST_CUTS = 50
 
 
 @dataclass(frozen=True)
-class Toulbar2Solver:
+class Toulbar2:
     """Branch and bound with soft local consistency (extra `toulbar2`)."""
 
-    running: Running = Running()
-
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved optimum of every row; time limits count whole CPU seconds, rounded up."""
         _package()
-        instances = problem.given(evidence)
-        job = _Row(instances, Limits(time_limit, self.running.threads, seed), self.running.start)
-        return solve_rows(instances, job, "toulbar2", self.running)
+        job = _CostRow(instances, limits.of_a_row(), limits.start)
+        return solve_rows(instances, job, "toulbar2", limits.running, one_core=True)
 
 
 def _package() -> Any:
@@ -60,10 +50,10 @@ def _package() -> Any:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _CostRow:
     instances: Instances
     limits: Limits
-    start: Assignments | None
+    start: Values | None
 
     def __call__(self, row: int) -> RowAnswer:
         network = CostNetwork(self.instances, row)

@@ -7,11 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import cmpe
-from cmpe import Constraint, LogLinearModel, Problem, Recipe, Running, Status
+from cmpe import Constraint, LogLinearModel, Problem, Recipe, Running, Status, solve
 from cmpe.bounds.splitting import Cut
 from cmpe.generation import generate, grid
 from cmpe.solvers import exact, reduction
-from cmpe.solvers.exact import ExactSolver, better, trace
+from cmpe.solvers.exact import complete
+from cmpe.solvers.exact.complete import Exact
+from cmpe.solvers.exact.trace import trace
+from cmpe.solvers.stages import merged
 from tests.problems import Shape, random_problem, seeds, worked_example
 
 
@@ -60,7 +63,7 @@ def test_hundreds_of_rows_cross_lanes_and_chunks():
         rows = rng.integers(0, cards, (600, len(observed)))
         distinct, where = np.unique(rows, axis=0, return_inverse=True)
         few = cmpe.solve(problem, distinct, method="exhaustive")
-        many = ExactSolver(Running(threads=2)).solve(problem, rows)
+        many = solve(problem, rows, method=Exact(), running=Running(threads=2))
         np.testing.assert_array_equal(many.status, few.status[where.ravel()])
         np.testing.assert_allclose(many.objective, few.objective[where.ravel()], atol=1e-9)
         checked += len(rows)
@@ -96,7 +99,8 @@ def test_two_constraints_on_a_grid_agree_with_highs():
 def test_threads_and_repeats_change_nothing():
     made = generate(grid(6, 6, seed=1), Recipe(percentile=20, samples=8000))
     first, again, threaded = (
-        ExactSolver(Running(threads=t)).solve(made.problem, made.train[:1200]) for t in (1, 1, 3)
+        solve(made.problem, made.train[:1200], method=Exact(), running=Running(threads=t))
+        for t in (1, 1, 3)
     )
     np.testing.assert_array_equal(first.assignments, again.assignments)
     np.testing.assert_array_equal(first.assignments, threaded.assignments)
@@ -116,7 +120,7 @@ def test_what_the_engine_cannot_prove_goes_to_milp(monkeypatch):
     """With room for a handful of states, rows are handed on with their incumbent and bound."""
     made = generate(grid(7, 7, seed=2), Recipe(percentile=10, samples=60))
     truth = cmpe.solve(made.problem, made.test, method="exact")
-    monkeypatch.setattr(exact, "STATES", 6)
+    monkeypatch.setattr(exact, "MOST_STATES", 6)
     answers = cmpe.solve(made.problem, made.test, method="exact")
     assert "exact+milp" in set(answers.method.tolist())
     np.testing.assert_array_equal(answers.status, truth.status)
@@ -126,11 +130,11 @@ def test_what_the_engine_cannot_prove_goes_to_milp(monkeypatch):
 def test_a_start_outlives_an_engine_that_proves_nothing(monkeypatch):
     made = generate(grid(7, 7, seed=2), Recipe(percentile=10, samples=60))
     truth = cmpe.solve(made.problem, made.test, method="exact")
-    monkeypatch.setattr(exact, "STATES", 1)
-    monkeypatch.setattr(ExactSolver, "_by_milp", lambda self, instances, known, limits: known)
-    alone = ExactSolver().solve(made.problem, made.test)
+    monkeypatch.setattr(exact, "MOST_STATES", 1)
+    monkeypatch.setattr(complete, "continue_with", lambda stage, instances, known, limits: known)
+    alone = solve(made.problem, made.test, method=Exact())
     assert (alone.status == Status.UNKNOWN).all()
-    given = ExactSolver(Running(start=truth.assignments)).solve(made.problem, made.test)
+    given = solve(made.problem, made.test, method=Exact(), running=Running(start=truth.assignments))
     np.testing.assert_allclose(given.objective, truth.objective)
     np.testing.assert_array_equal(given.bound, np.maximum(alone.bound, given.objective))
 
@@ -195,7 +199,7 @@ def test_wide_rows_say_nothing_false_when_time_is_short(time_limit, seed):
 @given(seeds)
 def test_what_reduction_leaves_open_goes_to_milp(seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "NODES", 1)
+        patch.setattr(complete, "MOST_NODES", 1)
         problem, evidence = random_problem(seed, Shape(constraints=2, factors=8))
         truth = cmpe.solve(problem, evidence, method="exhaustive")
         found = cmpe.solve(problem, evidence, method="exact")
@@ -210,7 +214,7 @@ def test_every_stage_of_a_wide_row_shows_in_its_method(monkeypatch):
     answers = cmpe.solve(problem, [[1, 1], [0, 0]], method="exact")
     assert answers.labels == ["optimal", "infeasible"]
     assert set(answers.method.tolist()) == {"search+reduction"}
-    monkeypatch.setattr(exact, "NODES", 0)
+    monkeypatch.setattr(complete, "MOST_NODES", 0)
     answers = cmpe.solve(problem, [[1, 1], [0, 0]], method="exact")
     assert answers.labels == ["optimal", "infeasible"]
     assert set(answers.method.tolist()) == {"search+reduction+milp"}
@@ -220,8 +224,8 @@ def test_only_constrained_rows_are_slow(monkeypatch):
     monkeypatch.setattr(exact, "SLOW_BYTES", 0)
     problem, evidence = wide_grid(2)
     free = Problem(problem.objective, (), problem.evidence_variables)
-    assert set(ExactSolver().solve(problem, evidence).method) == {"search+reduction"}
-    assert set(ExactSolver().solve(free, evidence).method) == {"exact"}
+    assert set(solve(problem, evidence, method=Exact()).method) == {"search+reduction"}
+    assert set(solve(free, evidence, method=Exact()).method) == {"exact"}
 
 
 @on_wide_rows
@@ -229,7 +233,7 @@ def test_a_start_is_used_on_wide_rows():
     problem, evidence = wide_grid()
     truth = cmpe.solve(problem, evidence, method="milp")
     running = Running(start=truth.assignments)
-    found = ExactSolver(running).solve(problem, evidence, time_limit=1e-9)
+    found = solve(problem, evidence, method=Exact(), time_limit=1e-9, running=running)
     np.testing.assert_allclose(found.objective, truth.objective)
 
 
@@ -243,7 +247,7 @@ def test_ctrl_c_on_wide_rows_keeps_what_is_finished():
             raise KeyboardInterrupt
 
     with pytest.raises(cmpe.Interrupted, match="after 2 of 6 rows") as caught:
-        ExactSolver(Running(progress=stop)).solve(problem, evidence)
+        solve(problem, evidence, method=Exact(), running=Running(progress=stop))
     kept = caught.value.solutions
     assert kept.method.tolist() == ["search+reduction"] * 2 + ["search"] * 4
     assert (kept.status[:2] == Status.OPTIMAL).all()
@@ -252,11 +256,13 @@ def test_ctrl_c_on_wide_rows_keeps_what_is_finished():
 
 @on_wide_rows
 def test_progress_on_wide_rows_counts_all_rows(monkeypatch):
-    monkeypatch.setattr(exact, "NODES", 0)
+    monkeypatch.setattr(complete, "MOST_NODES", 0)
     problem, evidence = wide_grid(3)
     seen = []
     running = Running(progress=lambda done, total: seen.append((done, total)))
-    assert (ExactSolver(running).solve(problem, evidence).status == Status.OPTIMAL).all()
+    assert (
+        solve(problem, evidence, method=Exact(), running=running).status == Status.OPTIMAL
+    ).all()
     assert seen == [(1, 3), (2, 3), (3, 3)] * 2
 
 
@@ -264,12 +270,12 @@ def test_an_answer_outweighs_a_claim_that_there_is_none():
     problem, row = worked_example(), [[1, 1, 0, 1]]
     known = cmpe.Solutions.of(problem, row, bound=30.0)
     wrong = cmpe.Solutions.of(problem, [[-1] * 4], infeasible=True)
-    joined = better(problem, known, wrong, "both")
+    joined = merged(problem, known, wrong, "both")
     assert joined.labels == ["feasible"]
     assert joined.bound[0] == 30.0
     violated = cmpe.Solutions.of(problem, [[1, 1, 0, 0]])
-    assert better(problem, violated, wrong, "both").labels == ["infeasible"]
-    assert (better(problem, violated, wrong, "both").assignments == -1).all()
+    assert merged(problem, violated, wrong, "both").labels == ["infeasible"]
+    assert (merged(problem, violated, wrong, "both").assignments == -1).all()
 
 
 @on_wide_rows
@@ -311,7 +317,7 @@ def test_ctrl_c_keeps_finished_chunks():
         raise KeyboardInterrupt
 
     with pytest.raises(cmpe.Interrupted, match="after 512 of 1800 rows") as caught:
-        ExactSolver(Running(progress=stop)).solve(made.problem, made.train)
+        solve(made.problem, made.train, method=Exact(), running=Running(progress=stop))
     status = caught.value.solutions.status
     assert (status[:512] == Status.OPTIMAL).all()
     assert (status[512:] == Status.UNKNOWN).all()
@@ -330,6 +336,6 @@ def test_a_trace_closes_in_on_the_optimum():
 
 def test_no_free_variable_and_no_row():
     problem = worked_example().observing((0, 1, 2, 3))
-    answers = ExactSolver().solve(problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
+    answers = solve(problem, [[1, 1, 0, 1], [1, 1, 0, 0]], method=Exact())
     assert answers.labels == ["optimal", "infeasible"]
-    assert len(ExactSolver().solve(problem, np.zeros((0, 4), dtype=int))) == 0
+    assert len(solve(problem, np.zeros((0, 4), dtype=int), method=Exact())) == 0

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, LogLinearModel, Problem, Running, Status
+from cmpe import Constraint, LogLinearModel, Problem, Running, Status, solve
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.errors import Interrupted, MethodError
 from cmpe.generation import grid
 from cmpe.solvers import search as neighbourhoods
-from cmpe.solvers.search import Budget, SearchSolver, search
+from cmpe.solvers.search import Budget, Search, search
 from cmpe.solvers.search.pool import Kind, subgraphs
 from tests.problems import (
     Shape,
@@ -27,7 +27,7 @@ WIDE = Shape(variables=12, values=2, arity=2, factors=30, constraints=3)
 MULTI = Shape(variables=6, values=5, arity=4, factors=10, constraints=2)
 FINITE = Shape(variables=7, values=4, arity=4, factors=10, constraints=2, zeros=False)
 SHAPES = [Shape(), WIDE, MULTI]
-QUICK = SearchSolver(passes=60)
+QUICK = Search(passes=60)
 
 
 def many_rows(side=7, rows=70):
@@ -129,7 +129,7 @@ def test_hubs_and_variables_of_very_many_values():
     held = {v for m in range(len(pool.pool.members)) for v in member_variables(pool, m)}
     assert 0 not in held
     assert len(held) == 300
-    found = SearchSolver(passes=20).solve(problem)
+    found = solve(problem, method=Search(passes=20))
     assert found.feasible.all()
     hub = found.assignments[0, 0]
     best = sum(table[hub].max() for _, table in tables)
@@ -142,7 +142,7 @@ def test_hubs_and_variables_of_very_many_values():
 def test_sound_against_enumeration(shape, seed):
     problem, evidence = random_problem(seed, shape)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
-    found = QUICK.solve(problem, evidence)
+    found = solve(problem, evidence, method=QUICK)
     assert not (found.feasible & (truth.status == Status.INFEASIBLE)).any()
     good = found.feasible
     assert (found.objective[good] <= truth.objective[good] + 1e-9).all()
@@ -160,7 +160,7 @@ def test_finds_what_exists(shape):
     for seed in range(150):
         problem, evidence = random_problem(seed, shape)
         truth = cmpe.solve(problem, evidence, method="exhaustive")
-        found = SearchSolver(passes=100).solve(problem, evidence)
+        found = solve(problem, evidence, method=Search(passes=100))
         feasible += truth.feasible.sum()
         answered += found.feasible.sum()
         best += (found.objective >= truth.objective - 1e-6)[found.feasible].sum()
@@ -176,7 +176,7 @@ def test_never_worse_than_a_feasible_start(shape, seed):
     start = random_start(problem, len(evidence), seed)
     start[:, list(problem.evidence_variables)] = evidence
     rows = search(problem.given(evidence), start.copy(), budget=Budget(passes=5))
-    solved = SearchSolver(Running(start=start.copy()), passes=5).solve(problem, evidence)
+    solved = solve(problem, evidence, method=Search(passes=5), running=Running(start=start.copy()))
     assert_no_worse(problem, start, rows, solved.assignments)
 
 
@@ -209,20 +209,20 @@ def test_wide_rows_come_close_to_the_optimum():
     """Width 10, members of 2^5 and 2^8: the mean regret measured is 0.02 nats."""
     problem, evidence = many_rows(side=12, rows=16)
     truth = cmpe.solve(problem, evidence, method="exact")
-    found = SearchSolver(passes=200).solve(problem, evidence)
+    found = solve(problem, evidence, method=Search(passes=200))
     assert found.feasible.all()
     assert (truth.objective - found.objective).mean() <= 0.3
-    worse = SearchSolver(passes=2).solve(problem, evidence)
+    worse = solve(problem, evidence, method=Search(passes=2))
     assert worse.objective.mean() < found.objective.mean()
 
 
 def test_threads_and_batches_change_nothing():
     problem, evidence = many_rows()
-    one = QUICK.solve(problem, evidence, seed=5)
-    four = SearchSolver(Running(threads=4), passes=60).solve(problem, evidence, seed=5)
+    one = solve(problem, evidence, seed=5, method=QUICK)
+    four = solve(problem, evidence, method=Search(passes=60), seed=5, running=Running(threads=4))
     np.testing.assert_array_equal(one.assignments, four.assignments)
     assert (one.seconds > 0).all()
-    head = QUICK.solve(problem, evidence[:7], seed=5)
+    head = solve(problem, evidence[:7], seed=5, method=QUICK)
     np.testing.assert_array_equal(head.assignments, one.assignments[:7])
     instances = problem.given(evidence)
     few = Budget(passes=3)
@@ -233,15 +233,17 @@ def test_threads_and_batches_change_nothing():
 
 def test_seeds_matter():
     problem, evidence = many_rows(side=12, rows=3)
-    little = SearchSolver(passes=1)
-    answers = [little.solve(problem, evidence, seed=s).assignments.tobytes() for s in range(8)]
+    little = Search(passes=1)
+    answers = [
+        solve(problem, evidence, method=little, seed=s).assignments.tobytes() for s in range(8)
+    ]
     assert len(set(answers)) > 1
 
 
 def test_a_time_limit_is_spent_and_gives_an_answer():
     problem, evidence = many_rows(rows=3)
     for limit in (1e-4, 0.02):
-        found = SearchSolver().solve(problem, evidence, time_limit=limit)
+        found = solve(problem, evidence, method=Search(), time_limit=limit)
         assert found.feasible.all()
 
 
@@ -252,10 +254,10 @@ def test_no_passes_is_repair_and_polish():
 
 def test_nothing_free_and_no_rows():
     problem = worked_example().observing((0, 1, 2, 3))
-    answer = QUICK.solve(problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
+    answer = solve(problem, [[1, 1, 0, 1], [1, 1, 0, 0]], method=QUICK)
     assert answer.assignments.tolist() == [[1, 1, 0, 1], [1, 1, 0, 0]]
     assert answer.status.tolist() == [Status.OPTIMAL, Status.INFEASIBLE]
-    assert len(QUICK.solve(worked_example(), np.zeros((0, 2), dtype=int))) == 0
+    assert len(solve(worked_example(), np.zeros((0, 2), dtype=int, method=QUICK))) == 0
 
 
 def test_the_worked_example():
@@ -274,13 +276,13 @@ def test_inputs_are_left_alone():
 
 def test_bad_input_is_refused():
     with pytest.raises(MethodError, match="shape"):
-        SearchSolver(Running(start=[[0, 0]])).solve(worked_example(), [[1, 1]])
+        solve(worked_example(), [[1, 1]], method=Search(), running=Running(start=[[0, 0]]))
     with pytest.raises(MethodError, match="time limit"):
-        SearchSolver().solve(worked_example(), [[1, 1]], time_limit=-1.0)
+        solve(worked_example(), [[1, 1]], method=Search(), time_limit=-1.0)
     with pytest.raises(MethodError, match="begins with"):
         search(worked_example().given([[1, 1]]), begin="middle")
     with pytest.raises(MethodError, match="passes"):
-        SearchSolver(passes=-1).solve(worked_example(), [[1, 1]])
+        solve(worked_example(), [[1, 1]], method=Search(passes=-1))
     for wrong in ([[1.0, 1.0]], [[-1.0]], [[np.nan]]):
         with pytest.raises(MethodError, match="multipliers"):
             search(worked_example().given([[1, 1]]), multipliers=wrong)
@@ -293,7 +295,7 @@ def test_interruption_keeps_what_is_finished():
         raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as caught:
-        SearchSolver(Running(progress=stop), passes=3).solve(problem, evidence)
+        solve(problem, evidence, method=Search(passes=3), running=Running(progress=stop))
     done = caught.value.finished
     assert 0 < done < len(evidence)
     assert caught.value.solutions.feasible[:done].all()

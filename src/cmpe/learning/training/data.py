@@ -25,8 +25,8 @@ from cmpe.learning.losses.losses import NEED_ALPHA, NEED_LABELS
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Constraint, Evidence, Instances, Problem
 from cmpe.queries import flip_of
-from cmpe.solvers import solve
 from cmpe.solvers.base import Running
+from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips.attack import Attack, attack
 
 QUICK_BYTES = 1 << 20  # of a row: above it the duals of thousands of rows take minutes

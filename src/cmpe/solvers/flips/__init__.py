@@ -1,7 +1,7 @@
 """Adversarial problems (`queries.adversarial`), and other problems without tables.
 
 local    the compiled attack; any other problem: gradients and single moves
-milp     the attack, then a proof; any other problem: a mixed-integer program (`mixed_milp`)
+milp     the attack, then a proof; any other problem: a mixed-integer program (`milp.mixed`)
 auto     milp, or local where no such program is known
 """
 
@@ -14,12 +14,15 @@ import numpy as np
 
 from cmpe.arrays import FREE, Assignments, Floats
 from cmpe.errors import MethodError
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances
 from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
 from cmpe.solvers.flips.attack import Attack, attack
-from cmpe.solvers.gradient import GradientSolver
+from cmpe.solvers.flips.proof import nearest_flip
+from cmpe.solvers.gradient import Gradient
+from cmpe.solvers.milp import backend
+from cmpe.solvers.milp.mixed import Mixed
 from cmpe.solvers.rows import RowAnswer, solve_rows
 
 
@@ -27,71 +30,48 @@ from cmpe.solvers.rows import RowAnswer, solve_rows
 class LocalFlips:
     """`local` where there are no tables."""
 
-    running: Running = Running()
-
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """A near answer of every row, without a bound."""
-        flip = flip_of(problem)
+        flip = flip_of(instances.problem)
         if flip is None:
-            other = GradientSolver(self.running)
-            return other.solve(problem, evidence, time_limit=time_limit, seed=seed)
-        limits = Limits(time_limit, self.running.threads, seed)
-        instances = problem.given(evidence)
+            return Gradient().answer(instances, limits)
         begin = time.perf_counter()
-        changed = attacked(instances, flip, self.running, limits)
+        changed = attacked(instances, flip, limits)
         spent = (time.perf_counter() - begin) / max(1, len(instances))
         answers = assignments(instances, flip, changed)
-        return Solutions.of(problem, answers, method="local", seconds=spent)
+        limits.running.report(len(instances), len(instances))
+        return Solutions.of(instances.problem, answers, method="local", seconds=spent)
 
 
 @dataclass(frozen=True)
-class MilpFlips:
+class ProvedFlips:
     """`milp` where there are no tables: from an answer to a proof."""
 
     backend: str = "highs"
-    running: Running = Running()
-    proves: bool = True  # else problems that it cannot prove are answered by `local`
+    or_local: bool = False  # whether problems that it cannot prove are answered by `local`
 
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
-        from cmpe.solvers.milp import backend
-        from cmpe.solvers.milp.mixed import MixedSolver
-
-        flip = flip_of(problem)
+        flip = flip_of(instances.problem)
         if flip is None:
-            try:
-                mixed = MixedSolver(self.backend, self.running)
-                return mixed.solve(problem, evidence, time_limit=time_limit, seed=seed)
-            except MethodError:
-                if self.proves:
-                    raise
-                local = GradientSolver(self.running)
-                return local.solve(problem, evidence, time_limit=time_limit, seed=seed)
+            return self._without_flip(instances, limits)
         backend(self.backend)  # fail now if it is not installed
-        instances = problem.given(evidence)
-        limits = Limits(time_limit, self.running.threads, seed)
         images = images_of(instances, flip)
-        known = attacked(instances, flip, self.running, limits)
-        job = _Row(flip, images, known, self.backend, limits)
-        return solve_rows(instances, job, f"milp:{self.backend}", self.running)
+        known = attacked(instances, flip, limits)
+        job = _FlipRow(flip, images, known, self.backend, limits.of_a_row())
+        return solve_rows(instances, job, f"milp:{self.backend}", limits.running)
+
+    def _without_flip(self, instances: Instances, limits: Limits) -> Solutions:
+        try:
+            return Mixed(self.backend).answer(instances, limits)
+        except MethodError:
+            if not self.or_local:
+                raise
+            return Gradient().answer(instances, limits)
 
 
 @dataclass(frozen=True)
-class _Row:
+class _FlipRow:
     """Proves one row; picklable, so that worker processes can hold it."""
 
     flip: Flip
@@ -101,8 +81,6 @@ class _Row:
     limits: Limits
 
     def __call__(self, row: int) -> RowAnswer:
-        from cmpe.solvers.flips.proof import nearest_flip
-
         found = nearest_flip(
             self.flip.network,
             self.images[row],
@@ -123,16 +101,16 @@ def images_of(instances: Instances, flip: Flip) -> Floats:
     return np.asarray(instances.evidence[:, flip.original], dtype=np.float64)
 
 
-def attacked(instances: Instances, flip: Flip, running: Running, limits: Limits) -> Floats:
+def attacked(instances: Instances, flip: Flip, limits: Limits) -> Floats:
     """The attack's answers (B, n), NaN where it found none."""
     images = images_of(instances, flip)
     known = None
-    if running.start is not None:
-        given = running.start[:, np.array(instances.problem.free)[flip.changed]]
+    if limits.start is not None:
+        given = limits.start[:, np.array(instances.problem.free)[flip.changed]]
         known = np.where(given < 0.0, images, given)
     found = attack(
         flip.network, images, config=Attack(margin=flip.margin), start=known,
-        threads=running.threads, seed=limits.seed,
+        threads=limits.running.cores, seed=limits.seed,
     )  # fmt: skip
     return np.where(found.found[:, np.newaxis], found.images, np.nan)
 

@@ -15,12 +15,12 @@ from functools import cached_property
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats, Values
 from cmpe.bounds.linearization import LinearProgram, LocalPolytope
 from cmpe.errors import MethodError
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Deadline, Limits, Running
+from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
 BACKENDS = ("highs", "scip", "gurobi")
@@ -43,11 +43,10 @@ Backend = Callable[[LinearProgram, Limits, Floats | None], ProgramAnswer]
 
 
 @dataclass(frozen=True)
-class MilpSolver:
+class Milp:
     """Maximises over the local polytope with HiGHS, SCIP or Gurobi."""
 
     backend: str = "highs"
-    running: Running = Running()
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -55,20 +54,11 @@ class MilpSolver:
                 f"a MILP back-end is one of {', '.join(BACKENDS)}, found {self.backend!r}"
             )
 
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
         backend(self.backend)  # fail now if it is not installed
-        instances = problem.given(evidence)
-        limits = Limits(time_limit, self.running.threads, seed)
-        job = _Row(instances, self.backend, limits, self.running.start)
-        return solve_rows(instances, job, f"milp:{self.backend}", self.running)
+        job = _ProgramRow(instances, self.backend, limits.of_a_row(), limits.start)
+        return solve_rows(instances, job, f"milp:{self.backend}", limits.running)
 
 
 def backend(name: str) -> Backend:
@@ -88,13 +78,13 @@ def only_candidate(instances: Instances, row: int) -> RowAnswer:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _ProgramRow:
     """Solves one row; picklable, so that worker processes can hold it."""
 
     instances: Instances
     backend: str
     limits: Limits
-    start: Assignments | None
+    start: Values | None
 
     @cached_property
     def _polytope(self) -> LocalPolytope:

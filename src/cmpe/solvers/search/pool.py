@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cmpe.arrays import Integers
 from cmpe.elimination.plan import interaction_graph
 from cmpe.models.conditioning import Conditioning
-from cmpe.solvers.local import starts_of
+from cmpe.solvers.local.graph import starts_of
 
 MOST_VALUES = 256  # of a variable that members hold: choices are bytes
 KEPT = 8  # pools of the structures used last

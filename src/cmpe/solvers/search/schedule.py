@@ -39,7 +39,7 @@ class Budget(NamedTuple):
     clock: Callable[[], float] = time.perf_counter
 
 
-class Clock:
+class BudgetClock:
     """What is spent of a block's budget, with a reserve for the last polish."""
 
     def __init__(self, budget: Budget, begin: float, rows: int) -> None:
@@ -63,7 +63,9 @@ class Clock:
         return (self._clock() - self._begin) / self._total if self._total > 0 else 1.0
 
 
-def schedule(pool: Subgraphs, clock: Clock, seed: int, first: int = QUICK) -> Iterator[Passes]:
+def schedule(
+    pool: Subgraphs, clock: BudgetClock, seed: int, first: int = QUICK
+) -> Iterator[Passes]:
     """Members, noise and longest multiplier steps, a call's worth at a time.
 
     The `first` passes are of the first kind, and look for multipliers.

@@ -10,20 +10,21 @@ with limits a hair tighter, for an answer alone.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats, Values
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Instances
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
-from cmpe.solvers.base import Deadline, Limits, Running
-from cmpe.solvers.gradient import GradientSolver
+from cmpe.solvers.base import Deadline, Limits
+from cmpe.solvers.gradient import Gradient
 from cmpe.solvers.milp import MARGIN, MOST_CUTS, PADDING, backend, only_candidate
 from cmpe.solvers.milp.mixed.columns import Columns
 from cmpe.solvers.milp.mixed.program import MixedProgram, Readable, readable
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
+from cmpe.solvers.stages import incumbents
 
 TIGHTER = (-1e-9, -1e-8, -1e-7, -5e-7)  # paddings, tried in turn for an answer in [0, 1]
 LEAST_WEIGHT = 1e-7  # of an entry of -inf that lifts a constraint, in an answer
@@ -33,62 +34,41 @@ START_SHARE = 0.2  # of the time limit, for finding one
 
 
 @dataclass(frozen=True)
-class MixedSolver:
+class Mixed:
     """Maximises with HiGHS, SCIP or Gurobi, from the answer of gradients and single moves."""
 
     backend: str = "highs"
-    running: Running = Running()
 
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
         backend(self.backend)  # fail now if it is not installed
+        problem, start, told = instances.problem, limits.start, limits.of_a_row()
         functions = readable(problem)
-        instances = problem.given(evidence)
-        limits = Limits(time_limit, self.running.threads, seed)
-        start = self.running.start
         if start is None and len(problem.free) > SMALL:
-            start = _near(instances, _share(limits, START_SHARE))
-            limits = _share(limits, 1.0 - START_SHARE)
-        job = _Row(instances, functions, self.backend, limits, start)
-        return solve_rows(instances, job, f"milp:{self.backend}", self.running)
-
-
-def _share(limits: Limits, part: float) -> Limits:
-    return limits if limits.seconds is None else replace(limits, seconds=part * limits.seconds)
-
-
-def _near(instances: Instances, limits: Limits) -> Assignments:
-    """Feasible answers to begin with; -1 where none was found."""
-    quick = GradientSolver(Running(threads=limits.threads), starts=4, steps=50)
-    found = quick.solve(
-        instances.problem, instances.evidence, time_limit=limits.seconds, seed=limits.seed
-    )
-    return np.where(found.feasible[:, np.newaxis], found.assignments, -1)
+            start = incumbents(
+                Gradient(starts=4, steps=50).answer(instances, told.share(START_SHARE))
+            )
+            told = told.share(1.0 - START_SHARE)
+        job = _MixedRow(instances, functions, self.backend, told, start)
+        return solve_rows(instances, job, f"milp:{self.backend}", limits.running)
 
 
 @dataclass(frozen=True)
-class _Row:
+class _MixedRow:
     """Solves one row; picklable, so that worker processes can hold it."""
 
     instances: Instances
     functions: tuple[Readable, ...]
     backend: str
     limits: Limits
-    start: Assignments | None
+    start: Values | None
 
     def __call__(self, row: int) -> RowAnswer:
         problem = self.instances.problem
         mixed = MixedProgram(problem, self.functions, self.instances.evidence[row])
         if mixed.is_forbidden or mixed.polytope.columns == 0:
             return only_candidate(self.instances, row)
-        search = _Search(self, row, mixed)
+        search = _MixedSearch(self, row, mixed)
         values = start_of(self.start, row, problem.free)
         if values is not None:
             search.offer(values)
@@ -96,21 +76,21 @@ class _Row:
         return search.answer()
 
 
-class _Search:
+class _MixedSearch:
     """The best answer and the bound of one row."""
 
-    def __init__(self, job: _Row, row: int, mixed: MixedProgram) -> None:
+    def __init__(self, job: _MixedRow, row: int, mixed: MixedProgram) -> None:
         self._instances, self._row, self._mixed = job.instances, row, mixed
         self._maximise = backend(job.backend)
         self._clock = Deadline(job.limits)
-        self._best: Assignments | None = None
-        self._last: Assignments | None = None
+        self._best: Values | None = None
+        self._last: Values | None = None
         self._value = -np.inf
         self._bound = np.inf
         self._infeasible = False
         self._removed = 0  # feasible answers that were cut off
 
-    def offer(self, values: Assignments) -> bool:
+    def offer(self, values: Values) -> bool:
         """Keep `values` if they are the best; whether they are feasible."""
         here = slice(self._row, self._row + 1)
         full = self._instances.complete(values[np.newaxis], here)
@@ -152,7 +132,7 @@ class _Search:
 
     def _solved(
         self, build: Columns, program: LinearProgram | None, *, proves: bool
-    ) -> Assignments | None:
+    ) -> Values | None:
         """The values that the back-end answers; a program that `proves` sets the bound."""
         answer = None
         if program is not None:
@@ -174,7 +154,7 @@ class _Search:
             return None
         return build.filled(self._mixed.polytope.encode(self._best.tolist()))
 
-    def _without(self, program: LinearProgram, values: Assignments) -> LinearProgram:
+    def _without(self, program: LinearProgram, values: Values) -> LinearProgram:
         """The program without one assignment of discrete variables."""
         row, at_most = self._mixed.polytope.no_good(values.tolist())
         return program.with_row(np.pad(row, (0, len(program.cost) - len(row))), at_most)

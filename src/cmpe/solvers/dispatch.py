@@ -1,0 +1,242 @@
+"""`solve`: the one door. Evidence in every form, any method, one answer per row.
+
+Evidence is parsed and wrapped once. Rows that observe the same variables form a batch; equal rows
+of a batch are answered once. An option that the method cannot honour is refused, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cmpe.arrays import FREE, Indices, Values
+from cmpe.errors import Interrupted, MethodError
+from cmpe.problem import Evidence, Form, Instances, Problem
+from cmpe.solution import Solutions, Status
+from cmpe.solvers import method_named
+from cmpe.solvers.base import Engine, Limits, Method, Running, Solver, check_start
+from cmpe.solvers.branches import Branches
+
+Chosen = str | Engine | Solver
+
+
+def solve(
+    problem: Problem,
+    evidence: Evidence | None = None,
+    *,
+    method: Chosen = "auto",
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    seed: int = 0,
+    running: Running | None = None,
+) -> Solutions:
+    """Answer every row of `evidence` with `method`: a name, or a solver (a trained one, say).
+
+    Evidence is what `Problem.given` takes, and more: a mapping may observe any variables, and
+    full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
+    solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
+    `auto` may stop. `running` says how many workers and threads, on which device, where to start,
+    and what to call with progress. An answer is never worse than its start.
+    """
+    limits = Limits(time_limit, seed, gap, running or Running())
+    engine = engine_of(method, problem, limits)
+    batches = problem.by_observed(evidence)
+    _check_starts(batches, limits.start)
+    if len(batches) == 1:
+        return _answer_batch(engine, batches[0][0], limits)
+    return _answer_all(engine, batches, limits)
+
+
+@dataclass(frozen=True)
+class MethodSolver:
+    """A named method as a Solver, for whatever takes one."""
+
+    method: str
+    running: Running = field(default_factory=Running)
+    gap: float = 0.0
+
+    def __post_init__(self) -> None:
+        refuse_options(method_named(self.method), Limits(gap=self.gap, running=self.running))
+
+    def solve(
+        self,
+        problem: Problem,
+        evidence: Evidence | None = None,
+        *,
+        time_limit: float | None = None,
+        seed: int = 0,
+    ) -> Solutions:
+        """One answer per row, in the order of the rows."""
+        return solve(
+            problem,
+            evidence,
+            method=self.method,
+            time_limit=time_limit,
+            gap=self.gap,
+            seed=seed,
+            running=self.running,
+        )
+
+
+def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> Solver:
+    """The solver called `method`; `gap` (nats) is what `auto` should certify."""
+    return MethodSolver(method, running or Running(), gap)
+
+
+def engine_of(method: Chosen, problem: Problem, limits: Limits) -> Engine:
+    """The engine that answers a problem, after refusing what it cannot honour."""
+    if isinstance(method, str):
+        row = method_named(method)
+        refuse_options(row, limits, problem.form)
+        return _engine_for(row, problem)
+    if isinstance(method, Engine):
+        return method
+    if not isinstance(method, Solver):
+        raise MethodError(
+            f"a method is a name, an engine or a solver; found {type(method).__name__}"
+        )
+    _refuse_for_solver(limits)
+    return _Brought(method)
+
+
+def refuse_options(method: Method, limits: Limits, form: Form = Form.TABLES) -> None:
+    """Refuse, in one sentence, an option that a method cannot honour."""
+    if limits.gap and not method.takes_gap:
+        raise MethodError(
+            f"only method auto takes a gap, found {method.name!r} with gap {limits.gap}"
+        )
+    if limits.running.device != "cpu" and (not method.takes_device or form is Form.OTHER):
+        where = "" if form is Form.TABLES else " of problems made of tables"
+        raise MethodError(
+            f"methods lagrangian and local{where} and trained networks take a device; found "
+            f"{method.name!r} with device {limits.running.device!r}"
+        )
+
+
+def _engine_for(method: Method, problem: Problem) -> Engine:
+    if problem.form in method.engines:
+        return method.engines[problem.form]()
+    problem.need_tables(f"method {method.name}")
+    return Branches(method.engines[Form.TABLES]())
+
+
+def _refuse_for_solver(limits: Limits) -> None:
+    told = limits.running
+    given = {
+        "gap": limits.gap > 0,
+        "workers": told.workers > 1,
+        "threads": told.threads > 1,
+        "device": told.device != "cpu",
+        "progress": told.progress is not None,
+    }
+    odd = [name for name, is_given in given.items() if is_given]
+    if odd:
+        raise MethodError(
+            f"a solver of your own takes time_limit, seed and start; found {', '.join(odd)}: give "
+            "it a method `answer(instances, limits)` to be told of more"
+        )
+
+
+@dataclass(frozen=True)
+class _Brought:
+    """A user's Solver as an engine."""
+
+    solver: Solver
+
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        return self.solver.solve(
+            instances.problem, instances.evidence, time_limit=limits.seconds, seed=limits.seed
+        )
+
+
+def _check_starts(batches: Sequence[tuple[Instances, Indices]], start: Values | None) -> None:
+    if start is None:
+        return
+    total = sum(len(numbers) for _, numbers in batches)
+    if len(start) != total:
+        raise MethodError(f"a start must have {total} rows, found {len(start)}")
+    for instances, numbers in batches:
+        check_start(instances, start[numbers])
+
+
+def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solutions:
+    """Answer each distinct row once; equal rows share the answer and its time.
+
+    Evidence sampled from a model repeats: nine in ten rows of some of the paper's test sets.
+    Rows with a start are all answered, and keep their start where it is better.
+    """
+    if limits.start is not None:
+        return _not_worse_than_start(engine.answer(instances, limits), instances, limits.start)
+    if len(instances) < 2 or instances.evidence.shape[1] == 0:
+        return engine.answer(instances, limits)
+    first, where, counts = _distinct(instances.evidence)
+    if len(first) == len(instances):
+        return engine.answer(instances, limits)
+    try:
+        few = engine.answer(instances.take(first), limits)
+    except Interrupted as stop:
+        whole = _shared(stop.solutions, where, counts)
+        done = int(counts[stop.solutions.status != Status.UNKNOWN].sum())
+        raise Interrupted(whole, done) from None
+    return _shared(few, where, counts)
+
+
+def _not_worse_than_start(found: Solutions, instances: Instances, start: Values) -> Solutions:
+    open_rows = np.flatnonzero(
+        ~np.isin(found.status, (Status.OPTIMAL, Status.INFEASIBLE)) & (start >= 0).all(axis=1)
+    )
+    if not len(open_rows):
+        return found
+    part, problem = found.take(open_rows), instances.problem
+    begun = instances.take(open_rows).complete(start[open_rows][:, list(problem.free)])
+    given = Solutions.of(problem, begun, bound=part.bound, method=part.method.tolist())
+    return found.replaced(open_rows, part.or_better(replace(given, seconds=part.seconds)))
+
+
+def _distinct(rows: Values) -> tuple[Indices, Indices, Indices]:
+    """Where each distinct row first appears, in that order; each row's place among the distinct
+    ones; and how often each appears. Rows are compared as bytes: sorting numbers is slow."""
+    keys = (
+        np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    )
+    _, first, where, counts = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[where.ravel()], counts[order]
+
+
+def _shared(few: Solutions, where: Indices, counts: Indices) -> Solutions:
+    return replace(few, seconds=few.seconds / counts).take(where)
+
+
+def _answer_all(
+    engine: Engine, batches: Sequence[tuple[Instances, Indices]], limits: Limits
+) -> Solutions:
+    """Answer each set of observed variables on its own; give the rows back in their order."""
+    total = sum(len(numbers) for _, numbers in batches)
+    problem = batches[0][0].problem
+    nothing = np.full((total, problem.variables), FREE)
+    whole = Solutions.of(problem, nothing, method="unfinished")
+    done = 0
+    for instances, numbers in batches:
+        here = limits.running_with(
+            start=None if limits.start is None else limits.start[numbers],
+            progress=_shifted(limits.running, done, total),
+        )
+        try:
+            part = _answer_batch(engine, instances, here)
+        except Interrupted as stop:
+            whole = whole.replaced(numbers, stop.solutions)
+            raise Interrupted(whole, done + stop.finished) from None
+        whole = whole.replaced(numbers, part)
+        done += len(numbers)
+    return whole
+
+
+def _shifted(running: Running, done: int, total: int) -> Callable[[int, int], None]:
+    return lambda finished, _: running.report(done + finished, total)

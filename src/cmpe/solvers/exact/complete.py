@@ -1,0 +1,48 @@
+"""Method `exact` as a whole: elimination where it can be had, and what becomes of other rows.
+
+Rows that the engine cannot prove within its memory go to MILP with their incumbent and bound.
+Rows too wide to eliminate, or wide enough for it to be slow (`too_wide`), go through `search`,
+then `reduction`, and what that leaves open to MILP if time remains. docs/wide.md explains it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cmpe.problem import Instances
+from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits, checked
+from cmpe.solvers.exact import eliminate, rounds_within, too_wide
+from cmpe.solvers.milp import Milp
+from cmpe.solvers.reduction import Reduction, first_answers
+from cmpe.solvers.stages import Stage, certified, continue_with, merged
+
+REDUCTION_SHARE = 0.75  # of the time that search leaves; the rest is for MILP
+SHORT_SECONDS = 4.0  # with a shorter limit, reduction takes it all
+MOST_NODES = 4096  # of reduction where there is no time limit
+BY_MILP = Stage(Milp("highs"), "milp")
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Proves the optimum, or infeasibility, of every row."""
+
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
+        problem = instances.problem
+        if too_wide(problem, limits):
+            return prove_wide(instances, first_answers(instances, limits), limits)
+        known = eliminate(instances, rounds_within(problem, limits), limits.running)
+        if limits.start is not None and not certified(known).all():
+            given = Solutions.of(problem, checked(instances, limits.start))
+            known = merged(problem, known, given, known.method.tolist())
+        return continue_with(BY_MILP, instances, known, limits)
+
+
+def prove_wide(instances: Instances, known: Solutions, limits: Limits) -> Solutions:
+    """Of wide rows: prove what is `known`, or better, to within the gap."""
+    nodes = MOST_NODES if limits.seconds is None else None
+    is_short = limits.seconds is not None and limits.seconds < SHORT_SECONDS
+    share = 1.0 if is_short else REDUCTION_SHARE
+    reduced = continue_with(Stage(Reduction(nodes), "reduction", share), instances, known, limits)
+    return continue_with(BY_MILP, instances, reduced, limits)

@@ -1,0 +1,45 @@
+"""How `exact` closes in on one row, round by round."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from cmpe.problem import Evidence, Problem
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.exact import MOST_ROUNDS, Elimination, RowResults, eliminate, too_wide
+from cmpe.solvers.reduction import Reduction, TraceEvent
+
+__all__ = ["TraceEvent", "trace"]
+
+WIDE_SECONDS = 60.0  # for a wide row
+
+
+def trace(
+    problem: Problem, evidence: Evidence | None = None, *, time_limit: float = WIDE_SECONDS
+) -> list[TraceEvent]:
+    """How `exact` closes in on the first row.
+
+    One event per round of its search, each a run of its own that stops after that many rounds, so
+    its time is measured, not guessed. Of a wide row: one event after `search`, then one per node
+    of `reduction`, for at most `time_limit` seconds; states are nodes.
+    """
+    first = problem.given(evidence).take(slice(0, 1))
+    if too_wide(problem, Limits()):
+        return list(Reduction().watch(first, Limits(time_limit)))
+    eliminate(first, 0)  # loads compiled code before anything is timed
+    events: list[TraceEvent] = []
+    for rounds in range(MOST_ROUNDS + 1):
+        results = RowResults.of(first)
+        begin = time.perf_counter()
+        Elimination(first, results, rounds).run(Running())
+        spent = time.perf_counter() - begin
+        found = np.isfinite(results.gap[0])
+        values = problem.objective.value(results.assignments) if found else [np.nan]
+        events.append(
+            TraceEvent(spent, float(values[0]), float(results.bound[0]), int(results.states[0]))
+        )
+        if results.bound[0] == -np.inf or (found and events[-1].bound - values[0] < 1e-6):
+            break
+    return events

@@ -1,0 +1,140 @@
+"""A problem as arrays for compiled moves: which there are, what they touch, what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cmpe.arrays import Floats, Integers, Unsigned
+from cmpe.models.conditioning import Conditioning, Gather
+from cmpe.models.loglinear import LogLinearModel
+from cmpe.problem import Problem
+
+PADDING = 1e-9  # of max(1, |q|): the search adds up tables in another order than the problem
+LEAST_GAIN = 1e-12  # of h's largest entry, or of 1000: what rounding could feign
+
+
+class Rules(NamedTuple):
+    """What feasible means to compiled code, and how constraints are weighed in repair."""
+
+    limits: Floats  # (m,)
+    weights: Floats  # (m,): 1 / the mean spread of the constraint's tables
+    zeros: Integers  # (m + 1,): the channel that counts a function's -inf entries, or -1
+    gain: float  # the least rise of h that counts as one
+
+    @classmethod
+    def of(cls, problem: Problem) -> Rules:
+        """The rules of a problem; limits a hair inside the tolerance, so that sums may differ."""
+        padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
+        counted = np.array([not f.is_finite for f in problem.functions])
+        channel = len(counted) - 1 + np.cumsum(counted)
+        values = problem.models[0].flat.values
+        largest = np.abs(values[np.isfinite(values)]).max(initial=1000.0)
+        return cls(
+            problem.limits + problem.tolerances - padding,
+            np.array([1.0 / mean_spread(model) for model in problem.models[1:]]),
+            np.where(counted, channel, -1).astype(np.int64),
+            float(LEAST_GAIN * largest),
+        )
+
+    def unlimited(self) -> Rules:
+        """The same without constraints: h alone."""
+        return self._replace(limits=np.full(len(self.limits), np.inf))
+
+
+def mean_spread(function: LogLinearModel) -> float:
+    """How far apart a table's largest and smallest finite entries are, on average."""
+    flat = function.flat
+    if not flat.count:
+        return 1.0
+    zero = np.isneginf(flat.values)
+    high = np.maximum.reduceat(np.where(zero, -np.inf, flat.values), flat.offsets[:-1])
+    low = np.minimum.reduceat(np.where(zero, np.inf, flat.values), flat.offsets[:-1])
+    spread = float(np.where(high >= low, high - low, 0.0).mean())
+    return spread if spread > 0.0 else 1.0
+
+
+class Graph(NamedTuple):
+    """Which moves there are and which tables they touch, as arrays for compiled code.
+
+    Variables are numbered as in `Conditioning.free`, tables as its scopes; a slot is one value
+    of one variable. Two variables of one table are neighbours, joined by an arc each way.
+    """
+
+    offsets: Unsigned  # (T + 1,): where each table starts
+    free: Unsigned  # (F,): the variables' numbers in the problem
+    owner: Unsigned  # (S,): the variable of each slot
+    variables: Unsigned  # (F, 7): first and end of slots, arcs, places; where others share
+    places: Unsigned  # (., 2): table and stride, by variable, its own tables first
+    arcs: Unsigned  # (., 6): table, own stride; the other's stride, number, first slot, end
+    is_simple: bool  # no two variables share two tables
+
+    @classmethod
+    def of(cls, structure: Conditioning) -> Graph:
+        """Index the tables that evidence leaves by variable."""
+        free = structure.free
+        slots = starts_of([structure.cardinalities[v] for v in free])
+        places, arcs = _incidences(structure, slots)
+        alone = [sum(len(structure.scopes[f]) == 1 for f, _ in own) for own in places]
+        arc, place = starts_of([len(own) for own in arcs]), starts_of([len(own) for own in places])
+        columns = (slots[:-1], slots[1:], arc[:-1], arc[1:], place[:-1], place[:-1] + alone)
+        return cls(
+            structure.layout.offsets.astype(np.uint64),
+            np.asarray(free, dtype=np.uint64),
+            np.repeat(np.arange(len(free)), np.diff(slots)).astype(np.uint64),
+            np.stack([*columns, place[1:]], axis=1).astype(np.uint64),
+            np.array([p for own in places for p in own], dtype=np.uint64).reshape(-1, 2),
+            np.array([a for own in arcs for a in own], dtype=np.uint64).reshape(-1, 6),
+            all(len({a[3] for a in own}) == len(own) for own in arcs),
+        )
+
+
+_Rows = list[list[tuple[int, ...]]]
+
+
+def _incidences(structure: Conditioning, slots: Integers) -> tuple[_Rows, _Rows]:
+    """Per free variable its places and its arcs; scopes come by size, so single ones first."""
+    number = {v: i for i, v in enumerate(structure.free)}
+    places: _Rows = [[] for _ in number]
+    arcs: _Rows = [[] for _ in number]
+    for f, scope in enumerate(structure.scopes):
+        start, end = structure.layout.starts[f : f + 2]
+        axes = [
+            (number[v], int(s))
+            for v, s in zip(scope, structure.layout.strides[start:end], strict=True)
+        ]
+        for v, stride in axes:
+            places[v].append((f, stride))
+            arcs[v].extend(
+                (f, stride, other, u, int(slots[u]), int(slots[u + 1]))
+                for u, other in axes
+                if u != v
+            )
+    return places, arcs
+
+
+def joined(structure: Conditioning) -> Gather:
+    """One gather for all functions, whose entries follow one another."""
+    parts, size = structure.gathers, len(structure.layout.values)
+    return Gather(
+        np.concatenate([g.values for g in parts]),
+        _chained([g.offsets for g in parts]),
+        _chained([g.starts for g in parts]),
+        np.concatenate([g.columns for g in parts]),
+        np.concatenate([g.strides for g in parts]),
+        _chained([g.entries for g in parts]),
+        np.concatenate([g.steps for g in parts]),
+        np.concatenate([g.targets + k * size for k, g in enumerate(parts)]),
+    )
+
+
+def _chained(starts: Sequence[Integers]) -> Integers:
+    """The start positions of lists laid end to end."""
+    return starts_of(np.concatenate([np.diff(own) for own in starts]))
+
+
+def starts_of(sizes: Sequence[int] | Integers) -> Integers:
+    """Where each of several lists begins when they are laid end to end, and the end."""
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

@@ -1,0 +1,139 @@
+"""A block of rows on its way through `search`: at most LANES of them, in one state."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cmpe.arrays import Assignments, Floats, Integers, Unsigned
+from cmpe.models.conditioning import Gather
+from cmpe.problem import Instances
+from cmpe.solvers.local.graph import Graph, Rules
+from cmpe.solvers.search.pool import Subgraphs
+from cmpe.solvers.search.schedule import QUICK, Budget, BudgetClock, schedule
+
+MULTIPLIER, STEP = 0.5, 0.25  # at the start, of spread(h) / spread(t)
+KNOWN_STEP = 0.02  # of the same, where multipliers are given
+REPAIR = 50  # steps on the way
+LARGE = 4096  # slots: above it, the last polish is single moves only
+SWEEPS = 3
+ROUNDS = 6  # of messages, each with its own multipliers
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all blocks of a batch share; each thread keeps scratch room for its blocks."""
+
+    graph: Graph
+    gather: Gather
+    pool: Subgraphs
+    rules: Rules
+    scales: Floats  # (m,): spread of h / spread of t_j
+    seed: int
+    scratch: threading.local = field(default_factory=threading.local)
+
+
+class Block:
+    """At most LANES rows, in the lanes of one state. Spare lanes take replicas of the rows, which
+    only count where time decides: an answer would else depend on how many rows there are."""
+
+    def __init__(self, shared: Shared, part: Instances, random: Unsigned) -> None:
+        from cmpe.solvers.search.kernels import loop as kernels
+        from cmpe.solvers.search.kernels.lanes import LANES
+
+        self._shared, self._part, self._kernels = shared, part, kernels
+        self._quick = QUICK
+        self._row = np.arange(LANES) % len(part)  # of each lane
+        layout = shared.pool.layout
+        replica = np.arange(LANES, dtype=np.uint64) // np.uint64(len(part))
+        mixed = random[self._row] + replica * np.uint64(0x9E3779B97F4A7C15)
+        self._state = _empty_state(layout, shared.scales, mixed | np.uint64(1))
+        self._condition()
+        kernels.take_up(layout, self._state)
+        if not hasattr(shared.scratch, "room"):
+            shared.scratch.room = kernels.scratch(shared.graph, shared.rules, shared.pool.sizes)
+        self._room = shared.scratch.room
+
+    def price(self, multipliers: Floats) -> None:
+        """Begin at these multipliers (B, m), with short steps, which double while one is wrong."""
+        self._quick = 0
+        self._state.multipliers[:] = multipliers[self._row].T
+        self._state.steps[:] = KNOWN_STEP * self._shared.scales[:, np.newaxis]
+
+    def begin(self, start: Assignments, kind: str) -> None:
+        """Stand at `start` (B, n), and where a row has none, where `kind` leads."""
+        from cmpe.solvers.search.kernels import starts as start_kernels
+
+        layout, fixed = self._shared.pool.layout, self._shared
+        free = list(self._part.conditioning.free)
+        values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
+        self._kernels.begin(values, layout, fixed.rules, self._state, self._room)
+        without = (values < 0).any(axis=0)
+        if kind == "icm":
+            unlimited = fixed.rules.unlimited()
+            start_kernels.climb_from(
+                without, layout, fixed.graph, unlimited, self._state, self._room
+            )
+        elif kind == "messages":
+            start_kernels.pass_messages(
+                without, layout, fixed.rules, fixed.scales, ROUNDS, self._state, self._room
+            )
+
+    def _condition(self) -> None:
+        from cmpe.models.kernels import condition
+
+        lanes = np.ascontiguousarray(self._part.evidence[self._row].T, dtype=np.int64)
+        condition(lanes, self._shared.gather, self._state.block)
+
+    def run(self, budget: Budget, begin: float) -> Assignments:
+        """The best assignment of each row (B, n)."""
+        shared = self._shared
+        clock = BudgetClock(budget, begin, len(self._part))
+        for passes in schedule(shared.pool, clock, shared.seed, self._quick):
+            self._kernels.run(
+                shared.pool.pool, shared.pool.layout, shared.graph, shared.rules, shared.scales,
+                *passes, REPAIR, self._state, self._room,
+            )  # fmt: skip
+        lanes = np.arange(len(self._part))
+        if clock.is_timed:  # the replica of the highest h; ties go to the first
+            order = np.lexsort((-self._state.best, self._row))
+            lanes = order[np.searchsorted(self._row[order], lanes)]
+        return self._finish(lanes, SWEEPS if clock.thorough else 0, clock.kicks)
+
+    def _finish(self, lanes: Integers, sweeps: int, kicks: int) -> Assignments:
+        fixed, state = self._shared, self._state
+        answers = np.zeros((len(lanes), len(state.z)), dtype=np.int32)
+        if len(fixed.graph.owner) > LARGE:
+            sweeps, kicks = 0, 0
+        steps = 50 * len(fixed.graph.free)
+        self._kernels.finish(
+            lanes, steps, sweeps, kicks, fixed.graph, fixed.rules, state, self._room, answers
+        )
+        return self._part.complete(answers)
+
+
+def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
+    """A state without rows in it."""
+    from cmpe.solvers.search.kernels.loop import State
+
+    lanes, limits = len(random), len(scales)
+    entries, tables, free = int(layout.offsets[-1]), len(layout.offsets) - 1, len(layout.cards)
+    wide = np.float32
+    scale = np.repeat(scales[:, np.newaxis], lanes, axis=1)
+    return State(
+        tables=np.empty(((1 + limits) * entries, lanes), dtype=wide),
+        z=np.zeros((free, lanes), dtype=np.int32),
+        current=np.zeros(((1 + limits) * tables, lanes), dtype=wide),
+        totals=np.zeros((1 + limits, lanes)),
+        multipliers=MULTIPLIER * scale,
+        steps=STEP * scale,
+        signs=np.zeros((limits, lanes)),
+        best=np.full(lanes, -np.inf),
+        kept=np.zeros((free, lanes), dtype=np.int32),
+        random=random,
+        rest=np.zeros(lanes, dtype=np.int64),
+        block=np.empty(((1 + limits) * entries, lanes)),
+    )
