@@ -19,7 +19,7 @@ from cmpe.formats.results import read_json_rows, read_mpe
 from cmpe.formats.uai import read_uai, write_uai
 from cmpe.generation import grid
 from cmpe.models.loglinear import Factor, LogLinearModel
-from cmpe.solvers import solve
+from cmpe.solvers.dispatch import solve
 
 app = make_app(COMMANDS)
 

@@ -16,7 +16,8 @@ from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Status
-from cmpe.solvers import METHODS, solve
+from cmpe.solvers import METHODS
+from cmpe.solvers.dispatch import solve
 
 
 def module(inputs: int, seed: int, hidden: int = 4) -> nn.Module:

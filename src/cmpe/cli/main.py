@@ -26,7 +26,9 @@ from cmpe.errors import CmpeError
 COMMANDS = {
     "solve": "Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
-    "generate": "Make a constrained problem from a model as the paper does, and write it to a directory.",
+    "generate": (
+        "Make a constrained problem from a model as the paper does, and write it to a directory."
+    ),
     "learn": "Learn a tractable model from data and report its mean log-likelihood, in nats.",
     "info": "Show counts, sizes, zeros, induced width, and for a directory its rows and limits.",
     "convert": "Write IN in the format that OUT's suffix names.",
@@ -35,7 +37,9 @@ COMMANDS = {
     "adversarial": (
         "Train a classifier, attack it by every method, and compare them in a table and a picture."
     ),
-    "report": "Make one self-contained HTML page, with tables and figures, without running anything.",
+    "report": (
+        "Make one self-contained HTML page, with tables and figures, without running anything."
+    ),
     "demo": "Make a grid problem, solve it exactly, train a network on it, and compare them.",
 }
 

@@ -14,7 +14,6 @@ from cmpe.solvers import exact, reduction
 from cmpe.solvers.exact import complete
 from cmpe.solvers.exact.complete import Exact
 from cmpe.solvers.exact.trace import trace
-from cmpe.solvers.stages import merged
 from tests.problems import Shape, random_problem, seeds, worked_example
 
 
@@ -266,19 +265,6 @@ def test_progress_on_wide_rows_counts_all_rows(monkeypatch):
     assert seen == [(1, 3), (2, 3), (3, 3)] * 2
 
 
-def test_an_answer_outweighs_a_claim_that_there_is_none():
-    problem, row = worked_example(), [[1, 1, 0, 1]]
-    known = cmpe.Solutions.of(problem, row, bound=30.0)
-    wrong = cmpe.Solutions.of(problem, [[-1] * 4], infeasible=True)
-    joined = merged(problem, known, wrong, "both")
-    assert joined.labels == ["feasible"]
-    assert joined.bound[0] == 30.0
-    violated = cmpe.Solutions.of(problem, [[1, 1, 0, 0]])
-    assert merged(problem, violated, wrong, "both").labels == ["infeasible"]
-    assert (merged(problem, violated, wrong, "both").assignments == -1).all()
-
-
-@on_wide_rows
 def test_a_trace_of_a_wide_row_closes_in_on_the_optimum():
     problem, evidence = wide_grid()
     optimum = cmpe.solve(problem, evidence[:1], method="milp").objective[0]

@@ -11,8 +11,8 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Problem
 from cmpe.queries import adversarial
 from cmpe.solution import Status
-from cmpe.solvers import solve
 from cmpe.solvers.base import Running
+from cmpe.solvers.dispatch import solve
 from tests.learning.losses.test_functions import images, small_network
 
 

@@ -51,7 +51,8 @@ THOROUGH = Effort(kicks=50)
 class Local:
     """Feasible answers without a bound, from a start or from a seeded one of its own.
 
-    Work is bounded by `effort`, not by time. The answer of a row depends on its evidence, its
+    Work is bounded by `effort`. With a time limit, chunks of rows that would begin after the time
+    of all rows is spent are left as they start. The answer of a row depends on its evidence, its
     start, its number and the seed only.
     """
 
@@ -63,7 +64,7 @@ class Local:
         state = np.random.SeedSequence(limits.seed).generate_state(len(start), np.uint64)
         work = _LocalBatch(instances, start.copy(), state | np.uint64(1))
         try:
-            for done in work.run(self.effort, limits.running.cores):
+            for done in work.run(self.effort, limits.running.cores, limits.seconds):
                 limits.running.report(done, len(start))
         except KeyboardInterrupt:
             work.rows[work.finished :] = FREE
@@ -143,22 +144,25 @@ class _LocalBatch:
         problem = self._instances.problem
         return Solutions.of(problem, self.rows, method="local", seconds=self._seconds)
 
-    def run(self, effort: Effort, threads: int) -> Iterator[int]:
-        """How many rows are finished, chunk after chunk."""
+    def run(self, effort: Effort, threads: int, seconds: float | None = None) -> Iterator[int]:
+        """How many rows are finished, chunk after chunk, within so many seconds a row."""
         count = len(self.rows)
+        until = np.inf if seconds is None else time.perf_counter() + seconds * count
         chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
         with ThreadPoolExecutor(threads) as pool:
             try:
-                for rows in pool.map(lambda rows: self._chunk(rows, effort), chunks):
+                for rows in pool.map(lambda rows: self._chunk(rows, effort, until), chunks):
                     self.finished = rows.stop
                     yield rows.stop
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _chunk(self, rows: slice, effort: Effort) -> slice:
+    def _chunk(self, rows: slice, effort: Effort, until: float) -> slice:
         from cmpe.solvers.local.kernels import repair as kernels
 
         begin = time.perf_counter()
+        if begin > until:
+            return rows
         evidence = self._instances.evidence[rows]
         kernels.search(evidence, *self._fixed, effort, self._seeds[rows], self.rows[rows])
         self._seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)

@@ -1,0 +1,177 @@
+"""The one door: evidence in every form, options that reach the engine or are refused."""
+
+import numpy as np
+import pytest
+
+import cmpe
+from cmpe import METHODS, Running, Solutions, Status
+from cmpe.errors import InputError, MethodError
+from cmpe.problem import Form
+from cmpe.solvers import method_named
+from cmpe.solvers.dispatch import MethodSolver, engine_of
+from tests.problems import random_problem, worked_example
+
+ROWS = np.array([[1, 1], [0, 0], [1, 1], [0, 1]])
+HERE = [m for m, row in METHODS.items() if row.needs != "gurobi"]
+
+
+class Recorder:
+    """An engine that answers nothing and remembers what it was told."""
+
+    def __init__(self):
+        self.calls = []
+
+    def answer(self, instances, limits):
+        self.calls.append((instances, limits))
+        nothing = np.full((len(instances), instances.problem.variables), -1)
+        return Solutions.of(instances.problem, nothing)
+
+
+class Brought:
+    """A user's solver: always the same assignment."""
+
+    def __init__(self, assignment=(1, 1, 0, 1)):
+        self.assignment, self.calls = assignment, []
+
+    def solve(self, problem, evidence=None, *, time_limit=None, seed=0):
+        self.calls.append((time_limit, seed))
+        rows = problem.given(evidence).complete(
+            np.tile(np.array(self.assignment)[list(problem.free)], (len(evidence), 1))
+        )
+        return Solutions.of(problem, rows, method="brought")
+
+
+def test_every_option_reaches_an_engine():
+    engine = Recorder()
+    running = Running(2, 3, "cuda", start=np.zeros((4, 4)), progress=print)
+    cmpe.solve(
+        worked_example(), ROWS, method=engine, time_limit=2.0, gap=0.5, seed=7, running=running
+    )
+    ((instances, limits),) = engine.calls
+    assert len(instances) == 4  # rows with a start are all answered
+    assert (limits.seconds, limits.gap, limits.seed) == (2.0, 0.5, 7)
+    assert (limits.running.workers, limits.running.threads) == (2, 3)
+    assert limits.running.device == "cuda"
+    assert limits.running.progress is print
+
+
+def test_equal_rows_reach_it_once():
+    engine = Recorder()
+    answers = cmpe.solve(worked_example(), ROWS, method=engine)
+    assert engine.calls[0][0].evidence.tolist() == [[1, 1], [0, 0], [0, 1]]
+    assert len(answers) == 4
+
+
+@pytest.mark.parametrize("evidence", [None, {}, np.zeros((0, 4), dtype=int), {0: 1, 3: 0}])
+def test_evidence_in_other_forms(evidence):
+    engine = Recorder()
+    answers = cmpe.solve(worked_example().observing(()), evidence, method=engine)
+    assert len(answers) == (0 if isinstance(evidence, np.ndarray) else 1)
+
+
+def test_a_start_follows_its_rows_into_their_groups():
+    engine = Recorder()
+    rows = [[1, 1, -1, -1], [-1, -1, -1, -1], [1, 1, -1, -1]]
+    start = np.array([[1, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]])
+    found = cmpe.solve(worked_example(), rows, method=engine, running=Running(start=start))
+    told = {len(part): limits.start.tolist() for part, limits in engine.calls}
+    assert told[2] == [start[0].tolist(), start[2].tolist()]
+    assert told[1] == [start[1].tolist()]
+    assert found.labels[0] == found.labels[2] == "feasible"  # what nobody bettered
+    assert found.assignments[0].tolist() == [1, 1, 0, 1]
+
+
+@pytest.mark.parametrize("method", HERE)
+def test_no_answer_is_worse_than_its_start(method):
+    for seed in range(10):
+        problem, evidence = random_problem(seed)
+        truth = cmpe.solve(problem, evidence, method="exhaustive")
+        start = np.where(truth.assignments < 0, 0, truth.assignments)
+        found = cmpe.solve(problem, evidence, method=method, running=Running(start=start))
+        np.testing.assert_allclose(
+            found.objective[truth.feasible], truth.objective[truth.feasible], rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("method", HERE)
+def test_workers_and_threads_change_no_answer(method):
+    problem = worked_example()
+    alone = cmpe.solve(problem, ROWS, method=method, seed=3)
+    seen = []
+    running = Running(workers=2, threads=2, progress=lambda *now: seen.append(now))
+    many = cmpe.solve(problem, ROWS, method=method, seed=3, running=running)
+    np.testing.assert_array_equal(many.status, alone.status)
+    np.testing.assert_array_equal(many.objective, alone.objective)
+    assert seen[-1] == (3, 3)
+
+
+def test_a_solver_of_ones_own():
+    brought = Brought()
+    found = cmpe.solve(worked_example(), ROWS, method=brought, time_limit=2.0, seed=3)
+    assert set(found.method) == {"brought"}
+    assert brought.calls == [(2.0, 3)]
+    better = cmpe.solve(
+        worked_example(),
+        [[1, 1]],
+        method=Brought((1, 1, 1, 1)),
+        running=Running(start=[[1, 1, 0, 1]]),
+    )
+    assert better.objective.tolist() == [11.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"gap": 0.5}, "gap"),
+        ({"running": Running(workers=2)}, "workers"),
+        ({"running": Running(threads=2)}, "threads"),
+        ({"running": Running(device="cuda")}, "device"),
+        ({"running": Running(progress=print)}, "progress"),
+    ],
+)
+def test_what_a_solver_of_ones_own_cannot_be_told_is_refused(options, named):
+    with pytest.raises(MethodError, match=rf"found {named}: give it a method `answer"):
+        cmpe.solve(worked_example(), ROWS, method=Brought(), **options)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].takes_gap])
+def test_a_gap_is_refused_by_name(method):
+    with pytest.raises(MethodError, match=f"only method auto takes a gap, found '{method}'"):
+        cmpe.solve(worked_example(), ROWS, method=method, gap=0.1)
+    with pytest.raises(MethodError, match="only method auto"):
+        MethodSolver(method, gap=0.1)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].takes_device])
+def test_a_device_is_refused_by_name(method):
+    with pytest.raises(MethodError, match=f"take a device; found '{method}' with device 'cuda'"):
+        cmpe.solve(worked_example(), ROWS, method=method, running=Running(device="cuda"))
+
+
+def test_a_method_that_is_nothing_of_the_kind():
+    with pytest.raises(MethodError, match="a name, an engine or a solver; found int"):
+        cmpe.solve(worked_example(), ROWS, method=3)
+
+
+def test_an_unknown_method_lists_all():
+    with pytest.raises(InputError, match=f"{', '.join(METHODS)}; found 'magic'"):
+        method_named("magic")
+
+
+def test_a_start_of_another_length_is_refused():
+    with pytest.raises(MethodError, match="a start must have 4 rows, found 1"):
+        cmpe.solve(worked_example(), ROWS, running=Running(start=[[0, 0, 0, 0]]))
+
+
+def test_a_named_solver_is_the_method():
+    found = cmpe.solver("exact").solve(worked_example(), ROWS)
+    assert [Status(s).label for s in found.status] == cmpe.solve(worked_example(), ROWS).labels
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if Form.OTHER not in METHODS[m].engines])
+def test_methods_that_need_tables_say_so(method):
+    problem = cmpe.Problem(
+        cmpe.LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])]), continuous=(0,)
+    )
+    with pytest.raises(MethodError, match=f"method {method} needs tables"):
+        engine_of(method, problem, cmpe.Limits())
