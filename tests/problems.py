@@ -13,9 +13,11 @@ from cmpe import (
     Constraint,
     CutsetNetwork,
     Factor,
+    Limits,
     LogLinearModel,
     MultilinearPolynomial,
     Problem,
+    Running,
 )
 
 # SPEC §1: x1, x2, y1, y2 are variables 0, 1, 2, 3.
@@ -175,3 +177,9 @@ def assert_no_worse(problem: Problem, start: np.ndarray, *answers: np.ndarray) -
     for rows in answers:
         assert problem.is_feasible(rows)[good].all()
         assert (problem.objective.value(rows)[good] >= before - 1e-9).all()
+
+
+def ask(engine, problem, evidence=None, *, time_limit=None, seed=0, gap=0.0, running=None):
+    """What an engine says without the door of `cmpe.solve` around it: equal rows stay apart."""
+    limits = Limits(time_limit, seed, gap, running or Running())
+    return engine.answer(problem.given(evidence), limits)

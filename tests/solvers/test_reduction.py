@@ -6,12 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cmpe
-from cmpe import solve
 from cmpe.bounds.splitting import Cut
 from cmpe.generation import grid
 from cmpe.solvers import reduction
 from cmpe.solvers.reduction import Reduction
-from tests.problems import Shape, random_problem, seeds
+from tests.problems import Shape, ask, random_problem, seeds
 
 AWKWARD = Shape(variables=5, factors=8, constraints=3)
 
@@ -46,7 +45,7 @@ def test_branching_proves_what_enumeration_finds(seed, with_start):
         start = np.stack([generator.integers(0, k, len(truth)) for k in cards], axis=1)
         start[:, list(problem.evidence_variables)] = evidence
     running = cmpe.Running(start=start.astype(np.int32))
-    same(solve(problem, evidence, method=Reduction(), running=running), truth)
+    same(ask(Reduction(), problem, evidence, running=running), truth)
 
 
 def test_a_grid_is_proved_by_fixing_and_elimination(monkeypatch):
@@ -58,7 +57,7 @@ def test_a_grid_is_proved_by_fixing_and_elimination(monkeypatch):
     evidence = [[0, 0], [1, 0], [0, 1], [1, 1]]
     truth = cmpe.solve(problem, evidence, method="exact")
     start = cmpe.solve(problem, evidence, method="local").assignments
-    answers = solve(problem, evidence, method=Reduction(), running=cmpe.Running(start=start))
+    answers = ask(Reduction(), problem, evidence, running=cmpe.Running(start=start))
     same(answers, truth)
     assert (answers.status == cmpe.Status.OPTIMAL).all()
 
@@ -68,16 +67,14 @@ def test_a_time_limit_leaves_a_valid_bound(monkeypatch):
     problem = cmpe.Problem(grid(6, 6, seed=3))
     optimum = cmpe.solve(problem, None, method="exact").objective[0]
     nothing = np.full((1, 36), -1, dtype=np.int32)
-    answer = solve(
-        problem, method=Reduction(), time_limit=1e-9, running=cmpe.Running(start=nothing)
-    )
+    answer = ask(Reduction(), problem, time_limit=1e-9, running=cmpe.Running(start=nothing))
     assert answer.status[0] == cmpe.Status.UNKNOWN
     assert answer.bound[0] >= optimum
 
 
 def test_without_a_start_it_searches_first():
     problem = cmpe.Problem(grid(5, 5, seed=4))
-    answer = solve(problem, method=Reduction(), time_limit=5)
+    answer = ask(Reduction(), problem, time_limit=5)
     assert answer.objective[0] == pytest.approx(
         cmpe.solve(problem, None, method="exact").objective[0], rel=1e-6
     )
@@ -88,9 +85,7 @@ def test_a_start_that_contradicts_the_evidence_proves_nothing():
     """Its evidence is put right before it counts as an answer."""
     h = cmpe.LogLinearModel.from_tables([2, 2], [((0,), [0.0, 5.0]), ((1,), [0.0, 1.0])])
     start = np.array([[1, 0]], dtype=np.int32)
-    answer = solve(
-        cmpe.Problem(h, (), (0,)), [[0]], method=Reduction(), running=cmpe.Running(start=start)
-    )
+    answer = ask(Reduction(), cmpe.Problem(h, (), (0,)), [[0]], running=cmpe.Running(start=start))
     assert answer.assignments.tolist() == [[0, 1]]
     assert answer.bound[0] < 1.1
 
@@ -102,7 +97,7 @@ def test_a_start_that_contradicts_the_evidence_proves_nothing():
 def test_it_stops_within_the_gap(gap, seed):
     problem, evidence = random_problem(seed, AWKWARD)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
-    answers = solve(problem, evidence, method=Reduction(), gap=gap)
+    answers = ask(Reduction(), problem, evidence, gap=gap)
     feasible = truth.feasible
     np.testing.assert_array_equal(answers.feasible, feasible)
     assert (answers.gap[feasible] <= gap).all()
@@ -115,7 +110,7 @@ def test_it_stops_within_the_gap(gap, seed):
 def test_nodes_left_open_count_with_their_bounds(seed, nodes):
     problem, evidence = random_problem(seed, AWKWARD)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
-    answers = solve(problem, evidence, method=Reduction(nodes=nodes))
+    answers = ask(Reduction(nodes=nodes), problem, evidence)
     feasible = truth.feasible
     assert (answers.feasible <= feasible).all()
     assert (answers.bound[feasible] >= truth.objective[feasible] - 1e-9).all()

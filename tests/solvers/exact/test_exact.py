@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import cmpe
-from cmpe import Constraint, LogLinearModel, Problem, Recipe, Running, Status, solve
+from cmpe import Constraint, LogLinearModel, Problem, Recipe, Running, Status
 from cmpe.bounds.splitting import Cut
 from cmpe.generation import generate, grid
 from cmpe.solvers import exact, reduction
 from cmpe.solvers.exact import complete
 from cmpe.solvers.exact.complete import Exact
 from cmpe.solvers.exact.trace import trace
-from tests.problems import Shape, random_problem, seeds, worked_example
+from tests.problems import Shape, ask, random_problem, seeds, worked_example
 
 
 def assert_proved(problem, evidence):
@@ -62,7 +62,7 @@ def test_hundreds_of_rows_cross_lanes_and_chunks():
         rows = rng.integers(0, cards, (600, len(observed)))
         distinct, where = np.unique(rows, axis=0, return_inverse=True)
         few = cmpe.solve(problem, distinct, method="exhaustive")
-        many = solve(problem, rows, method=Exact(), running=Running(threads=2))
+        many = ask(Exact(), problem, rows, running=Running(threads=2))
         np.testing.assert_array_equal(many.status, few.status[where.ravel()])
         np.testing.assert_allclose(many.objective, few.objective[where.ravel()], atol=1e-9)
         checked += len(rows)
@@ -98,8 +98,7 @@ def test_two_constraints_on_a_grid_agree_with_highs():
 def test_threads_and_repeats_change_nothing():
     made = generate(grid(6, 6, seed=1), Recipe(percentile=20, samples=8000))
     first, again, threaded = (
-        solve(made.problem, made.train[:1200], method=Exact(), running=Running(threads=t))
-        for t in (1, 1, 3)
+        ask(Exact(), made.problem, made.train[:1200], running=Running(threads=t)) for t in (1, 1, 3)
     )
     np.testing.assert_array_equal(first.assignments, again.assignments)
     np.testing.assert_array_equal(first.assignments, threaded.assignments)
@@ -131,9 +130,9 @@ def test_a_start_outlives_an_engine_that_proves_nothing(monkeypatch):
     truth = cmpe.solve(made.problem, made.test, method="exact")
     monkeypatch.setattr(exact, "MOST_STATES", 1)
     monkeypatch.setattr(complete, "continue_with", lambda stage, instances, known, limits: known)
-    alone = solve(made.problem, made.test, method=Exact())
+    alone = ask(Exact(), made.problem, made.test)
     assert (alone.status == Status.UNKNOWN).all()
-    given = solve(made.problem, made.test, method=Exact(), running=Running(start=truth.assignments))
+    given = ask(Exact(), made.problem, made.test, running=Running(start=truth.assignments))
     np.testing.assert_allclose(given.objective, truth.objective)
     np.testing.assert_array_equal(given.bound, np.maximum(alone.bound, given.objective))
 
@@ -223,8 +222,8 @@ def test_only_constrained_rows_are_slow(monkeypatch):
     monkeypatch.setattr(exact, "SLOW_BYTES", 0)
     problem, evidence = wide_grid(2)
     free = Problem(problem.objective, (), problem.evidence_variables)
-    assert set(solve(problem, evidence, method=Exact()).method) == {"search+reduction"}
-    assert set(solve(free, evidence, method=Exact()).method) == {"exact"}
+    assert set(ask(Exact(), problem, evidence).method) == {"search+reduction"}
+    assert set(ask(Exact(), free, evidence).method) == {"exact"}
 
 
 @on_wide_rows
@@ -232,7 +231,7 @@ def test_a_start_is_used_on_wide_rows():
     problem, evidence = wide_grid()
     truth = cmpe.solve(problem, evidence, method="milp")
     running = Running(start=truth.assignments)
-    found = solve(problem, evidence, method=Exact(), time_limit=1e-9, running=running)
+    found = ask(Exact(), problem, evidence, time_limit=1e-9, running=running)
     np.testing.assert_allclose(found.objective, truth.objective)
 
 
@@ -246,7 +245,7 @@ def test_ctrl_c_on_wide_rows_keeps_what_is_finished():
             raise KeyboardInterrupt
 
     with pytest.raises(cmpe.Interrupted, match="after 2 of 6 rows") as caught:
-        solve(problem, evidence, method=Exact(), running=Running(progress=stop))
+        ask(Exact(), problem, evidence, running=Running(progress=stop))
     kept = caught.value.solutions
     assert kept.method.tolist() == ["search+reduction"] * 2 + ["search"] * 4
     assert (kept.status[:2] == Status.OPTIMAL).all()
@@ -259,9 +258,7 @@ def test_progress_on_wide_rows_counts_all_rows(monkeypatch):
     problem, evidence = wide_grid(3)
     seen = []
     running = Running(progress=lambda done, total: seen.append((done, total)))
-    assert (
-        solve(problem, evidence, method=Exact(), running=running).status == Status.OPTIMAL
-    ).all()
+    assert (ask(Exact(), problem, evidence, running=running).status == Status.OPTIMAL).all()
     assert seen == [(1, 3), (2, 3), (3, 3)] * 2
 
 
@@ -303,7 +300,7 @@ def test_ctrl_c_keeps_finished_chunks():
         raise KeyboardInterrupt
 
     with pytest.raises(cmpe.Interrupted, match="after 512 of 1800 rows") as caught:
-        solve(made.problem, made.train, method=Exact(), running=Running(progress=stop))
+        ask(Exact(), made.problem, made.train, running=Running(progress=stop))
     status = caught.value.solutions.status
     assert (status[:512] == Status.OPTIMAL).all()
     assert (status[512:] == Status.UNKNOWN).all()
@@ -322,6 +319,6 @@ def test_a_trace_closes_in_on_the_optimum():
 
 def test_no_free_variable_and_no_row():
     problem = worked_example().observing((0, 1, 2, 3))
-    answers = solve(problem, [[1, 1, 0, 1], [1, 1, 0, 0]], method=Exact())
+    answers = ask(Exact(), problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
     assert answers.labels == ["optimal", "infeasible"]
-    assert len(solve(problem, np.zeros((0, 4), dtype=int), method=Exact())) == 0
+    assert len(ask(Exact(), problem, np.zeros((0, 4), dtype=int))) == 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cmpe.errors import MethodError, MissingExtra, ModelError
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.base import Limits
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.flips import proof as relu_milp
 from cmpe.solvers.flips.proof import Flip, nearest_flip, nearest_flips
 from tests.networks import nearest_by_brute_force, random_image, random_network
@@ -133,7 +133,9 @@ def test_rows_over_processes_answer_like_one_by_one():
 def test_threads_may_change_between_calls(monkeypatch):
     monkeypatch.setattr(relu_milp, "FEW_PHASES", 99)
     network, image = random_network(0, (12, 30, 3)), random_image(0, 12)
-    found = [nearest_flip(network, image, limits=Limits(threads=n)) for n in (1, 2, 1)]
+    found = [
+        nearest_flip(network, image, limits=Limits(running=Running(threads=n))) for n in (1, 2, 1)
+    ]
     assert all(flip.optimal for flip in found)
     assert len({round(flip.distance, 6) for flip in found}) == 1
 

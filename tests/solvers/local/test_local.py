@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status, solve
+from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status
 from cmpe.errors import Interrupted, MethodError
 from cmpe.generation import grid
 from cmpe.solvers.local import CHUNK, Effort, Local, improve
 from tests.problems import (
     Shape,
+    ask,
     assert_no_worse,
     random_problem,
     random_start,
@@ -71,7 +72,7 @@ def assert_locally_optimal(problem, row, size):
 def test_sound_against_enumeration(shape, seed):
     problem, evidence = random_problem(seed, shape)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
-    found = solve(problem, evidence, method=Local())
+    found = ask(Local(), problem, evidence)
     assert not (found.feasible & (truth.status == Status.INFEASIBLE)).any()
     both = found.feasible
     assert (found.objective[both] <= truth.objective[both] + 1e-9).all()
@@ -90,7 +91,7 @@ def test_finds_what_exists(shape, effort, optimal):
     for seed in range(500):
         problem, evidence = random_problem(seed, shape)
         truth = cmpe.solve(problem, evidence, method="exhaustive")
-        found = solve(problem, evidence, method=Local(effort=effort))
+        found = ask(Local(effort=effort), problem, evidence)
         feasible += truth.feasible.sum()
         answered += found.feasible.sum()
         best += (found.objective >= truth.objective - 1e-6)[found.feasible].sum()
@@ -102,7 +103,7 @@ def test_finds_what_exists_in_rugged_landscapes():
     """Measured over 487 feasible problems: 99.8 % answered, mean regret 0.012 nats."""
     problems = [tight_problem(seed) for seed in range(60)]
     truths = [cmpe.solve(p, method="exhaustive") for p in problems]
-    found = [solve(p, method=Local()) for p in problems]
+    found = [ask(Local(), p) for p in problems]
     pairs = [(f, t) for f, t in zip(found, truths, strict=True) if t.feasible[0]]
     assert len(pairs) > 40
     assert np.mean([f.feasible[0] for f, _ in pairs]) >= 0.95
@@ -119,7 +120,7 @@ def test_never_worse_than_a_feasible_start(shape, seed):
     start = random_start(problem, len(evidence), seed)
     start[:, list(problem.evidence_variables)] = evidence
     rows = improve(instances, start.copy())
-    solved = solve(problem, evidence, method=Local(), running=Running(start=start.copy()))
+    solved = ask(Local(), problem, evidence, running=Running(start=start.copy()))
     assert_no_worse(problem, start, rows, solved.assignments)
 
 
@@ -131,7 +132,7 @@ def test_a_start_between_the_padded_limit_and_the_tolerance_is_kept():
         (Constraint(LogLinearModel((2,), (Factor((0,), table),)), 1.0),),
     )
     assert problem.is_feasible([[1]])[0]
-    assert solve(problem, method=Local(), running=Running(start=[[1]])).objective.tolist() == [5.0]
+    assert ask(Local(), problem, running=Running(start=[[1]])).objective.tolist() == [5.0]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -185,30 +186,26 @@ def test_repair_takes_the_least_loss_per_unit():
 def test_zero_potentials_forbid_in_h_and_satisfy_in_t():
     h = LogLinearModel((3,), (Factor((0,), [-np.inf, 1.0, 2.0]), Factor((0,), [-np.inf, 0.0, 0.0])))
     t = LogLinearModel((3,), (Factor((0,), [0.0, 5.0, 9.0]), Factor((0,), [0.0, 0.0, -np.inf])))
-    free = solve(Problem(h, (Constraint(t, 1.0),)), method=Local())
+    free = ask(Local(), Problem(h, (Constraint(t, 1.0),)))
     assert free.assignments.tolist() == [[2]]
     assert free.status.tolist() == [Status.FEASIBLE]
     t = LogLinearModel((3,), (Factor((0,), [0.0, 5.0, 9.0]),))
-    barred = solve(Problem(h, (Constraint(t, 1.0),)), method=Local())
+    barred = ask(Local(), Problem(h, (Constraint(t, 1.0),)))
     assert barred.status.tolist() == [Status.VIOLATED]
     assert barred.assignments.tolist() == [[1]]
 
 
 def test_a_row_without_any_allowed_assignment_is_violated():
     h = LogLinearModel((2, 2), (Factor((0, 1), np.full((2, 2), -np.inf)),))
-    answer = solve(Problem(h), method=Local())
+    answer = ask(Local(), Problem(h))
     assert answer.status.tolist() == [Status.VIOLATED]
     assert answer.objective.tolist() == [-np.inf]
 
 
 def test_the_same_seed_gives_the_same_answers():
     problem, evidence = tight_problem(3), None
-    answers = [
-        solve(problem, evidence, method=Local(effort=Effort(sweeps=0)), seed=s) for s in range(20)
-    ]
-    again = [
-        solve(problem, evidence, method=Local(effort=Effort(sweeps=0)), seed=s) for s in range(20)
-    ]
+    answers = [ask(Local(effort=Effort(sweeps=0)), problem, evidence, seed=s) for s in range(20)]
+    again = [ask(Local(effort=Effort(sweeps=0)), problem, evidence, seed=s) for s in range(20)]
     for one, two in zip(answers, again, strict=True):
         np.testing.assert_array_equal(one.assignments, two.assignments)
     assert len({tuple(a.assignments[0]) for a in answers}) > 1
@@ -226,11 +223,11 @@ def many_rows():
 
 def test_threads_and_batches_change_nothing():
     problem, evidence = many_rows()
-    one = solve(problem, evidence, method=Local(), seed=5)
-    four = solve(problem, evidence, method=Local(), seed=5, running=Running(threads=4))
+    one = ask(Local(), problem, evidence, seed=5)
+    four = ask(Local(), problem, evidence, seed=5, running=Running(threads=4))
     np.testing.assert_array_equal(one.assignments, four.assignments)
     assert (one.seconds > 0).all()
-    head = solve(problem, evidence[:7], method=Local(), seed=5)
+    head = ask(Local(), problem, evidence[:7], seed=5)
     np.testing.assert_array_equal(head.assignments, one.assignments[:7])
     instances = problem.given(evidence)
     start = random_start(problem, len(evidence), 1)
@@ -278,9 +275,9 @@ def test_kicks_go_where_constraints_hold_h_back():
 def test_rows_without_a_start():
     problem, evidence = many_rows()
     evidence = evidence[:40]
-    own = solve(problem, evidence, method=Local(effort=Effort()))
+    own = ask(Local(effort=Effort()), problem, evidence)
     start = np.where(np.arange(40)[:, np.newaxis] % 2, random_start(problem, 40, 3), -1)
-    mixed = solve(problem, evidence, method=Local(effort=Effort()), running=Running(start=start))
+    mixed = ask(Local(effort=Effort()), problem, evidence, running=Running(start=start))
     np.testing.assert_array_equal(mixed.assignments[::2], own.assignments[::2])
     assert (mixed.assignments >= 0).all()
     given = improve(problem.given(evidence), start)
@@ -292,20 +289,20 @@ def test_inputs_are_left_alone():
     start = random_start(problem, 20, 3)
     copy = start.copy()
     improve(problem.given(evidence[:20]), start)
-    solve(problem, evidence[:20], method=Local(), running=Running(start=start))
+    ask(Local(), problem, evidence[:20], running=Running(start=start))
     np.testing.assert_array_equal(start, copy)
 
 
 def test_nothing_free_and_no_rows():
     problem = worked_example().observing((0, 1, 2, 3))
-    answer = solve(problem, [[1, 1, 0, 1], [1, 1, 0, 0]], method=Local())
+    answer = ask(Local(), problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
     assert answer.assignments.tolist() == [[1, 1, 0, 1], [1, 1, 0, 0]]
     assert answer.status.tolist() == [Status.FEASIBLE, Status.VIOLATED]
-    assert len(solve(worked_example(), np.zeros((0, 2), dtype=int), method=Local())) == 0
+    assert len(ask(Local(), worked_example(), np.zeros((0, 2), dtype=int))) == 0
 
 
 def test_the_worked_example():
-    answer = solve(worked_example(), {0: 1, 1: 1}, method=Local())
+    answer = ask(Local(), worked_example(), {0: 1, 1: 1})
     assert answer.assignments.tolist() == [[1, 1, 0, 1]]
     assert answer.objective.tolist() == [11]
 
@@ -316,7 +313,7 @@ def test_the_worked_example():
 )
 def test_bad_starts_are_refused(start, word):
     with pytest.raises(MethodError, match=word):
-        solve(worked_example(), [[1, 1]], method=Local(), running=Running(start=start))
+        ask(Local(), worked_example(), [[1, 1]], running=Running(start=start))
 
 
 def test_interruption_keeps_what_is_finished():
@@ -326,7 +323,7 @@ def test_interruption_keeps_what_is_finished():
         raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as caught:
-        solve(problem, evidence, method=Local(), running=Running(progress=stop))
+        ask(Local(), problem, evidence, running=Running(progress=stop))
     assert caught.value.finished == CHUNK
     assert caught.value.solutions.feasible[:CHUNK].all()
     assert (caught.value.solutions.status[CHUNK:] == Status.UNKNOWN).all()

@@ -16,6 +16,7 @@ from cmpe.solvers.search import Budget, Search, search
 from cmpe.solvers.search.pool import Kind, subgraphs
 from tests.problems import (
     Shape,
+    ask,
     assert_no_worse,
     random_problem,
     random_start,
@@ -129,7 +130,7 @@ def test_hubs_and_variables_of_very_many_values():
     held = {v for m in range(len(pool.pool.members)) for v in member_variables(pool, m)}
     assert 0 not in held
     assert len(held) == 300
-    found = solve(problem, method=Search(passes=20))
+    found = ask(Search(passes=20), problem)
     assert found.feasible.all()
     hub = found.assignments[0, 0]
     best = sum(table[hub].max() for _, table in tables)
@@ -142,7 +143,7 @@ def test_hubs_and_variables_of_very_many_values():
 def test_sound_against_enumeration(shape, seed):
     problem, evidence = random_problem(seed, shape)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
-    found = solve(problem, evidence, method=QUICK)
+    found = ask(QUICK, problem, evidence)
     assert not (found.feasible & (truth.status == Status.INFEASIBLE)).any()
     good = found.feasible
     assert (found.objective[good] <= truth.objective[good] + 1e-9).all()
@@ -160,7 +161,7 @@ def test_finds_what_exists(shape):
     for seed in range(150):
         problem, evidence = random_problem(seed, shape)
         truth = cmpe.solve(problem, evidence, method="exhaustive")
-        found = solve(problem, evidence, method=Search(passes=100))
+        found = ask(Search(passes=100), problem, evidence)
         feasible += truth.feasible.sum()
         answered += found.feasible.sum()
         best += (found.objective >= truth.objective - 1e-6)[found.feasible].sum()
@@ -176,7 +177,7 @@ def test_never_worse_than_a_feasible_start(shape, seed):
     start = random_start(problem, len(evidence), seed)
     start[:, list(problem.evidence_variables)] = evidence
     rows = search(problem.given(evidence), start.copy(), budget=Budget(passes=5))
-    solved = solve(problem, evidence, method=Search(passes=5), running=Running(start=start.copy()))
+    solved = ask(Search(passes=5), problem, evidence, running=Running(start=start.copy()))
     assert_no_worse(problem, start, rows, solved.assignments)
 
 
@@ -209,20 +210,20 @@ def test_wide_rows_come_close_to_the_optimum():
     """Width 10, members of 2^5 and 2^8: the mean regret measured is 0.02 nats."""
     problem, evidence = many_rows(side=12, rows=16)
     truth = cmpe.solve(problem, evidence, method="exact")
-    found = solve(problem, evidence, method=Search(passes=200))
+    found = ask(Search(passes=200), problem, evidence)
     assert found.feasible.all()
     assert (truth.objective - found.objective).mean() <= 0.3
-    worse = solve(problem, evidence, method=Search(passes=2))
+    worse = ask(Search(passes=2), problem, evidence)
     assert worse.objective.mean() < found.objective.mean()
 
 
 def test_threads_and_batches_change_nothing():
     problem, evidence = many_rows()
-    one = solve(problem, evidence, seed=5, method=QUICK)
-    four = solve(problem, evidence, method=Search(passes=60), seed=5, running=Running(threads=4))
+    one = ask(QUICK, problem, evidence, seed=5)
+    four = ask(Search(passes=60), problem, evidence, seed=5, running=Running(threads=4))
     np.testing.assert_array_equal(one.assignments, four.assignments)
     assert (one.seconds > 0).all()
-    head = solve(problem, evidence[:7], seed=5, method=QUICK)
+    head = ask(QUICK, problem, evidence[:7], seed=5)
     np.testing.assert_array_equal(head.assignments, one.assignments[:7])
     instances = problem.given(evidence)
     few = Budget(passes=3)
@@ -234,16 +235,14 @@ def test_threads_and_batches_change_nothing():
 def test_seeds_matter():
     problem, evidence = many_rows(side=12, rows=3)
     little = Search(passes=1)
-    answers = [
-        solve(problem, evidence, method=little, seed=s).assignments.tobytes() for s in range(8)
-    ]
+    answers = [ask(little, problem, evidence, seed=s).assignments.tobytes() for s in range(8)]
     assert len(set(answers)) > 1
 
 
 def test_a_time_limit_is_spent_and_gives_an_answer():
     problem, evidence = many_rows(rows=3)
     for limit in (1e-4, 0.02):
-        found = solve(problem, evidence, method=Search(), time_limit=limit)
+        found = ask(Search(), problem, evidence, time_limit=limit)
         assert found.feasible.all()
 
 
@@ -254,7 +253,7 @@ def test_no_passes_is_repair_and_polish():
 
 def test_nothing_free_and_no_rows():
     problem = worked_example().observing((0, 1, 2, 3))
-    answer = solve(problem, [[1, 1, 0, 1], [1, 1, 0, 0]], method=QUICK)
+    answer = ask(QUICK, problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
     assert answer.assignments.tolist() == [[1, 1, 0, 1], [1, 1, 0, 0]]
     assert answer.status.tolist() == [Status.OPTIMAL, Status.INFEASIBLE]
     assert len(solve(worked_example(), np.zeros((0, 2), dtype=int, method=QUICK))) == 0
@@ -276,13 +275,13 @@ def test_inputs_are_left_alone():
 
 def test_bad_input_is_refused():
     with pytest.raises(MethodError, match="shape"):
-        solve(worked_example(), [[1, 1]], method=Search(), running=Running(start=[[0, 0]]))
+        ask(Search(), worked_example(), [[1, 1]], running=Running(start=[[0, 0]]))
     with pytest.raises(MethodError, match="time limit"):
-        solve(worked_example(), [[1, 1]], method=Search(), time_limit=-1.0)
+        ask(Search(), worked_example(), [[1, 1]], time_limit=-1.0)
     with pytest.raises(MethodError, match="begins with"):
         search(worked_example().given([[1, 1]]), begin="middle")
     with pytest.raises(MethodError, match="passes"):
-        solve(worked_example(), [[1, 1]], method=Search(passes=-1))
+        ask(Search(passes=-1), worked_example(), [[1, 1]])
     for wrong in ([[1.0, 1.0]], [[-1.0]], [[np.nan]]):
         with pytest.raises(MethodError, match="multipliers"):
             search(worked_example().given([[1, 1]]), multipliers=wrong)
@@ -295,7 +294,7 @@ def test_interruption_keeps_what_is_finished():
         raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as caught:
-        solve(problem, evidence, method=Search(passes=3), running=Running(progress=stop))
+        ask(Search(passes=3), problem, evidence, running=Running(progress=stop))
     done = caught.value.finished
     assert 0 < done < len(evidence)
     assert caught.value.solutions.feasible[:done].all()
