@@ -193,6 +193,10 @@ class LogLinearModel:
         """The sum over tables of the largest finite entry: an upper bound of every finite value."""
         return float(sum(_largest_finite(f.log_table) for f in self.factors))
 
+    def to_model(self) -> LogLinearModel:
+        """Itself: what trees and cutset networks are turned into."""
+        return self
+
     def to_polynomial(self) -> MultilinearPolynomial:
         """The multilinear polynomial of a binary, finite model (paper §2)."""
         from cmpe.models.polynomial import MultilinearPolynomial

@@ -22,7 +22,8 @@ from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.gradient import GradientSolver
 from cmpe.solvers.milp import MARGIN, MOST_CUTS, PADDING, backend, only_candidate
 from cmpe.solvers.milp.mixed.columns import Columns
-from cmpe.solvers.milp.mixed.program import MixedProgram, Readable, readable
+from cmpe.solvers.milp.mixed.kinds import readable_functions
+from cmpe.solvers.milp.mixed.program import MixedProgram, Readable
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
 TIGHTER = (-1e-9, -1e-8, -1e-7, -5e-7)  # paddings, tried in turn for an answer in [0, 1]
@@ -49,7 +50,7 @@ class MixedSolver:
     ) -> Solutions:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
         backend(self.backend)  # fail now if it is not installed
-        functions = readable(problem)
+        functions = readable_functions(problem)
         instances = problem.given(evidence)
         limits = Limits(time_limit, self.running.threads, seed)
         start = self.running.start
