@@ -57,10 +57,10 @@ def _record(network: cmpe.CutsetNetwork, rows: np.ndarray, seed: int) -> Record:
         "expanded_ms": None,
     }
     if entries <= MOST_ENTRIES:
-        functions = [f if isinstance(f, cmpe.LogLinearModel) else f.to_model() for f in _of(made)]
+        functions = [f.to_model() for f in _of(made)]
         limited = tuple(map(cmpe.Constraint, functions[1:], made.limits))
         tables = cmpe.Problem(functions[0], limited, made.evidence_variables)
-        record["monomials"] = len(functions[0].to_polynomial().weights)
+        record["monomials"] = len(cmpe.MultilinearPolynomial.from_model(functions[0]).weights)
         record["expanded_ms"] = _milliseconds(Relaxation(tables), evidence)
     return record
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from cmpe.elimination.plan import Plan, interaction_graph, make_plan
+from cmpe.errors import ModelError
 from cmpe.formats.directory import ProblemDirectory
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
@@ -20,6 +22,13 @@ from cmpe.problem import Problem
 Facts = dict[str, Any]
 
 
+@singledispatch
+def describe(function: Function) -> Facts:
+    """The facts of any function that a file can hold."""
+    raise ModelError(f"nothing describes a function of kind {type(function).__name__}")
+
+
+@describe.register
 def describe_model(model: LogLinearModel) -> Facts:
     """Counts, sizes, zeros and the induced width that the heuristics find."""
     scopes = [f.scope for f in model.factors]
@@ -41,28 +50,26 @@ def describe_model(model: LogLinearModel) -> Facts:
     }
 
 
-def describe_network(network: ChowLiuTree | CutsetNetwork) -> Facts:
+@describe.register
+def describe_network(network: CutsetNetwork) -> Facts:
     """Leaves, depth, sizes, and what its expansion would take."""
-    inside = network.network if isinstance(network, ChowLiuTree) else network
     return {
-        "kind": "Chow-Liu tree" if inside.leaves == 1 else "cutset network",
-        "variables": inside.variables,
-        "cardinalities": _spread(inside.cardinalities),
-        "leaves": inside.leaves,
-        "depth": inside.depth,
-        "variables that are split": len(inside.split_variables),
-        "table entries": int(inside.used.sum()),
-        "table entries if expanded": expanded_entries(inside),
-        "zero potentials": int(np.isneginf(inside.log_tables[inside.used]).sum()),
+        "kind": "Chow-Liu tree" if network.leaves == 1 else "cutset network",
+        "variables": network.variables,
+        "cardinalities": _spread(network.cardinalities),
+        "leaves": network.leaves,
+        "depth": network.depth,
+        "variables that are split": len(network.split_variables),
+        "table entries": int(network.used.sum()),
+        "table entries if expanded": expanded_entries(network),
+        "zero potentials": int(np.isneginf(network.log_tables[network.used]).sum()),
     }
 
 
-def describe(function: Function | ChowLiuTree) -> Facts:
-    """The facts of any function that a file can hold."""
-    if isinstance(function, ChowLiuTree | CutsetNetwork):
-        return describe_network(function)
-    assert isinstance(function, LogLinearModel)
-    return describe_model(function)
+@describe.register
+def describe_tree(tree: ChowLiuTree) -> Facts:
+    """The facts of a tree: a network of one leaf."""
+    return describe_network(tree.network)
 
 
 def describe_branches(problem: Problem) -> Facts:

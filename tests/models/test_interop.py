@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from cmpe.errors import MissingExtra, ModelError
-from cmpe.models.interop import from_pgmpy, from_pyagrum, to_pgmpy
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 # SWIG's types warn when pyAgrum (or one of its lazy parts) is imported: as an error it is a crash.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:builtin type [Ss]wig.* has no __module__ attribute:DeprecationWarning"
 )
+
+from_pgmpy, to_pgmpy = LogLinearModel.from_pgmpy, LogLinearModel.to_pgmpy
+from_pyagrum = LogLinearModel.from_pyagrum
 
 SEEDS = range(5)
 NAMES = ("e", "a", "d", "b", "c")
@@ -496,8 +498,8 @@ class TestFromPyagrum:
 @pytest.mark.usefixtures("gum")
 def test_first_import_of_pyagrum_where_warnings_are_errors():
     code = (
-        "import warnings; from cmpe.models.interop import from_pyagrum; "
-        "warnings.simplefilter('error'); from_pyagrum(1)"
+        "import warnings; from cmpe import LogLinearModel; "
+        "warnings.simplefilter('error'); LogLinearModel.from_pyagrum(1)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ModelError: expected a pyAgrum" in done.stderr

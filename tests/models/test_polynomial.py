@@ -20,7 +20,7 @@ def test_conversion_both_ways_keeps_the_function(seed):
     cards = [int(k) for k in rng.integers(1, 3, int(rng.integers(1, 6)))]
     model = random_model(rng, cards, Shape(values=2, zeros=False))
     rows = np.array(list(itertools.product(*map(range, cards))))
-    polynomial = model.to_polynomial()
+    polynomial = MultilinearPolynomial.from_model(model)
     np.testing.assert_allclose(polynomial.value(rows), model.value(rows), atol=1e-9)
     np.testing.assert_allclose(polynomial.to_model().value(rows), model.value(rows), atol=1e-9)
 
@@ -28,7 +28,9 @@ def test_conversion_both_ways_keeps_the_function(seed):
 @given(seeds)
 def test_it_is_multilinear_between_the_corners(seed):
     rng = np.random.default_rng(seed)
-    polynomial = random_model(rng, [2, 2, 2], Shape(values=2, zeros=False)).to_polynomial()
+    polynomial = MultilinearPolynomial.from_model(
+        random_model(rng, [2, 2, 2], Shape(values=2, zeros=False))
+    )
     point = rng.random(3)
     ends = np.stack([point, point])
     ends[:, 1] = 0, 1
@@ -48,9 +50,14 @@ def test_sums_and_scales():
         (lambda: MultilinearPolynomial(2, {(0, 0): 1.0}), "multilinear"),
         (lambda: MultilinearPolynomial(2, {(2,): 1.0}), "below 2"),
         (lambda: MultilinearPolynomial(2, {(0,): np.inf}), "finite"),
-        (lambda: LogLinearModel((3,)).to_polynomial(), "binary variables, found 3"),
         (
-            lambda: LogLinearModel.from_tables([2], [((0,), [0, -np.inf])]).to_polynomial(),
+            lambda: MultilinearPolynomial.from_model(LogLinearModel((3,))),
+            "binary variables, found 3",
+        ),
+        (
+            lambda: MultilinearPolynomial.from_model(
+                LogLinearModel.from_tables([2], [((0,), [0, -np.inf])])
+            ),
             "potential of 0",
         ),
         (lambda: WORKED_H.value([[1, 2]]), r"\(B, 4\)"),

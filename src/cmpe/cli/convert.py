@@ -56,10 +56,8 @@ def convert(
 
 def _tables(source: Path) -> LogLinearModel:
     from cmpe.cli.options import read_function
-    from cmpe.models.loglinear import LogLinearModel
 
-    function = read_function(source)
-    return function if isinstance(function, LogLinearModel) else function.to_model()
+    return read_function(source).to_model()
 
 
 def _problem(source: Path, row: int | None) -> tuple[Problem, dict[int, int] | None]:

@@ -23,19 +23,14 @@ def generate(
 ) -> int:
     """Make a constrained problem from a model as the paper does, and write it to a directory."""
     from cmpe.cli.options import read_tables
-    from cmpe.formats.directory import ProblemDirectory, write_directory
+    from cmpe.formats.directory import ProblemDirectory, as_stored, write_directory
     from cmpe.formats.text import stem_of
-    from cmpe.formats.uai import storable
-    from cmpe.generation import Model, Recipe, perturbed
+    from cmpe.generation import Recipe, perturbed
     from cmpe.generation import generate as make
-    from cmpe.models.loglinear import LogLinearModel
-
-    def stored(function: Model) -> Model:
-        return storable(function) if isinstance(function, LogLinearModel) else function
 
     recipe = Recipe(evidence_fraction, noise_variance, percentile, samples, seed)
-    first = stored(read_tables(model))
-    noisy = stored(perturbed(first, recipe))
+    first = as_stored(read_tables(model))
+    noisy = as_stored(perturbed(first, recipe))
     made = make(first, recipe, name=stem_of(model), noisy=noisy)
     write_directory(ProblemDirectory(made.problem, made.train, made.test, made.provenance), out)
     sampler = made.provenance["sampler"]

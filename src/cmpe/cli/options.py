@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cmpe.errors import InputError
 
@@ -35,14 +35,10 @@ def read_function(path: Path) -> LogLinearModel | ChowLiuTree | CutsetNetwork:
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
     """A model file of any kind, as tables unless it is a cutset network that is not small."""
-    from cmpe.models.loglinear import LogLinearModel
-    from cmpe.models.tractable.cutset import CutsetNetwork
-    from cmpe.models.tractable.expansion import expanded_entries
+    from cmpe.models.tractable.branching import simplest
 
-    function = read_function(path)
-    if isinstance(function, CutsetNetwork) and expanded_entries(function) > SMALL_EXPANSION:
-        return function
-    return function if isinstance(function, LogLinearModel) else function.to_model()
+    function = simplest(read_function(path), SMALL_EXPANSION)
+    return cast("LogLinearModel | CutsetNetwork", function)
 
 
 class Format(StrEnum):

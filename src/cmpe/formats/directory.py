@@ -16,8 +16,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from cmpe.errors import FormatError, ModelError
 from cmpe.formats.evidence import check_rows, read_array
 from cmpe.formats.network import read_network, write_arrays
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
-from cmpe.formats.uai import read_uai, write_uai
+from cmpe.formats.uai import read_uai, storable, write_uai
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
@@ -38,6 +39,8 @@ OBJECTIVE = "objective"
 TABLES, NETWORK = ".uai", ".npz"
 TRAIN, TEST = "train.npy", "test.npy"
 LARGEST = sys.float_info.max
+
+F = TypeVar("F", bound=Function)
 
 
 @dataclass(frozen=True)
@@ -78,20 +81,37 @@ def write_directory(content: ProblemDirectory, path: Path | str) -> None:
 def _files(problem: Problem) -> list[str]:
     names = function_names(len(problem.constraints))
     pairs = zip(names, problem.functions, strict=True)
-    return [*(name + _suffix(function) for name, function in pairs), TRAIN, TEST]
+    return [*(name + _file_format(function).suffix for name, function in pairs), TRAIN, TEST]
 
 
-def _suffix(function: Function) -> str:
-    if not isinstance(function, LogLinearModel | CutsetNetwork):
-        raise ModelError(f"no file format holds a function of kind {type(function).__name__}")
-    return TABLES if isinstance(function, LogLinearModel) else NETWORK
+@dataclass(frozen=True)
+class _FileFormat:
+    """How functions of one kind lie in a directory."""
+
+    suffix: str
+    write: Callable[[Any, Path], object]
+    stored: Callable[[Any], Any]  # what reading the file gives back
 
 
-def _write_function(function: Function, path: Path) -> None:
-    if isinstance(function, LogLinearModel):
-        write_uai(function, path)
-    elif isinstance(function, CutsetNetwork):
-        write_arrays(function, path)
+@singledispatch
+def _file_format(function: Function) -> _FileFormat:
+    raise ModelError(f"no file format holds a function of kind {type(function).__name__}")
+
+
+@_file_format.register
+def _file_format_of_tables(function: LogLinearModel) -> _FileFormat:
+    return _FileFormat(TABLES, write_uai, storable)
+
+
+@_file_format.register
+def _file_format_of_network(function: CutsetNetwork) -> _FileFormat:
+    return _FileFormat(NETWORK, write_arrays, lambda network: network)
+
+
+def as_stored(function: F) -> F:
+    """The function as the file of a directory gives it back."""
+    stored: F = _file_format(function).stored(function)
+    return stored
 
 
 def _read_function(path: Path) -> Any:
@@ -102,7 +122,7 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
     problem = content.problem
     files = _files(problem)
     for name, function in zip(files, problem.functions, strict=False):
-        _write_function(function, folder / name)
+        _file_format(function).write(function, folder / name)
     write_array(content.train, folder / TRAIN)
     write_array(content.test, folder / TEST)
     limits = [c.at_most for c in problem.constraints]

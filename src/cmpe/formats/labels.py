@@ -10,8 +10,9 @@ import hashlib
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import singledispatch
 from pathlib import Path
 
 import numpy as np
@@ -51,25 +52,40 @@ def problem_digest(problem: Problem) -> str:
     return digest.hexdigest()
 
 
-def _arrays(function: Function) -> Iterator[NDArray[np.generic]]:
+@singledispatch
+def _arrays(function: Function) -> Iterable[NDArray[np.generic]]:
     """All numbers of a function."""
-    if isinstance(function, CutsetNetwork):
-        yield from (function.contexts, function.log_weights, function.parents, function.log_tables)
-    elif isinstance(function, LogLinearModel):
-        for factor in function.factors:
-            yield np.asarray(factor.scope, dtype=np.int64)
-            yield factor.log_table
-    elif isinstance(function, Distance):
-        yield from (*function.columns, np.asarray(function.weights))
-    elif isinstance(function, ClassMargin):
-        yield from (*function.network.weights, *function.network.biases)
-        yield from (np.asarray(scope) for scope in (function.original, function.changed))
-    elif isinstance(function, NeuralFunction):
-        yield np.asarray(function.scope)
-        yield from (value.detach().cpu().numpy() for value in function.module.state_dict().values())
-        yield np.frombuffer(str(function.module).encode(), dtype=np.uint8)
-    else:
-        raise ModelError(f"nothing identifies a function of kind {type(function).__name__}")
+    raise ModelError(f"nothing identifies a function of kind {type(function).__name__}")
+
+
+@_arrays.register
+def _arrays_of_network(function: CutsetNetwork) -> Iterable[NDArray[np.generic]]:
+    return function.contexts, function.log_weights, function.parents, function.log_tables
+
+
+@_arrays.register
+def _arrays_of_model(function: LogLinearModel) -> Iterable[NDArray[np.generic]]:
+    for factor in function.factors:
+        yield np.asarray(factor.scope, dtype=np.int64)
+        yield factor.log_table
+
+
+@_arrays.register
+def _arrays_of_distance(function: Distance) -> Iterable[NDArray[np.generic]]:
+    return *function.columns, np.asarray(function.weights)
+
+
+@_arrays.register
+def _arrays_of_margin(function: ClassMargin) -> Iterable[NDArray[np.generic]]:
+    yield from (*function.network.weights, *function.network.biases)
+    yield from (np.asarray(scope) for scope in (function.original, function.changed))
+
+
+@_arrays.register
+def _arrays_of_module(function: NeuralFunction) -> Iterable[NDArray[np.generic]]:
+    yield np.asarray(function.scope)
+    yield from (value.detach().cpu().numpy() for value in function.module.state_dict().values())
+    yield np.frombuffer(str(function.module).encode(), dtype=np.uint8)
 
 
 def rows_digest(evidence: Assignments) -> str:

@@ -34,6 +34,9 @@ DESCRIPTION, ARRAYS = ".json", ".npz"
 SUFFIXES = (DESCRIPTION, ARRAYS)
 Network = ChowLiuTree | CutsetNetwork
 
+# The word for each class in files and on the command line, and the arrays that it is made of.
+_WORDS: dict[type[Network], str] = {ChowLiuTree: "chow-liu", CutsetNetwork: "cutset"}
+_CLASSES: dict[str, type[Network]] = {word: kind for kind, word in _WORDS.items()}
 _FIELDS: dict[str, tuple[str, ...]] = {
     "chow-liu": ("parents", "log_tables"),
     "cutset": ("contexts", "log_weights", "parents", "log_tables"),
@@ -79,7 +82,7 @@ def read_network(path: Path | str) -> Network:
 
 def kind_of(network: Network) -> str:
     """The word for it in files and on the command line."""
-    return "chow-liu" if isinstance(network, ChowLiuTree) else "cutset"
+    return next(_WORDS[kind] for kind in type(network).__mro__ if kind in _WORDS)
 
 
 def write_arrays(network: Network, path: Path | str) -> str:
@@ -106,9 +109,8 @@ def _parsed(path: Path | str, data: bytes) -> Network:
     if missing:
         raise FormatError.at(path, "arrays", ", ".join(_FIELDS[kind]), f"no {sorted(missing)[0]}")
     cards = tuple(arrays["cardinalities"].ravel().tolist())
-    make = ChowLiuTree if kind == "chow-liu" else CutsetNetwork
     try:
-        return make(cards, *(arrays[name] for name in _FIELDS[kind]))
+        return _CLASSES[kind](cards, *(arrays[name] for name in _FIELDS[kind]))
     except (ModelError, ValueError, TypeError) as error:
         raise FormatError(f"{path}: {error}") from None
 

@@ -1,4 +1,24 @@
-"""What a problem needs of its objective and of its constraints' functions."""
+"""What a problem needs of its objective and of its constraints' functions.
+
+To add a kind of function
+-------------------------
+Write a frozen dataclass with what `Function` asks for, in a file of its own under `models/`;
+inherit from `FiniteFunction` if no value is -inf. `Problem`, `Solutions` and `exhaustive` need no
+more. Everything else is a table by kind, and a kind that is not in it is refused in one sentence.
+Add a row to those that the new kind should have:
+
+    models/tractable/branching.py   simplest, contexts_of, leaf_model: functions made of tables,
+                                    for `exact`, `search`, `lagrangian` and all other methods
+    tensor/functions.py             values and gradients on tensors, for `local` and training
+    solvers/milp/mixed/kinds.py     readable: columns and rows of a mixed-integer program
+    sampling/__init__.py            _sample: assignments with probability exp h
+    formats/labels.py               _arrays: the numbers that identify it, for kept labels and runs
+    formats/registry.py             FORMATS: files that hold it
+    formats/directory.py            _file_format: its file in a problem directory
+    inspection.py                   describe: what `cmpe info` says of it
+
+The tables are `functools.singledispatch` functions, so a subclass takes the row of its parent.
+"""
 
 from __future__ import annotations
 

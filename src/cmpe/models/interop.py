@@ -1,6 +1,7 @@
-"""Models of pgmpy and pyAgrum, read and written (extra `interop`).
+"""Networks of pgmpy and pyAgrum as named log-tables, and back (extra `interop`).
 
 Their tables hold potentials, ours hold logarithms: a potential of 0 is an entry of -inf.
+`LogLinearModel.from_pgmpy`, `to_pgmpy` and `from_pyagrum` are the way in.
 """
 
 from __future__ import annotations
@@ -9,23 +10,27 @@ import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.errors import MissingExtra, ModelError
-from cmpe.models.loglinear import Factor, LogLinearModel
 
 States = list[Hashable]
+ScopedTable = tuple[tuple[int, ...], Floats]  # axis k of the log-table belongs to scope[k]
 
 
-def from_pgmpy(network: Any) -> LogLinearModel:
-    """Read a pgmpy DiscreteMarkovNetwork or DiscreteBayesianNetwork.
+class NamedTables(NamedTuple):
+    """Log-tables over variables 0, 1, ... with names; no names at all where there are none."""
 
-    Variables are numbered in the order of `network.nodes()`, and the states of a variable in the
-    order of `network.states`, whatever order each factor lists them in.
-    """
+    cardinalities: tuple[int, ...]
+    tables: tuple[ScopedTable, ...]
+    names: tuple[str, ...]
+
+
+def read_pgmpy(network: Any) -> NamedTables:
+    """The tables of a pgmpy DiscreteMarkovNetwork or DiscreteBayesianNetwork."""
     with _importing("pgmpy"):
         import pgmpy  # noqa: F401 - a submodule may still be loaded when the package is not
         from pgmpy.models import DiscreteBayesianNetwork, DiscreteMarkovNetwork
@@ -39,40 +44,32 @@ def from_pgmpy(network: Any) -> LogLinearModel:
     listings = _listings(tables)
     orders = {node: _order(node, listings.get(node, [])) for node in network.nodes()}
     numbers = {node: number for number, node in enumerate(orders)}
-    return LogLinearModel(
+    return NamedTables(
         tuple(len(states) for states in orders.values()),
         tuple(_from_pgmpy_table(table, numbers, orders) for table in tables),
         tuple(str(node) for node in orders),
     )
 
 
-def to_pgmpy(model: LogLinearModel) -> Any:
-    """Make a pgmpy DiscreteMarkovNetwork whose product of factors is exp of `model`.
-
-    Its nodes are the names of the model, or "0", "1", ... where it has none; its states are the
-    numbers 0, 1, ... of the values.
-    """
+def make_pgmpy(model: NamedTables) -> Any:
+    """A pgmpy DiscreteMarkovNetwork whose product of factors is exp of the sum of the tables."""
     with _importing("pgmpy"):
         import pgmpy  # noqa: F401 - as above
         from pgmpy.models import DiscreteMarkovNetwork
-    names = model.names or tuple(str(v) for v in range(model.variables))
+    names = model.names or tuple(str(v) for v in range(len(model.cardinalities)))
     if len(set(names)) != len(names):
         raise ModelError(f"pgmpy needs distinct variable names, found {_repeated(names)!r} twice")
     network = DiscreteMarkovNetwork()
     network.add_nodes_from(names)
-    for factor in _covering(model):
-        nodes = [names[v] for v in factor.scope]
+    for scope, log_table in _covering(model):
+        nodes = [names[v] for v in scope]
         network.add_edges_from(combinations(nodes, 2))
-        network.add_factors(_to_pgmpy_table(nodes, factor.log_table))
+        network.add_factors(_to_pgmpy_table(nodes, log_table))
     return network
 
 
-def from_pyagrum(network: Any) -> LogLinearModel:
-    """Read a pyAgrum MarkovRandomField or BayesNet.
-
-    Variables are numbered in the order of their node ids, and the values of a variable in the
-    order of its labels.
-    """
+def read_pyagrum(network: Any) -> NamedTables:
+    """The tables of a pyAgrum MarkovRandomField or BayesNet."""
     with _importing("pyagrum"):
         from pyagrum import BayesNet, MarkovRandomField
     if isinstance(network, MarkovRandomField):
@@ -83,7 +80,7 @@ def from_pyagrum(network: Any) -> LogLinearModel:
         raise _wrong_type("pyAgrum MarkovRandomField or BayesNet", network)
     variables = [network.variable(node) for node in sorted(network.nodes())]
     numbers = {variable.name(): number for number, variable in enumerate(variables)}
-    return LogLinearModel(
+    return NamedTables(
         tuple(variable.domainSize() for variable in variables),
         tuple(_from_tensor(tensor, numbers) for tensor in tensors),
         tuple(numbers),
@@ -185,21 +182,21 @@ def _positions(table: Any, node: Hashable, order: States) -> list[int]:
 
 def _from_pgmpy_table(
     table: Any, numbers: dict[Hashable, int], orders: dict[Hashable, States]
-) -> Factor:
+) -> ScopedTable:
     from pgmpy.utils.compat_fns import to_numpy
 
     index = np.ix_(*(_positions(table, node, orders[node]) for node in table.variables))
     log_table = _logarithm(to_numpy(table.values), _where(table))[index]
-    return Factor(tuple(numbers[node] for node in table.variables), log_table)
+    return tuple(numbers[node] for node in table.variables), log_table
 
 
-def _from_tensor(tensor: Any, numbers: dict[str, int]) -> Factor:
+def _from_tensor(tensor: Any, numbers: dict[str, int]) -> ScopedTable:
     names = tensor.names
     # pyAgrum's arrays have the axis of its first variable last. Not toarray(): of an aggregator
     # or a noisy-or, which hold no table, it gives whatever was in memory (pyAgrum 3.3.1).
     potentials = np.asarray(tensor[{}]).transpose()
     where = f"factor over ({', '.join(names)})"
-    return Factor(tuple(numbers[name] for name in names), _logarithm(potentials, where))
+    return tuple(numbers[name] for name in names), _logarithm(potentials, where)
 
 
 def _logarithm(potentials: Any, where: str) -> Floats:
@@ -212,18 +209,22 @@ def _logarithm(potentials: Any, where: str) -> Floats:
     return logarithms
 
 
-def _covering(model: LogLinearModel) -> list[Factor]:
-    """The model's factors, none without variables, and constant ones for variables in none."""
-    if not model.variables and model.factors:
+def _covering(model: NamedTables) -> list[ScopedTable]:
+    """The model's tables, none without variables, and constant ones for variables in none."""
+    count = len(model.cardinalities)
+    if not count and model.tables:
         raise ModelError("pgmpy cannot hold a constant without variables, found no variables")
-    factors = [f if f.scope else _constant(model, 0, float(f.log_table)) for f in model.factors]
-    covered = {v for factor in factors for v in factor.scope}
-    free = (v for v in range(model.variables) if v not in covered)
-    return factors + [_constant(model, v, 0.0) for v in free]
+    tables = [
+        (scope, table) if scope else _constant(model, 0, float(table))
+        for scope, table in model.tables
+    ]
+    covered = {v for scope, _ in tables for v in scope}
+    free = (v for v in range(count) if v not in covered)
+    return tables + [_constant(model, v, 0.0) for v in free]
 
 
-def _constant(model: LogLinearModel, variable: int, log_value: float) -> Factor:
-    return Factor((variable,), np.full(model.cardinalities[variable], log_value))
+def _constant(model: NamedTables, variable: int, log_value: float) -> ScopedTable:
+    return (variable,), np.full(model.cardinalities[variable], log_value)
 
 
 def _to_pgmpy_table(nodes: Sequence[str], log_table: Floats) -> Any:

@@ -23,7 +23,7 @@ from cmpe.models.flat import FlatTables
 from cmpe.models.function import as_rows
 
 if TYPE_CHECKING:
-    from cmpe.models.polynomial import MultilinearPolynomial
+    from cmpe.models.interop import NamedTables
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,31 +193,47 @@ class LogLinearModel:
         """The sum over tables of the largest finite entry: an upper bound of every finite value."""
         return float(sum(_largest_finite(f.log_table) for f in self.factors))
 
-    def to_polynomial(self) -> MultilinearPolynomial:
-        """The multilinear polynomial of a binary, finite model (paper §2)."""
-        from cmpe.models.polynomial import MultilinearPolynomial
-
-        return MultilinearPolynomial.from_model(self)
+    def to_model(self) -> LogLinearModel:
+        """Itself: what trees and cutset networks are turned into."""
+        return self
 
     @classmethod
     def from_pgmpy(cls, network: Any) -> LogLinearModel:
-        """Read a pgmpy DiscreteMarkovNetwork or DiscreteBayesianNetwork (extra `interop`)."""
-        from cmpe.models.interop import from_pgmpy
+        """Read a pgmpy DiscreteMarkovNetwork or DiscreteBayesianNetwork (extra `interop`).
 
-        return from_pgmpy(network)
+        Variables are numbered in the order of `network.nodes()`, and the states of a variable in
+        the order of `network.states`, whatever order each factor lists them in.
+        """
+        from cmpe.models.interop import read_pgmpy
+
+        return cls._of_named(read_pgmpy(network))
 
     def to_pgmpy(self) -> Any:
-        """Make a pgmpy DiscreteMarkovNetwork (extra `interop`)."""
-        from cmpe.models.interop import to_pgmpy
+        """Make a pgmpy DiscreteMarkovNetwork whose product of factors is exp h (extra `interop`).
 
-        return to_pgmpy(self)
+        Its nodes are the names of the model, or "0", "1", ... where it has none; its states are
+        the numbers 0, 1, ... of the values.
+        """
+        from cmpe.models.interop import NamedTables, make_pgmpy
+
+        tables = tuple((f.scope, f.log_table) for f in self.factors)
+        return make_pgmpy(NamedTables(self.cardinalities, tables, self.names))
 
     @classmethod
     def from_pyagrum(cls, network: Any) -> LogLinearModel:
-        """Read a pyAgrum MarkovRandomField or BayesNet (extra `interop`)."""
-        from cmpe.models.interop import from_pyagrum
+        """Read a pyAgrum MarkovRandomField or BayesNet (extra `interop`).
 
-        return from_pyagrum(network)
+        Variables are numbered in the order of their node ids, and the values of a variable in the
+        order of its labels.
+        """
+        from cmpe.models.interop import read_pyagrum
+
+        return cls._of_named(read_pyagrum(network))
+
+    @classmethod
+    def _of_named(cls, read: NamedTables) -> LogLinearModel:
+        factors = tuple(Factor(scope, table) for scope, table in read.tables)
+        return cls(read.cardinalities, factors, read.names)
 
     def _mapped(self, function: Any) -> LogLinearModel:
         factors = tuple(Factor(f.scope, function(f.log_table)) for f in self.factors)

@@ -2,13 +2,14 @@
 
 Exact: a cutset network samples by itself; for tables, eliminate all variables, then draw them in
 the reverse order, each from its conditional given the ones drawn before; all samples at once.
-Where the width does not allow that: Gibbs
-sampling, one annealed chain per sample, several restarts.
+Where the width does not allow that: Gibbs sampling, one annealed chain per sample, several
+restarts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class Samples:
 
 
 def sample(
-    model: Function | ChowLiuTree,
+    model: Function,
     count: int,
     seed: Seed,
     *,
@@ -59,21 +60,46 @@ def sample(
 ) -> Samples:
     """`count` samples: exact where elimination fits into `memory_limit` bytes, else Gibbs."""
     plan_seed, draw_seed = _seed_sequence(seed).spawn(2)
-    if isinstance(model, ChowLiuTree | CutsetNetwork):
-        return Samples(model.sample(count, draw_seed), "exact", width=1)
-    if not isinstance(model, LogLinearModel):
-        raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
+    return _sample(model, _Order(count, plan_seed, draw_seed, memory_limit, gibbs))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is asked of a sampler."""
+
+    count: int
+    plan_seed: np.random.SeedSequence
+    draw_seed: np.random.SeedSequence
+    memory_limit: int
+    gibbs: GibbsSettings | None
+
+
+@singledispatch
+def _sample(model: Function, order: _Order) -> Samples:
+    raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
+
+
+@_sample.register(ChowLiuTree)
+@_sample.register(CutsetNetwork)
+def _sample_network(model: ChowLiuTree | CutsetNetwork, order: _Order) -> Samples:
+    return Samples(model.sample(order.count, order.draw_seed), "exact", width=1)
+
+
+@_sample.register
+def _sample_tables(model: LogLinearModel, order: _Order) -> Samples:
     plan = make_plan(
         model.cardinalities,
         [f.scope for f in model.factors],
-        seed=int(plan_seed.generate_state(1)[0]),
+        seed=int(order.plan_seed.generate_state(1)[0]),
     )
     try:
-        plan.require(memory_limit)
+        plan.require(order.memory_limit)
     except TooLarge:
-        rows = sample_gibbs(model, count, draw_seed, gibbs or GibbsSettings())
+        settings = order.gibbs or GibbsSettings()
+        rows = sample_gibbs(model, order.count, order.draw_seed, settings)
         return Samples(rows, "gibbs", plan.width)
-    return Samples(sample_exact(model, count, draw_seed, plan, memory_limit), "exact", plan.width)
+    rows = sample_exact(model, order.count, order.draw_seed, plan, order.memory_limit)
+    return Samples(rows, "exact", plan.width)
 
 
 def _seed_sequence(seed: Seed) -> np.random.SeedSequence:

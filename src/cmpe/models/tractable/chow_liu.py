@@ -93,6 +93,15 @@ class ChowLiuTree:
         """An exact sample of the completions of each row (B, n), -1 where free: (B, n)."""
         return self.network.sample_given(evidence, seed)
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether no value is -inf."""
+        return self.network.is_finite
+
+    def ceiling(self) -> float:
+        """An upper bound of every finite value."""
+        return self.network.ceiling()
+
     def to_model(self) -> LogLinearModel:
         """One function per variable: over (parent, variable), or the root alone."""
         model = self.network.to_model()

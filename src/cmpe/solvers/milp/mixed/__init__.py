@@ -22,7 +22,8 @@ from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.gradient import Gradient
 from cmpe.solvers.milp import MARGIN, MOST_CUTS, PADDING, backend, only_candidate
 from cmpe.solvers.milp.mixed.columns import Columns
-from cmpe.solvers.milp.mixed.program import MixedProgram, Readable, readable
+from cmpe.solvers.milp.mixed.kinds import readable_functions
+from cmpe.solvers.milp.mixed.program import MixedProgram, Readable
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 from cmpe.solvers.stages import incumbents
 
@@ -43,7 +44,7 @@ class Mixed:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
         backend(self.backend)  # fail now if it is not installed
         problem, start, told = instances.problem, limits.start, limits.of_a_row()
-        functions = readable(problem)
+        functions = readable_functions(problem)
         if start is None and len(problem.free) > SMALL:
             start = incumbents(
                 Gradient(starts=4, steps=50).answer(instances, told.share(START_SHARE))
