@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.paper.plan import Plan
 from benchmarks.paper.stages import run_stage
 from benchmarks.paper.store import Store, Task
-from cmpe.execution.executors import Executor
+from cmpe.execution.base import Executor
 
 AHEAD = 2  # tasks under way for every worker: the next one is there when one ends
 
