@@ -28,8 +28,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## make a small grid problem, solve it exactly, train a network on it, compare
 	$(BIN)/cmpe demo
 
-test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest
-	$(BIN)/python -m pytest -n $(JOBS)
+test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with branch coverage
+	$(BIN)/python -m pytest --cov -n $(JOBS)
 
 browser:  ## install Debian's chromium for the tests of the report (root with apt-get only)
 	@.ci/browser
@@ -53,4 +53,4 @@ docs: $(READY)  ## check that every example in README.md and docs/ runs
 	$(BIN)/python -m pytest tests/test_docs.py
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -123,7 +123,7 @@ def encoder_gurobi(
             if start is not None:
                 model.setParam("Cutoff", float(np.abs(start - image).sum()) + 1e-6)
             model.optimize()
-            found = inside.X[0] if model.SolCount else None
+            found = np.asarray(inside.X)[0] if model.SolCount else None
             bound, nodes = float(model.ObjBound), int(model.NodeCount)
     except gurobipy.GurobiError as error:
         raise MissingExtra(f"Gurobi needs a licence for this size ({error})") from None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def prepare(out: Path, study: Path, mnist: Path) -> None:
     train = data.train[network.decide(data.train) == data.train_labels]
     test = data.test[network.decide(data.test) == data.test_labels]
     labels = attack(network, train).images
-    arrays = {f"weights_{k}": w for k, w in enumerate(network.weights)}
+    arrays: dict[str, Any] = {f"weights_{k}": w for k, w in enumerate(network.weights)}
     arrays |= {f"biases_{k}": b for k, b in enumerate(network.biases)}
     np.savez_compressed(
         out, train=_bytes(train), test=_bytes(test),
@@ -128,7 +129,7 @@ def train(out: Path, file: Path, epochs: int, device: str = "cuda") -> None:
     network, images, labels, test = unpack(file)
     effort = Effort(epochs=epochs, linear_epochs=min(epochs, 40), device=device)
     name = torch.cuda.get_device_name() if device == "cuda" else device
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    wait: Callable[[], object] = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     with out.open("w") as stream:
         for method in METHODS:
             config = replace(config_of(method, effort), evaluate_every=epochs)

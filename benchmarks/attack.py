@@ -57,7 +57,9 @@ def classifier(name: str, images: np.ndarray, labels: np.ndarray, seed: int) -> 
     points = torch.tensor(images, dtype=torch.float32)
     wanted = torch.tensor(labels)
     for _ in range(8):
-        for rows in torch.randperm(len(points)).split(128):
+        order = torch.randperm(len(points))
+        for begin in range(0, len(points), 128):
+            rows = order[begin : begin + 128]
             logits = net(points[rows])
             if NETWORKS[name] is None:
                 loss = nn.functional.cross_entropy(logits, wanted[rows])
@@ -65,7 +67,7 @@ def classifier(name: str, images: np.ndarray, labels: np.ndarray, seed: int) -> 
                 truth = wanted[rows].float()[:, None]
                 loss = nn.functional.binary_cross_entropy_with_logits(logits, truth)
             optimizer.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             optimizer.step()
     return ReluNetwork.of(net)
 

@@ -31,7 +31,7 @@ def without_numba() -> bool:
         import numba  # noqa: F401
     except ImportError:
         stub = types.ModuleType("numba")
-        stub.njit = lambda *a, **_: a[0] if a and callable(a[0]) else (lambda f: f)  # type: ignore[attr-defined]
+        vars(stub).update(njit=lambda *a, **_: a[0] if a and callable(a[0]) else (lambda f: f))
         sys.modules["numba"] = stub
         return True
     return False
@@ -44,7 +44,7 @@ def without_safetensors() -> None:
     except ImportError:
         for name in ("safetensors", "safetensors.torch"):
             stub = types.ModuleType(name)
-            stub.SafetensorError, stub.load, stub.save = OSError, None, None  # type: ignore[attr-defined]
+            vars(stub).update(SafetensorError=OSError, load=None, save=None)
             sys.modules[name] = stub
 
 

@@ -62,9 +62,7 @@ QUICK = Settings(
 )
 
 
-def unconstrained(
-    model: cmpe.LogLinearModel, observed: Sequence[int], rows: Rows
-) -> NDArray[np.int32]:
+def unconstrained(model: cmpe.Function, observed: Sequence[int], rows: Rows) -> NDArray[np.int32]:
     """The unconstrained optimum of every row: (B, n)."""
     return cmpe.solve(cmpe.queries.mpe(model, observed), rows, method="exact").assignments
 

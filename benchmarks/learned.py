@@ -17,6 +17,7 @@ import csv
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def baselines(against: Reference) -> Iterator[tuple[str, Callable[[], Solutions]
     yield "repair from random", repaired(random)
     yield "repair from ICM", repaired(nothing)
     for method in ("lagrangian", "exact"):
-        yield method, lambda m=method: cmpe.solver(m).solve(problem, rows)  # type: ignore[misc]
+        yield method, partial(cmpe.solver(method).solve, problem, rows)
 
 
 def networks(
@@ -180,7 +181,7 @@ def networks(
         stages = {"network": {**plain, "margins": (0.0,)}}
     for name, told in stages.items():
         staged = solver.with_stages(**told)
-        yield name, lambda s=staged: s.solve(against.problem, against.evidence)  # type: ignore[misc]
+        yield name, partial(staged.solve, against.problem, against.evidence)
 
 
 def measure(options: argparse.Namespace) -> None:

@@ -74,6 +74,7 @@ def unpack(path: Path) -> Any:
         whole = (np.concatenate([part, part[:1]]) for part in rows)
         return Coefficients(*(torch.as_tensor(part, device=self.device) for part in whole))
 
+    # Replaced for the whole process, on purpose: this machine cannot compute them.
     Relaxation.rows = given  # type: ignore[method-assign]
     return replace(data, labels=data.labels.astype(np.int32))
 

@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,8 @@ SPFLOW_RUNS = (("naive_mle", 200), ("naive_mle", 1_000), ("random", 1_000))
 SPFLOW_NARROW = 200  # columns up to which its default is tried
 
 Rows = NDArray[np.uint8]
+Learned = cmpe.ChowLiuTree | cmpe.CutsetNetwork
+Result = TypeVar("Result")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,16 +99,17 @@ def likelihood(options: argparse.Namespace, recorder: Recorder) -> list[Check]:
     cmpe.learn_cutset(small, valid=small)  # loads compiled code
     for name in _sets(options, PUBLISHED):
         data = _data(name)
-        record: Record = {"data": name, "columns": data["train"].shape[1]}
-        record |= {"rows": len(data["train"]), "published": PUBLISHED[name]}
-        tree, seconds = _timed(lambda d=data: cmpe.learn_chow_liu(d["train"], valid=d["valid"]))
-        _, one = _timed(lambda d=data: cmpe.learn_chow_liu(d["train"], smoothing=1.0))
+        train, valid = data["train"], data["valid"]
+        record: Record = {"data": name, "columns": train.shape[1]}
+        record |= {"rows": len(train), "published": PUBLISHED[name]}
+        tree, seconds = _timed(partial(cmpe.learn_chow_liu, train, valid=valid))
+        _, one = _timed(partial(cmpe.learn_chow_liu, train, smoothing=1.0))
         record |= _scores("chow_liu", tree, data, seconds) | {"chow_liu_one_s": one}
-        network, seconds = _timed(lambda d=data: cmpe.learn_cutset(d["train"], valid=d["valid"]))
+        network, seconds = _timed(partial(cmpe.learn_cutset, train, valid=valid))
         record |= _scores("cutset", network, data, seconds)
         record |= {"leaves": network.leaves, "depth": network.depth}
         fixed = cmpe.CutsetSettings(smoothing=1.0, inheritance=100.0)
-        _, one = _timed(lambda d=data, s=fixed: cmpe.learn_cutset(d["train"], s, valid=d["valid"]))
+        _, one = _timed(partial(cmpe.learn_cutset, train, fixed, valid=valid))
         record |= {"cutset_one_s": one, **_spflow(options, name)}
         recorder.add(**record)
     records = list(recorder.records)
@@ -131,13 +135,13 @@ def _likelihood_checks(records: Sequence[Record]) -> Iterable[Check]:
     yield Check("slowest cutset network, s", largest(records, "cutset_s"), "<=", 30)
 
 
-def _timed(work: Callable[[], object]) -> tuple[object, float]:
+def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
     begin = time.process_time()
     result = work()
     return result, time.process_time() - begin
 
 
-def _scores(prefix: str, model: object, data: Mapping[str, Rows], seconds: float) -> Record:
+def _scores(prefix: str, model: Learned, data: Mapping[str, Rows], seconds: float) -> Record:
     found = {
         f"{prefix}_{part}": float(model.log_likelihood(rows).mean()) for part, rows in data.items()
     }

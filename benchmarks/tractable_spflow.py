@@ -14,7 +14,8 @@ import time
 
 import numpy as np
 
-float, int, np.bool = float, int, bool  # names that it still uses
+for kind in (bool, float, int):
+    setattr(np, kind.__name__, kind)  # SPFlow still uses the names that numpy 1.24 removed
 
 from spn.algorithms.Inference import log_likelihood  # noqa: E402
 from spn.algorithms.LearningWrappers import learn_cnet  # noqa: E402

@@ -28,7 +28,8 @@ import numpy as np
 import cmpe
 from benchmarks.frame import Record, Recorder, parser, print_table, with_cpu_share
 from benchmarks.wide_families import FAMILIES, family, note, reference
-from cmpe.solvers.search import BEGINNINGS, Budget, search
+from cmpe.solvers.search import BEGINNINGS, search
+from cmpe.solvers.search.schedule import Budget
 
 ROWS = 16
 MILLISECONDS = (1, 3, 10, 30, 100, 300, 1000)

@@ -21,9 +21,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import cmpe
 from benchmarks.frame import HERE, model_files, parser
@@ -85,7 +86,8 @@ def unobserved(model: cmpe.LogLinearModel, name: str, recipe: Recipe) -> Family:
     of that variable alone makes up for the difference between the seeds' limits.
     """
     seeds = (*range(TEST), *range(1000, 1000 + FEW))
-    noisy = [perturbed(model, replace(recipe, seed=seed)) for seed in seeds]
+    recipes = [replace(recipe, seed=seed) for seed in seeds]
+    noisy = [cast(cmpe.LogLinearModel, perturbed(model, each)) for each in recipes]
     limits = []
     for seed, second in zip(seeds, noisy, strict=True):
         path = DRAWN / f"{name}_{seed}.npz"
@@ -113,9 +115,9 @@ def _limit(second: cmpe.LogLinearModel, recipe: Recipe) -> float:
     return float(generate(nothing, replace(recipe, samples=2), noisy=second).problem.limits[0])
 
 
-def _keep(path: Path, **arrays: object) -> None:
+def _keep(path: Path, **arrays: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+    np.savez(path, **arrays)
 
 
 def _file(name: str) -> cmpe.LogLinearModel:
@@ -172,7 +174,7 @@ def reference(name: str) -> Reference:
     return Reference(np.array(kept["objective"]), np.array(kept["bound"]))
 
 
-def note(name: str, objective: Sequence[float], bound: Sequence[float], how: str) -> None:
+def note(name: str, objective: ArrayLike, bound: ArrayLike, how: str) -> None:
     """Keep better values and lower bounds of the test rows of a family."""
     kept = json.loads(REFERENCES.read_text(encoding="utf-8")) if REFERENCES.is_file() else {}
     old = kept.get(name)

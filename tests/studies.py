@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.paper.description import Study, study_of
 
-from cmpe.execution.executors import InProcess
+from cmpe.execution.local import InProcess
 
 TINY: dict[str, Any] = {
     "recipe": {"evidence_fraction": 0.6, "noise_variance": 0.1, "seed": 0},

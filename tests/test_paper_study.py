@@ -27,7 +27,7 @@ from benchmarks.paper.wide import wide_results
 
 import cmpe
 from cmpe.errors import CmpeError, FormatError
-from cmpe.execution.executors import InProcess
+from cmpe.execution.local import InProcess
 from cmpe.learning.training.config import TrainingConfig, preset
 from tests.problems import random_problem
 from tests.studies import TINY, Counting, tiny

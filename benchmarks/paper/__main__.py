@@ -30,7 +30,8 @@ from benchmarks.paper.runner import run, selected
 from benchmarks.paper.stages import STAGES
 from benchmarks.paper.store import Store, Task
 from cmpe.errors import CmpeError
-from cmpe.execution.executors import Executor, executor
+from cmpe.execution import executor
+from cmpe.execution.base import Executor
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -21,8 +21,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -145,7 +147,7 @@ class Trainers:
         print(f"budget spent: {len(active)} programs dropped", flush=True)
 
     def _has_time(self) -> bool:
-        return self.elapsed + RESERVE * self.longest < self.options.budget
+        return self.elapsed + RESERVE * self.longest < float(self.options.budget)
 
     def _round(self, active: list[Program]) -> list[Program]:
         """Some steps of every program, in turns."""
@@ -208,7 +210,7 @@ class Trainers:
                 for tasks in _alike([t for t in mine if t.stage == "train"]):
                     inputs = pack.inputs(tasks[0])
                     told = [training.chosen(t.settings, inputs) for t in tasks]
-                    stream = torch.cuda.Stream() if self._on_gpu else None
+                    stream = _stream() if self._on_gpu else None
                     begin = time.perf_counter()
                     with torch.cuda.stream(stream), self._sharing(pack):
                         rows = rows_of(inputs["problem"], q)
@@ -239,21 +241,23 @@ class Trainers:
     @contextmanager
     def _sharing(self, pack: Pack) -> Iterator[None]:
         """While programs of a pack are made, they get its relaxation and its inputs."""
+        from cmpe.learning.losses.functions import relaxation_of
+        from cmpe.learning.networks import networks
         from cmpe.learning.training import tensors
-
-        kept = tensors.relaxation_of, tensors.encode
 
         def encode(problem: Any, evidence: Any, *, mask: bool) -> Any:
             if mask not in pack.encoded:
-                pack.encoded[mask] = kept[1](problem, evidence, mask=mask).to(self.options.device)
+                device = self.options.device
+                pack.encoded[mask] = networks.encode(problem, evidence, mask=mask).to(device)
             return pack.encoded[mask]
 
-        tensors.relaxation_of = lambda problem, **how: pack.relaxation(kept[0], problem, **how)
-        tensors.encode = encode
-        try:
+        shared = partial(pack.relaxation, relaxation_of)
+        with patch.multiple(tensors, relaxation_of=shared, encode=encode):
             yield
-        finally:
-            tensors.relaxation_of, tensors.encode = kept
+
+
+def _stream() -> torch.cuda.Stream:
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch gives it no types
 
 
 def _alike(tasks: list[Any]) -> list[list[Any]]:

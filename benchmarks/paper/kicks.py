@@ -33,7 +33,7 @@ from benchmarks.paper.runner import run
 from benchmarks.paper.stages import task
 from benchmarks.paper.store import Json, Store, Task
 from benchmarks.paper.training import LABELS, RESULT, WEIGHTS
-from cmpe.execution.executors import InProcess
+from cmpe.execution.local import InProcess
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.paper.plan import Plan
 from benchmarks.paper.stages import run_stage
 from benchmarks.paper.store import Store, Task
-from cmpe.execution.executors import Executor
+from cmpe.execution.base import Executor
 
 AHEAD = 2  # tasks under way for every worker: the next one is there when one ends
 
@@ -58,7 +58,8 @@ def selected(
     """The tasks that a run would do, in order."""
     chosen = None if stages is None else set(stages)
     wanted = [t.key for t in plan.tasks.values() if chosen is None or t.stage in chosen]
-    barred, left, out = set(without), [], set()
+    barred, left = set(without), []
+    out: set[str] = set()
     for task in missing(plan.tasks.values(), store, wanted):
         if task.stage in barred or out & set(task.inputs.values()):
             out.add(task.key)

@@ -18,7 +18,8 @@ from typing import Any
 
 from benchmarks.frame import Recorder, parser, print_table
 from benchmarks.paper.gpu import without_compiler
-from cmpe.execution.executors import Executor, executor
+from cmpe.execution import executor
+from cmpe.execution.base import Executor
 
 WARM_UP = 1.0  # seconds that a worker is kept busy at first, so that all of them start
 

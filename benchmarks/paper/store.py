@@ -93,7 +93,8 @@ def json_file(value: Any) -> bytes:
 def arrays_file(**arrays: Any) -> bytes:
     """A file of arrays: the same bytes for the same arrays."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{name: np.asarray(value) for name, value in arrays.items()})
+    plain: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
+    np.savez_compressed(buffer, **plain)
     return buffer.getvalue()
 
 

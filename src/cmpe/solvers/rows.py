@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments
 from cmpe.errors import BackendError, Interrupted
-from cmpe.execution.executors import map_rows
+from cmpe.execution.rows import map_rows
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running

@@ -23,7 +23,7 @@ from cmpe.arrays import Floats
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.bounds.networks.neurons import Moves, Signs, contrasts, least_cost, margin_bounds
 from cmpe.errors import MethodError, ModelError
-from cmpe.execution.executors import map_rows
+from cmpe.execution.rows import map_rows
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.solution import OPTIMALITY_TOLERANCE

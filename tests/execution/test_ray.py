@@ -13,7 +13,8 @@ from benchmarks.paper.results import results_hash
 from benchmarks.paper.runner import run
 from benchmarks.paper.store import Store
 
-from cmpe.execution.executors import InProcess, executor
+from cmpe.execution import executor
+from cmpe.execution.local import InProcess
 from tests.studies import tiny
 
 ray = pytest.importorskip("ray")

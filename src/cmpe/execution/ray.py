@@ -1,0 +1,67 @@
+"""Tasks on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from cmpe.errors import BackendError, MissingExtra
+from cmpe.execution.base import TaskOutcome, attempt
+
+RETRIES = 8  # of a task whose worker or machine died
+
+
+class RayExecutor:
+    """Tasks of a Ray cluster, one core each; a task whose machine dies runs on another one."""
+
+    def __init__(self, address: str | None, workers: int) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtra.named("ray", "ray") from None
+        self._ray = ray
+        self._mine = not ray.is_initialized()
+        if self._mine:
+            here: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False}
+            where = here if address is None else {"address": address}
+            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+            try:
+                ray.init(log_to_driver=False, logging_level="ERROR", **where)
+            except ConnectionError as error:
+                raise BackendError(f"no Ray cluster answers at {address}: {error}") from None
+        options = {"max_retries": RETRIES, "num_cpus": 1, "scheduling_strategy": "SPREAD"}
+        self._remote = ray.remote(**options)(attempt)
+        self._running: dict[Any, str] = {}
+
+    @property
+    def capacity(self) -> int:
+        """The cores of the machines that are there now."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def share(self, value: Any) -> Any:
+        """A reference into Ray's object store."""
+        return self._ray.put(value)
+
+    def submit(self, name: str, work: Callable[..., Any], *arguments: Any) -> None:
+        """Hand it to the cluster."""
+        self._running[self._remote.remote(name, work, *arguments)] = name
+
+    def next(self) -> TaskOutcome:
+        """The first that ends."""
+        (done, *_), _ = self._ray.wait(list(self._running), num_returns=1)
+        name = self._running.pop(done)
+        try:
+            outcome: TaskOutcome = self._ray.get(done)
+        except self._ray.exceptions.RayError as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            return TaskOutcome(name, error=f"Ray gave the task up: {lines[0]}", trace=str(error))
+        return outcome
+
+    def close(self) -> None:
+        """Cancel what runs; leave the cluster, or stop it if it was started here."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=True)
+        self._running.clear()
+        if self._mine:
+            self._ray.shutdown()

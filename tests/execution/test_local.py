@@ -1,0 +1,47 @@
+import multiprocessing
+
+import pytest
+
+from cmpe.errors import BackendError
+from cmpe.execution.local import InProcess, LocalProcesses
+from tests.execution.work import die_at_three, end_of, refuse, square
+
+
+@pytest.mark.parametrize("make", [InProcess, lambda: LocalProcesses(2)], ids=["here", "two"])
+def test_every_task_ends_and_an_error_is_an_outcome(make):
+    work = make()
+    for number in range(6):
+        work.submit(str(number), square, work.share(number))
+    work.submit("refused", refuse, 1)
+    work.submit("broken", square, "text")
+    found = end_of(work, 8)
+    assert [found[str(n)].result for n in range(6)] == [n * n for n in range(6)]
+    assert found["refused"].error == "odd: 1"
+    assert found["broken"].error.startswith("TypeError: ")
+
+
+def test_a_dead_process_ends_the_executor():
+    work = LocalProcesses(2)
+    work.submit("dead", die_at_three, 3)
+    with pytest.raises(BackendError, match="worker process died"):
+        work.next()
+    work.close()
+
+
+def test_closing_drops_what_has_not_ended():
+    before = set(multiprocessing.active_children())
+    work = LocalProcesses(2)
+    for number in range(100):
+        work.submit(str(number), square, number)
+    assert work.next().error is None
+    work.close()
+    assert set(multiprocessing.active_children()) <= before
+
+
+def test_closing_forgets_what_waits_here():
+    done, work = [], InProcess()
+    work.submit("never", done.append, 1)
+    work.close()
+    with pytest.raises(IndexError):
+        work.next()
+    assert not done

@@ -1,0 +1,37 @@
+import os
+import signal
+
+import pytest
+
+from cmpe.execution.processes import pool, stop, without_interrupt
+from tests.execution.work import ignores_interrupts, is_running
+
+
+def test_workers_ignore_ctrl_c():
+    workers = pool(1)
+    assert workers.submit(ignores_interrupts, 0).result()
+    stop(workers, unfinished=False)
+
+
+def test_stopping_ends_the_workers():
+    workers = pool(1)
+    process = workers.submit(os.getpid).result()
+    assert is_running(process)
+    stop(workers, unfinished=True)
+    assert not is_running(process)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="there are no signal masks here")
+def test_ctrl_c_arrives_after_the_block():
+    reached = []
+    with pytest.raises(KeyboardInterrupt), without_interrupt():  # noqa: PT012 - as the block ends
+        signal.raise_signal(signal.SIGINT)
+        reached.append(True)
+    assert reached
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_without_signal_masks_nothing_is_held_back(monkeypatch):
+    monkeypatch.delattr(signal, "pthread_sigmask", raising=False)
+    with pytest.raises(KeyboardInterrupt), without_interrupt():
+        signal.raise_signal(signal.SIGINT)

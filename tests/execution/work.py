@@ -1,0 +1,40 @@
+"""Jobs and tasks: at the top of a module, since they are sent to other processes by name."""
+
+import os
+import signal
+
+from cmpe.errors import EvidenceError
+
+
+def square(number):
+    return number * number
+
+
+def die_at_three(row):
+    if row == 3:
+        os._exit(1)
+    return row
+
+
+def refuse(number):
+    raise EvidenceError(f"odd:\n  {number}")
+
+
+def ignores_interrupts(_row):
+    return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def end_of(executor, count):
+    """The outcomes of so many tasks by name; the executor is closed."""
+    outcomes = [executor.next() for _ in range(count)]
+    executor.close()
+    return {outcome.name: outcome for outcome in outcomes}
+
+
+def is_running(process):
+    """Whether the process of this number is there and has not ended."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
