@@ -4,21 +4,30 @@ import torch
 from hypothesis import given
 
 from cmpe import Constraint, Factor, LogLinearModel, Problem
-from cmpe.bounds.base import row_tables
-from cmpe.errors import TooLarge
-from cmpe.tensor import tables as inference_wide
-from cmpe.tensor.messages import max_product, message_bounds
-from cmpe.tensor.moves import improve
+from cmpe.bounds.base import Work, row_tables
+from cmpe.bounds.splitting import by_size
+from cmpe.errors import MethodError, TooLarge
+from cmpe.tensor import tables as wide_tables
+from cmpe.tensor.answers import improved
+from cmpe.tensor.max_product import max_product
+from cmpe.tensor.messages import message_bounds
 from cmpe.tensor.split import split_bounds
-from cmpe.tensor.tables import Runs, WideTables
+from cmpe.tensor.tables import Runs, WideTables, checked_rows
 from tests.problems import random_problem, seeds
-from tests.tensor.test_moves import wide_instances
+from tests.tensor.cases import wide_instances
+
+WORK = Work(steps=10)
+
+
+def split_upper(instances):
+    return split_bounds(instances, by_size(instances.conditioning, WORK), WORK, "cpu").upper
+
 
 EVERYTHING = [
-    improve,
-    max_product,
-    lambda instances: message_bounds(instances, 10).upper,
-    lambda instances: split_bounds(instances, steps=10).upper,
+    lambda instances: improved(instances, device="cpu"),
+    lambda instances: max_product(instances, "cpu"),
+    lambda instances: message_bounds(instances, WORK, "cpu").upper,
+    split_upper,
 ]
 
 
@@ -26,7 +35,7 @@ EVERYTHING = [
 def test_the_tables_are_those_of_the_compiled_bounds(seed):
     problem, evidence = random_problem(seed)
     instances = problem.given(evidence)
-    here = WideTables(instances, "cpu", "float64").row_tables(slice(None))
+    here = WideTables(instances, "cpu").row_tables(slice(None))
     for row, there in enumerate(row_tables(instances, slice(0, len(evidence)))):
         assert np.allclose(here.h[:, row], there.h, rtol=0, atol=1e-12)
         assert np.allclose(here.t[:, :, row], there.t, rtol=0, atol=1e-12)
@@ -46,15 +55,15 @@ def test_runs_find_the_first_maximum():
 def test_rows_go_in_chunks_where_memory_is_short(call, monkeypatch):
     instances = wide_instances(6)
     whole = call(instances)
-    monkeypatch.setattr(inference_wide, "MEMORY_LIMIT", 1 << 19)
-    sizes = [s.stop - s.start for s in WideTables(instances, "cpu", "float64").chunks(10_000)]
+    monkeypatch.setattr(wide_tables, "MEMORY_LIMIT", 1 << 19)
+    sizes = [s.stop - s.start for s in WideTables(instances, "cpu").chunks(10_000)]
     assert len(sizes) > 1
     assert np.allclose(call(instances), whole)
 
 
 @pytest.mark.parametrize("call", EVERYTHING)
 def test_a_row_that_does_not_fit_is_refused(call, monkeypatch):
-    monkeypatch.setattr(inference_wide, "MEMORY_LIMIT", 1000)
+    monkeypatch.setattr(wide_tables, "MEMORY_LIMIT", 1000)
     with pytest.raises(TooLarge, match="one row needs"):
         call(wide_instances(2))
 
@@ -65,3 +74,15 @@ def test_constants_and_single_values(call):
     problem = Problem(model, (Constraint(model, 5.0),))
     found = call(problem.given())
     assert found.tolist() == [[0, 0]] if found.ndim == 2 else np.allclose(found, [3.0])
+
+
+def test_starts_are_checked_and_get_their_evidence():
+    model = LogLinearModel((2, 1, 3))
+    instances = Problem(model, (), (0,)).given([[1], [0]])
+    assert checked_rows(instances, -1).tolist() == [[1, 0, -1], [0, 0, -1]]
+    assert checked_rows(instances, [[0, 0, 2], [1, 0, 1]]).tolist() == [[1, 0, 2], [0, 0, 1]]
+    for wrong in ([[0, 0, 3]] * 2, [[0, 0, -2]] * 2):
+        with pytest.raises(MethodError, match="a start must hold values of its variables"):
+            checked_rows(instances, wrong)
+    with pytest.raises(MethodError, match=r"shape \(2, 3\), found \(3,\)"):
+        checked_rows(instances, [0, 0, 0])

@@ -29,7 +29,7 @@ from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_tex
 from cmpe.learning.classifier import ClassifierConfig, accuracy, classify, train_classifier
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.attack import round_outward
-from cmpe.tensor.plan import placed
+from cmpe.tensor.device import device_named
 
 SETTINGS, CLASSIFIER, TABLE = "study.json", "classifier.npz", "adversarial.jsonl"
 PICTURED = (1, 2, 6, 7, 8)  # the paper's digits: the first test image of each
@@ -80,7 +80,7 @@ class Study:
 
     def run(self, progress: Progress = lambda method, record: None) -> list[Outcome]:
         """Do what is not done yet; one outcome per method."""
-        placed(self.config.effort.device, "float32")  # refused now, before settings are kept
+        device_named(self.config.effort.device)  # refused now, before settings are kept
         with writing(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
         self._check_settings()

@@ -39,6 +39,12 @@ class Dual:
     feasible: Assignments  # (B, n) the extreme answer that satisfies the constraints, or -1
     violating: Assignments  # (B, n) the extreme answer on the other side
 
+    def as_bounds(self, seconds: float) -> Bounds:
+        """The same as a bounder says it; `seconds` are those of all rows."""
+        each = np.full(len(self.bound), seconds / max(1, len(self.bound)))
+        steps = np.zeros(len(self.bound), dtype=np.int64)
+        return Bounds(self.bound, self.infeasible, self.multipliers, steps, each)
+
 
 @dataclass(frozen=True)
 class LossBounds:
@@ -98,7 +104,7 @@ class Batch:
 def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
     """Minimise the dual of every row."""
     if not instances.problem.is_log_linear:
-        return _dual_by_branch(instances, threads)
+        return dual_by_branch(instances, lambda part: lagrangian_dual(part, threads=threads))
     from cmpe.bounds.kernels import dual as kernels
 
     batch = Batch(instances)
@@ -122,8 +128,11 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
     return Dual(mu, bound, infeasible, feasible, violating)
 
 
-def _dual_by_branch(instances: Instances, threads: int) -> Dual:
-    """The largest bound of any branch; infeasible where all are; the best feasible answer."""
+def dual_by_branch(instances: Instances, solve: Callable[[Instances], Dual]) -> Dual:
+    """The largest bound of any branch; infeasible where all are; the best feasible answer.
+
+    `solve` finds the dual of the rows that one branch agrees with.
+    """
     problem, rows = instances.problem, instances.full()
     count = len(instances)
     mu = np.zeros((count, len(problem.constraints)))
@@ -134,7 +143,7 @@ def _dual_by_branch(instances: Instances, threads: int) -> Dual:
         numbers = np.flatnonzero(branch.agrees(rows))
         if not len(numbers):
             continue
-        part = lagrangian_dual(branch.instances(rows[numbers]), threads=threads)
+        part = solve(branch.instances(rows[numbers]))
         infeasible[numbers] &= part.infeasible
         higher = (part.bound > bound[numbers]) | (violating[numbers] < 0).any(axis=1)
         mu[numbers[higher]] = part.multipliers[higher]
@@ -205,11 +214,7 @@ class Lagrangian:
         """Bound every row; refuses what is too wide to eliminate."""
         begin = time.perf_counter()
         dual = lagrangian_dual(instances, threads=work.threads)
-        each = (time.perf_counter() - begin) / max(1, len(instances))
-        rows = np.zeros(len(instances))
-        return Bounds(
-            dual.bound, dual.infeasible, dual.multipliers, rows.astype(np.int64), rows + each
-        )
+        return dual.as_bounds(time.perf_counter() - begin)
 
 
 def loss_bounds(

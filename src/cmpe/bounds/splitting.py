@@ -81,10 +81,13 @@ class Splitting:
 
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Bound every row by the split."""
-        chosen = self.relaxation
-        if chosen is None or not chosen.fits(instances.conditioning):
-            chosen = by_size(instances.conditioning, work)
-        return minimise(instances, chosen, work)
+        return minimise(instances, self.split_of(instances.conditioning, work), work)
+
+    def split_of(self, structure: Conditioning, work: Work) -> Relaxation:
+        """The split that was fitted, if it fits this structure, else one by size."""
+        if self.relaxation is not None and self.relaxation.fits(structure):
+            return self.relaxation
+        return by_size(structure, work)
 
     def fitted(self, training: Sequence[Instances], work: Work) -> Splitting:
         """The split with the lowest mean bound on the training rows, for this much work."""

@@ -282,12 +282,6 @@ def log_sum_exp(
     return Eliminated(plan, tuple(tables), total)
 
 
-def log_partition(model: LogLinearModel, *, seed: int = 0) -> float:
-    """log sum over all assignments of exp h."""
-    plan = make_plan(model.cardinalities, [f.scope for f in model.factors], seed=seed)
-    return log_sum_exp(model, plan).log_total
-
-
 def _aligned(table: Floats, scope: Scope, target: Scope) -> Floats:
     """A view of `table` that broadcasts over the axes of `target`."""
     place = {v: i for i, v in enumerate(scope)}

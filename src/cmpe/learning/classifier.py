@@ -20,7 +20,7 @@ from cmpe.errors import EvidenceError, MethodError
 from cmpe.learning.networks.networks import Network, Parameters
 from cmpe.learning.training.optimizer import Adam
 from cmpe.models.relu import ReluNetwork
-from cmpe.tensor.plan import placed
+from cmpe.tensor.device import device_named
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def train_classifier(
 ) -> tuple[ReluNetwork, ...]:
     """Networks that tell the classes (N,) of images (N, n) apart: one, or one for each class."""
     pixels, classes = _checked(images, labels, config.classes)
-    place = placed(device, "float32").device
+    place = device_named(device)
     x, y = pixels.to(place), classes.to(place)
     network = config.network(x.shape[1])
     starts = [network.initial(config.seed + k) for k in range(config.members)]

@@ -7,7 +7,6 @@ ragged gather-and-add and one maximum, whatever their sizes.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,19 +26,8 @@ from cmpe.bounds.relaxation import (
     VALUES,
     CompiledRelaxation,
 )
-from cmpe.tensor.layout import Bags
+from cmpe.tensor.layout import Bags, Group
 from cmpe.tensor.tables import WideTables
-
-
-class Group(NamedTuple):
-    """Buckets of one level and one cardinality."""
-
-    card: int
-    rows: slice  # of their messages
-    choices: slice
-    inputs: Bags  # what each (value, entry) pair adds up, value first
-    parents: Bags  # the choices that decide the entry of each bucket, weighted by their strides
-    first: Tensor  # (buckets, 1): the first row of each message
 
 
 class SplitPlan:
@@ -105,8 +93,7 @@ class SplitPlan:
     def sweep(self, numbers: Tensor, best: Tensor | None = None) -> Tensor:
         """Fill the messages of `numbers` (total, B) and who won each of them; the maximum (B,)."""
         for group in self.groups:
-            sums = group.inputs.sum(numbers).view(group.card, -1, numbers.shape[1])
-            numbers[group.rows], who = torch.max(sums, 0)
+            numbers[group.rows], who = torch.max(group.sums(numbers), 0)
             if best is not None:
                 first = group.rows.start - self.relaxed.numbers
                 best[first : first + len(who)] = who.to(best.dtype)

@@ -1,136 +1,276 @@
-"""The Lagrangian dual of one constraint on tensors: all rows at once (SPEC §3.4).
+"""The Lagrangian dual on tensors: all rows at once (docs/mathematics.md, "Bounds where ...").
 
-    D(mu) = max over y of h(y) - mu t(y), plus mu q, for mu >= 0
+    D(mu) = max over y of h(y) - sum_j mu_j t_j(y), plus sum_j mu_j q_j, for mu >= 0
 
-The algorithm, with its kinds and stopping rule, is that of `bounds.dual_kernels`: evaluate D
-where the best feasible and the best infeasible line cross until no new line appears. Rows that
-are done keep their mu. One evaluation is a pass over the plan; the host waits once for each.
+The algorithms, with their stopping rules, are those of `bounds.kernels.dual`. One constraint:
+evaluate D where the best feasible and the best infeasible line cross until no new line appears;
+rows that are done keep their mu, and the host waits once for each evaluation. Several: a fixed
+number of subgradient steps. One evaluation is a pass over the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.arrays import Floats
 from cmpe.bounds.base import PADDING
-from cmpe.bounds.kernels.dual import BOUND, CLOSE, FREE, INFEASIBLE, MOST_STEPS, RUNNING, SLACK
-from cmpe.errors import MethodError
-from cmpe.problem import Evidence, Problem
+from cmpe.bounds.kernels.dual import CLOSE, MOST_STEPS, SLACK, SUBGRADIENT_STEPS
+from cmpe.bounds.lagrangian import Dual
+from cmpe.problem import Instances, Problem
+from cmpe.tensor.device import INF, as_array
 from cmpe.tensor.layout import Bags, satisfied
-from cmpe.tensor.plan import INF, TorchPlan, as_array, torch_plan
+from cmpe.tensor.plan import TorchPlan, torch_plan
 
 
-class DualResult(NamedTuple):
-    """What `minimise_dual` finds for every row: (B,) each."""
-
-    mu: Floats
-    upper: Floats  # D(mu) >= the best feasible objective
-    lower: Floats  # the objective of the best feasible assignment on the way, or -inf
-    kind: NDArray[np.int64]  # of `bounds.dual_kernels`
-
-
-class Dual:
-    """`bounds.dual_kernels.minimise_dual` for a fixed number of rows, each tensor in its place."""
+class PricedTables:
+    """h - sum_j mu_j t_j of a fixed number of rows, its maximum and its maximiser."""
 
     def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
-        self._plan, self.rows, self._used = plan, rows, False
-        (constraint,) = problem.constraints
-        self._limit = constraint.loosened(PADDING)
-        self._finite = constraint.function.is_finite
-        self._close = max(CLOSE, 64 * torch.finfo(plan.like.dtype).eps)
+        self.plan, self.rows, self._parts = plan, rows, 1 + len(problem.constraints)
+        new, device = plan.like.new_zeros, plan.like.device
+        constraints = problem.constraints
+        self.limits = new((len(constraints), 1))
+        self.limits[:, 0] = plan.like.new_tensor([c.loosened(PADDING) for c in constraints])
+        self._limits = [c.loosened(PADDING) for c in constraints]
+        self._finite = [c.function.is_finite for c in constraints]
         sizes = np.diff(problem.conditioning.layout.offsets)
-        self._tables = Bags.of([np.arange(plan.entries)], sizes, plan.like.device)
-        observed = (len(problem.evidence_variables), rows)
-        self._evidence = torch.zeros(observed, device=plan.like.device, dtype=torch.float64)
-        self._h, self._t = plan.like.new_zeros((2, plan.entries, rows))
-        self._numbers = plan.like.new_zeros((plan.total, 2 * rows))
-        self._values = self._numbers[: plan.entries, :rows]  # h - mu t
-        self._carried = self._numbers[: plan.entries, rows:]
-        self.mu, self.upper, self.lower = plan.like.new_zeros((3, rows))
-        self._total, self._high_h, self._high_t, self._low_t = plan.like.new_zeros((4, rows))
-        self.kind = torch.zeros(rows, device=plan.like.device, dtype=torch.int64)
-        self._graphs: tuple[Callable[[], None], Callable[[], None]] | None = None
+        self._tables = Bags.of([np.arange(plan.entries)], sizes, device)
+        self.evidence = new((len(problem.evidence_variables), rows))
+        self._h, self._t = new((plan.entries, rows)), new((len(constraints), plan.entries, rows))
+        self._numbers = new((plan.total, self._parts * rows))
+        every = self._numbers[: plan.entries].view(plan.entries, self._parts, rows)
+        self._values, self._carried = every[:, 0], every[:, 1:]
+        self._alone = new((plan.total, rows))
+        self._best = torch.zeros((plan.total, rows), device=device, dtype=torch.int64)
 
-    def solve(self, evidence: Tensor, graph: bool) -> None:
-        """Fill mu, upper, lower and kind; the second call on a GPU captures its passes."""
-        graph = graph and self.mu.is_cuda
-        if graph and self._used and self._graphs is None:
-            self._graphs = (captured(self._begin), captured(self._step))
-        self._used = True
-        self._evidence.copy_(evidence)
-        eager = (self._begin, self._step)
-        begin, step = self._graphs if graph and self._graphs else eager
-        begin()
-        for _ in range(MOST_STEPS):
-            if not bool((self.kind == RUNNING).any()):  # the one place that waits for the device
-                break
-            step()
-        self._finish()
+    def load(self) -> None:
+        """The tables that `evidence` leaves; -inf in a t becomes a number that satisfies it."""
+        h, *t = (function.given(self.evidence) for function in self.plan.functions)
+        self._h.copy_(h)
+        for j, raw in enumerate(t):
+            finite = self._finite[j]
+            self._t[j] = raw if finite else satisfied(self._tables, raw, self._limits[j])
 
-    def _begin(self) -> None:
-        """The least t, then mu = 0: which rows are free, which infeasible, and two lines."""
-        plan, h, t = self._plan, self._h, self._t
-        h.copy_(plan.functions[0].given(self._evidence))
-        t.copy_(self._satisfied(plan.functions[1].given(self._evidence)))
-        torch.neg(t, out=self._values).masked_fill_(h == -INF, -INF)
-        self._carried.copy_(h)
-        least, at_least = plan.eliminate_carrying(self._numbers)
-        self._values.copy_(h)
-        self._carried.copy_(t)
-        total, carry = plan.eliminate_carrying(self._numbers)
-        free = carry <= self._limit
-        infeasible = (total == -INF) | (~free & (-least > self._limit))
-        self.mu.zero_()
-        self.kind.fill_(RUNNING).masked_fill_(free, FREE).masked_fill_(infeasible, INFEASIBLE)
-        self.upper.copy_(total).masked_fill_(infeasible, -INF)
-        self.lower.copy_(torch.where(free, total, at_least)).masked_fill_(infeasible, -INF)
+    def least(self, j: int) -> tuple[Tensor, Tensor]:
+        """The least t_j where h allows anything, inf if it does not, and h there: (B,) each."""
+        self._values.copy_(self._negated(j))
+        self._carried.copy_(self._h[:, None])
+        total, h, *_ = self.plan.eliminate_carrying(self._numbers, self._parts)
+        return -total, h
+
+    def _negated(self, j: int) -> Tensor:
+        return (-self._t[j]).masked_fill_(self._h == -INF, -INF)
+
+    def maximum(self, mu: Tensor) -> tuple[Tensor, Tensor]:
+        """The maximum at multipliers (m, B), and each t_j of the maximiser: (B,), (m, B)."""
+        self._values.copy_(self._priced(mu))
+        self._carried.copy_(self._t.transpose(0, 1))
+        total = self.plan.eliminate_carrying(self._numbers, self._parts)
+        return total[0], total[1:]
+
+    def _priced(self, mu: Tensor) -> Tensor:
+        values = self._h.clone()
+        for price, table in zip(mu, self._t, strict=True):
+            values.addcmul_(table, price, value=-1.0)
+        return values
+
+    def maximiser(self, mu: Tensor) -> Tensor:
+        """What `plan.variables` take at multipliers (m, B); inf stands for the least t: (K, B)."""
+        finite = mu.isfinite()
+        values = self._priced(torch.where(finite, mu, 0.0))
+        for j, known in enumerate(finite):
+            values = torch.where(known, values, self._negated(j))
+        self._alone[: len(values)] = values
+        self.plan.eliminate_max(self._alone, self._best)
+        return self.plan.decode(self._best)
+
+    def rounding(self, mu: Tensor) -> Tensor:
+        """What rounding can have taken off the last maximum and the prices' sum: (B,)."""
+        sizes = self._numbers[:, : self.rows].abs()
+        largest = sizes.masked_fill_(sizes == INF, 0.0).amax(0)
+        price = (mu * self.limits).abs().sum(0)
+        return SLACK * ((1.0 + len(self.plan.variables)) * (1.0 + largest) + price)
+
+
+class Minimum:
+    """What is known of the minimum of D, in fixed places, so that graphs can be replayed."""
+
+    def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
+        self.tables, new = PricedTables(plan, problem, rows), plan.like.new_zeros
+        count = len(problem.constraints)
+        self.mu = new((count, rows))
+        self.upper, self.lower = new((2, rows))
+        self.feasible, self.violating = new((2, len(plan.variables), rows))
+        self.low_at, self.high_at = new((2, count, rows))  # where those are the maximisers
+        self.infeasible = torch.zeros(rows, device=plan.like.device, dtype=torch.bool)
+
+    def certify(self) -> None:
+        """Add rounding to the bound and decode both extreme answers."""
+        self.upper.add_(self.tables.rounding(self.mu)).masked_fill_(self.infeasible, -INF)
+        self.feasible.copy_(self.tables.maximiser(self.low_at))
+        self.violating.copy_(self.tables.maximiser(self.high_at))
+
+
+class CrossingLines:
+    """One constraint, exactly: `bounds.kernels.dual.minimise_dual`."""
+
+    steps = MOST_STEPS
+
+    def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
+        self.found = Minimum(plan, problem, rows)
+        self._tables = self.found.tables
+        new = plan.like.new_zeros
+        self._total, self._high_h, self._high_t, self._low_t = new((4, rows))
+        self._running = torch.zeros(rows, device=plan.like.device, dtype=torch.bool)
+
+    def begin(self) -> None:
+        """The least t, then mu = 0: which rows are decided already, and two lines."""
+        found = self.found
+        self._tables.load()
+        limit = self._tables.limits[0]
+        least, at_least = self._tables.least(0)
+        found.mu.zero_()
+        total, (carry,) = self._tables.maximum(found.mu)
+        inactive = carry <= limit
+        found.infeasible.copy_((total == -INF) | (~inactive & (least > limit)))
+        self._running.copy_(~inactive & ~found.infeasible)
+        found.upper.copy_(total)
+        found.lower.copy_(torch.where(inactive, total, at_least))
+        found.lower.masked_fill_(found.infeasible, -INF)
+        found.low_at.copy_(torch.where(inactive, 0.0, INF))
+        found.high_at.zero_()
         self._total.copy_(total)
         self._high_h.copy_(total)
         self._high_t.copy_(carry)
-        self._low_t.copy_(-least)
+        self._low_t.copy_(least)
 
-    def _satisfied(self, t: Tensor) -> Tensor:
-        """-inf in t becomes a number that satisfies t <= limit whatever else is chosen."""
-        if self._finite:
-            return t
-        return satisfied(self._tables, t, self._limit)
-
-    def _step(self) -> None:
+    def step(self) -> None:
         """D where the two lines cross; a new line replaces one of them, or mu is the minimiser."""
-        running = self.kind == RUNNING
-        crossing = (self._high_h - self.lower) / (self._high_t - self._low_t)
-        self.mu.copy_(torch.where(running, crossing.clamp(min=0.0), self.mu))
-        torch.addcmul(self._h, self._t, self.mu, value=-1.0, out=self._values)
-        total, carry = self._plan.eliminate_carrying(self._numbers)
+        found = self.found
+        limit, running = self._tables.limits[0], self._running.clone()
+        crossing = (self._high_h - found.lower) / (self._high_t - self._low_t)
+        found.mu.copy_(torch.where(running, crossing.clamp(min=0.0), found.mu))
+        total, (carry,) = self._tables.maximum(found.mu)
+        mu = found.mu[0]
+        line, bound = found.lower - mu * self._low_t, total + mu * limit
+        done = running & (total - line <= CLOSE * (1.0 + line.abs()))
+        best = torch.where(done, bound, torch.minimum(found.upper, bound))
+        found.upper.copy_(torch.where(running, best, found.upper))
         self._total.copy_(total)
-        line, bound = self.lower - self.mu * self._low_t, total + self.mu * self._limit
-        done = running & (total - line <= self._close * (1.0 + line.abs()))
-        best = torch.where(done, bound, torch.minimum(self.upper, bound))
-        self.upper.copy_(torch.where(running, best, self.upper))
-        self.kind.masked_fill_(done, BOUND)
-        objective, going = total + self.mu * carry, running & ~done
-        falls, rises = going & (carry > self._limit), going & (carry <= self._limit)
-        self._high_h.copy_(torch.where(falls, objective, self._high_h))
-        self._high_t.copy_(torch.where(falls, carry, self._high_t))
-        self.lower.copy_(torch.where(rises, objective, self.lower))
-        self._low_t.copy_(torch.where(rises, carry, self._low_t))
+        self._running.copy_(running & ~done)
+        falls = self._running & (carry > limit)
+        rises = self._running & (carry <= limit)
+        self._replace(falls, (self._high_h, self._high_t, found.high_at), total + mu * carry, carry)
+        self._replace(rises, (found.lower, self._low_t, found.low_at), total + mu * carry, carry)
 
-    def _finish(self) -> None:
-        """Rows that ran out of steps keep their last D(mu); rounding is added to every bound."""
-        left = self.kind == RUNNING
-        shift = self.mu * self._limit
-        self.upper.copy_(torch.where(left, self._total + shift, self.upper))
-        self.kind.masked_fill_(left, BOUND)
-        sizes = self._numbers[:, : self.rows].abs()
-        largest = sizes.masked_fill_(sizes == INF, 0.0).amax(0)
-        buckets = len(self._plan.variables)
-        self.upper.add_(SLACK * ((1.0 + buckets) * (1.0 + largest) + shift.abs()))
+    def _replace(
+        self, where: Tensor, line: tuple[Tensor, Tensor, Tensor], h: Tensor, t: Tensor
+    ) -> None:
+        found = self.found
+        for old, new in zip(line, (h, t, found.mu), strict=True):
+            old.copy_(torch.where(where, new, old))
+
+    def is_done(self) -> bool:
+        """Whether no row runs any more; waits for the device."""
+        return not bool(self._running.any())
+
+    def end(self) -> None:
+        """Rows that ran out of steps keep their last D(mu)."""
+        found = self.found
+        last = self._total + found.mu[0] * self._tables.limits[0]
+        found.upper.copy_(torch.where(self._running, last, found.upper))
+        found.certify()
+
+
+class Subgradients:
+    """Several constraints, or none: `bounds.kernels.dual.descend_dual`."""
+
+    def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
+        self.found = Minimum(plan, problem, rows)
+        self._tables = self.found.tables
+        self._current = torch.zeros_like(self.found.mu)
+        self._share, self._stale = plan.like.new_zeros((2, rows))
+        self.steps = SUBGRADIENT_STEPS if problem.constraints else 1
+
+    def begin(self) -> None:
+        """All multipliers are 0; a row is infeasible if the least of one t exceeds its limit."""
+        found = self.found
+        self._tables.load()
+        found.infeasible.zero_()
+        for j, limit in enumerate(self._tables.limits):
+            found.infeasible |= self._tables.least(j)[0] > limit
+        for tensor in (found.mu, self._current, found.low_at, self._share, self._stale):
+            tensor.zero_()
+        found.upper.fill_(INF)
+        found.lower.fill_(-INF)
+
+    def step(self) -> None:
+        """Evaluate D, keep the best, step towards a share below the best bound."""
+        found = self.found
+        current, limits = self._current, self._tables.limits
+        total, sums = self._tables.maximum(current)
+        over = sums - limits
+        bound = total + (current * limits).sum(0)
+        objective = total + (current * sums).sum(0)
+        norm = torch.where((over > 0.0) | (current > 0.0), over * over, 0.0).sum(0)
+        first, scale = found.upper == INF, 1.0 + bound.abs()
+        share = torch.where(first, 0.05 * scale, self._share)
+        stale = torch.where(bound < found.upper - 1e-9 * scale, 0.0, self._stale + 1.0)
+        lower = bound < found.upper
+        found.upper.copy_(torch.where(lower, bound, found.upper))
+        found.mu.copy_(torch.where(lower, current, found.mu))
+        self._stale.copy_(torch.where(stale >= 4.0, 0.0, stale))
+        self._share.copy_(torch.where(stale >= 4.0, 0.5 * share, share))
+        better = (over <= 0.0).all(0) & (objective > found.lower)
+        found.lower.copy_(torch.where(better, objective, found.lower))
+        found.low_at.copy_(torch.where(better, current, found.low_at))
+        length = (bound - found.upper + self._share) / torch.where(norm > 0.0, norm, 1.0)
+        length = torch.where(norm > 0.0, length, 0.0)
+        current.copy_((current + length * over).clamp(min=0.0))
+
+    def is_done(self) -> bool:
+        """Never before the last step."""
+        return False
+
+    def end(self) -> None:
+        """The maximiser at the best multipliers is the answer on the other side."""
+        found = self.found
+        found.infeasible |= found.upper == -INF
+        self._tables.maximum(found.mu)
+        found.high_at.copy_(found.mu)
+        found.certify()
+
+
+class Workspace:
+    """Minimises D of as many rows as its tensors have; the second call on a GPU uses graphs."""
+
+    def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
+        kind = CrossingLines if len(problem.constraints) == 1 else Subgradients
+        self._work: CrossingLines | Subgradients = kind(plan, problem, rows)
+        self.found = self._work.found
+        self.rows, self._used = rows, False
+        self._graphs: tuple[Callable[[], None], ...] = ()
+
+    def solve(self, evidence: Tensor, graph: bool) -> None:
+        """Fill what `found` holds."""
+        work = self._work
+        calls: tuple[Callable[[], None], ...] = (work.begin, work.step, work.end)
+        if graph and evidence.is_cuda:
+            if self._used and not self._graphs:
+                self._graphs = tuple(captured(call) for call in calls)
+            calls = self._graphs or calls
+        self._used = True
+        self.found.tables.evidence.copy_(evidence)
+        begin, step, end = calls
+        begin()
+        for _ in range(work.steps):
+            if work.is_done():  # the one place that waits for the device
+                break
+            step()
+        end()
 
 
 def captured(work: Callable[[], None]) -> Callable[[], None]:
@@ -143,43 +283,51 @@ def captured(work: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
-def minimise_dual(
-    problem: Problem,
-    evidence: Evidence | None = None,
-    device: str = "cpu",
-    dtype: str = "float64",
-    graph: bool = True,
-) -> DualResult:
-    """min over mu >= 0 of D(mu) = max over y of h - mu (t - q), for all rows of one constraint.
+def minimised(instances: Instances, device: str, *, graph: bool = True) -> Dual:
+    """`bounds.lagrangian.lagrangian_dual` of a log-linear problem, computed on `device`.
 
-    q includes the tolerance of feasibility, so that `upper` bounds every feasible objective; in
-    float32 it is an estimate. On a GPU, calls with one number of rows share CUDA graphs from the
-    second one on, unless `graph` is off.
+    On a GPU, calls with one number of rows share CUDA graphs from the second one on, unless
+    `graph` is off.
     """
-    if len(problem.constraints) != 1:
-        raise MethodError(f"needs exactly one constraint, found {len(problem.constraints)}")
-    rows = problem.given(evidence).evidence
-    plan = torch_plan(problem, device, dtype)
+    problem, rows = instances.problem, instances.evidence
+    plan = torch_plan(problem, device)
     width = max(1, min(len(rows), plan.most_rows))
-    dual = _dual(plan, problem, width)
-    out = [np.zeros((4, 0))]
+    space = _workspace(plan, problem, width)
+    feasible = instances.complete(0)
+    out = Dual(
+        np.zeros((len(rows), len(problem.constraints))),
+        np.zeros(len(rows)),
+        np.zeros(len(rows), dtype=bool),
+        feasible,
+        feasible.copy(),
+    )
     for start in range(0, len(rows), width):
         block = rows[np.minimum(np.arange(start, start + width), len(rows) - 1)]
         with torch.cuda.device_of(plan.like):  # type: ignore[no-untyped-call]
-            dual.solve(plan.evidence(block), graph)
-        found = torch.stack([dual.mu, dual.upper, dual.lower, dual.kind.to(dual.mu.dtype)])
-        out.append(as_array(found[:, : len(rows) - start]))
-    mu, upper, lower, kind = np.concatenate(out, axis=1)
-    return DualResult(mu, upper, lower, kind.astype(np.int64))
+            space.solve(plan.evidence(block), graph)
+        _store(space.found, plan, slice(start, min(start + width, len(rows))), out)
+    return out
 
 
-def _dual(plan: TorchPlan, problem: Problem, rows: int) -> Dual:
+def _store(found: Minimum, plan: TorchPlan, rows: slice, out: Dual) -> None:
+    count = rows.stop - rows.start
+    out.multipliers[rows] = as_array(found.mu.T)[:count]
+    out.bound[rows] = as_array(found.upper)[:count]
+    out.infeasible[rows] = found.infeasible.cpu().numpy()[:count]
+    numbers = np.arange(rows.start, rows.stop)[:, np.newaxis]
+    out.violating[numbers, plan.variables] = as_array(found.violating.T)[:count]
+    out.feasible[numbers, plan.variables] = as_array(found.feasible.T)[:count]
+    none = out.infeasible[rows] | (as_array(found.lower)[:count] == -INF)
+    out.feasible[numbers[none, 0]] = -1
+
+
+def _workspace(plan: TorchPlan, problem: Problem, rows: int) -> Workspace:
     """The last one, if it is for as many rows: its tensors and graphs serve again."""
-    last = plan.kept.get("dual")
-    if isinstance(last, Dual) and last.rows == rows:
+    last = plan.workspace
+    if isinstance(last, Workspace) and last.rows == rows:
         return last
     del last
-    plan.kept.pop("dual", None)  # its memory first
-    dual = Dual(plan, problem, rows)
-    plan.kept["dual"] = dual
-    return dual
+    plan.workspace = None  # gives back its memory first
+    space = Workspace(plan, problem, rows)
+    plan.workspace = space
+    return space

@@ -3,7 +3,8 @@
 Numbers are (entries, B): a row of evidence is a column, so that gathering entries moves long
 contiguous runs. Buckets at one depth of the bucket forest do not depend on each other; those of
 one cardinality form a `Group`, whose messages lie side by side, and one ragged gather-and-add
-(`Bags`, torch's embedding_bag) makes the sums s(e, a) of `inference_kernels` for all of them.
+(`Bags`, torch's embedding_bag) makes their sums s(e, a): what a bucket's inputs add up to at entry
+e of its message and value a of its variable.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def satisfied(tables: Bags, t: Tensor, limit: float) -> Tensor:
     return torch.where(zero, (limit - highest).clamp(max=0.0) - 1.0, t)
 
 
-class Tables:
+class EvidenceTables:
     """What evidence leaves of one function (`models.kernels.condition`), as three gathers."""
 
     def __init__(self, gather: Gather, entries: int, like: Tensor) -> None:
@@ -97,13 +98,12 @@ class Tables:
 
 
 class Group(NamedTuple):
-    """Buckets of one depth and one cardinality."""
+    """Buckets of one cardinality that do not depend on each other."""
 
     card: int
     rows: slice  # of their messages
-    pairs: slice  # of their (value, entry) pairs, value first
     choices: slice
-    inputs: Bags  # what each pair adds up
+    inputs: Bags  # what each (value, entry) pair adds up, value first
     parents: Bags  # the choices that decide the entry of each bucket, weighted by their strides
     first: Tensor  # (buckets, 1): the first row of each message
 
@@ -126,23 +126,13 @@ class Layout:
         order = sorted(range(count), key=keys.__getitem__)
         self.groups = [list(g) for _, g in itertools.groupby(order, key=keys.__getitem__)]
         self.order = order
-        self.message, self.pair = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.width, self.choice = np.zeros(count, np.int64), np.argsort(order)
-        row, pairs = plan.entries, 0
+        self.message, self.choice = np.zeros(count, np.int64), np.argsort(order)
+        row = plan.entries
         for group in self.groups:
             sizes = buckets[group, SIZE]
-            within = np.cumsum(sizes) - sizes
-            self.message[group], self.pair[group] = row + within, pairs + within
-            self.width[group] = sizes.sum()
+            self.message[group] = row + np.cumsum(sizes) - sizes
             row += int(sizes.sum())
-            pairs += int(sizes.sum() * buckets[group[0], CARD])
         self.roots = min((int(self.message[k]) for k in range(count) if not depth[k]), default=row)
-
-    def pair_rows(self, k: int) -> Integers:
-        """The numbers of bucket k's pairs: (card, size)."""
-        card, size = self.plan.buckets[k, CARD], self.plan.buckets[k, SIZE]
-        first = self.pair[k] + self.width[k] * np.arange(card)  # of each value
-        return np.asarray(first[:, np.newaxis] + np.arange(size))
 
     def input_rows(self, k: int) -> Integers:
         """The rows that each pair of bucket k adds up: (card, size, inputs)."""
@@ -161,8 +151,7 @@ class Layout:
     def group(self, members: list[int], device: torch.device) -> Group:
         """The indices of one group."""
         plan, buckets = self.plan, self.plan.buckets
-        card, width = int(buckets[members[0], CARD]), int(self.width[members[0]])
-        first, pair = int(self.message[members[0]]), int(self.pair[members[0]])
+        card, first = int(buckets[members[0], CARD]), int(self.message[members[0]])
         choice = int(self.choice[members[0]])
         taken = [self.input_rows(k) for k in members]
         counts = np.tile(np.repeat(buckets[members, INPUT_COUNT], buckets[members, SIZE]), card)
@@ -171,28 +160,9 @@ class Layout:
         strides = np.concatenate([plan.axis_strides[a] for a in axes])
         return Group(
             card,
-            slice(first, first + width),
-            slice(pair, pair + width * card),
+            slice(first, first + int(buckets[members, SIZE].sum())),
             slice(choice, choice + len(members)),
             Bags.of([rows[a].ravel() for a in range(card) for rows in taken], counts, device),
             Bags.of(parents, buckets[members, AXIS_COUNT], device).weighted(strides),
             torch.as_tensor(self.message[members], device=device)[:, None],
         )
-
-    def agreeing(self, members: list[int], device: torch.device) -> Bags:
-        """For each row of the messages of `members`: the pairs of the parent that agree with it."""
-        parts, lengths = [], [np.zeros(0, np.int64)]
-        for k in members:
-            if self.plan.buckets[k, AXIS_COUNT]:
-                parent = int(self.plan.axis_buckets[self.plan.buckets[k, AXES]])
-                pairs = self.pair_rows(parent).ravel()
-                size = self.plan.buckets[k, SIZE]
-                parts.append(pairs[np.argsort(self._entries(parent, k), kind="stable")])
-                lengths.append(np.full(size, len(pairs) // size))
-        return Bags.of(parts, np.concatenate(lengths), device)
-
-    def _entries(self, parent: int, child: int) -> Integers:
-        first = self.plan.buckets[parent, INPUTS]
-        inputs = self.plan.inputs[first : first + self.plan.buckets[parent, INPUT_COUNT]]
-        column = int(np.flatnonzero(inputs[:, CHILD] == child)[0])
-        return self.input_rows(parent)[..., column].ravel()

@@ -1,9 +1,8 @@
-"""Messages on tensors, all rows at once: damped max-product, and MPLP with its valid dual.
+"""Messages on tensors, all rows at once: who sends when, and MPLP with its valid dual.
 
-The updates are those of `solvers.start_kernels` and `bounds.messages_kernels`. Tables send in
-turn there. Here tables that share no variable send together, which changes nothing: a *level*
-holds the tables that wait for the level before. With `coloured` the order is given up for as
-few levels as a greedy colouring finds; messages differ then, bounds stay valid.
+The updates are those of `bounds.kernels.messages`. Tables send in turn there. Here tables that
+share no variable send together, which changes nothing: a *level* holds the tables that wait for
+the level before.
 """
 
 from __future__ import annotations
@@ -13,22 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
-from cmpe.arrays import Assignments, Integers
-from cmpe.bounds.base import Bounds
+from cmpe.arrays import Integers
+from cmpe.bounds.base import Bounds, Work
+from cmpe.bounds.kernels.dual import SLACK
 from cmpe.bounds.kernels.messages import STEP
-from cmpe.errors import MethodError
 from cmpe.problem import Instances
+from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags
-from cmpe.tensor.plan import INF, as_array
-from cmpe.tensor.tables import RowTables, Runs, WideTables
+from cmpe.tensor.tables import BatchTables, Runs, WideTables
 
-DAMPING = 0.5  # the share of the old message
-SWEEPS = 3  # between two changes of the multipliers
-DOUBLE, FASTER, SLOWER = 2.0, 1.1, 0.6  # how a multiplier's step grows and shrinks
-FIRST_STEP, LONGEST_STEP = 0.1, 1.0  # of `RowTables.units`
+DAMPING = 0.5  # the share of the old message in max-product
 
 
 class Level(NamedTuple):
@@ -65,9 +60,12 @@ class Level(NamedTuple):
 
 
 class FactorGraph:
-    """Messages of the tables of at least `arity` variables, level after level."""
+    """Messages of the tables of at least `arity` variables, level after level.
 
-    def __init__(self, wide: WideTables, arity: int, coloured: bool) -> None:
+    `coloured` gives up the tables' order for as few levels as a greedy colouring finds.
+    """
+
+    def __init__(self, wide: WideTables, arity: int, *, coloured: bool = False) -> None:
         layout = wide.structure.layout
         self._wide, self._first = wide, layout.starts
         members = [f for f in range(layout.count) if self._arity(f) >= arity]
@@ -172,85 +170,10 @@ def _levels(wide: WideTables, tables: list[int], coloured: bool) -> list[list[in
     return levels
 
 
-class Propagation:
-    """Damped max-product of some rows on h - sum_j mu_j t_j."""
-
-    def __init__(self, graph: FactorGraph, given: RowTables, wide: WideTables) -> None:
-        self._graph, self._given, self._wide = graph, given, wide
-        self._h, lanes = wide.floored(given.h), given.h.shape[1]
-        self.beliefs = wide.like.new_zeros((wide.slots, lanes))
-        self.messages = wide.like.new_zeros((graph.rows, lanes))
-
-    def sweep(self, mu: Tensor, sweeps: int) -> None:
-        """Every table sends to all its variables, `sweeps` times, for multipliers (m, B)."""
-        theta = self._h - (mu[:, None] * self._given.t).sum(0)
-        for _ in range(sweeps):
-            for level in self._graph.levels:
-                level.send(theta, self.beliefs, self.messages)
-
-    def adapted(self, rounds: int) -> Tensor:
-        """The best decoding, z (F, B), while multipliers follow the signs of the violations."""
-        given, limits = self._given, self._wide.limits()
-        mu, step = torch.zeros_like(given.units), FIRST_STEP * given.units
-        before, doubling = torch.zeros_like(mu), torch.ones_like(mu, dtype=torch.bool)
-        best = given.h.new_full((given.h.shape[1],), -INF)
-        kept = self._wide.variables.max(self.beliefs)[1]
-        for _ in range(rounds):
-            self.sweep(mu, SWEEPS)
-            z = self._wide.variables.max(self.beliefs)[1]
-            at = self._wide.positions(z)
-            over = given.t.gather(1, at.expand(len(mu), -1, -1)).sum(1) - limits
-            h = self._h.gather(0, at).sum(0)
-            better = (over <= 0.0).all(0) & (h > best)
-            kept = torch.where(better | (best == -INF), z, kept)
-            best = torch.where(better, h, best)
-            sign = torch.where(over > 0.0, 1.0, -1.0)
-            doubling &= before * sign >= 0.0
-            same = torch.where(doubling, DOUBLE, FASTER)
-            step = step * torch.where(before * sign < 0.0, SLOWER, same)
-            step = torch.minimum(step, LONGEST_STEP * given.units)
-            mu, before = (mu + sign * step).clamp(min=0.0), sign
-        return kept
-
-
-def max_product(
-    instances: Instances,
-    multipliers: ArrayLike | None = None,
-    *,
-    rounds: int = 30,
-    coloured: bool = False,
-    device: str = "cpu",
-    dtype: str = "float64",
-) -> Assignments:
-    """Where damped max-product points, after three sweeps a round: (B, n).
-
-    On h - sum_j mu_j t_j for `multipliers` (B, m), or one for all. Without them they are adapted
-    after every round, and the best feasible decoding counts, else the last one.
-    """
-    if rounds < 1:
-        raise MethodError(f"rounds must be at least 1, found {rounds}")
-    shape = (len(instances), len(instances.problem.constraints))
-    prices = np.asarray(0.0 if multipliers is None else multipliers, dtype=np.float64)
-    if prices.ndim and prices.shape != shape:
-        raise MethodError(f"multipliers must have shape {shape}, found {prices.shape}")
-    prices = prices if prices.ndim else np.full(shape, prices)
-    wide = WideTables(instances, device, dtype)
-    graph, out = FactorGraph(wide, 1, coloured), instances.complete(0)
-    for rows in wide.chunks(3 * wide.entries + 8 * graph.rows + 4 * wide.slots):
-        work = Propagation(graph, wide.row_tables(rows), wide)
-        if multipliers is None:
-            out[rows] = wide.complete(work.adapted(rounds), rows)
-        else:
-            mu = wide.like.new_tensor(prices[rows].T.copy())
-            work.sweep(mu, SWEEPS * rounds)
-            out[rows] = wide.complete(wide.variables.max(work.beliefs)[1], rows)
-    return out
-
-
 class MessageDual:
-    """`bounds.messages_kernels.pass_messages` of some rows; every tensor's last axis is theirs."""
+    """`bounds.kernels.messages.pass_messages` of some rows; every tensor's last axis is theirs."""
 
-    def __init__(self, graph: FactorGraph, given: RowTables, wide: WideTables) -> None:
+    def __init__(self, graph: FactorGraph, given: BatchTables, wide: WideTables) -> None:
         self._graph, self._given, self._wide = graph, given, wide
         self._h, lanes = wide.floored(given.h), given.h.shape[1]
         self._limits = wide.limits()
@@ -276,12 +199,17 @@ class MessageDual:
         counts = (self.mu > 0.0) | (slope > 0.0)
         norm = torch.where(counts, (given.units * slope) ** 2, 0.0).sum(0)
         fall = self._aim(bound)
-        better = bound + self._wide.slack * slack < self.upper
+        better = bound + SLACK * slack < self.upper
         self.best = torch.where(better, torch.minimum(self.best, bound), self.best)
-        self.upper = torch.where(better, bound + self._wide.slack * slack, self.upper)
+        self.upper = torch.where(better, bound + SLACK * slack, self.upper)
         self.best_mu = torch.where(better, self.mu, self.best_mu)
         length = torch.where(norm > 0.0, STEP * fall / torch.where(norm > 0.0, norm, 1.0), 0.0)
         self.mu = (self.mu + length * given.units**2 * slope).clamp(min=0.0)
+
+    def wait(self) -> bool:
+        """Wait for the device; more steps may always help."""
+        self.upper.sum().item()
+        return True
 
     def _dual(self, theta: Tensor, beliefs: Tensor) -> tuple[Tensor, Tensor]:
         """D less the sum of mu_j q_j, and the t of the local maximisers (m, B)."""
@@ -310,28 +238,25 @@ class MessageDual:
         return (bound - self.best).clamp(min=0.0) + self._share
 
 
-def message_bounds(
-    instances: Instances,
-    steps: int = 300,
-    *,
-    coloured: bool = False,
-    device: str = "cpu",
-    dtype: str = "float64",
-) -> Bounds:
-    """The bounds of `bounds.messages` after as many steps: MPLP and subgradient steps of mu."""
-    wide = WideTables(instances, device, dtype)
-    graph = FactorGraph(wide, 2, coloured)
+def message_bounds(instances: Instances, work: Work, device: str) -> Bounds:
+    """The bounds of `bounds.messages` after as many steps: MPLP and subgradient steps of mu.
+
+    All rows move together, so that a time limit is one for the batch: rows times seconds a row.
+    """
+    wide = WideTables(instances, device)
+    graph = FactorGraph(wide, 2)
     out = Bounds.empty(len(instances), len(instances.problem.constraints))
     for rows in wide.chunks(4 * wide.entries + 8 * graph.rows + 6 * wide.slots):
         begin = time.perf_counter()
         given = wide.row_tables(rows)
-        work = MessageDual(graph, given, wide)
-        for _ in range(steps + 1):  # the compiled one looks once before it counts
-            work.step()
-        infeasible = work.upper < given.least
-        out.upper[rows] = as_array(torch.where(infeasible, -INF, work.upper))
+        dual = MessageDual(graph, given, wide)
+        dual.step()  # the compiled code also looks once before it counts
+        for number in batch_steps(work, rows.stop - rows.start, dual.wait):
+            dual.step()
+            out.steps[rows] = number
+        infeasible = dual.upper < given.least
+        out.upper[rows] = as_array(torch.where(infeasible, -INF, dual.upper))
         out.infeasible[rows] = infeasible.cpu().numpy()
-        out.multipliers[rows] = as_array(work.best_mu.T)
-        out.steps[rows] = steps
+        out.multipliers[rows] = as_array(dual.best_mu.T)
         out.seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
     return out

@@ -1,6 +1,6 @@
 """Repair and single moves on tensors: one move a row and a step, all rows of a batch at once.
 
-The state is that of `solvers.move_kernels`: every function is a channel of finite parts and,
+The state is that of `solvers.local.kernels.moves`: every function is a channel of finite parts and,
 where it has potentials of 0, a channel that counts its -inf entries, so that a move changes every
 channel by a finite amount. A step looks at all moves of all rows and makes, in each row,
 
@@ -17,24 +17,22 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from cmpe.arrays import FREE, Assignments
-from cmpe.problem import Instances
+from cmpe.arrays import Assignments
+from cmpe.tensor.device import INF
 from cmpe.tensor.layout import Bags
-from cmpe.tensor.plan import INF
 from cmpe.tensor.tables import WideTables
 
 FORBIDDEN = 1e6  # penalty of one -inf entry of h
 DROP = 1e-12  # the least fall of the penalty that counts as one
-PADDING = {torch.float64: 1e-9, torch.float32: 1e-5}  # of max(1, |q|): inside the tolerance
-LEAST_GAIN = {torch.float64: 1e-12, torch.float32: 1e-6}  # of the largest entry, at least of 1000
+PADDING = 1e-9  # of max(1, |q|): sums differ by less, so that limits stay inside the tolerance
+LEAST_GAIN = 1e-12  # of the largest entry of h, at least of 1000: what rounding could feign
 EACH = 8  # steps between two looks at which rows are done
 
 
 @dataclass(frozen=True)
-class State:
+class MoveState:
     """The rows still on their way; the last axis of every tensor is theirs."""
 
     number: Tensor  # (B,) of the row in its chunk
@@ -48,12 +46,12 @@ class State:
     barred: Tensor  # (S, B): the step up to which a move is barred
     done: Tensor  # (B,)
 
-    def take(self, rows: Tensor) -> State:
+    def take(self, rows: Tensor) -> MoveState:
         """Some of the rows."""
-        return State(*(getattr(self, f.name).index_select(-1, rows) for f in fields(self)))
+        return MoveState(*(getattr(self, f.name).index_select(-1, rows) for f in fields(self)))
 
 
-class Moves:
+class SingleMoves:
     """Which tables every move touches, and the steps over all moves."""
 
     def __init__(self, wide: WideTables) -> None:
@@ -83,7 +81,7 @@ class Moves:
         """Finite parts and counts."""
         return max(len(self._zeros), max(self._zeros) + 1)
 
-    def begin(self, rows: slice, z: Tensor) -> State:
+    def begin(self, rows: slice, z: Tensor) -> MoveState:
         """Stand at z (F, B)."""
         wide, problem = self._wide, self._wide.instances.problem
         given = wide.given(rows)
@@ -91,15 +89,15 @@ class Moves:
         spreads = [wide.mean_spread(v) for v in given[1:]]
         finite = [torch.where(v == -INF, 0.0, v) for v in given]
         lanes = z.shape[1]
-        padding = PADDING[wide.like.dtype] * np.maximum(1.0, np.abs(problem.limits))
+        padding = PADDING * np.maximum(1.0, np.abs(problem.limits))
         limits = wide.like.new_tensor(problem.limits + problem.tolerances - padding)
         largest = finite[0].abs().amax(0).clamp(min=1000.0)
-        return State(
+        return MoveState(
             torch.arange(lanes, device=wide.device),
             torch.stack(finite + counts),
             limits.view(-1, 1).repeat(1, lanes),
             torch.cat([largest.new_zeros((0, lanes)), *(1.0 / s[None] for s in spreads)]),
-            LEAST_GAIN[wide.like.dtype] * largest,
+            LEAST_GAIN * largest,
             z.clone(),
             z.clone(),
             wide.like.new_full((lanes,), INF),
@@ -107,7 +105,7 @@ class Moves:
             torch.zeros(lanes, dtype=torch.bool, device=wide.device),
         )  # fmt: skip
 
-    def _look(self, state: State) -> tuple[Tensor, Tensor]:
+    def _look(self, state: MoveState) -> tuple[Tensor, Tensor]:
         """The channels' totals (C, B) and what every move adds to them (C, S, B)."""
         position = self._wide.positions(state.z)
         at = position.index_select(0, self._table)
@@ -120,7 +118,7 @@ class Moves:
             totals.append(values.gather(0, position).sum(0))
         return torch.stack(totals), torch.stack(deltas)
 
-    def _penalty(self, state: State, sums: Tensor) -> Tensor:
+    def _penalty(self, state: MoveState, sums: Tensor) -> Tensor:
         """How far from feasible channels' sums (C, ..., B) are: 0 exactly where they are not."""
         away = torch.zeros_like(sums[0])
         if self._zeros[0] >= 0:
@@ -131,7 +129,7 @@ class Moves:
             away += over if zero < 0 else torch.where(sums[zero] > 0.5, 0.0, over)
         return away
 
-    def step(self, state: State, number: int) -> State:
+    def step(self, state: MoveState, number: int) -> MoveState:
         """One move in every row that is not done."""
         totals, delta = self._look(state)
         now = self._penalty(state, totals)
@@ -157,7 +155,7 @@ class Moves:
         )  # fmt: skip
 
     def _mend(
-        self, state: State, number: int, moves: tuple[Tensor, Tensor, Tensor], lowest: Tensor
+        self, state: MoveState, number: int, moves: tuple[Tensor, Tensor, Tensor], lowest: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The move of repair, and whether there is one."""
         now, after, gain = moves
@@ -171,7 +169,7 @@ class Moves:
         rescue = torch.where(bad == least, gain, -INF).argmax(0)
         return torch.where(ratio < INF, best, rescue), least < INF
 
-    def walk(self, state: State, steps: int, z: Tensor) -> None:
+    def walk(self, state: MoveState, steps: int, z: Tensor) -> None:
         """Move until nothing is gained, at most `steps` times; where rows end goes to z (F, B)."""
         for number in range(1, steps + 1):
             state = self.step(state, number)
@@ -184,58 +182,25 @@ class Moves:
                     state = state.take(left)
         self._leave(state, z)
 
-    def _leave(self, state: State, z: Tensor) -> None:
+    def _leave(self, state: MoveState, z: Tensor) -> None:
         feasible = self._penalty(state, self._look(state)[0]) < state.lowest
         ends = torch.where(feasible | (state.lowest == 0.0), state.z, state.kept)
         z.index_copy_(1, state.number, ends)
 
 
-def improve(
-    instances: Instances,
-    assignments: ArrayLike = FREE,
-    *,
-    steps: int = 20,
-    device: str = "cpu",
-    dtype: str = "float64",
-) -> Assignments:
-    """Repair and climb one assignment per row (B, n); evidence is put in, -1 is no start.
+def walked(wide: WideTables, rows: Assignments, steps: int) -> Assignments:
+    """Where repair and climbing from full assignments (B, n) end, as the device's sums judge it.
 
-    At most `steps` moves per free variable. A feasible start is never made worse: values are
-    compared by the problem's own functions, in float64.
+    At most `steps` moves per free variable.
     """
-    wide = WideTables(instances, device, dtype)
-    shape = (len(instances), instances.problem.variables)
-    given = np.asarray(assignments, dtype=np.int64)
-    given = given if given.ndim else np.full(shape, given)
-    begin = wide.starts(given).T.cpu().numpy()
-    found = walked(wide, given, steps)
-    return _better(instances, found, instances.complete(begin))
-
-
-def walked(wide: WideTables, given: NDArray[np.integer], steps: int = 20) -> Assignments:
-    """Where repair and climbing end, as the device's own sums judge it."""
-    starts, free = wide.starts(given), list(wide.structure.free)
+    starts = wide.starts(rows)
     found = wide.complete(starts, slice(None))
     if not wide.slots or not len(found):
         return found
-    blank = (given[:, free] == FREE).any(axis=1)
-    moves, most = Moves(wide), steps * len(wide.cards)
+    moves, most = SingleMoves(wide), steps * len(wide.cards)
     size = moves.channels * (wide.entries + 2 * wide.slots) + 3 * moves.incidences
-    for rows in wide.chunks(size + 6 * wide.slots):
-        z = starts[:, rows].clone()
-        state = moves.begin(rows, z)
-        fresh = torch.nonzero(torch.as_tensor(blank[rows], device=wide.device))[:, 0]
-        if len(fresh):  # h alone first
-            part = state.take(fresh)
-            moves.walk(replace(part, limits=torch.full_like(part.limits, INF)), most, z)
-        moves.walk(replace(state, z=z.clone(), kept=z.clone()), most, z)
-        found[rows] = wide.complete(z, rows)
+    for part in wide.chunks(size + 6 * wide.slots):
+        z = starts[:, part].clone()
+        moves.walk(moves.begin(part, z), most, z)
+        found[part] = wide.complete(z, part)
     return found
-
-
-def _better(instances: Instances, found: Assignments, start: Assignments) -> Assignments:
-    """`start` where it is feasible and `found` is not, or is worse."""
-    problem = instances.problem
-    worse = ~problem.is_feasible(found)
-    worse |= problem.objective.value(found) < problem.objective.value(start)
-    return np.where((worse & problem.is_feasible(start))[:, None], start, found)

@@ -2,7 +2,7 @@
 
     D(l, mu) = max over all copies of h - sum_j mu_j t_j + l, plus sum_j mu_j q_j
 
-Steps, momentum, targets and stopping are those of `bounds.relaxation_kernels`, row by row; rows
+Steps, momentum, targets and stopping are those of `bounds.kernels.relaxation`, row by row; rows
 that are done stay where they are. Nothing waits for the device within a step.
 """
 
@@ -17,23 +17,21 @@ from torch import Tensor
 
 from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import MU_WEIGHT
+from cmpe.bounds.kernels.dual import SLACK
 from cmpe.bounds.kernels.relaxation import CUT, FIRST_SHARE, GROWTH, LEAST_SHARE, MOMENTUM, PATIENCE
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.bounds.splitting import by_size
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.tensor.copies import Copies, SplitPlan
+from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.dual import captured
-from cmpe.tensor.plan import INF, as_array
-from cmpe.tensor.tables import RowTables, WideTables
-
-EACH = 16  # steps between two looks at which rows are done
+from cmpe.tensor.tables import BatchTables, WideTables
 
 
 class Descent:
-    """`bounds.relaxation_kernels.descend` of some rows: each tensor in its place."""
+    """`bounds.kernels.relaxation.descend` of some rows: each tensor in its place."""
 
-    def __init__(self, plan: SplitPlan, copies: Copies, given: RowTables) -> None:
+    def __init__(self, plan: SplitPlan, copies: Copies, given: BatchTables) -> None:
         self._plan, self._copies, wide, relaxed = plan, copies, plan.wide, plan.relaxed
         rows, constraints = given.h.shape[1], len(given.t)
         self._limits, self._weights = wide.limits(), MU_WEIGHT * given.units**2
@@ -106,6 +104,15 @@ class Descent:
         self._keep(self.going, self._shift, self._shift - self._speed)
         self.going &= ~tired
 
+    def run(self, work: Work, graph: bool) -> None:
+        """Step until the work is done, or no row can gain more."""
+        step: Callable[[], None] = self.step
+        if graph:
+            step = captured(self.step)  # which makes a step, too
+            self.reset()
+        for _ in batch_steps(work, len(self.going), lambda: bool(self.going.any())):
+            step()
+
     @staticmethod
     def _keep(where: Tensor, old: Tensor, new: Tensor) -> None:
         old.copy_(torch.where(where, new, old))
@@ -128,58 +135,40 @@ class Descent:
         """What rounding can have taken off the sums of the last sweep."""
         sizes = self._numbers.abs()
         largest = sizes.masked_fill_(sizes == INF, 0.0).amax(0)
-        return self._plan.wide.slack * (1.0 + len(self._plan.relaxed.buckets)) * (1.0 + largest)
+        return SLACK * (1.0 + len(self._plan.relaxed.buckets)) * (1.0 + largest)
 
     def certified(self) -> Tensor:
         """D at the best multipliers, with what rounding can have taken off it; -inf: infeasible."""
         total = self._bound(self.best_mu, self._best_shift)
         price = self.best_mu * self._limits
-        slack = self._rounding() + self._plan.wide.slack * price.abs().sum(0)
+        slack = self._rounding() + SLACK * price.abs().sum(0)
         bound = total + price.sum(0) + slack + self._copies.drift(self._best_shift)
         return bound.masked_fill((bound < self._least) | self.impossible, -INF)
 
 
 def split_bounds(
-    instances: Instances,
-    relaxation: Relaxation | None = None,
-    steps: int = 300,
-    *,
-    device: str = "cpu",
-    dtype: str = "float64",
-    graph: bool = False,
+    instances: Instances, relaxation: Relaxation, work: Work, device: str, *, graph: bool = True
 ) -> Bounds:
-    """The bounds of `bounds.descent.minimise`, for all rows at once.
+    """The bounds of `bounds.descent.minimise` after as many steps, for all rows at once.
 
-    Without a relaxation: the one that `splitting` takes by size. `graph` replays a step as a CUDA
-    graph. Where nothing is split this is a subgradient method in mu alone.
+    A time limit is one for the batch: rows times seconds a row. On a GPU a step is replayed as a
+    CUDA graph unless `graph` is off. Where nothing is split this moves mu alone.
     """
-    chosen = relaxation or by_size(instances.conditioning, Work(steps=steps))
-    if not chosen.fits(instances.conditioning):
+    if not relaxation.fits(instances.conditioning):
         raise MethodError("the relaxation must be made for the structure of these instances")
-    wide = WideTables(instances, device, dtype)
-    plan, copies = SplitPlan(chosen.compiled, wide), Copies(chosen.compiled, wide)
+    wide = WideTables(instances, device)
+    plan, copies = SplitPlan(relaxation.compiled, wide), Copies(relaxation.compiled, wide)
     out = Bounds.empty(len(instances), len(instances.problem.constraints))
     size = 3 * plan.relaxed.total + 2 * plan.widest + 6 * copies.entries
     size += (2 + 2 * len(instances.problem.constraints)) * plan.relaxed.numbers
     for rows in wide.chunks(size):
         begin = time.perf_counter()
-        work = Descent(plan, copies, wide.row_tables(rows))
+        descent = Descent(plan, copies, wide.row_tables(rows))
         with torch.cuda.device_of(wide.like):  # type: ignore[no-untyped-call]
-            _descend(work, steps, graph and wide.like.is_cuda)
-        out.upper[rows] = as_array(work.certified())
-        out.multipliers[rows] = as_array(work.best_mu.T)
-        out.steps[rows] = work.steps.cpu().numpy()
+            descent.run(work, graph and wide.like.is_cuda)
+        out.upper[rows] = as_array(descent.certified())
+        out.multipliers[rows] = as_array(descent.best_mu.T)
+        out.steps[rows] = descent.steps.cpu().numpy()
         out.seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
     out.infeasible[:] = out.upper == -np.inf
     return out
-
-
-def _descend(work: Descent, steps: int, graph: bool) -> None:
-    step: Callable[[], None] = work.step
-    if graph:
-        step = captured(work.step)  # which makes a step, too
-        work.reset()
-    for number in range(steps):
-        if number % EACH == 0 and not bool(work.going.any()):
-            break
-        step()

@@ -13,21 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cmpe.arrays import FREE, Assignments, Integers
 from cmpe.bounds.base import PADDING
-from cmpe.bounds.kernels.dual import SLACK
 from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Instances
-from cmpe.tensor.layout import Bags, Tables, satisfied
-from cmpe.tensor.plan import INF, device_evidence, placed
+from cmpe.tensor.device import INF, scalar_on
+from cmpe.tensor.layout import Bags, EvidenceTables, satisfied
+from cmpe.tensor.plan import device_evidence
 
 
-class RowTables(NamedTuple):
-    """`bounds.bounding.RowTables` of a chunk of rows: entries of t made finite."""
+class BatchTables(NamedTuple):
+    """`bounds.base.RowTables` of many rows: entries of t made finite."""
 
     h: Tensor  # (E, B)
     t: Tensor  # (m, E, B)
@@ -63,14 +63,16 @@ class Runs:
 
 
 class WideTables:
-    """The structure that the rows of some instances share, on one device, in one precision."""
+    """The structure that the rows of some instances share, on one device."""
 
-    def __init__(self, instances: Instances, device: str, dtype: str) -> None:
+    def __init__(self, instances: Instances, device: str) -> None:
         self.instances, self.structure = instances, instances.conditioning
-        self.like = placed(device, dtype)
+        self.like = scalar_on(device)
         layout = self.structure.layout
         self.entries, self.offsets = len(layout.values), layout.offsets
-        self._functions = [Tables(g, self.entries, self.like) for g in self.structure.gathers]
+        self._functions = [
+            EvidenceTables(g, self.entries, self.like) for g in self.structure.gathers
+        ]
         number = {v: i for i, v in enumerate(self.structure.free)}
         cards = [self.structure.cardinalities[v] for v in self.structure.free]
         self.cards = np.array(cards, dtype=np.int64)
@@ -81,7 +83,6 @@ class WideTables:
         free = [number[int(v)] for v in layout.variables]
         self.axis_variable = np.array(free, dtype=np.int64)
         self.axis_stride = layout.strides
-        self.slack = SLACK * max(1.0, torch.finfo(self.like.dtype).eps / np.finfo(float).eps)
 
     @cached_property
     def tables(self) -> Runs:
@@ -128,8 +129,8 @@ class WideTables:
         limits = [c.loosened(PADDING) for c in self.instances.problem.constraints]
         return self.like.new_tensor(limits).view(-1, 1)
 
-    def row_tables(self, rows: slice) -> RowTables:
-        """`bounds.bounding.row_tables`, the rows of a chunk together."""
+    def row_tables(self, rows: slice) -> BatchTables:
+        """`bounds.base.row_tables`, the rows of a chunk together."""
         h, *raw = self.given(rows)
         varies, units = self._spread(h), h.new_ones((len(raw), h.shape[1]))
         t = h.new_zeros((len(raw), *h.shape))
@@ -139,7 +140,7 @@ class WideTables:
             units[j] = torch.where(both, varies / torch.where(both, spread, 1.0), 1.0)
             finite, limit = constraint.function.is_finite, constraint.loosened(PADDING)
             t[j] = raw[j] if finite else satisfied(self._bags, raw[j], limit)
-        return RowTables(h, t, self._least(h), units)
+        return BatchTables(h, t, self._least(h), units)
 
     def floored(self, h: Tensor) -> Tensor:
         """`bounds.messages.floored`: -inf in h becomes a loss that no other table makes up for."""
@@ -178,16 +179,27 @@ class WideTables:
         for start in range(0, count, most):
             yield slice(start, min(start + most, count))
 
-    def starts(self, assignments: NDArray[np.integer]) -> Tensor:
-        """Full assignments (B, n) as values of the free variables, (F, B); -1 becomes 0."""
-        shape = (len(self.instances), self.instances.problem.variables)
-        if assignments.shape != shape:
-            raise MethodError(f"a start must have shape {shape}, found {assignments.shape}")
-        z = assignments[:, list(self.structure.free)].astype(np.int64)
-        if (z >= self.cards).any() or (z < FREE).any():
-            raise MethodError("a start must hold values of its variables, or -1 for none")
-        return self.index(np.maximum(z, 0).T.copy())
+    def starts(self, rows: Assignments) -> Tensor:
+        """Full assignments (B, n) as values of the free variables: (F, B)."""
+        return self.index(rows[:, list(self.structure.free)].T.copy())
 
     def complete(self, z: Tensor, rows: slice) -> Assignments:
         """Values of the free variables (F, B) as full assignments (B, n)."""
         return self.instances.complete(z.T.cpu().numpy(), rows)
+
+
+def checked_rows(instances: Instances, assignments: ArrayLike) -> Assignments:
+    """A copy of full assignments (B, n), or of one number for all, with the evidence in.
+
+    -1 in a row means that it has no start; a variable of a single value is never free.
+    """
+    problem, shape = instances.problem, (len(instances), instances.problem.variables)
+    given = np.asarray(assignments)
+    if given.ndim and given.shape != shape:
+        raise MethodError(f"a start must have shape {shape}, found {given.shape}")
+    free = list(problem.free)
+    values = np.broadcast_to(given, shape)[:, free]
+    cards = np.asarray(problem.objective.cardinalities)[free]
+    if (values >= cards).any() or (values < FREE).any():
+        raise MethodError("a start must hold values of its variables, or -1 where there is none")
+    return instances.complete(values)
