@@ -48,6 +48,8 @@ class Limits:
     seconds: float | None = None
     threads: int = 1
     seed: int = 0
+    gap: float = 0.0  # nats: an answer whose certified gap is within it needs no more work
+    running: Running = Running()
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 < self.seconds < math.inf:
