@@ -26,11 +26,9 @@ if __package__ in (None, ""):  # run as a file: the repository's root is one fol
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.device_frame import without_numba, without_safetensors
+from cmpe.learning.losses.catalogue import PAPER_LOSSES
 
-METHODS = (
-    "copy", "mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen",
-    "residual", "linear",
-)  # fmt: skip
+METHODS = ("copy", *PAPER_LOSSES, "residual", "linear")
 
 
 def prepare(out: Path, study: Path, mnist: Path) -> None:
@@ -73,7 +71,6 @@ def unpack(path: Path) -> tuple[Any, Any, Any, Any]:
 def training_data(network: Any, images: Any, labels: Any, config: Any) -> Any:
     """What `learning.data.prepare` makes, with the labels that are there already."""
     from cmpe.bounds.networks.slopes import quick_loss_bound
-    from cmpe.learning.losses.losses import NEED_ALPHA
     from cmpe.learning.training.data import blank
     from cmpe.queries import adversarial
 
@@ -82,7 +79,7 @@ def training_data(network: Any, images: Any, labels: Any, config: Any) -> Any:
     data = blank(problem, instances.evidence, np.array(config.margins))
     for k in range(len(config.margins)):
         data.labels[:, k] = np.concatenate([images, labels], axis=1)
-        if config.loss in NEED_ALPHA:
+        if config.kind.alpha:
             data.p_upper[:, k] = problem.shift + np.abs(labels - images).sum(axis=1)
             data.q_lower[:, k] = problem.shift + quick_loss_bound(network, images)
     data.reference[:] = problem.objective.value(np.concatenate([images, labels], axis=1))

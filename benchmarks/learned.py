@@ -26,6 +26,7 @@ import numpy as np
 import cmpe
 from benchmarks.frame import HERE, Recorder, model_files, parser, print_table
 from cmpe.evaluation import Evaluation, Reference, evaluate, reference
+from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.runs import Calibration, Trained, is_run, read_trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig, paper, tuned
@@ -36,7 +37,6 @@ from cmpe.solvers.local import improve
 PAPER = HERE.parent.parent / "shared" / "paper" / "results.csv"
 MODELS = ("Segmentation_12", "Segmentation_14", "Segmentation_15", "Grids_17", "Grids_18")
 PERCENTILES = (10, 80)
-LOSSES = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")
 MARGINS = (-1.0, 0.0, 1.0, 2.0, 4.0, 8.0)  # of the six-margin variant
 REPEATS = 5
 # Two numbers for the preset paper on a CPU, where its whole grid would take hours.
@@ -69,7 +69,7 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple[Cell, str, TrainingCon
                 for seed in options.seeds:
                     yield cell, f"tuned-{model}-{percentile}-{seed}", tuned(seed=seed)
             if "paper" in options.kinds:
-                for loss in LOSSES:
+                for loss in PAPER_LOSSES:
                     config = paper(loss, **SETTINGS.get(loss, {}))
                     yield cell, f"paper-{model}-{percentile}-{loss}", config
 

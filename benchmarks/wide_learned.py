@@ -98,7 +98,7 @@ def reported(name: str, count: int, limit: float, seed: int) -> Rows:
 
 def starts(solver: NeuralSolver, training: Evidence) -> Mapping[str, Callable[[Instances], Start]]:
     """Where each kind of start begins."""
-    values, prices = solver.predict(solver.problem.given(training))
+    values, prices = solver.predictor.predict(solver.problem.given(training))
     assert prices is not None
     cards = solver.problem.objective.cardinalities
     counts = np.stack([(values == k).sum(axis=0) for k in range(max(cards))])
@@ -113,7 +113,7 @@ def starts(solver: NeuralSolver, training: Evidence) -> Mapping[str, Callable[[I
         return rows, np.tile(price, (count, 1))
 
     own = dict.fromkeys(BEGINNINGS, none)
-    return {**own, "constant": constant, "network": solver.predict}
+    return {**own, "constant": constant, "network": solver.predictor.predict}
 
 
 def answers(instances: Instances, kind: str, start: Start, stage: str, ms: float) -> Assignments:

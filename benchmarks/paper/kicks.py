@@ -104,7 +104,7 @@ def held_out(plan: Plan, store: Store, network: Task) -> Held:
     chosen = chosen[best[chosen, 0] >= 0]  # rows with a feasible answer
     instances = Instances(rows.problem, rows.train[chosen])
     with torch_threads(1):
-        answers, _ = solver.predict(instances, artifact.json(RESULT)["margin"])
+        answers, _ = solver.predictor.predict(instances, artifact.json(RESULT)["margin"])
     return Held(instances, answers, rows.problem.objective.value(best[chosen]))
 
 

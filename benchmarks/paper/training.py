@@ -26,12 +26,12 @@ from benchmarks.paper.artifacts import (
 )
 from benchmarks.paper.store import Artifact, Json, arrays_file, json_file
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.losses.losses import NEED_LABELS
+from cmpe.learning.prediction import Predictor
 from cmpe.learning.runs import Trained
-from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.calibration import calibrate
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData, split
-from cmpe.learning.training.fitting import calibrate, torch_threads
+from cmpe.learning.training.fitting import torch_threads
 from cmpe.learning.training.stacking import Plan, choose
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Instances
@@ -50,7 +50,7 @@ def training_data(rows: Rows, inputs: dict[str, Artifact], config: TrainingConfi
     plain = int(np.flatnonzero(np.array(config.margins) == 0.0)[0])
     usable[np.isneginf(found["bound"]), plain] = False
     labels = np.zeros((*usable.shape, 0), dtype=np.int32)  # no loss here reads them but these:
-    if config.loss in NEED_LABELS:
+    if config.kind.labels:
         labels = np.full((*usable.shape, rows.problem.variables), -1, dtype=np.int32)
         labels[:, plain] = assignments_of(Instances(rows.problem, rows.train), found)
         usable &= labels[..., 0] >= 0
@@ -143,18 +143,18 @@ class Stack:
         weights = {k: v.detach() for k, v in self.trainer.program.adam.member(member).items()}
         digest = problem_digest(self.rows.problem)
         trained = Trained(config, digest, weights, calibration, self.trainer.epoch)
-        solver = NeuralSolver(self.rows.problem, trained, device=self.device)
-        solver.__dict__["relaxation"] = self.trainer.program.relaxation  # the same: made once
+        relaxation = self.trainer.program.relaxation
+        network = Predictor(self.rows.problem, trained, self.device, relaxation)
         instances = Instances(self.rows.problem, self.rows.test)
-        margin = solver.calibrated_margin()
-        solver.predict(Instances(self.rows.problem, self.rows.test[:1]), margin)
+        margin = trained.calibrated_margin()
+        network.predict(Instances(self.rows.problem, self.rows.test[:1]), margin)
         seconds = []
         for _ in range(REPEATS):
             begin = time.perf_counter()
-            answers, _ = solver.predict(instances, margin)
+            answers, _ = network.predict(instances, margin)
             seconds.append(time.perf_counter() - begin)
         each = float(np.median(seconds)) / max(1, len(instances))
-        relaxed = np.packbits(solver.relaxed_violations(instances))
+        relaxed = np.packbits(network.relaxed_violations(instances, margin))
         setting = {name: _plain(getattr(config, name)) for name in settings["grid"]}
         result = {
             "setting": setting,

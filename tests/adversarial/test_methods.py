@@ -12,7 +12,6 @@ from cmpe.adversarial.methods import (
     EVERY,
     LINEAR,
     METHODS,
-    PAPER,
     Effort,
     answer,
     check,
@@ -21,6 +20,7 @@ from cmpe.adversarial.methods import (
 )
 from cmpe.errors import MethodError, MissingExtra
 from cmpe.learning.classifier import FEW, train_classifier
+from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from tests.adversarial.cases import few_digits
 
 EFFORT = Effort(epochs=1, linear_epochs=2, few=3)
@@ -38,7 +38,7 @@ def test_every_name_is_known():
     assert set(METHODS) <= set(EVERY)
     check(METHODS, (32,))
     for method in METHODS:
-        needs = method in (*PAPER, *LINEAR, "copy", "residual")
+        needs = method in (*PAPER_LOSSES, *LINEAR, "copy", "residual")
         assert (run_of(method) is not None) == needs
         if needs:
             config = config_of(method, Effort(epochs=7, linear_epochs=9, seed=3))

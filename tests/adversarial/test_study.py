@@ -10,11 +10,15 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+import cmpe
 from cmpe.adversarial import study as module
-from cmpe.adversarial.methods import answer
+from cmpe.adversarial.methods import ALLOWED, LINEAR, answer, run_of
 from cmpe.adversarial.study import Outcome, Study, StudyConfig
 from cmpe.errors import FormatError, InputError, MethodError
 from cmpe.learning.classifier import accuracy
+from cmpe.learning.runs import worst_rate
+from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.data import split
 from cmpe.solvers.flips.attack import round_outward
 from tests.adversarial.cases import ROWS, few_digits, quick
 
@@ -336,3 +340,45 @@ def test_settings_that_cannot_be():
     assert said == "method linear needs a classifier with one hidden layer, found 2"
     assert replace(base, methods=("attack", "ilp", "attack")).methods == ("attack", "ilp")
     assert asdict(base)["effort"]["few"] == 10
+
+
+def test_a_user_gets_the_studys_answers(done):
+    """What the table quotes comes out of `NeuralSolver` and `cmpe.solve`, from the run's files."""
+    whole, outcomes = done
+    learned = TRAINED & set(outcomes)
+    assert len(learned) >= 2
+    for method in learned:
+        stages = {"certificate": "none", **LINEAR.get(method, {"repair": False})}
+        outcome, place = outcomes[method], 0
+        for part in whole.parts:
+            run = whole.out / "runs" / str(run_of(method)) / part.name
+            solver = NeuralSolver.load(run, part.problem).with_stages(**stages)
+            known = slice(place, place + len(part.rows))
+            place += len(part.rows)
+            for found in (
+                solver.solve(part.problem, part.test),
+                cmpe.solve(part.problem, part.test, method=solver),
+            ):
+                np.testing.assert_array_equal(outcome.rows[known], part.rows)
+                np.testing.assert_allclose(-found.objective, outcome.distance[known], atol=1e-12)
+                flipped = found.constraint_values[:, 0] <= 0.0
+                np.testing.assert_array_equal(flipped, outcome.flipped[known])
+
+
+def test_the_margin_of_one_pass_is_kept_with_the_run(done):
+    """It is the least that held-out images show to be safe, or the largest of those tried."""
+    whole, _ = done
+    for part in whole.parts:
+        solver = NeuralSolver.load(whole.out / "runs" / "linear" / part.name, part.problem)
+        trained = solver.trained
+        held = part.train[split(len(part.train), trained.config)[1]]
+        assert trained.config.allowed_violation == ALLOWED
+        assert trained.calibration
+        for known in trained.calibration:
+            alone = solver.with_stages(margins=[known.margin], repair=False, certificate="none")
+            missed = ~alone.solve(part.problem, held).feasible
+            assert (known.rows, known.violation) == (len(held), pytest.approx(missed.mean()))
+        safe = [c.margin for c in trained.calibration if worst_rate(c.violation, c.rows) <= ALLOWED]
+        least = min(c.violation for c in trained.calibration)
+        never = max(c.margin for c in trained.calibration if c.violation == least)
+        assert solver.calibrated_margin() == (min(safe) if safe else never)

@@ -92,7 +92,7 @@ def test_the_numbers_are_those_of_an_enumeration(report, places):
     free = cmpe.solve(replace(problem, constraints=()), content.test, method="exhaustive")
     hard = ~problem.is_feasible(free.assignments)
     instances = problem.given(content.test)
-    rounded, _ = solver.predict(instances, report["margin"])
+    rounded, _ = solver.predictor.predict(instances, report["margin"])
     for which, rows in (("all", np.ones(len(hard), dtype=bool)), ("constrained", hard)):
         told = report["stages"]["network"][which]
         z = rounded[rows]
@@ -118,7 +118,7 @@ def test_relaxed_violations_are_those_of_an_expectation(report, places):
     content = cmpe.read_directory(places[1])
     problem, solver = content.problem, NeuralSolver.load(places[0], content.problem)
     instances = problem.given(content.test)
-    points, _ = solver.relaxed(instances, report["margin"])
+    points, _ = solver.predictor.relaxed(instances, report["margin"])
     values = np.array(list(product((0, 1), repeat=points.shape[1])))
     [limit] = problem.constraints
     count = 0

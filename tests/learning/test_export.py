@@ -62,11 +62,11 @@ def test_the_program_says_what_the_solver_says(name, tmp_path):
         evidence = some_rows(problem, count)
         instances = Instances(problem, evidence.astype(np.int32))
         points, values, prices = program(torch.as_tensor(evidence), torch.full((count,), margin))
-        wanted, multipliers = solver.relaxed(instances, margin)
+        wanted, multipliers = solver.predictor.relaxed(instances, margin)
         np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)
         assert values.shape == (count, problem.variables - len(problem.evidence_variables))
         np.testing.assert_array_equal(
-            instances.complete(values.numpy()), solver.predict(instances, margin)[0]
+            instances.complete(values.numpy()), solver.predictor.predict(instances, margin)[0]
         )
         if multipliers is None:
             assert prices.shape == (count, 0)
@@ -81,7 +81,7 @@ def test_rows_have_their_own_margins(tmp_path):
     evidence, margins = some_rows(GRID, 3), [0.0, 4.0, 1.0]
     points = program(torch.as_tensor(evidence), torch.tensor(margins))[0].numpy()
     for k, margin in enumerate(margins):
-        alone, _ = solver.relaxed(GRID.given(evidence[k : k + 1]), margin)
+        alone, _ = solver.predictor.relaxed(GRID.given(evidence[k : k + 1]), margin)
         np.testing.assert_allclose(points[k : k + 1], alone, rtol=1e-5, atol=1e-6)
     without = program(torch.as_tensor(evidence), torch.zeros(3))[0].numpy()
     moved = np.abs(points - without).max(axis=1)
@@ -95,10 +95,10 @@ def test_what_is_not_observed_is_masked(tmp_path):
     program = reloaded(solver, tmp_path / "network.pt2")
     evidence = np.array([[0, 2], [-1, 2], [1, -1], [-1, -1]])
     encoded = encode(problem, evidence, mask=True)
-    outputs = solver.network(
-        solver.trained.parameters, Inputs(encoded.unsqueeze(0), None), solver.relaxation
+    outputs = solver.predictor.network(
+        solver.trained.parameters, Inputs(encoded.unsqueeze(0), None), solver.predictor.relaxation
     )
-    wanted = solver.relaxation.coordinates.probabilities(outputs.logits)[0]
+    wanted = solver.predictor.relaxation.coordinates.probabilities(outputs.logits)[0]
     found = program(torch.as_tensor(evidence), torch.zeros(4))[0]
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
     assert len(np.unique(found.numpy().round(6), axis=0)) == 4
@@ -119,7 +119,7 @@ def test_unrolled_networks_without_steps_can_be_exported(tmp_path):
     program = reloaded(solver, tmp_path / "network.pt2")
     evidence = some_rows(GRID, 4)
     points, _, prices = program(torch.as_tensor(evidence), torch.zeros(4))
-    wanted, multipliers = solver.relaxed(GRID.given(evidence))
+    wanted, multipliers = solver.predictor.relaxed(GRID.given(evidence))
     np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(prices.numpy(), multipliers, rtol=1e-5, atol=1e-6)
 
@@ -143,5 +143,5 @@ def test_a_network_for_a_neural_constraint_is_exported(tmp_path):
     program = reloaded(solver, tmp_path / "network.pt2")
     evidence = np.array([[0], [1]])
     points, _, _ = program(torch.as_tensor(evidence), torch.zeros(2))
-    wanted, _ = solver.relaxed(problem.given(evidence), 0.0)
+    wanted, _ = solver.predictor.relaxed(problem.given(evidence), 0.0)
     np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)

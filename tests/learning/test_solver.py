@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +12,16 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, Status
-from cmpe.errors import EvidenceError, MethodError
+from cmpe.errors import EvidenceError, Interrupted, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.relaxation import Relaxation
 from cmpe.learning.networks.networks import Network, encode
+from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.runs import Calibration, Trained, worst_rate
-from cmpe.learning.solver import NeuralSolver, Stages
+from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import fit
 from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits, Running
 from tests.learning.cases import mixed_problem, quick, small_grid
 from tests.problems import random_problem, seeds
 
@@ -145,7 +148,8 @@ def test_the_method_names_the_stages(grid_solver):
 def test_several_margins_keep_the_best_feasible_answer(grid_solver):
     instances = GRID.problem.given(GRID.train)
     each = [
-        Solutions.of(GRID.problem, grid_solver.predict(instances, margin)[0]) for margin in MARGINS
+        Solutions.of(GRID.problem, grid_solver.predictor.predict(instances, margin)[0])
+        for margin in MARGINS
     ]
     objective = np.stack([np.where(s.feasible, s.objective, -np.inf) for s in each])
     best = objective.max(axis=0)
@@ -161,7 +165,7 @@ def test_several_margins_keep_the_best_feasible_answer(grid_solver):
 def test_a_larger_margin_violates_less(grid_solver):
     instances = GRID.problem.given(GRID.train)
     rates = [
-        1.0 - GRID.problem.is_feasible(grid_solver.predict(instances, m)[0]).mean()
+        1.0 - GRID.problem.is_feasible(grid_solver.predictor.predict(instances, m)[0]).mean()
         for m in (-1.0, 1.0)
     ]
     assert rates[1] < rates[0]
@@ -176,7 +180,7 @@ def test_answers_do_not_depend_on_the_other_rows(grid_solver):
 
 def test_chunks_of_rows_give_the_same_answers(grid_solver, monkeypatch):
     whole = grid_solver.solve(GRID.problem, GRID.train)
-    monkeypatch.setattr("cmpe.learning.solver.CHUNK", 7)
+    monkeypatch.setattr("cmpe.learning.prediction.PASS_ROWS", 7)
     again = grid_solver.solve(GRID.problem, GRID.train)
     np.testing.assert_array_equal(again.assignments, whole.assignments)
     assert len(grid_solver.solve(GRID.problem, GRID.train[:0])) == 0
@@ -193,8 +197,8 @@ def test_saved_and_loaded_it_answers_the_same(grid_solver, tmp_path):
         )
         np.testing.assert_array_equal(a.assignments, b.assignments)
         np.testing.assert_array_equal(a.bound, b.bound)
-    one, _ = grid_solver.relaxed(GRID.problem.given(GRID.test))
-    other, _ = loaded.relaxed(GRID.problem.given(GRID.test))
+    one, _ = grid_solver.predictor.relaxed(GRID.problem.given(GRID.test))
+    other, _ = loaded.predictor.relaxed(GRID.problem.given(GRID.test))
     np.testing.assert_array_equal(one, other)
 
 
@@ -244,9 +248,9 @@ def test_without_constraints_the_predicted_bound_is_the_optimum():
 
 def test_stages_are_checked():
     with pytest.raises(MethodError, match="a certificate is one of none, predicted, optimal"):
-        Stages(certificate="perfect")
+        Pipeline(certificate="perfect")
     with pytest.raises(MethodError, match="margins must be None or at least one number"):
-        Stages(margins=())
+        Pipeline(margins=())
 
 
 def test_what_is_too_wide_has_no_bound(grid_solver, monkeypatch):
@@ -296,12 +300,12 @@ def test_unrolled_networks_read_the_tables():
     solver = untrained(problem, network="unrolled", steps=3)
     check_honest(problem, evidence, solver.solve(problem, evidence))
     plain = untrained(problem, network="unrolled", steps=0)
-    a, b = (s.relaxed(problem.given(evidence))[0] for s in (solver, plain))
+    a, b = (s.predictor.relaxed(problem.given(evidence))[0] for s in (solver, plain))
     assert not np.allclose(a, b, atol=1e-3)
 
 
 def test_relaxed_outputs_are_probabilities(grid_solver):
-    points, multipliers = grid_solver.relaxed(GRID.problem.given(GRID.test))
+    points, multipliers = grid_solver.predictor.relaxed(GRID.problem.given(GRID.test))
     free = GRID.problem.variables - len(GRID.problem.evidence_variables)
     assert points.shape == (len(GRID.test), free)
     assert ((points >= 0) & (points <= 1)).all()
@@ -336,12 +340,14 @@ def test_search_follows_the_pass_where_passes_or_time_are_given(grid_solver):
 
 
 def test_search_begins_at_the_predicted_multiplier(grid_solver, monkeypatch):
-    from cmpe.learning import solver as module
+    from cmpe.learning import improvement as module
 
     given = {}
     monkeypatch.setattr(module, "search", lambda _, rows, **options: given.update(options) or rows)
     grid_solver.with_stages(search_passes=5).solve(GRID.problem, GRID.test)
-    wanted = grid_solver.predict(GRID.problem.given(GRID.test), grid_solver.calibrated_margin())[1]
+    wanted = grid_solver.predictor.predict(
+        GRID.problem.given(GRID.test), grid_solver.calibrated_margin()
+    )[1]
     np.testing.assert_array_equal(given["multipliers"], wanted)
 
 
@@ -355,7 +361,7 @@ def test_fewer_sweeps_are_a_cheaper_repair(grid_solver):
 
 
 def test_wide_rows_are_bounded_by_splitting(grid_solver, monkeypatch):
-    from cmpe.learning import solver as module
+    from cmpe.learning import certificates as module
 
     monkeypatch.setattr(module, "QUICK_BYTES", 0)
     problem, rows = GRID.problem, GRID.test
@@ -363,3 +369,150 @@ def test_wide_rows_are_bounded_by_splitting(grid_solver, monkeypatch):
     found = grid_solver.solve(problem, rows)
     assert np.isfinite(found.bound).all()
     assert (found.bound >= truth.objective)[truth.feasible].all()
+
+
+# Options: what `Limits` says reaches every stage.
+
+
+def interrupted_after(count):
+    """A progress callback that presses Ctrl-C after `count` calls."""
+    seen = []
+
+    def progress(done, total):
+        seen.append((done, total))
+        if len(seen) == count:
+            raise KeyboardInterrupt
+
+    return progress, seen
+
+
+def test_solve_is_answer_with_the_solvers_own_running(grid_solver):
+    rows = GRID.problem.given(GRID.test)
+    whole = grid_solver.solve(GRID.problem, GRID.test, seed=1)
+    again = grid_solver.answer(rows, Limits(seed=1))
+    np.testing.assert_array_equal(whole.assignments, again.assignments)
+    np.testing.assert_array_equal(whole.bound, again.bound)
+
+
+@pytest.mark.parametrize("stages", [{}, {"search_passes": 3}, {"certificate": "predicted"}])
+def test_cores_change_no_answer(grid_solver, stages):
+    solver, rows = grid_solver.with_stages(**stages), GRID.problem.given(GRID.train)
+    one = solver.answer(rows, Limits())
+    four = solver.answer(rows, Limits(running=Running(workers=2, threads=2)))
+    np.testing.assert_array_equal(one.assignments, four.assignments)
+    np.testing.assert_allclose(one.bound, four.bound)
+
+
+def test_workers_times_threads_reach_the_stages(grid_solver, monkeypatch):
+    from cmpe.learning import improvement as module
+
+    given = {}
+    monkeypatch.setattr(module, "improve", lambda _, rows, **options: given.update(options) or rows)
+    running = Running(workers=3, threads=2)
+    grid_solver.answer(GRID.problem.given(GRID.test), Limits(running=running))
+    assert given["threads"] == 6
+
+
+def test_progress_counts_rows(grid_solver, monkeypatch):
+    monkeypatch.setattr("cmpe.learning.solver.PASS_ROWS", 12)
+    seen = []
+    running = Running(progress=lambda done, total: seen.append((done, total)))
+    whole = grid_solver.answer(GRID.problem.given(GRID.train), Limits(running=running))
+    count = len(GRID.train)
+    assert seen == [(min(k + 12, count), count) for k in range(0, count, 12)]
+    blocks = grid_solver.solve(GRID.problem, GRID.train)
+    np.testing.assert_array_equal(whole.assignments, blocks.assignments)
+
+
+def test_ctrl_c_leaves_what_is_finished(grid_solver, monkeypatch):
+    monkeypatch.setattr("cmpe.learning.solver.PASS_ROWS", 10)
+    progress, _ = interrupted_after(2)
+    rows = GRID.problem.given(GRID.train)
+    with pytest.raises(Interrupted) as stop:
+        grid_solver.answer(rows, Limits(running=Running(progress=progress)))
+    assert stop.value.finished == 20
+    found = stop.value.solutions
+    assert len(found) == len(rows)
+    whole = grid_solver.answer(rows, Limits())
+    np.testing.assert_array_equal(found.assignments[:20], whole.assignments[:20])
+    assert (found.status[20:] == Status.UNKNOWN).all()
+
+
+@pytest.mark.parametrize("stages", [{}, {"repair": False}, {"search_passes": 2}])
+def test_an_answer_is_never_worse_than_its_start(grid_solver, stages):
+    problem, rows = GRID.problem, GRID.problem.given(GRID.test)
+    best = cmpe.solve(problem, GRID.test, method="exhaustive")
+    assert best.feasible.all()
+    start = best.assignments.copy()
+    start[1::2] = -1  # every other row has none
+    solver = grid_solver.with_stages(**stages)
+    found = solver.answer(rows, Limits(running=Running(start=start)))
+    np.testing.assert_allclose(found.objective[::2], best.objective[::2])
+    alone = solver.answer(rows, Limits())
+    np.testing.assert_array_equal(found.assignments[1::2], alone.assignments[1::2])
+    poor = np.zeros_like(start)
+    worse = solver.answer(rows, Limits(running=Running(start=poor)))
+    assert (worse.objective[alone.feasible] >= alone.objective[alone.feasible] - 1e-9).all()
+
+
+def test_a_start_of_another_shape_is_refused(grid_solver):
+    running = Running(start=np.zeros((2, 3), dtype=int))
+    with pytest.raises(MethodError, match="a start must have shape"):
+        grid_solver.answer(GRID.problem.given(GRID.test), Limits(running=running))
+
+
+def test_rows_within_the_gap_are_left_as_the_network_said(grid_solver):
+    rows = GRID.problem.given(GRID.test)
+    raw = grid_solver.with_stages(repair=False).answer(rows, Limits())
+    whole = grid_solver.answer(rows, Limits())
+    gap = float(np.nanmedian(raw.gap))
+    some = grid_solver.answer(rows, Limits(gap=gap))
+    close = raw.gap <= gap
+    assert 0 < close.sum() < len(close)
+    np.testing.assert_array_equal(some.assignments[close], raw.assignments[close])
+    np.testing.assert_array_equal(some.assignments[~close], whole.assignments[~close])
+    timed = grid_solver.answer(rows, Limits(0.01, gap=gap))
+    np.testing.assert_array_equal(timed.assignments[close], raw.assignments[close])
+    nothing = grid_solver.answer(rows, Limits(gap=1e6))
+    np.testing.assert_array_equal(nothing.assignments[raw.feasible], raw.assignments[raw.feasible])
+
+
+def test_a_gap_needs_a_certificate(grid_solver):
+    bare = grid_solver.with_stages(certificate="none")
+    with pytest.raises(MethodError, match="a gap needs a certificate"):
+        bare.answer(GRID.problem.given(GRID.test), Limits(gap=0.1))
+
+
+def test_levels_need_head_linear(grid_solver):
+    with pytest.raises(MethodError, match="8-bit levels are for networks with head linear"):
+        grid_solver.with_stages(levels=True).solve(GRID.problem, GRID.test)
+
+
+def test_the_time_limit_holds_for_all_stages(grid_solver):
+    rows = GRID.problem.given(GRID.test)
+    grid_solver.answer(rows, Limits(0.01))  # loads compiled code
+    begin = time.perf_counter()
+    grid_solver.answer(rows, Limits(0.02))
+    assert time.perf_counter() - begin <= 1.1 * 0.02 * len(rows) + 1.0
+
+
+def test_the_network_runs_where_the_limits_say(grid_solver):
+    rows = GRID.problem.given(GRID.test)
+    limits = Limits(running=Running(device="meta"))  # a device of torch without numbers
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        grid_solver.answer(rows, limits)
+    assert "meta" in grid_solver._predictors
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_gpu_answers_the_same(grid_solver):
+    rows = GRID.problem.given(GRID.test)
+    here = grid_solver.answer(rows, Limits())
+    there = grid_solver.answer(rows, Limits(running=Running(device="cuda")))
+    np.testing.assert_allclose(here.objective, there.objective, atol=1e-6)
+
+
+def test_it_shows_itself_in_a_line(grid_solver):
+    said = repr(grid_solver)
+    assert said.startswith("NeuralSolver(mlp trained with distill for grid4: network + repair")
+    assert len(said) < 120

@@ -15,9 +15,8 @@ foolbox:NAME           known attacks of foolbox (extra `attacks`), on a few imag
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,31 +26,28 @@ from numpy.typing import NDArray
 from cmpe.adversarial.attacked_sets import Part, shifted
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
-from cmpe.learning.losses.losses import LOSSES
-from cmpe.learning.runs import worst_rate
+from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig, paper
 from cmpe.learning.training.data import split
 from cmpe.learning.training.fitting import Record, Session, fit
 from cmpe.queries import flip_of
-from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
-from cmpe.solvers.flips.attack import Attack, Attacked, Stages, attack, guided_attack
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.flips.attack import Attack, attack
 from cmpe.solvers.flips.foolbox import NAMES as FOOLBOX
 from cmpe.solvers.flips.foolbox import known_attack, need_foolbox
 
-PAPER = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")
-LINEAR = {
-    "linear": Stages("step", shortest=True),
-    "linear+search": Stages("walk"),
-    "linear+refine": Stages("walk", 2, levels=True),
+# What `NeuralSolver.with_stages` is told of each method that uses the network with head linear.
+LINEAR: Mapping[str, Mapping[str, Any]] = {
+    "linear": {"repair": False},
+    "linear+search": {"sweeps": 0},
+    "linear+refine": {"sweeps": 2, "levels": True},
 }
-METHODS = ("ilp", "copy", *PAPER, "residual", *LINEAR, "attack", "attack+8bit")
-FOREIGN = "foolbox:"
-EVERY = (*METHODS, *(f"{FOREIGN}{name}" for name in FOOLBOX))
-ALLOWED = 0.0105  # of one-pass answers may miss, with 95 % confidence on held-out images
-TRIED = 65  # margins among which one-pass answers find theirs
-assert set(PAPER) <= set(LOSSES)
+METHODS = ("ilp", "copy", *PAPER_LOSSES, "residual", *LINEAR, "attack", "attack+8bit")
+FOOLBOX_PREFIX = "foolbox:"
+EVERY = (*METHODS, *(f"{FOOLBOX_PREFIX}{name}" for name in FOOLBOX))
+ALLOWED = 0.0105  # share of one-pass answers that may miss
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ def check(methods: Sequence[str], hidden: Sequence[int]) -> None:
             raise MethodError(
                 f"method {method} needs a classifier with one hidden layer, found {len(hidden)}"
             )
-    if any(method.startswith(FOREIGN) for method in methods):
+    if any(method.startswith(FOOLBOX_PREFIX) for method in methods):
         need_foolbox()
 
 
@@ -104,7 +100,7 @@ def config_of(method: str, effort: Effort) -> TrainingConfig:
     common: dict[str, Any] = {"seed": effort.seed, "keep_best": False}
     if method == "copy":  # no penalty: f alone
         return paper("ssl_pen", epochs=effort.epochs, penalty_start=0.0, rho=0.0, **common)
-    if method in PAPER:  # the smooth form: without it nothing pushes across the boundary
+    if method in PAPER_LOSSES:  # the smooth form: without it nothing pushes across the boundary
         return paper(method, epochs=effort.epochs, beta=1.0, **common)
     if method == "residual":
         return TrainingConfig(
@@ -116,7 +112,7 @@ def config_of(method: str, effort: Effort) -> TrainingConfig:
             loss="distill_pen", mix=20.0, mix_after=0.35, penalty_start=20.0, rho=0.0,
             head="linear", hidden=(512,), epochs=effort.linear_epochs, batch_size=256,
             learning_rate=2e-3, plateau_factor=1.0, cooldown=0.8, margins=(0.0, 1.2),
-            evaluate_every=effort.linear_epochs, **common,
+            allowed_violation=ALLOWED, evaluate_every=effort.linear_epochs, **common,
         )  # fmt: skip
     raise _unknown(method)
 
@@ -125,7 +121,7 @@ def run_of(method: str) -> str | None:
     """The name of the network that a method uses; None if it needs none."""
     if method in LINEAR:
         return "linear"
-    return method if method in (*PAPER, "copy", "residual") else None
+    return method if method in (*PAPER_LOSSES, "copy", "residual") else None
 
 
 def answer(
@@ -134,15 +130,14 @@ def answer(
     """Train what the method needs, or read it from `run`, and attack the part's test images."""
     if run_of(method) is None:
         return _without_network(method, part, effort, progress)
-    solver, seconds = _network(method, part, effort, run, progress)
-    if method in LINEAR:
-        return _predicted(part, solver, LINEAR[method], seconds)
-    alone = solver.with_stages(repair=False, certificate="none")
-    alone.solve(part.problem, part.test[:64])  # compiles
+    solver, train = _network(method, part, effort, run, progress)
+    stages = LINEAR.get(method, {"repair": False})
+    alone = solver.with_stages(certificate="none", **stages)
+    solve(part.problem, part.test[:64], method=alone)  # compiles
     begin = time.perf_counter()
-    points = alone.solve(part.problem, part.test).assignments
+    found = solve(part.problem, part.test, method=alone)
     spent = (time.perf_counter() - begin) / max(1, len(part.test))
-    return _answers(_changed(part, points), seconds, spent)
+    return _answers(_changed(part, found.assignments), train, spent)
 
 
 def _answers(changed: Floats, train: float, seconds: float) -> Answers:
@@ -185,38 +180,6 @@ def _copies(method: str, part: Part, config: TrainingConfig) -> Floats | None:
     return shifted(part.train[split(len(part.train), config)[0]], config.seed)
 
 
-def _predicted(part: Part, solver: NeuralSolver, stages: Stages, train: float) -> Answers:
-    """One pass of head `linear`, and what follows it."""
-    flip = flip_of(part.problem)
-    assert flip is not None
-
-    def attacked(images: Floats, safety: float) -> Attacked:
-        asked = replace(stages, margin=flip.margin, safety=safety)
-        return guided_attack(part.network, images, solver.guide(safety), config=asked)
-
-    walks = stages.search == "walk"  # it ends on a flip
-    safety = 0.0 if walks else _safety(part, solver.trained.config, attacked)
-    attacked(part.test[:64], safety)  # compiles
-    begin = time.perf_counter()
-    changed = attacked(part.test, safety).images
-    return _answers(changed, train, (time.perf_counter() - begin) / max(1, len(part.test)))
-
-
-def _safety(
-    part: Part, config: TrainingConfig, attacked: Callable[[Floats, float], Attacked]
-) -> float:
-    """The least margin with which held-out images miss rarely enough; else the largest trained."""
-    held = part.train[split(len(part.train), config)[1]]
-    tried = np.linspace(0.0, max(config.margins), TRIED)
-    if not len(held):
-        return 0.0
-
-    def is_safe(margin: float) -> bool:
-        return worst_rate(1.0 - float(attacked(held, margin).found.mean()), len(held)) <= ALLOWED
-
-    return float(tried[min(bisect_left(tried, True, key=is_safe), TRIED - 1)])
-
-
 def _without_network(
     method: str, part: Part, effort: Effort, progress: Callable[[Record], None] | None
 ) -> Answers:
@@ -230,8 +193,10 @@ def _without_network(
         )  # fmt: skip
         spent = (time.perf_counter() - begin) / max(1, len(few))
         return Answers(_changed(part, found.assignments), -found.bound, 0.0, spent)
-    if method.startswith(FOREIGN) and method in EVERY:
-        known = known_attack(method.removeprefix(FOREIGN), part.network, few, seed=effort.seed)
+    if method.startswith(FOOLBOX_PREFIX) and method in EVERY:
+        known = known_attack(
+            method.removeprefix(FOOLBOX_PREFIX), part.network, few, seed=effort.seed
+        )
         spent = (time.perf_counter() - begin) / max(1, len(few))
         return _answers(known.images, 0.0, spent)
     if method not in ("attack", "attack+8bit"):

@@ -86,7 +86,8 @@ def _measure(solver: NeuralSolver, against: Reference, told: dict[str, Any]) -> 
 
 def _relaxed_violation(solver: NeuralSolver, against: Reference) -> float | None:
     """The share of relaxed outputs that break a constraint: what the paper's code scored."""
-    over = solver.relaxed_violations(against.problem.given(against.evidence))
+    rows = against.problem.given(against.evidence)
+    over = solver.predictor.relaxed_violations(rows, solver.calibrated_margin())
     return float(over.mean()) if len(over) else None
 
 

@@ -1,53 +1,39 @@
-"""From a predicted linearisation to an adversarial answer, and its certificate."""
+"""From a predicted linearisation to adversarial answers: what follows a pass of head `linear`.
+
+Without repair the linear problem is solved in closed form towards each predicted class, and the
+shorter answer is taken without looking at the classifier; it may miss, so it asks for a margin.
+With repair the classifier is followed exactly on the way, linearised again, and what still misses
+is attacked from scratch.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments, Floats
-from cmpe.bounds.networks.margins import distance_lower_bound
+from cmpe.arrays import Assignments
+from cmpe.learning.pipeline import Pipeline
+from cmpe.learning.prediction import Predictor
 from cmpe.problem import Instances
-from cmpe.queries import Flip
+from cmpe.queries import flip_of
 from cmpe.solvers.flips import assignments, images_of
-from cmpe.solvers.flips.attack import Attack, Guide, Stages, attack, guided_attack
-
-__all__ = ["Guide", "Prediction", "certified", "flipped"]
-
-Prediction = tuple[NDArray[np.int64], NDArray[np.float32]]  # targets, slopes
-REFINEMENTS = 2  # linearisations after the predicted one
+from cmpe.solvers.flips.attack import Attack, Stages, attack, guided_attack
 
 
 def flipped(
-    instances: Instances,
-    flip: Flip,
-    guide: Guide,
-    margin: float,
-    *,
-    repair: bool,
-    threads: int = 1,
+    instances: Instances, predictor: Predictor, margin: float, pipeline: Pipeline, cores: int
 ) -> Assignments:
-    """The predicted linearisation solved, asking for `margin` more than the problem does.
-
-    With repair the network is followed on the way there, linearised again twice, and what still
-    misses is attacked from scratch.
-    """
-    images = images_of(instances, flip)
-    stages = (
-        Stages("walk", REFINEMENTS, flip.margin)
-        if repair
-        else Stages("step", 0, flip.margin, safety=margin)
+    """Answers (B, n) to an adversarial problem, by a network that is asked to keep `margin`."""
+    flip = flip_of(instances.problem)
+    assert flip is not None, "head linear is trained for adversarial problems only"
+    images, guide = images_of(instances, flip), predictor.guide(margin)
+    follow = (
+        Stages("walk", pipeline.sweeps, flip.margin, levels=pipeline.levels)
+        if pipeline.repair
+        else Stages("step", 0, flip.margin, safety=margin, shortest=True, levels=pipeline.levels)
     )
-    found = guided_attack(flip.network, images, guide, config=stages, threads=threads)
+    found = guided_attack(flip.network, images, guide, config=follow, threads=cores)
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)
-    if repair and len(missed):
-        changed[missed] = attack(
-            flip.network, images[missed], config=Attack(margin=flip.margin), threads=threads
-        ).images
+    if pipeline.repair and len(missed):
+        again = Attack(margin=flip.margin, levels=pipeline.levels)
+        changed[missed] = attack(flip.network, images[missed], config=again, threads=cores).images
     return assignments(instances, flip, changed)
-
-
-def certified(instances: Instances, flip: Flip) -> tuple[Floats, NDArray[np.bool_]]:
-    """(bound, proved infeasible) of every row, by linear relaxation of the network."""
-    distance = distance_lower_bound(flip.network, images_of(instances, flip), margin=flip.margin)
-    return -distance, np.isposinf(distance)

@@ -24,7 +24,7 @@ class Exported(nn.Module):
 
     def __init__(self, solver: NeuralSolver) -> None:
         super().__init__()
-        self._network, self._relaxation = solver.network, solver.relaxation
+        self._network, self._relaxation = solver.predictor.network, solver.predictor.relaxation
         self._config = solver.trained.config
         if self._network.steps:
             raise MethodError("only networks without mean-field steps can be exported")

@@ -67,6 +67,23 @@ class Trained:
     finished: bool = True  # False after Ctrl-C: resume continues
     name: str = ""
 
+    def calibrated_margin(self, allowed: float | None = None) -> float:
+        """The margin of least regret whose rate of violations is at most `allowed` with 95 %
+        confidence by the validation rows; where they are too few to show it of any margin, by
+        all rows; else the largest margin of those that violated least.
+
+        `allowed` is `config.allowed_violation` by default.
+        """
+        rate = self.config.allowed_violation if allowed is None else allowed
+        known = [c for c in self.calibration if c.regret is not None]
+        if not known:
+            return 0.0
+        held = [c for c in known if worst_rate(c.violation, c.rows) <= rate]
+        every = [c for c in known if worst_rate(c.all_violation, c.all_rows) <= rate]
+        if held or every:
+            return min(held or every, key=lambda c: (c.regret, c.margin)).margin
+        return min(known, key=lambda c: (c.all_violation, c.violation, -c.margin)).margin
+
 
 def is_run(path: Path | str) -> bool:
     """Whether `path` is the directory of a trained solver."""

@@ -4,122 +4,96 @@ Stages, each of which can be switched off; `Solutions.method` names those that r
 
     network     one forward pass and rounding; with several margins one pass each, and the best
                 feasible answer is kept
+    bound       one of `certificates.CERTIFICATES`
     repair      local search from there: repairs what violates, improves what does not
-    search      large-neighbourhood search instead, where `solve` is given time or the stages
+    search      large-neighbourhood search instead, where there is a time limit or the stages have
                 passes for it: on wide problems a learned start saves its first passes, and a
                 predicted multiplier those that look for one
-    bound       D(mu) at the predicted multiplier: one elimination (`predicted`), or the least
-                D(mu) (`optimal`, some ten eliminations); vertex splitting where elimination is
-                too wide
 
 The network reads the evidence of the problem it was trained for; another problem is refused.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments, Floats
-from cmpe.bounds import Work
-from cmpe.bounds import bound as wide_bound
-from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
-from cmpe.errors import EvidenceError, MethodError, TooLarge
+from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.errors import EvidenceError, Interrupted, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.adversarial import Guide, Prediction, certified, flipped
-from cmpe.learning.losses.functions import relaxation_of
-from cmpe.learning.losses.relaxation import Relaxation
-from cmpe.learning.networks.heads import Linear
-from cmpe.learning.networks.networks import Inputs, Network, encode, with_margin_input
-from cmpe.learning.runs import Trained, read_trained, worst_rate, write_trained
-from cmpe.learning.training.data import QUICK_BYTES
+from cmpe.learning.adversarial import flipped
+from cmpe.learning.certificates import CERTIFICATES, Certified
+from cmpe.learning.improvement import Draft, cores_of, searches
+from cmpe.learning.pipeline import Pipeline
+from cmpe.learning.prediction import PASS_ROWS, Predictor
+from cmpe.learning.runs import Trained, read_trained, write_trained
 from cmpe.problem import Evidence, Instances, Problem
-from cmpe.queries import Flip, flip_of
-from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import solver
-from cmpe.solvers.local import improve
-from cmpe.solvers.search import search
-from cmpe.solvers.search.schedule import PASSES, Budget
+from cmpe.solution import Solutions, Status
+from cmpe.solvers.base import Limits, Running, check_start
 
-CERTIFICATES = ("none", "predicted", "optimal")
-ALLOWED = 0.02  # the rate of violations that the default margin may have
-CHUNK = 4096  # rows of one forward pass
-BOUND_SECONDS = 0.01  # a row, for the bound where elimination is too wide
+SEARCHED_TOGETHER = 16  # rows that one core searches side by side
+LEAST_SECONDS = 1e-3  # what is left to a row's search when pass and bound took all its time
 
 
-@dataclass(frozen=True)
-class Stages:
-    """What runs after the forward pass, and which margins it is asked to keep."""
-
-    margins: tuple[float, ...] | None = None  # None: the calibrated one
-    repair: bool = True
-    certificate: str = "optimal"
-    search_passes: int = 0  # of every row, where no time is given
-    sweeps: int = 3  # of chains and exchanges in repair; 0 is single moves only
-
-    def __post_init__(self) -> None:
-        if self.certificate not in CERTIFICATES:
-            raise MethodError(
-                f"a certificate is one of {', '.join(CERTIFICATES)}; found {self.certificate!r}"
-            )
-        if self.margins is not None and not self.margins:
-            raise MethodError("margins must be None or at least one number, found none")
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NeuralSolver:
     """A trained network and the problem it was trained for."""
 
     problem: Problem
     trained: Trained
-    stages: Stages = field(default_factory=Stages)
-    running: Running = Running()
-    device: str = "cpu"
+    stages: Pipeline = field(default_factory=Pipeline)
+    running: Running = Running()  # how `solve` runs; `answer` is told by its limits
+    _predictors: dict[str, Predictor] = field(default_factory=dict, init=False)
 
     @classmethod
     def load(cls, folder: Path | str, problem: Problem, *, device: str = "cpu") -> NeuralSolver:
         """Read a run directory; `problem` must be the one it was trained for."""
         trained = read_trained(folder)
         _check_problem(problem, trained, str(folder))
-        return cls(problem, trained, device=device)
+        return cls(problem, trained, running=Running(device=device))
 
     def save(self, folder: Path | str) -> None:
         """Write config.json and weights.safetensors."""
         write_trained(self.trained, folder)
 
-    def with_stages(
-        self,
-        *,
-        margins: Sequence[float] | None = None,
-        repair: bool = True,
-        certificate: str = "optimal",
-        search_passes: int = 0,
-        sweeps: int = 3,
-    ) -> NeuralSolver:
-        """The same network with other stages."""
-        chosen = None if margins is None else tuple(float(m) for m in margins)
-        return replace(self, stages=Stages(chosen, repair, certificate, search_passes, sweeps))
+    def __repr__(self) -> str:
+        config, name = self.trained.config, self.trained.name or "a problem"
+        return (
+            f"NeuralSolver({config.network} trained with {config.loss} for {name}: {self.method})"
+        )
 
-    def calibrated_margin(self, allowed: float = ALLOWED) -> float:
-        """The margin of least regret whose rate of violations is at most `allowed` with 95 %
-        confidence by the validation rows; where they are too few to show it of any margin, by
-        all rows; else the largest margin of those that violated least."""
-        known = [c for c in self.trained.calibration if c.regret is not None]
-        if not known:
-            return 0.0
-        held = [c for c in known if worst_rate(c.violation, c.rows) <= allowed]
-        every = [c for c in known if worst_rate(c.all_violation, c.all_rows) <= allowed]
-        if held or every:
-            return min(held or every, key=lambda c: (c.regret, c.margin)).margin
-        return min(known, key=lambda c: (c.all_violation, c.violation, -c.margin)).margin
+    def with_stages(self, **stages: Any) -> NeuralSolver:
+        """The same network with other stages: the fields of `Pipeline`, by name."""
+        other = replace(self, stages=Pipeline(**stages))
+        other._predictors.update(self._predictors)  # the network is the same
+        return other
+
+    @property
+    def method(self) -> str:
+        """The stages that run without a time limit, as `Solutions.method` has them."""
+        return self.stages.method(searches=searches(self.problem, self.stages, None))
+
+    @property
+    def predictor(self) -> Predictor:
+        """The network on the device that the solver was loaded for."""
+        return self._predictor(self.running.device)
+
+    def _predictor(self, device: str) -> Predictor:
+        if device not in self._predictors:
+            self._predictors[device] = Predictor(self.problem, self.trained, device)
+        return self._predictors[device]
+
+    def calibrated_margin(self, allowed: float | None = None) -> float:
+        """The margin that calibration chose; see `Trained.calibrated_margin`."""
+        return self.trained.calibrated_margin(allowed)
 
     def solve(
         self,
@@ -130,211 +104,131 @@ class NeuralSolver:
         seed: int = 0,
     ) -> Solutions:
         """One answer per row. A time limit (seconds a row) is spent on search after the pass."""
-        limits = Limits(time_limit, self.running.threads, seed)
         if problem is not self.problem:
             _check_problem(problem, self.trained, "the solver")
-        instances = self.problem.given(evidence)
-        begin = time.perf_counter()
-        flip = flip_of(self.problem) if self.trained.config.head == "linear" else None
-        multipliers: Floats | None = None
-        if flip is not None:
-            improved = self._kept_best(partial(self._flipped, instances, flip))
-        else:
-            answers, multipliers = self._passes(instances)
-            improved = self._improved(instances, answers, multipliers, limits)
-        bound, infeasible = self._certificate(instances, multipliers)
-        spent = (time.perf_counter() - begin) / max(1, len(instances))
-        return Solutions.of(
-            self.problem, improved, bound=bound, infeasible=infeasible,
-            method=self._method(searching=time_limit is not None), seconds=spent,
-        )  # fmt: skip
+        limits = Limits(time_limit, seed=seed, running=self.running)
+        return self.answer(self.problem.given(evidence), limits)
 
-    def _flipped(self, instances: Instances, flip: Flip, margin: float) -> Assignments:
-        repair, threads = self.stages.repair, self.running.threads
-        guide = self.guide(margin)
-        return flipped(instances, flip, guide, margin, repair=repair, threads=threads)
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        """One answer per row, never worse than its start.
+
+        The network runs on the device of `limits.running`, or where that is the CPU on the one it
+        was loaded for; the stages after it use workers x threads cores. Rows whose certified gap
+        is within `limits.gap` after the pass are not worked on further.
+        """
+        self._check(instances, limits)
+        whole = Instances(self.problem, instances.evidence)
+        starts = _starts(whole, limits.running.start)
+        finished: list[Solutions] = []
+        try:
+            for part in _parts(len(whole), limits):
+                block = Instances(self.problem, whole.evidence[part])
+                start = [] if starts is None else [starts[part]]
+                finished.append(self._answer_block(block, limits, start))
+                if limits.running.progress is not None:
+                    limits.running.progress(min(part.stop, len(whole)), len(whole))
+        except KeyboardInterrupt:
+            raise _interrupted(whole, finished) from None
+        return Solutions.concatenate(finished)
+
+    def _check(self, instances: Instances, limits: Limits) -> None:
+        if instances.problem is not self.problem:
+            _check_problem(instances.problem, self.trained, "the solver")
+        if limits.gap > 0.0 and self.stages.certificate == "none":
+            raise MethodError("a gap needs a certificate, found a trained network without one")
+        if self.stages.levels and not self._is_linear:
+            raise MethodError("8-bit levels are for networks with head linear")
 
     @property
-    def method(self) -> str:
-        """The stages that run without a time limit, as `Solutions.method` has them."""
-        return self._method(searching=False)
+    def _is_linear(self) -> bool:
+        return self.trained.config.head == "linear"
 
-    def _method(self, *, searching: bool) -> str:
-        passes = len(self.stages.margins or ("calibrated",))
-        parts = ["network" if passes == 1 else f"network x {passes}"]
-        if self._searches(searching):
-            parts.append("search")
-        elif self.stages.repair:
-            parts.append("repair")
-        parts += [] if self.stages.certificate == "none" else [f"{self.stages.certificate} bound"]
-        return " + ".join(parts)
+    def _answer_block(
+        self, block: Instances, limits: Limits, start: list[Assignments]
+    ) -> Solutions:
+        """Pass, bound, then what improves the answers in the time that is left."""
+        begin = time.perf_counter()
+        cores, stages = cores_of(limits.running), self.stages
+        answers, multipliers = self._passes(block, limits.running)
+        draft = Draft(block, self._best([answers, *start]), multipliers)
+        proved = CERTIFICATES[stages.certificate](block, multipliers, cores)
+        answers = draft.answers
+        if not self._is_linear:
+            rows = _open_rows(draft, proved, limits.gap)
+            answers = draft.improved_where(rows, stages, _left(limits, begin, len(block)))
+        return Solutions.of(
+            self.problem, self._best([answers, *start]),
+            bound=proved.bound, infeasible=proved.infeasible,
+            method=stages.method(searches=searches(self.problem, stages, limits.seconds)),
+            seconds=(time.perf_counter() - begin) / max(1, len(block)),
+        )  # fmt: skip
 
-    def _searches(self, timed: bool) -> bool:
-        return (timed or self.stages.search_passes > 0) and self.problem.is_log_linear
+    def _passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
+        """The best answer (B, n) to any of the margins, and mu at the first one."""
+        device = self.running.device if running.device == "cpu" else running.device
+        predictor, cores = self._predictor(device), cores_of(running)
+        if self._is_linear:
+            # A repaired answer ends on a flip, so the network is not asked for more than that.
+            alone = 0.0 if self.stages.repair else self.calibrated_margin()
+            asked = self.stages.margins or (alone,)
+            found = [flipped(block, predictor, margin, self.stages, cores) for margin in asked]
+            return self._best(found), None
+        asked = self.stages.margins or (self.calibrated_margin(),)
+        said = [predictor.predict(block, margin) for margin in asked]
+        return self._best([answers for answers, _ in said]), said[0][1]
 
-    def _improved(
-        self,
-        instances: Instances,
-        answers: Assignments,
-        multipliers: Floats | None,
-        limits: Limits,
-    ) -> Assignments:
-        threads = self.running.threads
-        if self._searches(limits.seconds is not None):
-            budget = Budget(self.stages.search_passes or PASSES, limits.seconds)
-            return search(
-                instances, answers, multipliers=multipliers, budget=budget, seed=limits.seed,
-                threads=threads,
-            )  # fmt: skip
-        if not self.stages.repair:
-            return answers
-        if self.problem.has_tables:
-            return improve(instances, answers, sweeps=self.stages.sweeps, threads=threads)
-        running = Running(threads=threads, start=answers)
-        return (
-            solver("local", running)
-            .solve(self.problem, instances.evidence, time_limit=limits.seconds, seed=limits.seed)
-            .assignments
-        )
-
-    def guide(self, margin: float = 0.0) -> Guide:
-        """What head `linear` predicts, from a network's sums: target classes and slopes."""
-        head = self.relaxation.head
-        if not isinstance(head, Linear):
-            raise MethodError("only a network with head linear predicts a linearisation")
-
-        @torch.inference_mode()
-        def predict(sums: Floats, classes: NDArray[np.int64]) -> Prediction:
-            known = torch.from_numpy(sums).to(self.device, torch.float32)
-            read = head.read_sums(known).unsqueeze(0)
-            asked = torch.full((1, len(sums)), margin, device=self.device)
-            x = with_margin_input(read, asked, self.trained.config)
-            said = self.network(self._parameters, Inputs(x, None), self.relaxation).logits[0]
-            own = torch.from_numpy(classes).to(self.device)
-            targets, slopes = head.linearization(own, said)
-            return targets.cpu().numpy(), slopes.cpu().numpy()
-
-        return predict
-
-    def _passes(self, instances: Instances) -> tuple[Assignments, Floats | None]:
-        """Rounded answers (B, n) of the best margin of each row, and mu at the first one."""
-        prices: list[Floats | None] = []
-
-        def answer(margin: float) -> Assignments:
-            values, multipliers = self.predict(instances, margin)
-            prices.append(multipliers)
-            return values
-
-        return self._kept_best(answer), prices[0]
-
-    def _kept_best(self, answer: Callable[[float], Assignments]) -> Assignments:
-        """Of the answers (B, n) to each margin the best feasible one of each row."""
-        first, *others = self.stages.margins or (self.calibrated_margin(),)
-        best = answer(first)
-        if not others:
-            return best
-        every = (Solutions.of(self.problem, rows) for rows in (best, *map(answer, others)))
+    def _best(self, candidates: list[Assignments]) -> Assignments:
+        """Of several answers (B, n) the best feasible one of each row, else the first."""
+        if len(candidates) == 1:
+            return candidates[0]
+        every = (Solutions.of(self.problem, rows) for rows in candidates)
         return reduce(Solutions.or_better, every).assignments
 
-    def predict(
-        self, instances: Instances, margin: float = 0.0
-    ) -> tuple[Assignments, Floats | None]:
-        """One pass: rounded assignments (B, n) and the predicted multipliers (B, m)."""
-        points, multipliers = self.relaxed(instances, margin)
-        places = self.relaxation.coordinates
-        values = places.assignments(torch.from_numpy(points))
-        return instances.complete(values), multipliers
 
-    @torch.inference_mode()
-    def relaxed(
-        self, instances: Instances, margin: float = 0.0
-    ) -> tuple[NDArray[np.float32], Floats | None]:
-        """One pass: the relaxed outputs' coordinates (B, D) and the predicted multipliers."""
-        points, prices = [], []
-        for start in range(0, len(instances), CHUNK):
-            evidence = instances.evidence[start : start + CHUNK]
-            asked = torch.full((1, len(evidence)), margin, device=self.device)
-            inputs = self._inputs(evidence, asked)
-            outputs = self.network(self._parameters, inputs, self.relaxation)
-            relaxed = self.relaxation.head.points(inputs.rows, outputs.logits, asked)
-            points.append(relaxed[0].cpu().numpy())
-            if self.network.constraints == 0:
-                prices.append(np.zeros((len(evidence), 0)))
-            elif outputs.multipliers is not None:
-                prices.append(outputs.multipliers[0].double().cpu().numpy())
-        count = self.relaxation.coordinates.count
-        whole = np.concatenate([np.zeros((0, count), np.float32), *points])
-        return whole, np.concatenate(prices) if prices else None
+def _parts(count: int, limits: Limits) -> Iterator[slice]:
+    """Rows that are answered together: under a time limit about a second's work."""
+    rows = PASS_ROWS
+    if limits.seconds is not None:
+        cores = cores_of(limits.running)
+        rows = min(rows, max(SEARCHED_TOGETHER * cores, math.ceil(cores / limits.seconds)))
+    yield from (slice(first, first + rows) for first in range(0, max(1, count), rows))
 
-    def relaxed_violations(self, instances: Instances) -> NDArray[np.bool_]:
-        """Which relaxed outputs break a constraint at the calibrated margin: (B,)."""
-        points, _ = self.relaxed(instances, self.calibrated_margin())
-        rows = self.relaxation.rows(instances.evidence)
-        places = torch.from_numpy(points).to(self.device)
-        values = self.relaxation.values(rows, places)[:, 1:].double().cpu().numpy()
-        over = values - self.problem.limits > self.problem.tolerances
-        return np.asarray(over.any(axis=1))
 
-    def _inputs(self, evidence: Assignments, margin: torch.Tensor) -> Inputs:
-        encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)
-        read = self.relaxation.head.inputs(encoded.to(self.device)).unsqueeze(0)
-        x = with_margin_input(read, margin, self.trained.config)
-        if not (self.network.steps or self.relaxation.head.reads_rows):
-            return Inputs(x, None)
-        rows = self.relaxation.rows(evidence)
-        return Inputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))
+def _starts(instances: Instances, start: Assignments | None) -> Assignments | None:
+    """The assignments to begin from (B, n), evidence put in; -1 in rows without one."""
+    if start is None:
+        return None
+    check_start(instances, start)
+    free = start[:, list(instances.problem.free)]
+    rows = instances.complete(free)
+    rows[(free < 0).any(axis=1)] = FREE
+    return rows
 
-    @cached_property
-    def relaxation(self) -> Relaxation:
-        """The functions at relaxed points."""
-        config = self.trained.config
-        return relaxation_of(self.problem, floor=config.floor, device=self.device, head=config.head)
 
-    @cached_property
-    def network(self) -> Network:
-        """The network that the weights belong to."""
-        none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
-        config = self.trained.config
-        encoded = encode(self.problem, none, mask=config.mask_inputs).to(self.device)
-        width = self.relaxation.head.inputs(encoded).shape[1]
-        network = Network.of(config, width, self.relaxation)
-        wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
-        found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
-        if wanted != found:
-            raise MethodError("the weights do not fit the network of config.json")
-        return network
+def _open_rows(draft: Draft, proved: Certified, gap: float) -> NDArray[np.intp]:
+    """The rows that need more work: all of them unless a gap is allowed."""
+    if gap <= 0.0:
+        return np.arange(len(draft.answers))
+    known = Solutions.of(
+        draft.instances.problem, draft.answers, bound=proved.bound, infeasible=proved.infeasible
+    )
+    return np.flatnonzero(~(known.gap <= gap) & (known.status != Status.INFEASIBLE))
 
-    @cached_property
-    def _parameters(self) -> dict[str, torch.Tensor]:
-        return {name: value.to(self.device) for name, value in self.trained.parameters.items()}
 
-    def _certificate(
-        self, instances: Instances, multipliers: Floats | None
-    ) -> tuple[Floats, NDArray[np.bool_]]:
-        """(bound, proved infeasible) of every row; no bound where elimination is too wide."""
-        unknown = np.full(len(instances), np.inf), np.zeros(len(instances), dtype=bool)
-        kind = self.stages.certificate
-        if kind == "none":
-            return unknown
-        if not self.problem.has_tables:
-            flip = flip_of(self.problem)
-            return unknown if flip is None else certified(instances, flip)
-        if kind == "predicted" and multipliers is None:
-            raise MethodError(
-                "this network predicts no multiplier; ask for certificate 'optimal' or 'none'"
-            )
-        if self.problem.is_log_linear and lane_bytes(self.problem) > QUICK_BYTES:
-            work = Work(time_limit=BOUND_SECONDS, threads=self.running.threads)
-            split = wide_bound(instances, "splitting", work)
-            return split.upper, split.infeasible
-        try:
-            if kind == "predicted" and multipliers is not None:
-                bound = dual_bound(instances, multipliers, threads=self.running.threads)
-                return bound, unknown[1]
-            dual = lagrangian_dual(instances, threads=self.running.threads)
-        except TooLarge:
-            return unknown
-        return dual.bound, dual.infeasible
+def _left(limits: Limits, begin: float, rows: int) -> Limits:
+    """The limits of a row less what the block has used of its time."""
+    if limits.seconds is None:
+        return limits
+    spent = (time.perf_counter() - begin) / max(1, rows)
+    return replace(limits, seconds=max(LEAST_SECONDS, limits.seconds - spent))
+
+
+def _interrupted(instances: Instances, finished: list[Solutions]) -> Interrupted:
+    """What is finished after Ctrl-C; the other rows are unknown."""
+    problem, done = instances.problem, sum(map(len, finished))
+    nothing = np.full((len(instances) - done, problem.variables), FREE)
+    rest = Solutions.of(problem, nothing, method="unfinished")
+    return Interrupted(Solutions.concatenate([*finished, rest]), done)
 
 
 def _check_problem(problem: Problem, trained: Trained, who: str) -> None:

@@ -13,7 +13,7 @@ import cmpe
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import EvidenceError, FormatError, TooLarge
 from cmpe.formats.labels import fingerprint
-from cmpe.learning.losses.losses import LOSSES, NEED_ALPHA, NEED_LABELS
+from cmpe.learning.losses.catalogue import LOSS_KINDS
 from cmpe.learning.training import data as data_module
 from cmpe.learning.training.data import folds, prepare, split, with_margin
 from tests.learning.cases import mixed_problem, quick, small_grid
@@ -51,13 +51,13 @@ def test_folds_are_disjoint_and_of_one_size(count, parts, seed):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", LOSS_KINDS)
 def test_labels_and_bounds_are_made_where_they_are_needed(loss):
     whole = one()
     config = quick(loss)
     found = prepare(whole.problem, whole.train, config)
     truth = cmpe.solve(whole.problem, whole.train, method="exhaustive")
-    rows = np.arange(len(whole.train)) if loss in NEED_LABELS else split(len(found), config)[1]
+    rows = np.arange(len(whole.train)) if LOSS_KINDS[loss].labels else split(len(found), config)[1]
     others = np.setdiff1d(np.arange(len(found)), rows)
     np.testing.assert_allclose(found.reference[rows], truth.objective[rows])
     assert whole.problem.is_feasible(found.labels[rows, 0]).all()
@@ -66,9 +66,9 @@ def test_labels_and_bounds_are_made_where_they_are_needed(loss):
     )
     assert (found.labels[others] == -1).all()
     assert np.isnan(found.reference[others]).all()
-    assert np.isnan(found.p_upper).all() == (loss not in NEED_ALPHA)
+    assert np.isnan(found.p_upper).all() == (not LOSS_KINDS[loss].alpha)
     instances = whole.problem.given(whole.train)
-    if loss in NEED_ALPHA:
+    if LOSS_KINDS[loss].alpha:
         bounds = loss_bounds(instances)
         np.testing.assert_allclose(found.p_upper[:, 0], bounds.p_upper)
         np.testing.assert_allclose(found.q_lower[:, 0], bounds.q_lower)

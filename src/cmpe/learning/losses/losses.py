@@ -1,4 +1,4 @@
-"""The losses, each a pure function of one evaluated batch (paper §3, §4; SPEC §4).
+"""The losses, each a pure function of one evaluated batch (paper §3, §4; docs/learning.md).
 
 In minimisation form: f = C - h > 0 and g_j = t_j - q_j, feasible when every g_j <= 0. Write
 v = sum over j of max(0, g_j) (paper, extension to several constraints).
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cmpe.errors import MethodError
+from cmpe.learning.losses.catalogue import loss_kind
 
 NOTHING = torch.zeros(())
 
@@ -128,26 +128,13 @@ def distill_pen(batch: Evaluated) -> Tensor:
 
 
 LOSSES: Mapping[str, Loss] = {
-    "mse": mse,
-    "mae": mae,
-    "mse_pen": mse_pen,
-    "mae_pen": mae_pen,
-    "ssl_pen": ssl_pen,
-    "pdl": pdl,
-    "ss_cmpe": ss_cmpe,
-    "ss_cmpe_pen": ss_cmpe_pen,
-    "distill": distill,
-    "distill_pen": distill_pen,
-}
-SUPERVISED = frozenset({"mse", "mae", "mse_pen", "mae_pen"})
-DISTILLED = frozenset({"distill", "distill_pen"})  # they compare codes, not answers
-NEED_LABELS = SUPERVISED | DISTILLED
-NEED_ALPHA = frozenset({"ss_cmpe", "ss_cmpe_pen", "distill"})
-NEED_PENALTY = frozenset({"mse_pen", "mae_pen", "ssl_pen", "pdl", "distill_pen"})
+    function.__name__: function
+    for function in (
+        mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, ss_cmpe_pen, distill, distill_pen
+    )
+}  # fmt: skip
 
 
 def loss_named(name: str) -> Loss:
     """The loss called `name`."""
-    if name not in LOSSES:
-        raise MethodError(f"a loss is one of {', '.join(LOSSES)}; found {name!r}")
-    return LOSSES[name]
+    return LOSSES[loss_kind(name).name]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cmpe.errors import MethodError
-from cmpe.learning.losses.losses import SUPERVISED, loss_named
+from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
 
 NETWORKS = ("mlp", "unrolled")
 HEADS = ("plain", "residual", "linear")
@@ -47,6 +47,7 @@ class TrainingConfig:
     temperature: float = 0.0  # of an entropy bonus at first, in mean fields of h; falls to 0
     cooling: float = 0.8  # the share of the epochs in which it does
     margins: tuple[float, ...] = (0.0,)  # nats below q that the network can be asked to keep
+    allowed_violation: float = 0.02  # the rate of violations that the calibrated margin may have
     floor: float = 20.0  # nats below a table's largest entry that a potential of 0 counts as
     label_method: str = "exact"  # whose answers are the labels
     validation_share: float = 0.1
@@ -59,7 +60,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             object.__setattr__(self, field.name, _typed(field, getattr(self, field.name)))
-        loss_named(self.loss)
+        _ = self.kind
         if self.network not in NETWORKS:
             raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
         if self.head not in HEADS:
@@ -80,9 +81,14 @@ class TrainingConfig:
         for name in ("plateau_factor", "cooling", "cooldown"):
             if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
                 raise MethodError(f"{name} must be above 0 and at most 1")
-        for name in ("validation_share", "mix_after"):
+        for name in ("validation_share", "mix_after", "allowed_violation"):
             if not 0 <= getattr(self, name) < 1:
                 raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
+
+    @property
+    def kind(self) -> LossKind:
+        """What training must know of the loss; an unknown one is refused."""
+        return loss_kind(self.loss)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file; inf is written as null."""
@@ -139,9 +145,9 @@ UNBOUNDED = frozenset({"beta", "penalty_limit"})
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
-    """SPEC §4's settings: MLP 128-256-512, Adam 1e-3, batch 128, 300 epochs, plateau 0.9
-    (not for supervised losses); the last weights, since the paper stops nowhere."""
-    factor = 1.0 if loss in SUPERVISED else 0.9
+    """The paper's settings (supplement B): MLP 128-256-512, Adam 1e-3, batch 128, 300 epochs,
+    plateau 0.9 (not for supervised losses); the last weights, since the paper stops nowhere."""
+    factor = 1.0 if loss_kind(loss).family is Family.supervised else 0.9
     base = TrainingConfig(loss=loss, plateau_factor=factor, keep_best=False, evaluate_every=10)
     return replace(base, **changes)
 

@@ -21,7 +21,6 @@ from cmpe.bounds.networks.slopes import quick_loss_bound
 from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.errors import EvidenceError, InputError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
-from cmpe.learning.losses.losses import NEED_ALPHA, NEED_LABELS
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Constraint, Evidence, Instances, Problem
 from cmpe.queries import flip_of
@@ -90,7 +89,7 @@ def prepare(
     count, margins = len(instances), np.array(config.margins)
     if not count:
         raise EvidenceError("training needs at least one row of evidence, found none")
-    supervised = config.loss in NEED_LABELS
+    supervised = config.kind.labels
     data = blank(problem, instances.evidence, margins)
     held = split(count, config)[1] if measured is None else measured
     for k, margin in enumerate(margins):
@@ -185,7 +184,7 @@ def _fill_bounds(
         dual = lagrangian_dual(few, threads=threads)
         data.multipliers[:, k] = dual.multipliers[where]
         data.usable[dual.infeasible[where], k] = False
-        if config.loss not in NEED_ALPHA:
+        if not config.kind.alpha:
             return
         bounds = loss_bounds(few, threads=threads)
     except TooLarge:
@@ -200,7 +199,7 @@ def _fill_flip_bounds(
     attack finds, or that of the farthest corner; q_lower comes from the network's steepest slope.
     Of others they stay missing."""
     flip = flip_of(part.problem)
-    if flip is None or config.loss not in NEED_ALPHA:
+    if flip is None or not config.kind.alpha:
         return
     images = np.asarray(part.evidence[:, flip.original], dtype=np.float64)
     near = attack(flip.network, images, config=Attack(margin=flip.margin), threads=threads)

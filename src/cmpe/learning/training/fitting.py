@@ -27,13 +27,13 @@ from cmpe.formats.text import write_text, writing
 from cmpe.learning.runs import (
     CHECKPOINT,
     LOG,
-    Calibration,
     Trained,
     describe,
     read_checkpoint,
     write_checkpoint,
 )
 from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.calibration import calibrate
 from cmpe.learning.training.config import TrainingConfig, tuned
 from cmpe.learning.training.data import TrainingData, TrainingWarning, prepare, split
 from cmpe.learning.training.distributed import Ranks, ranks_from_environment
@@ -42,8 +42,6 @@ from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Running
 
-TRIED = 33  # margins tried in calibration, up to the largest trained one
-PLENTY = 2000  # validation rows that show a rate of violations well enough
 FLAT = 0.01  # of the labels' spread over rows: outputs below it hardly depend on x
 QUIET = 1e-3  # the same without labels
 SETTLED = 5  # epochs before outputs are judged
@@ -227,28 +225,6 @@ class TrainingRun:
                 raise InputError(f"{self.session.out}: the checkpoint is of another {name}")
         self._before, self.records = about["seconds"], json.loads(about["records"])
         self.trainer.load_state(state)
-
-
-def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
-    """Of every member: how each margin fares on its validation rows, and how often it violates
-    on all rows, unless there are plenty of the others; the network reads any number, so margins
-    between the trained ones are tried too."""
-    held = [len(rows) for _, rows in trainer.splits]
-    trained, total = trainer.config.margins, len(trainer.data)
-    if not all(held):
-        return [()] * len(held)
-    tried = {0.0} if len(trained) == 1 else {*trained, *np.linspace(0, max(trained), TRIED)}
-    every = [np.arange(total)] * len(held)
-    found: list[list[Calibration]] = [[] for _ in held]
-    for margin in sorted(float(m) for m in tried):
-        look = trainer.look(margin)
-        whole = look if min(held) >= PLENTY else trainer.look(margin, every)
-        for k, rows in enumerate(held):
-            violation = float(look.violation[k]), float(whole.violation[k])
-            regret = _number(look.regret[k])
-            of = rows if whole is look else total
-            found[k].append(Calibration(margin, regret, rows, violation[0], of, violation[1]))
-    return [tuple(member) for member in found]
 
 
 def _write_log(out: Path, records: list[Record]) -> None:

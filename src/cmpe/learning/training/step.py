@@ -15,10 +15,8 @@ import torch
 from torch import Tensor
 
 from cmpe.learning.losses.alpha import Examples
+from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.losses import (
-    DISTILLED,
-    NEED_ALPHA,
-    NEED_PENALTY,
     NOTHING,
     Evaluated,
     excess,
@@ -71,11 +69,11 @@ class Program:
         self.examples = self._examples()
         self._loss = loss_named(self.config.loss)
         # without a mix only codes are compared: functions are evaluated only to be measured
-        alone = self.config.loss in DISTILLED and not any(c.mix for c in configs)
+        alone = self.config.kind.family is Family.distilled and not any(c.mix for c in configs)
         self._lean_steps = alone and not self.relaxation.head.compares_points
         if alone:
             self._loss = lambda batch: batch.surprise
-        self._penalised = self.config.loss in NEED_PENALTY - {"pdl"} and not alone
+        self._penalised = self.config.kind.penalty and not (alone or self.config.kind.dual)
         self._rho, self._mix, self._gamma = (
             self.tensors.floats([getattr(c, name) for c in configs]).unsqueeze(-1)
             for name in ("rho", "mix", "gamma")
@@ -93,7 +91,7 @@ class Program:
         self.sums = torch.zeros((len(configs), len(MEASURES)), device=self.device)
         self.reduce: Callable[[Tensor], None] = lambda gradient: None  # data-parallel: all-reduce
         self.dual: DualNetwork | None = None
-        if self.config.loss == "pdl":
+        if self.config.kind.dual:
             constraints = len(self.tensors.limits)
             self.dual = DualNetwork(self.network.sizes[0], constraints, seeds, rates, self.device)
         works = (self._step, self._measured_step, self._dual_step)
@@ -213,20 +211,20 @@ class Program:
 
     def _evaluated(self, forward: Forward, examples: Tensor) -> Evaluated:
         """The batch as the loss sees it."""
-        name = self.config.loss
+        kind = self.config.kind
         found = Evaluated(forward.f, forward.g, forward.points)
         found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
         if len(self.tensors.targets):
             targets = self.tensors.targets[examples].to(forward.f.dtype)
-            if name in DISTILLED:
+            if kind.family is Family.distilled:
                 logits, head = forward.outputs.logits, self.relaxation.head
                 surprise = head.surprise(logits, forward.points, targets)
                 found = found._replace(surprise=surprise)
             else:
                 found = found._replace(targets=targets)
-        if name in NEED_ALPHA:
+        if kind.alpha:
             found = found._replace(alpha=self.examples.alpha(examples))
-        if name in NEED_PENALTY:
+        if kind.penalty:
             found = found._replace(penalty=self.examples.lambdas(examples))
         if self.dual is not None:
             found = found._replace(multipliers=self.dual.prices(forward.encoded))

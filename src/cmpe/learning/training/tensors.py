@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.functions import relaxation_of
-from cmpe.learning.losses.losses import DISTILLED, NEED_LABELS
 from cmpe.learning.losses.relaxation import Coefficients
 from cmpe.learning.networks.networks import encode, with_margin_input
 from cmpe.learning.training.config import TrainingConfig
@@ -68,10 +68,10 @@ class Tensors:
         has no share.
         """
         data = self.data
-        if self.config.loss not in NEED_LABELS:
+        if not self.config.kind.labels:
             return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
         labels = _with_last(data.labels)[..., list(self.relaxation.free)]
-        if self.config.loss in DISTILLED:
+        if self.config.kind.family is Family.distilled:
             given = _with_last(data.evidence)[:, np.newaxis]
             wanted = self.relaxation.head.labels(
                 np.broadcast_to(given, (*labels.shape[:2], given.shape[-1])), labels

@@ -1,0 +1,76 @@
+"""What is made of a network's first answers: repair by local search, or search.
+
+Adversarial answers of head `linear` are repaired on the way there (see `adversarial`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Assignments, Floats
+from cmpe.learning.pipeline import Pipeline
+from cmpe.problem import Instances, Problem
+from cmpe.solvers.dispatch import solve
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.local import improve
+from cmpe.solvers.search import search
+from cmpe.solvers.search.schedule import PASSES, Budget
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Rows with the answers to go on from."""
+
+    instances: Instances
+    answers: Assignments  # (B, n)
+    multipliers: Floats | None = None  # (B, m), where the network predicts them
+
+    def take(self, rows: NDArray[np.intp]) -> Draft:
+        """The same of some rows."""
+        prices = None if self.multipliers is None else self.multipliers[rows]
+        part = Instances(self.instances.problem, self.instances.evidence[rows])
+        return Draft(part, self.answers[rows], prices)
+
+    def improved(self, pipeline: Pipeline, limits: Limits) -> Assignments:
+        """Better answers (B, n) by the stages that were asked for; limits are those of a row."""
+        problem, cores = self.instances.problem, cores_of(limits.running)
+        if searches(problem, pipeline, limits.seconds):
+            budget = Budget(pipeline.search_passes or PASSES, limits.seconds)
+            return search(
+                self.instances, self.answers, multipliers=self.multipliers, budget=budget,
+                seed=limits.seed, threads=cores,
+            )  # fmt: skip
+        if not pipeline.repair:
+            return self.answers
+        if problem.has_tables:
+            return improve(self.instances, self.answers, sweeps=pipeline.sweeps, threads=cores)
+        return solve(
+            problem, self.instances.evidence, method="local", time_limit=limits.seconds,
+            seed=limits.seed, running=Running(threads=cores, start=self.answers),
+        ).assignments  # fmt: skip
+
+    def improved_where(
+        self, rows: NDArray[np.intp], pipeline: Pipeline, limits: Limits
+    ) -> Assignments:
+        """The answers (B, n), improved in some rows only."""
+        if len(rows) == len(self.answers):
+            return self.improved(pipeline, limits)
+        if limits.seconds is not None and len(rows):  # the time of the others is theirs
+            limits = replace(limits, seconds=limits.seconds * len(self.answers) / len(rows))
+        out = self.answers.copy()
+        out[rows] = self.take(rows).improved(pipeline, limits)
+        return out
+
+
+def searches(problem: Problem, pipeline: Pipeline, seconds: float | None) -> bool:
+    """Whether answers are searched rather than repaired."""
+    asked = seconds is not None or pipeline.search_passes > 0
+    return asked and problem.is_log_linear
+
+
+def cores_of(running: Running) -> int:
+    """How many cores the compiled stages may use: they share memory, so workers are threads."""
+    return running.workers * running.threads

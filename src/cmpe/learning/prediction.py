@@ -1,0 +1,133 @@
+"""One pass of a trained network: from rows of evidence to relaxed points, answers and multipliers.
+
+A `Predictor` is the network on one device. It rounds, and does nothing else: what repairs,
+improves and certifies its answers is `solver.NeuralSolver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cmpe.arrays import Assignments, Floats
+from cmpe.errors import MethodError
+from cmpe.learning.losses.functions import relaxation_of
+from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.networks.heads import Linear
+from cmpe.learning.networks.networks import Inputs, Network, encode, with_margin_input
+from cmpe.learning.runs import Trained
+from cmpe.problem import Instances, Problem
+
+PASS_ROWS = 4096  # rows of one forward pass at most
+
+# Target classes (B, 2) and slopes of the hidden units (B, H), from a classifier's sums.
+Linearization = tuple[NDArray[np.int64], NDArray[np.float32]]
+Guide = Callable[[Floats, NDArray[np.int64]], Linearization]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A trained network on a device; `shared` is a relaxation of the problem made elsewhere."""
+
+    problem: Problem
+    trained: Trained
+    device: str = "cpu"
+    shared: Relaxation | None = None
+
+    @cached_property
+    def relaxation(self) -> Relaxation:
+        """The problem's functions at relaxed points."""
+        if self.shared is not None:
+            return self.shared
+        config = self.trained.config
+        return relaxation_of(self.problem, floor=config.floor, device=self.device, head=config.head)
+
+    @cached_property
+    def network(self) -> Network:
+        """The network that the weights belong to."""
+        none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
+        config = self.trained.config
+        encoded = encode(self.problem, none, mask=config.mask_inputs).to(self.device)
+        width = self.relaxation.head.inputs(encoded).shape[1]
+        network = Network.of(config, width, self.relaxation)
+        wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
+        found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
+        if wanted != found:
+            raise MethodError("the weights do not fit the network of config.json")
+        return network
+
+    @cached_property
+    def _parameters(self) -> dict[str, torch.Tensor]:
+        return {name: value.to(self.device) for name, value in self.trained.parameters.items()}
+
+    def predict(
+        self, instances: Instances, margin: float = 0.0
+    ) -> tuple[Assignments, Floats | None]:
+        """One pass: rounded assignments (B, n) and the predicted multipliers (B, m)."""
+        points, multipliers = self.relaxed(instances, margin)
+        places = self.relaxation.coordinates
+        values = places.assignments(torch.from_numpy(points))
+        return instances.complete(values), multipliers
+
+    @torch.inference_mode()
+    def relaxed(
+        self, instances: Instances, margin: float = 0.0
+    ) -> tuple[NDArray[np.float32], Floats | None]:
+        """One pass: the relaxed outputs' coordinates (B, D) and the predicted multipliers."""
+        points, prices = [], []
+        for start in range(0, len(instances), PASS_ROWS):
+            evidence = instances.evidence[start : start + PASS_ROWS]
+            asked = torch.full((1, len(evidence)), margin, device=self.device)
+            inputs = self._inputs(evidence, asked)
+            outputs = self.network(self._parameters, inputs, self.relaxation)
+            relaxed = self.relaxation.head.points(inputs.rows, outputs.logits, asked)
+            points.append(relaxed[0].cpu().numpy())
+            if self.network.constraints == 0:
+                prices.append(np.zeros((len(evidence), 0)))
+            elif outputs.multipliers is not None:
+                prices.append(outputs.multipliers[0].double().cpu().numpy())
+        count = self.relaxation.coordinates.count
+        whole = np.concatenate([np.zeros((0, count), np.float32), *points])
+        return whole, np.concatenate(prices) if prices else None
+
+    def relaxed_violations(self, instances: Instances, margin: float) -> NDArray[np.bool_]:
+        """Which relaxed outputs break a constraint when asked to keep `margin`: (B,)."""
+        points, _ = self.relaxed(instances, margin)
+        rows = self.relaxation.rows(instances.evidence)
+        places = torch.from_numpy(points).to(self.device)
+        values = self.relaxation.values(rows, places)[:, 1:].double().cpu().numpy()
+        over = values - self.problem.limits > self.problem.tolerances
+        return np.asarray(over.any(axis=1))
+
+    def guide(self, margin: float = 0.0) -> Guide:
+        """What head `linear` predicts from a classifier's sums: target classes and slopes."""
+        head = self.relaxation.head
+        if not isinstance(head, Linear):
+            raise MethodError("only a network with head linear predicts a linearisation")
+
+        @torch.inference_mode()
+        def predict(sums: Floats, classes: NDArray[np.int64]) -> Linearization:
+            known = torch.from_numpy(sums).to(self.device, torch.float32)
+            read = head.read_sums(known).unsqueeze(0)
+            asked = torch.full((1, len(sums)), margin, device=self.device)
+            x = with_margin_input(read, asked, self.trained.config)
+            said = self.network(self._parameters, Inputs(x, None), self.relaxation).logits[0]
+            own = torch.from_numpy(classes).to(self.device)
+            targets, slopes = head.linearization(own, said)
+            return targets.cpu().numpy(), slopes.cpu().numpy()
+
+        return predict
+
+    def _inputs(self, evidence: Assignments, margin: torch.Tensor) -> Inputs:
+        encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)
+        read = self.relaxation.head.inputs(encoded.to(self.device)).unsqueeze(0)
+        x = with_margin_input(read, margin, self.trained.config)
+        if not (self.network.steps or self.relaxation.head.reads_rows):
+            return Inputs(x, None)
+        rows = self.relaxation.rows(evidence)
+        return Inputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))

@@ -1,0 +1,79 @@
+"""How each margin fares on rows that were not trained on: what a run keeps of its calibration.
+
+A network that reads the margin answers for any number, so margins between the trained ones are
+tried too. Most networks are judged in the trainer, all members of a stack at once. Answers of head
+`linear` come from what follows its pass, so they are judged by the solver's own stages.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+
+import numpy as np
+
+from cmpe.formats.labels import problem_digest
+from cmpe.learning.runs import Calibration, Trained, worst_rate
+from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.trainer import Trainer
+
+TRIED = 33  # margins up to the largest trained one
+TRIED_ALONE = 65  # the same for head linear
+MIN_ROWS = 2000  # validation rows that show a rate of violations well enough
+
+
+def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
+    """Of every member: how each margin fares on its validation rows."""
+    if not all(len(rows) for _, rows in trainer.splits):
+        return [()] * len(trainer.splits)
+    if trainer.config.head == "linear":
+        return [_by_answers(trainer, member) for member in range(len(trainer.splits))]
+    return _by_looks(trainer)
+
+
+def _by_looks(trainer: Trainer) -> list[tuple[Calibration, ...]]:
+    """Also how often each margin violates on all rows, unless there are plenty of the others."""
+    held = [len(rows) for _, rows in trainer.splits]
+    trained, total = trainer.config.margins, len(trainer.data)
+    tried = {0.0} if len(trained) == 1 else {*trained, *np.linspace(0, max(trained), TRIED)}
+    every = [np.arange(total)] * len(held)
+    found: list[list[Calibration]] = [[] for _ in held]
+    for margin in sorted(float(m) for m in tried):
+        look = trainer.look(margin)
+        whole = look if min(held) >= MIN_ROWS else trainer.look(margin, every)
+        for k, rows in enumerate(held):
+            violation = float(look.violation[k]), float(whole.violation[k])
+            regret = _number(look.regret[k])
+            of = rows if whole is look else total
+            found[k].append(Calibration(margin, regret, rows, violation[0], of, violation[1]))
+    return [tuple(member) for member in found]
+
+
+def _by_answers(trainer: Trainer, member: int) -> tuple[Calibration, ...]:
+    """The least margin that is safe enough, by bisection: a larger one misses less. Rows that were
+    trained on miss less, too, and prove nothing."""
+    problem, config = trainer.data.problem, trainer.configs[member]
+    weights = {name: value.cpu() for name, value in trainer.program.adam.member(member).items()}
+    solver = NeuralSolver(problem, Trained(config, problem_digest(problem), weights))
+    held = trainer.splits[member][1]
+    instances, best = problem.given(trainer.data.evidence[held]), trainer.data.reference[held]
+    counts = trainer.data.usable[held, int(np.flatnonzero(trainer.data.margins == 0.0)[0])]
+    found: dict[float, Calibration] = {}
+
+    def is_safe(margin: float) -> bool:
+        alone = solver.with_stages(margins=[margin], repair=False, certificate="none")
+        answers = alone.solve(problem, instances.evidence)
+        feasible = answers.feasible & counts
+        regret = np.maximum(best - answers.objective, 0.0)[feasible & np.isfinite(best)]
+        rate = 1.0 - float(feasible.sum()) / max(1, int(counts.sum()))
+        mean = _number(regret.mean()) if len(regret) else None
+        found[margin] = Calibration(margin, mean, len(held), rate, len(held), rate)
+        return worst_rate(rate, len(held)) <= config.allowed_violation
+
+    tried = np.linspace(0.0, max(config.margins), TRIED_ALONE).tolist()
+    bisect_left(tried, True, key=is_safe)
+    return tuple(found[margin] for margin in sorted(found))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
