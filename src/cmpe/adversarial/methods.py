@@ -32,8 +32,8 @@ from cmpe.learning.training.config import TrainingConfig, paper
 from cmpe.learning.training.data import split
 from cmpe.learning.training.fitting import Record, Session, fit
 from cmpe.queries import flip_of
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips.attack import Attack, attack
 from cmpe.solvers.flips.foolbox import NAMES as FOOLBOX
 from cmpe.solvers.flips.foolbox import known_attack, need_foolbox

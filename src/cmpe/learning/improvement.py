@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.learning.pipeline import Pipeline
 from cmpe.problem import Instances, Problem
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import solve
 from cmpe.solvers.local import improve
 from cmpe.solvers.search import search
 from cmpe.solvers.search.schedule import PASSES, Budget
