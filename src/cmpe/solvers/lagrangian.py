@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.bounds.lagrangian import lagrangian_dual
+from cmpe.arrays import Assignments
+from cmpe.bounds.lagrangian import Dual, lagrangian_dual
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import eliminate
 from cmpe.solvers.local import improve
 from cmpe.solvers.stages import merged
@@ -33,14 +34,8 @@ class Lagrangian:
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """A feasible answer and a bound for every row."""
-        cores = limits.running.cores
         begin = time.perf_counter()
-        dual = lagrangian_dual(instances, threads=cores)
-        # Rows without a feasible extreme answer (several constraints) are repaired from the other.
-        missing = (dual.feasible < 0).any(axis=1, keepdims=True)
-        answers = improve(
-            instances, np.where(missing, dual.violating, dual.feasible), threads=cores
-        )
+        dual, answers = _dual_and_answers(instances, limits.running)
         answers[dual.infeasible] = -1
         spent = (time.perf_counter() - begin) / max(1, len(instances))
         quick = Solutions.of(
@@ -67,3 +62,22 @@ class Lagrangian:
         quiet = limits.running_with(progress=None).running
         searched = eliminate(instances.take(loose), ROUNDS, quiet)
         return quick.replaced(loose, merged(problem, quick.take(loose), searched, METHOD))
+
+
+def _dual_and_answers(instances: Instances, running: Running) -> tuple[Dual, Assignments]:
+    """The dual, and its extreme answers improved (B, n), by compiled code or on a device.
+
+    Rows without a feasible extreme answer (several constraints) are repaired from the other.
+    """
+    if running.device == "cpu":
+        dual = lagrangian_dual(instances, threads=running.cores)
+        return dual, improve(instances, _extremes(dual), threads=running.cores)
+    from cmpe.tensor import answers
+
+    dual = answers.dual(instances, running.device)
+    return dual, answers.improved(instances, _extremes(dual), device=running.device)
+
+
+def _extremes(dual: Dual) -> Assignments:
+    missing = (dual.feasible < 0).any(axis=1, keepdims=True)
+    return np.where(missing, dual.violating, dual.feasible)

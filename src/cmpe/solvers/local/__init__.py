@@ -29,7 +29,7 @@ from cmpe.errors import Interrupted
 from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, checked
+from cmpe.solvers.base import Limits, Running, checked
 from cmpe.solvers.local.graph import Graph, Rules, joined
 
 CHUNK = 512  # rows of one compiled call
@@ -61,6 +61,8 @@ class Local:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment seen, else the least violated one."""
         start = checked(instances, FREE if limits.start is None else limits.start)
+        if limits.running.device != "cpu":
+            return _on_device(instances, start, limits.running)
         state = np.random.SeedSequence(limits.seed).generate_state(len(start), np.uint64)
         work = _LocalBatch(instances, start.copy(), state | np.uint64(1))
         try:
@@ -73,6 +75,17 @@ class Local:
             return work.answers()
         # A feasible start whose t lies between the search's padded limit and q is not lost.
         return work.answers().or_better(Solutions.of(instances.problem, start, method="local"))
+
+
+def _on_device(instances: Instances, start: Assignments, running: Running) -> Solutions:
+    """Single moves of all rows at once (`tensor.moves`), without chains, exchanges and kicks."""
+    from cmpe.tensor.answers import improved
+
+    begin = time.perf_counter()
+    rows = improved(instances, start, device=running.device)
+    spent = (time.perf_counter() - begin) / max(1, len(rows))
+    running.report(len(rows), len(rows))
+    return Solutions.of(instances.problem, rows, method="local", seconds=spent)
 
 
 def improve(
