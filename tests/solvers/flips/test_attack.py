@@ -18,11 +18,7 @@ from cmpe.solvers.flips.attack import (
     Stages,
     attack,
     guided_attack,
-    linear_step,
-    predicted_attack,
-    refine,
     round_outward,
-    shrink,
 )
 
 MARGIN = 1e-3
@@ -40,6 +36,24 @@ def points(count: int, n: int, seed: int = 0) -> np.ndarray:
     """Images as real ones are: many inputs at a bound, others anywhere."""
     rng = np.random.default_rng((seed, 1))
     return np.clip(rng.uniform(-0.5, 1.5, size=(count, n)), 0.0, 1.0)
+
+
+def predicted(net, images, own, targets, slopes, config=Stages()) -> Attacked:
+    """The guided attack with predictions that are known before; one thread takes blocks in turn."""
+    towards, units = np.asarray(targets), np.asarray(slopes, dtype=np.float32)
+    first = 0
+
+    def guide(sums, classes):
+        nonlocal first
+        part = slice(first, first + len(sums))
+        first += len(sums)
+        return towards[part], units[part]
+
+    return guided_attack(net, images, guide, classes=own, config=config)
+
+
+def stepped(net, images, own, targets, slopes, margin=MARGIN) -> Attacked:
+    return predicted(net, images, own, targets, slopes, Stages("step", margin=margin))
 
 
 def check(net: ReluNetwork, images: np.ndarray, answer: Attacked, margin: float = MARGIN) -> None:
@@ -118,7 +132,7 @@ def test_a_step_solves_the_linearised_problem(n, seed):
     rng = np.random.default_rng(seed)
     own, slopes = net.decide(images), rng.random((4, 5))
     targets = (own + rng.integers(1, 3, size=4)) % 3
-    answer = linear_step(net, images, own, targets, slopes, margin=0.01)
+    answer = stepped(net, images, own, targets, slopes, margin=0.01)
     check(net, images, answer, 0.01)
     logits = net.logits(images)
     for row in range(4):
@@ -176,7 +190,7 @@ def test_true_slopes_give_the_answer_back_in_one_step():
     net, images = network(6, 8, 3), points(50, 6)
     answer = attack(net, images)
     kept = answer.found & (answer.distance > 0)
-    again = linear_step(
+    again = stepped(
         net, images[kept], answer.classes[kept], answer.target[kept], answer.slopes[kept]
     )
     # greedy by the same slopes reaches the same linear margin at no greater cost
@@ -216,9 +230,9 @@ def test_predicted_attacks_report_what_the_network_says(search, rounds):
     own, rng = net.decide(images), np.random.default_rng(0)
     targets, slopes = (own + rng.integers(1, 4, size=40)) % 4, rng.random((40, 7))
     config = Stages(search=search, rounds=rounds, safety=0.2)
-    answer = predicted_attack(net, images, own, targets, slopes, config)
+    answer = predicted(net, images, own, targets, slopes, config)
     check(net, images, answer)
-    plain = linear_step(net, images, own, targets, slopes, MARGIN + 0.2)
+    plain = stepped(net, images, own, targets, slopes, MARGIN + 0.2)
     both = answer.found & plain.found
     assert (answer.distance[both] <= plain.distance[both] + 1e-6).all() or search == "walk"
 
@@ -239,8 +253,8 @@ def test_a_guide_sees_sums_and_logits():
     np.testing.assert_allclose(sums[:, :7], images @ net.weights[0].T + net.biases[0])
     np.testing.assert_allclose(sums[:, 7:], net.logits(images))
     half = np.full((300, 7), 0.5)
-    one = predicted_attack(net, images, own, (own + 1) % 4, half)
-    two = predicted_attack(net, images, own, (own + 2) % 4, half)
+    one = predicted(net, images, own, (own + 1) % 4, half)
+    two = predicted(net, images, own, (own + 2) % 4, half)
     only, both = answer.found & one.found, answer.found & one.found & two.found
     only[1::2] = both[::2] = False
     assert only.any()
@@ -254,7 +268,7 @@ def test_asking_for_more_makes_steps_longer_and_surer():
     net, images = network(8, 9, 4, seed=1), points(200, 8)
     own = net.decide(images)
     answers = [
-        predicted_attack(
+        predicted(
             net, images, own, (own + 1) % 4, np.full((200, 9), 0.5), Stages("step", excess=excess)
         )
         for excess in (0.0, 0.5)
@@ -271,11 +285,11 @@ def test_of_several_steps_the_shortest_is_taken():
     towards[::3, 1] = -1  # no second one
     other = np.where(towards[:, 1] < 0, towards[:, 0], towards[:, 1])
     first, second = (
-        predicted_attack(net, images, own, which, slopes, config=Stages("step"))
+        predicted(net, images, own, which, slopes, config=Stages("step"))
         for which in (towards[:, 0], other)
     )
-    both = predicted_attack(net, images, own, towards, slopes, config=Stages("step", shortest=True))
-    alone = predicted_attack(net, images, own, towards, slopes, config=Stages("step"))
+    both = predicted(net, images, own, towards, slopes, config=Stages("step", shortest=True))
+    alone = predicted(net, images, own, towards, slopes, config=Stages("step"))
     np.testing.assert_array_equal(alone.images, first.images)
     np.testing.assert_allclose(both.distance, np.minimum(first.distance, second.distance))
     assert (both.distance < first.distance - 1e-6).any()
@@ -285,16 +299,15 @@ def test_of_several_steps_the_shortest_is_taken():
 def test_shrinking_and_refining_never_lengthen():
     net, images = network(6, 7, 4), points(80, 6)
     own = net.decide(images)
-    far = predicted_attack(
-        net, images, own, (own + 1) % 4, np.full((80, 7), 0.5), Stages(search="step", safety=1.0)
-    )
+    given = (net, images, own, (own + 1) % 4, np.full((80, 7), 0.5))
+    far = predicted(*given, Stages("step", safety=1.0))
     assert far.found.sum() > 10
-    near = shrink(net, images, far)
+    near = predicted(*given, Stages("shrink", safety=1.0))
     check(net, images, near)
     assert near.found[far.found].all()
-    assert (near.distance <= far.distance + 1e-9).all()
+    assert (near.distance[far.found] <= far.distance[far.found] + 1e-9).all()
     assert near.distance[far.found].mean() < far.distance[far.found].mean()
-    better = refine(net, images, near, 2)
+    better = predicted(*given, Stages("shrink", rounds=2, safety=1.0))
     check(net, images, better)
     assert better.found[near.found].all()
     assert (better.distance[near.found] <= near.distance[near.found] + 1e-6).all()
@@ -339,7 +352,7 @@ def test_no_images():
     net = network(3, 4, 2)
     assert len(attack(net, np.empty((0, 3)))) == 0
     none = np.empty(0, dtype=np.int64)
-    assert len(predicted_attack(net, np.empty((0, 3)), none, none, np.empty((0, 4)))) == 0
+    assert len(predicted(net, np.empty((0, 3)), none, none, np.empty((0, 4)))) == 0
 
 
 @pytest.mark.parametrize(
@@ -369,11 +382,11 @@ def test_bad_settings_and_predictions():
     with pytest.raises(InputError, match="step, shrink or walk"):
         Stages(search="run")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="predictions must be"):
-        linear_step(net, images, [0, 0], [1, 1], np.zeros((2, 4)))
-    with pytest.raises(InputError, match="one prediction per image"):
-        linear_step(net, images, [0, 0], [1, 1], np.zeros((3, 5)))
+        stepped(net, images, [0, 0], [1, 1], np.zeros((2, 4)))
+    with pytest.raises(InputError, match="predictions must be"):
+        guided_attack(net, images, lambda sums, own: (own[:1], np.zeros((2, 5), np.float32)))
     with pytest.raises(InputError, match="other than"):
-        linear_step(net, images, [0, 1], [1, 1], np.zeros((2, 5)))
+        stepped(net, images, [0, 1], [1, 1], np.zeros((2, 5)))
     with pytest.raises(InputError, match="one start per image"):
         attack(net, images, start=images[:1])
 
@@ -383,6 +396,6 @@ def test_units_that_are_off_can_be_turned_on():
     weights = (np.ones((1, 6)), np.array([[-2.0]]))
     network = ReluNetwork(weights, (np.array([-2.5]), np.array([0.5])))
     images, classes, targets = np.zeros((2, 6)), np.ones(2, np.int64), np.zeros(2, np.int64)
-    answer = predicted_attack(network, images, classes, targets, np.ones((2, 1)), Stages("walk"))
+    answer = predicted(network, images, classes, targets, np.ones((2, 1)), Stages("walk"))
     assert answer.found.all()
     np.testing.assert_allclose(answer.distance, 2.75 + 5e-4, atol=1e-6)

@@ -13,7 +13,7 @@ from cmpe.errors import MethodError, MissingExtra, ModelError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.base import Limits
 from cmpe.solvers.flips import proof as relu_milp
-from cmpe.solvers.flips.proof import Flip, nearest_flip, nearest_flips
+from cmpe.solvers.flips.proof import Flip, nearest_flip
 from tests.networks import nearest_by_brute_force, random_image, random_network
 
 WANTED = 1e-3
@@ -118,16 +118,6 @@ def test_the_margin_asked_for_is_the_margin_reached():
         assert reached == pytest.approx(-margin, abs=2e-6)
         distances.append(flip.distance)
     assert distances == sorted(distances)
-
-
-def test_rows_over_processes_answer_like_one_by_one():
-    network = random_network(3, (4, 5, 3))
-    images = np.array([random_image(i, 4) for i in range(3)])
-    starts = np.full_like(images, np.nan)
-    found = nearest_flips(network, images, starts, workers=2)
-    for image, flip in zip(images, found, strict=True):
-        alone = nearest_flip(network, image)
-        assert (flip.distance, flip.bound) == (alone.distance, alone.bound)
 
 
 def test_threads_may_change_between_calls(monkeypatch):

@@ -37,11 +37,7 @@ __all__ = [
     "Stages",
     "attack",
     "guided_attack",
-    "linear_step",
-    "predicted_attack",
-    "refine",
     "round_outward",
-    "shrink",
 ]
 
 # (sums, classes) -> (targets, slopes): see guided_attack
@@ -117,34 +113,6 @@ def attack(
     return batch.run(work, config.margin, config.levels)
 
 
-def predicted_attack(
-    network: ReluNetwork,
-    images: ArrayLike,
-    classes: ArrayLike,
-    targets: ArrayLike,
-    slopes: ArrayLike,
-    config: Stages = Stages(),
-    threads: int = 1,
-) -> Attacked:
-    """One pass with predicted target classes and predicted slopes of the hidden units (B, hidden).
-
-    `targets` is (B,), or (B, T): classes to walk to, the most likely first, -1 for none.
-    """
-    batch = Batch.of(network, images, classes, threads)
-    towards = _columns(np.asarray(targets, dtype=np.int64))
-    units = np.asarray(slopes, dtype=np.float32)
-    if not len(units) == len(towards) == len(batch.images):
-        raise EvidenceError(
-            f"one prediction per image is required: {len(batch.images)}, "
-            f"found {len(towards)} targets and {len(units)} slopes"
-        )
-
-    def work(block: Block, part: slice) -> None:
-        _follow(block, towards[part], units[part], config)
-
-    return batch.run(work, config.margin, config.levels)
-
-
 def guided_attack(
     network: ReluNetwork,
     images: ArrayLike,
@@ -154,10 +122,11 @@ def guided_attack(
     config: Stages = Stages(),
     threads: int = 1,
 ) -> Attacked:
-    """`predicted_attack` with a guide that predicts, block by block, from what is computed anyway.
+    """One pass with predictions: the guide predicts, block by block, from what is computed anyway.
 
     It is given the sums of all hidden units and the logits, (b, hidden + K), and the classes to
-    leave; a network with one output has the logits (0, F).
+    leave; a network with one output has the logits (0, F). It gives target classes, (b,), or
+    (b, T): the most likely first, -1 for none; and slopes of the hidden units, (b, hidden).
     """
     batch = Batch.of(network, images, classes, threads)
 
@@ -166,46 +135,6 @@ def guided_attack(
         _follow(block, _columns(targets), slopes, config)
 
     return batch.run(work, config.margin, config.levels)
-
-
-def linear_step(
-    network: ReluNetwork,
-    images: ArrayLike,
-    classes: ArrayLike,
-    targets: ArrayLike,
-    slopes: ArrayLike,
-    margin: float = 1e-3,
-) -> Attacked:
-    """The closed-form answer when the hidden units have exactly these slopes; it may miss."""
-    return predicted_attack(
-        network, images, classes, targets, slopes, Stages(search="step", margin=margin)
-    )
-
-
-def refine(
-    network: ReluNetwork, images: ArrayLike, attacked: Attacked, rounds: int, margin: float = 1e-3
-) -> Attacked:
-    """Linearise again around answers, `rounds` times; what is not shorter is not taken."""
-    batch = Batch.of(network, images, attacked.classes, 1)
-
-    def work(block: Block, part: slice) -> None:
-        block.adopt(attacked.images[part], block.rows)
-        _rounds(block, block.best(block.rows), rounds, NEAR)
-
-    return batch.run(work, margin)
-
-
-def shrink(
-    network: ReluNetwork, images: ArrayLike, attacked: Attacked, margin: float = 1e-3
-) -> Attacked:
-    """The nearest point on the way back to each image that is still flipped."""
-    batch = Batch.of(network, images, attacked.classes, 1)
-
-    def work(block: Block, part: slice) -> None:
-        block.adopt(attacked.images[part], block.rows)
-        block.shrink(block.rows)
-
-    return batch.run(work, margin)
 
 
 def _columns(targets: Classes) -> Classes:

@@ -23,7 +23,6 @@ from cmpe.arrays import Floats
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.bounds.networks.neurons import Moves, Signs, contrasts, least_cost, margin_bounds
 from cmpe.errors import MethodError, ModelError
-from cmpe.execution.executors import map_rows
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.solution import OPTIMALITY_TOLERANCE
@@ -96,45 +95,6 @@ def _checked(network: ReluNetwork, image: ArrayLike, solver: str, margin: float)
     if point.shape != (network.inputs,) or not ((point >= 0) & (point <= 1)).all():
         raise ModelError(f"an input must be {network.inputs} numbers in [0, 1]")
     return point
-
-
-def nearest_flips(
-    network: ReluNetwork,
-    images: ArrayLike,
-    starts: ArrayLike | None = None,
-    *,
-    workers: int = 1,
-    solver: str = "highs",
-    limits: Limits | None = None,
-    margin: float = WANTED,
-) -> list[Flip]:
-    """`nearest_flip` of every row of `images` (B, n), over processes."""
-    backend(solver)  # fail now if it is not installed
-    points = np.atleast_2d(np.asarray(images, dtype=np.float64))
-    known = None if starts is None else np.atleast_2d(np.asarray(starts, dtype=np.float64))
-    job = _Job(network, points, known, solver, limits, margin)
-    found = dict(map_rows(job, len(points), workers=workers))
-    return [found[row] for row in range(len(points))]
-
-
-@dataclass(frozen=True)
-class _Job:
-    network: ReluNetwork
-    images: Floats
-    starts: Floats | None
-    solver: str
-    limits: Limits | None
-    margin: float
-
-    def __call__(self, row: int) -> Flip:
-        return nearest_flip(
-            self.network,
-            self.images[row],
-            start=None if self.starts is None else self.starts[row],
-            solver=self.solver,
-            limits=self.limits,
-            margin=self.margin,
-        )
 
 
 @dataclass(frozen=True, order=True)
