@@ -36,15 +36,15 @@ from cmpe.learning.training.fitting import Record, Session, fit
 from cmpe.queries import flip_of
 from cmpe.solvers import solve
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.flips.attack import Attack, Attacked, Stages, attack, guided_attack
+from cmpe.solvers.flips.attack import Attacked, AttackSettings, AttackStages, attack, guided_attack
 from cmpe.solvers.flips.foolbox import NAMES as FOOLBOX
 from cmpe.solvers.flips.foolbox import known_attack, need_foolbox
 
 PAPER = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen")
 LINEAR = {
-    "linear": Stages("step", shortest=True),
-    "linear+search": Stages("walk"),
-    "linear+refine": Stages("walk", 2, levels=True),
+    "linear": AttackStages("step", shortest=True),
+    "linear+search": AttackStages("walk"),
+    "linear+refine": AttackStages("walk", 2, levels=True),
 }
 METHODS = ("ilp", "copy", *PAPER, "residual", *LINEAR, "attack", "attack+8bit")
 FOREIGN = "foolbox:"
@@ -185,7 +185,7 @@ def _copies(method: str, part: Part, config: TrainingConfig) -> Floats | None:
     return shifted(part.train[split(len(part.train), config)[0]], config.seed)
 
 
-def _predicted(part: Part, solver: NeuralSolver, stages: Stages, train: float) -> Answers:
+def _predicted(part: Part, solver: NeuralSolver, stages: AttackStages, train: float) -> Answers:
     """One pass of head `linear`, and what follows it."""
     flip = flip_of(part.problem)
     assert flip is not None
@@ -236,7 +236,7 @@ def _without_network(
         return _answers(known.images, 0.0, spent)
     if method not in ("attack", "attack+8bit"):
         raise _unknown(method)
-    config = Attack(levels=method == "attack+8bit")
+    config = AttackSettings(levels=method == "attack+8bit")
     attack(part.network, part.test[:64], config=config)  # compiles
     begin = time.perf_counter()
     images = attack(part.network, part.test, config=config, seed=effort.seed).images

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cmpe.solvers.base import Progress
 
 
-SMALL_EXPANSION = 1 << 16  # entries up to which a cutset network is used as tables
+SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:

@@ -63,7 +63,7 @@ FORMATS = (
 )
 SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
 _BY_SUFFIX = {suffix: known for known in FORMATS for suffix in known.suffixes}
-_LEARNED = ".json"  # what `cmpe learn --out MODEL` adds to a name
+_LEARNED = ".json"  # `cmpe learn --out MODEL` adds this to the name.
 
 
 def listed(suffixes: tuple[str, ...] = SUFFIXES) -> str:

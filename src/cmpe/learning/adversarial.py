@@ -10,7 +10,7 @@ from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.problem import Instances
 from cmpe.queries import Flip
 from cmpe.solvers.flips import assignments, images_of
-from cmpe.solvers.flips.attack import Attack, Guide, Stages, attack, guided_attack
+from cmpe.solvers.flips.attack import AttackSettings, AttackStages, Guide, attack, guided_attack
 
 __all__ = ["Guide", "Prediction", "certified", "flipped"]
 
@@ -34,15 +34,15 @@ def flipped(
     """
     images = images_of(instances, flip)
     stages = (
-        Stages("walk", REFINEMENTS, flip.margin)
+        AttackStages("walk", REFINEMENTS, flip.margin)
         if repair
-        else Stages("step", 0, flip.margin, safety=margin)
+        else AttackStages("step", 0, flip.margin, safety=margin)
     )
     found = guided_attack(flip.network, images, guide, config=stages, threads=threads)
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)
     if repair and len(missed):
         changed[missed] = attack(
-            flip.network, images[missed], config=Attack(margin=flip.margin), threads=threads
+            flip.network, images[missed], config=AttackSettings(margin=flip.margin), threads=threads
         ).images
     return assignments(instances, flip, changed)
 

@@ -13,9 +13,9 @@ from scipy.optimize import linprog
 from cmpe.errors import InputError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.attack import (
-    Attack,
     Attacked,
-    Stages,
+    AttackSettings,
+    AttackStages,
     attack,
     guided_attack,
     round_outward,
@@ -38,7 +38,7 @@ def points(count: int, n: int, seed: int = 0) -> np.ndarray:
     return np.clip(rng.uniform(-0.5, 1.5, size=(count, n)), 0.0, 1.0)
 
 
-def predicted(net, images, own, targets, slopes, config=Stages()) -> Attacked:
+def predicted(net, images, own, targets, slopes, config=AttackStages()) -> Attacked:
     """The guided attack with predictions that are known before; one thread takes blocks in turn."""
     towards, units = np.asarray(targets), np.asarray(slopes, dtype=np.float32)
     first = 0
@@ -53,7 +53,7 @@ def predicted(net, images, own, targets, slopes, config=Stages()) -> Attacked:
 
 
 def stepped(net, images, own, targets, slopes, margin=MARGIN) -> Attacked:
-    return predicted(net, images, own, targets, slopes, Stages("step", margin=margin))
+    return predicted(net, images, own, targets, slopes, AttackStages("step", margin=margin))
 
 
 def check(net: ReluNetwork, images: np.ndarray, answer: Attacked, margin: float = MARGIN) -> None:
@@ -99,7 +99,7 @@ def test_answers_are_in_the_box_and_flipped(shape, levels, margin):
     n, hidden, outputs, seed = shape
     net, images = network(n, *hidden, outputs, seed=seed), points(9, n, seed)
     own = np.random.default_rng(seed).integers(0, net.classes, size=9)
-    config = Attack(margin=margin, restarts=1, levels=levels)
+    config = AttackSettings(margin=margin, restarts=1, levels=levels)
     answer = attack(net, images, classes=own, config=config)
     check(net, images, answer, margin)
     if levels:
@@ -158,7 +158,7 @@ def test_close_to_the_best_point_of_a_grid(hidden, outputs):
     ratios = []
     for seed in range(8):
         net, images = network(2, *hidden, outputs, seed=seed), points(12, 2, seed)
-        answer = attack(net, images, config=Attack(restarts=3))
+        answer = attack(net, images, config=AttackSettings(restarts=3))
         check(net, images, answer)
         for row in range(12):
             flipped = net.margins(grid, np.full(len(grid), answer.classes[row])) <= -MARGIN
@@ -200,7 +200,7 @@ def test_true_slopes_give_the_answer_back_in_one_step():
 def test_impossible_flips_are_not_found():
     net = ReluNetwork((np.zeros((3, 2)), np.zeros((2, 3))), (np.ones(3), np.array([1.0, 0.0])))
     images = points(5, 2)
-    answer = attack(net, images, config=Attack(restarts=1))
+    answer = attack(net, images, config=AttackSettings(restarts=1))
     check(net, images, answer)
     assert not answer.found.any()
     np.testing.assert_array_equal(answer.images, images)
@@ -229,7 +229,7 @@ def test_predicted_attacks_report_what_the_network_says(search, rounds):
     net, images = network(6, 7, 4), points(40, 6)
     own, rng = net.decide(images), np.random.default_rng(0)
     targets, slopes = (own + rng.integers(1, 4, size=40)) % 4, rng.random((40, 7))
-    config = Stages(search=search, rounds=rounds, safety=0.2)
+    config = AttackStages(search=search, rounds=rounds, safety=0.2)
     answer = predicted(net, images, own, targets, slopes, config)
     check(net, images, answer)
     plain = stepped(net, images, own, targets, slopes, MARGIN + 0.2)
@@ -269,7 +269,12 @@ def test_asking_for_more_makes_steps_longer_and_surer():
     own = net.decide(images)
     answers = [
         predicted(
-            net, images, own, (own + 1) % 4, np.full((200, 9), 0.5), Stages("step", excess=excess)
+            net,
+            images,
+            own,
+            (own + 1) % 4,
+            np.full((200, 9), 0.5),
+            AttackStages("step", excess=excess),
         )
         for excess in (0.0, 0.5)
     ]
@@ -285,11 +290,11 @@ def test_of_several_steps_the_shortest_is_taken():
     towards[::3, 1] = -1  # no second one
     other = np.where(towards[:, 1] < 0, towards[:, 0], towards[:, 1])
     first, second = (
-        predicted(net, images, own, which, slopes, config=Stages("step"))
+        predicted(net, images, own, which, slopes, config=AttackStages("step"))
         for which in (towards[:, 0], other)
     )
-    both = predicted(net, images, own, towards, slopes, config=Stages("step", shortest=True))
-    alone = predicted(net, images, own, towards, slopes, config=Stages("step"))
+    both = predicted(net, images, own, towards, slopes, config=AttackStages("step", shortest=True))
+    alone = predicted(net, images, own, towards, slopes, config=AttackStages("step"))
     np.testing.assert_array_equal(alone.images, first.images)
     np.testing.assert_allclose(both.distance, np.minimum(first.distance, second.distance))
     assert (both.distance < first.distance - 1e-6).any()
@@ -300,14 +305,14 @@ def test_shrinking_and_refining_never_lengthen():
     net, images = network(6, 7, 4), points(80, 6)
     own = net.decide(images)
     given = (net, images, own, (own + 1) % 4, np.full((80, 7), 0.5))
-    far = predicted(*given, Stages("step", safety=1.0))
+    far = predicted(*given, AttackStages("step", safety=1.0))
     assert far.found.sum() > 10
-    near = predicted(*given, Stages("shrink", safety=1.0))
+    near = predicted(*given, AttackStages("shrink", safety=1.0))
     check(net, images, near)
     assert near.found[far.found].all()
     assert (near.distance[far.found] <= far.distance[far.found] + 1e-9).all()
     assert near.distance[far.found].mean() < far.distance[far.found].mean()
-    better = predicted(*given, Stages("shrink", rounds=2, safety=1.0))
+    better = predicted(*given, AttackStages("shrink", rounds=2, safety=1.0))
     check(net, images, better)
     assert better.found[near.found].all()
     assert (better.distance[near.found] <= near.distance[near.found] + 1e-6).all()
@@ -315,8 +320,8 @@ def test_shrinking_and_refining_never_lengthen():
 
 def test_a_start_is_never_made_worse():
     net, images = network(6, 9, 4, seed=2), points(100, 6)
-    strong = attack(net, images, config=Attack(restarts=8))
-    weak = attack(net, images, config=Attack(targets=1, rounds=0), start=strong.images)
+    strong = attack(net, images, config=AttackSettings(restarts=8))
+    weak = attack(net, images, config=AttackSettings(targets=1, rounds=0), start=strong.images)
     assert weak.found[strong.found].all()
     assert (weak.distance[strong.found] <= strong.distance[strong.found] + 1e-6).all()
 
@@ -331,7 +336,7 @@ def test_rounding_outward():
 def test_8_bit_answers_keep_their_flip():
     net = network(30, 12, 5, seed=4)
     images = np.rint(255 * points(200, 30)) / 255
-    exact, drawn = attack(net, images), attack(net, images, config=Attack(levels=True))
+    exact, drawn = attack(net, images), attack(net, images, config=AttackSettings(levels=True))
     check(net, images, drawn)
     np.testing.assert_array_equal(exact.found, drawn.found)
     levels = round_outward(images, drawn.images)
@@ -340,7 +345,7 @@ def test_8_bit_answers_keep_their_flip():
 
 def test_threads_and_blocks_do_not_change_the_answers():
     net, images = network(5, 6, 3), points(600, 5)
-    config = Attack(restarts=1)
+    config = AttackSettings(restarts=1)
     one = attack(net, images, config=config, seed=5)
     two = attack(net, images, config=config, seed=5, threads=2)
     np.testing.assert_array_equal(one.images, two.images)
@@ -374,13 +379,13 @@ def test_bad_images(images, classes, message):
 def test_bad_settings_and_predictions():
     net, images = network(4, 5, 3), points(2, 4)
     with pytest.raises(InputError, match="targets >= 1"):
-        Attack(targets=0)
+        AttackSettings(targets=0)
     with pytest.raises(InputError, match="margin"):
-        Attack(margin=-1.0)
+        AttackSettings(margin=-1.0)
     with pytest.raises(InputError, match="margin"):
-        Stages(margin=np.nan)
+        AttackStages(margin=np.nan)
     with pytest.raises(InputError, match="step, shrink or walk"):
-        Stages(search="run")  # type: ignore[arg-type]
+        AttackStages(search="run")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="predictions must be"):
         stepped(net, images, [0, 0], [1, 1], np.zeros((2, 4)))
     with pytest.raises(InputError, match="predictions must be"):
@@ -396,6 +401,6 @@ def test_units_that_are_off_can_be_turned_on():
     weights = (np.ones((1, 6)), np.array([[-2.0]]))
     network = ReluNetwork(weights, (np.array([-2.5]), np.array([0.5])))
     images, classes, targets = np.zeros((2, 6)), np.ones(2, np.int64), np.zeros(2, np.int64)
-    answer = predicted(network, images, classes, targets, np.ones((2, 1)), Stages("walk"))
+    answer = predicted(network, images, classes, targets, np.ones((2, 1)), AttackStages("walk"))
     assert answer.found.all()
     np.testing.assert_allclose(answer.distance, 2.75 + 5e-4, atol=1e-6)

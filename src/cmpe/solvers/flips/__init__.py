@@ -1,7 +1,7 @@
 """Adversarial problems (`queries.adversarial`), and other problems without tables.
 
 local    the compiled attack; any other problem: gradients and single moves
-milp     the attack, then a proof; any other problem: a mixed-integer program (`mixed_milp`)
+milp     the attack, then a proof; any other problem: a mixed-integer program (`milp.mixed`)
 auto     milp, or local where no such program is known
 """
 
@@ -18,7 +18,7 @@ from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.flips.attack import Attack, attack
+from cmpe.solvers.flips.attack import AttackSettings, attack
 from cmpe.solvers.gradient import GradientSolver
 from cmpe.solvers.rows import RowAnswer, solve_rows
 
@@ -131,7 +131,7 @@ def attacked(instances: Instances, flip: Flip, running: Running, limits: Limits)
         given = running.start[:, np.array(instances.problem.free)[flip.changed]]
         known = np.where(given < 0.0, images, given)
     found = attack(
-        flip.network, images, config=Attack(margin=flip.margin), start=known,
+        flip.network, images, config=AttackSettings(margin=flip.margin), start=known,
         threads=running.threads, seed=limits.seed,
     )  # fmt: skip
     return np.where(found.found[:, np.newaxis], found.images, np.nan)

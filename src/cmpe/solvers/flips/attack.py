@@ -20,21 +20,23 @@ from numpy.typing import ArrayLike
 from cmpe.arrays import Floats
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.flips.batch import Attacked, Batch, checked_images, round_outward
+from cmpe.solvers.flips.batch import Attacked, ImageBatch, checked_images, round_outward
 from cmpe.solvers.flips.layers import Classes, Single
 from cmpe.solvers.flips.rounds import HOPEFUL, START, Block, Directions, joined
 
-GUESSES = (3.0, 1.0, 10.0)  # sharpness of first slopes; the later ones for few classes or no flip
-LOCAL = (0.0, 0.5, 1.0)  # rounds in turn: average slopes, the mean of both, the answer's gradient
-NEAR = (0.5, 1.0)  # the same where the first slopes are good already
-DRAWS = 16  # random points tried where nothing else flips
-NOISE = 0.3  # standard deviation of a restart's slopes around those of the best answer
+# How sharp the first slopes are; the later guesses serve few classes, or rows without a flip.
+GUESSES = (3.0, 1.0, 10.0)
+# Rounds take in turn average slopes (0), the answer's gradient (1), or the mean of both.
+LOCAL = (0.0, 0.5, 1.0)
+NEAR = (0.5, 1.0)  # Rounds take these where the first slopes are good already.
+DRAWS = 16  # So many random points are tried where nothing else flips.
+NOISE = 0.3  # A restart's slopes have this standard deviation around the best answer's.
 
 __all__ = [
-    "Attack",
+    "AttackSettings",
+    "AttackStages",
     "Attacked",
     "Guide",
-    "Stages",
     "attack",
     "guided_attack",
     "round_outward",
@@ -50,7 +52,7 @@ def _check_margin(margin: float) -> None:
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackSettings:
     """How hard to try."""
 
     targets: int = 5  # ways tried: to the nearest classes, by the first linearisation
@@ -66,15 +68,15 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Stages:
+class AttackStages:
     """What follows a predicted linearisation."""
 
     search: Literal["step", "shrink", "walk"] = "walk"  # closed form; then line search; exact walk
     rounds: int = 0  # linearisations after the predicted one
     margin: float = 1e-3
-    safety: float = 0.0  # what a closed-form step asks for beyond the margin,
-    excess: float = 0.0  # and beyond that as a share of F_c - F_t: predictions are a little off
-    shortest: bool = False  # of the closed-form steps to all targets; else that to the first
+    safety: float = 0.0  # a closed-form step asks for so much beyond the margin,
+    excess: float = 0.0  # plus this share of F_c - F_t, because predictions are a little off
+    shortest: bool = False  # whether the shortest step of all targets is taken, not the first's
     levels: bool = False
 
     def __post_init__(self) -> None:
@@ -88,7 +90,7 @@ def attack(
     images: ArrayLike,
     *,
     classes: ArrayLike | None = None,
-    config: Attack = Attack(),
+    config: AttackSettings = AttackSettings(),
     start: ArrayLike | None = None,
     threads: int = 1,
     seed: int = 0,
@@ -98,7 +100,7 @@ def attack(
     `classes` are those to leave, by default what the network decides. Images that are of another
     class already come back unchanged. `seed` serves restarts.
     """
-    batch = Batch.of(network, images, classes, threads)
+    batch = ImageBatch.of(network, images, classes, threads)
     given = None if start is None else checked_images(network, start, len(batch.images))
 
     def work(block: Block, part: slice) -> None:
@@ -119,7 +121,7 @@ def guided_attack(
     guide: Guide,
     *,
     classes: ArrayLike | None = None,
-    config: Stages = Stages(),
+    config: AttackStages = AttackStages(),
     threads: int = 1,
 ) -> Attacked:
     """One pass with predictions: the guide predicts, block by block, from what is computed anyway.
@@ -128,7 +130,7 @@ def guided_attack(
     leave; a network with one output has the logits (0, F). It gives target classes, (b,), or
     (b, T): the most likely first, -1 for none; and slopes of the hidden units, (b, hidden).
     """
-    batch = Batch.of(network, images, classes, threads)
+    batch = ImageBatch.of(network, images, classes, threads)
 
     def work(block: Block, part: slice) -> None:
         targets, slopes = guide(block.sums, block.own)
@@ -141,7 +143,7 @@ def _columns(targets: Classes) -> Classes:
     return targets[:, None] if targets.ndim == 1 else targets
 
 
-def _follow(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
+def _follow(block: Block, targets: Classes, slopes: Single, config: AttackStages) -> None:
     """The stages that were asked for, from a predicted linearisation."""
     _check_predictions(block, targets, slopes)
     if config.search == "walk":
@@ -201,7 +203,7 @@ def _offer(block: Block, start: Floats) -> None:
     _rounds(block, block.best(better), len(LOCAL))
 
 
-def _step(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
+def _step(block: Block, targets: Classes, slopes: Single, config: AttackStages) -> None:
     """Adopt the closed-form answers to the linearised problem, the shortest of each image."""
     from cmpe.solvers.flips import kernels
 
