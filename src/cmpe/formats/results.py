@@ -24,7 +24,7 @@ from cmpe.problem import Problem
 from cmpe.solution import Solutions, Status
 
 
-def format_mpe(assignments: NDArray[np.integer]) -> str:
+def format_mpe(assignments: Values) -> str:
     """The text of a UAI MPE result."""
     rows = [r if (r >= 0).all() else r[:0] for r in assignments]
     lines = [" ".join(map(str, [len(row), *row.tolist()])) for row in rows]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.arrays import FREE, Floats, Values
 from cmpe.errors import MethodError
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import Flip, flip_of
@@ -137,7 +137,7 @@ def attacked(instances: Instances, flip: Flip, running: Running, limits: Limits)
     return np.where(found.found[:, np.newaxis], found.images, np.nan)
 
 
-def assignments(instances: Instances, flip: Flip, changed: Floats) -> Assignments:
+def assignments(instances: Instances, flip: Flip, changed: Floats) -> Values:
     """Full assignments of changed images; -1 where they are NaN."""
     free = np.empty((len(changed), len(instances.problem.free)))
     free[:, flip.changed] = changed

@@ -1,7 +1,8 @@
 """The smallest L1 change that makes one class overtake another, as a mixed-integer linear program.
 
-Columns are the moves t of `bounds.networks.neurons` (a pixel up or down), an activation a for every neuron
-that can be on either side of 0, and a 0/1 phase s for those whose activation must not be too large:
+Columns are the moves t of `bounds.networks.neurons` (a pixel up or down), an activation a for every
+neuron that can be on either side of 0, and a 0/1 phase s for those whose activation must not be too
+large:
 
     minimise sum t   subject to   F_c - F_k <= -margin  with the neurons' values replaced by
     z                        where a neuron is always on (0 where it is always off),

@@ -5,9 +5,9 @@
     distance       z_j - z_i = p - m with p, m >= 0, and |z_j - z_i| = p + m where a smaller sum is
                    better; elsewhere a 0/1 column b lets only one of them rise
 
-`low` and `high` are the bounds of `bounds.networks.neurons` over all values of the free variables; stable
-neurons have no columns. Every new column knows its value at a point, so that an assignment can be
-handed to a back-end as a start.
+`low` and `high` are the bounds of `bounds.networks.neurons` over all values of the free variables;
+stable neurons have no columns. Every new column knows its value at a point, so that an assignment
+can be handed to a back-end as a start.
 """
 
 from __future__ import annotations
