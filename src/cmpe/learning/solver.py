@@ -28,8 +28,8 @@ import torch
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
+from cmpe.bounding import bound as wide_bound
 from cmpe.bounds import Work
-from cmpe.bounds import bound as wide_bound
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.errors import EvidenceError, MethodError, TooLarge
 from cmpe.formats.labels import problem_digest
@@ -325,7 +325,7 @@ class NeuralSolver:
             )
         if self.problem.is_log_linear and lane_bytes(self.problem) > QUICK_BYTES:
             work = Work(time_limit=BOUND_SECONDS, threads=self.running.threads)
-            split = wide_bound(instances, "splitting", work)
+            split = wide_bound(instances.problem, instances.evidence, method="splitting", work=work)
             return split.upper, split.infeasible
         try:
             if kind == "predicted" and multipliers is not None:
