@@ -27,10 +27,11 @@ from cmpe.adversarial.attacked_sets import Part, shifted
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
+from cmpe.learning.runs import CHECKPOINT, CONFIG, Record, read_log, read_trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig, paper
 from cmpe.learning.training.data import split
-from cmpe.learning.training.fitting import Record, Session, fit
+from cmpe.learning.training.fitting import Session, fit
 from cmpe.queries import flip_of
 from cmpe.solvers import solve
 from cmpe.solvers.base import Limits, Running
@@ -155,22 +156,15 @@ def _network(
     method: str, part: Part, effort: Effort, run: Path, progress: Callable[[Record], None] | None
 ) -> tuple[NeuralSolver, float]:
     """The trained network of a method, from its run directory if it is there."""
-    import json
-
-    from cmpe.formats.text import read_bytes
-    from cmpe.learning.runs import CHECKPOINT, LOG, read_trained
-
     config = config_of(method, effort)
-    done = (run / "config.json").exists() and read_trained(run).finished
+    done = (run / CONFIG).exists() and read_trained(run).finished
     if not done:
         session = Session(
             out=run, device=effort.device, resume=(run / CHECKPOINT).exists(),
             threads=effort.threads, progress=progress,
         )  # fmt: skip
         fit(part.problem, part.train, config, session, more=_copies(method, part, config))
-    solver = NeuralSolver.load(run, part.problem)
-    log = read_bytes(run / LOG).splitlines()
-    return solver, float(json.loads(log[-1])["seconds"])
+    return NeuralSolver.load(run, part.problem), float(read_log(run)[-1]["seconds"])
 
 
 def _copies(method: str, part: Part, config: TrainingConfig) -> Floats | None:

@@ -89,7 +89,7 @@ def test_a_margin_lowers_every_limit():
     np.testing.assert_allclose(shifted.limits, problem.limits - 0.75)
     assert shifted.objective is problem.objective
     assert with_margin(problem, 0.0) is problem
-    assert shifted.plan is problem.plan
+    assert shifted.plan == problem.plan
 
 
 def test_labels_of_a_margin_keep_it():

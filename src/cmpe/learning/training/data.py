@@ -130,10 +130,7 @@ def with_margin(problem: Problem, margin: float) -> Problem:
     if margin == 0.0:
         return problem
     limits = [Constraint(c.function, c.at_most - margin) for c in problem.constraints]
-    shifted = replace(problem, constraints=tuple(limits))
-    if problem.is_log_linear:
-        shifted.__dict__.update(conditioning=problem.conditioning, plan=problem.plan)  # free of q
-    return shifted
+    return replace(problem, constraints=tuple(limits))
 
 
 def _labels(
