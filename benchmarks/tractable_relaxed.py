@@ -16,7 +16,7 @@ import torch
 import cmpe
 from benchmarks.frame import Record, race
 from cmpe.learning.losses.leaves import LeafRelaxation
-from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.models.tractable.expansion import expanded_entries
 
 DEPTHS = (0, 2, 4, 6, 8)
@@ -61,7 +61,7 @@ def _record(network: cmpe.CutsetNetwork, rows: np.ndarray, seed: int) -> Record:
         limited = tuple(map(cmpe.Constraint, functions[1:], made.limits))
         tables = cmpe.Problem(functions[0], limited, made.evidence_variables)
         record["monomials"] = len(functions[0].to_polynomial().weights)
-        record["expanded_ms"] = _milliseconds(Relaxation(tables), evidence)
+        record["expanded_ms"] = _milliseconds(RelaxedProblem(tables), evidence)
     return record
 
 
@@ -69,7 +69,7 @@ def _of(problem: cmpe.Problem) -> tuple[cmpe.LogLinearModel | cmpe.CutsetNetwork
     return problem.functions  # type: ignore[return-value]
 
 
-def _milliseconds(relaxed: LeafRelaxation | Relaxation, evidence: np.ndarray) -> float:
+def _milliseconds(relaxed: LeafRelaxation | RelaxedProblem, evidence: np.ndarray) -> float:
     rows = relaxed.rows(evidence)
     generator = torch.Generator().manual_seed(0)
     points = torch.rand((len(evidence), relaxed.coordinates.count), generator=generator)

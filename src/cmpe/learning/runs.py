@@ -63,7 +63,7 @@ class Trained:
     """What a run directory holds of a trained network."""
 
     config: TrainingConfig
-    digest: str  # of the problem: models, q, evidence variables
+    digest: str  # hash of the problem: models, q, evidence variables
     parameters: dict[str, Tensor]
     calibration: tuple[Calibration, ...] = ()
     epochs: int = 0  # done

@@ -61,7 +61,7 @@ class Session:
     resume: bool = False
     checkpoint_minutes: float = 5.0
     cache: Path | None = None  # where labels are kept: the problem directory
-    threads: int = 1  # of torch and of the engines that make labels and bounds
+    threads: int = 1  # used by torch and by the engines that make labels and bounds
     progress: Callable[[Record], None] | None = None  # called after every epoch
 
 
@@ -82,7 +82,7 @@ def fit(
     rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
     with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
         data = prepare(
-            problem, np.concatenate(rows), config, measured=split(len(rows[0]), config)[1],
+            problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
             cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
         )  # fmt: skip
         return TrainingRun(data, config, session, ranks, len(rows[0])).train()
