@@ -1,12 +1,18 @@
-"""The command in this process."""
+"""The command in this process, and files that several commands read."""
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from cmpe.cli.main import main
+from cmpe.formats.uai import write_uai
+from cmpe.generation import grid
+from tests.cli.commands import MODEL, generated, only_line, output
 
 
 @pytest.fixture
@@ -21,3 +27,47 @@ def call(monkeypatch, capsys):
         return stop.value.code, *capsys.readouterr()
 
     return calling
+
+
+@pytest.fixture
+def beside_model(tmp_path, monkeypatch):
+    """An empty current directory, but for a model of two variables."""
+    monkeypatch.chdir(tmp_path)
+    Path("m.uai").write_text(MODEL)
+
+
+@pytest.fixture
+def refused(call, beside_model):
+    """The one line of a command that must fail, print nothing else and leave no new file."""
+
+    def calling(*arguments):
+        before = sorted(os.walk("."))
+        code, out, err = call(*arguments)
+        assert (code, out) == (2, "")
+        assert sorted(os.walk(".")) == before
+        return only_line(err)
+
+    return calling
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    def fsync(_handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "small.grid.uai.gz"
+    write_uai(grid(3, 4, seed=1), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def problem(model, tmp_path_factory):
+    """A problem directory of that model: 12 variables, 6 of them observed, 6 test rows."""
+    folder = tmp_path_factory.mktemp("generated") / "new" / "problem"
+    output(*generated(model, folder))
+    return folder
