@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats, Values
 from cmpe.errors import InputError
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import flip_of
@@ -80,7 +80,7 @@ class Reference:
     """What answers are measured against: made once for a set of rows."""
 
     problem: Problem
-    evidence: Assignments  # (B, |X|)
+    evidence: Values  # (B, |X|)
     solutions: Solutions
     constrained: NDArray[np.bool_]  # (B,)
 
@@ -104,7 +104,7 @@ def _default(problem: Problem) -> str:
     return "exact" if problem.has_tables else "auto"
 
 
-def _unconstrained(instances: Instances, method: str | None) -> Assignments:
+def _unconstrained(instances: Instances, method: str | None) -> Values:
     """What is best without the constraints: (B, n), -1 where that is unknown."""
     flip = flip_of(instances.problem)
     if flip is not None:  # no change at all

@@ -39,9 +39,9 @@ def _exhaustive() -> Engine:
 
 
 def _lagrangian() -> Engine:
-    from cmpe.solvers.lagrangian import Lagrangian
+    from cmpe.solvers.lagrangian import DualAnswers
 
-    return Lagrangian()
+    return DualAnswers()
 
 
 def _local() -> Engine:

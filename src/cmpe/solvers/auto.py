@@ -25,7 +25,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import too_wide
 from cmpe.solvers.exact.complete import Exact, prove_wide
-from cmpe.solvers.lagrangian import Lagrangian
+from cmpe.solvers.lagrangian import DualAnswers
 from cmpe.solvers.reduction import first_answers
 from cmpe.solvers.stages import certified, incumbents, merged
 
@@ -45,7 +45,7 @@ class Auto:
         if too_wide(instances.problem, limits):
             known = _with_splitting_bound(instances, first_answers(instances, limits), limits)
             return prove_wide(instances, known, limits)
-        quick = Lagrangian().answer(instances, replace(limits, seconds=None))
+        quick = DualAnswers().answer(instances, replace(limits, seconds=None))
         rest = np.flatnonzero(~certified(quick, limits.gap))
         return _finish(instances, quick, rest, limits) if len(rest) else quick
 

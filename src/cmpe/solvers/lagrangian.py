@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Lagrangian:
+class DualAnswers:
     """Fast answers with a certified gap; no proof of optimality is promised.
 
     The work is bounded by the dual's own rounds: a time limit shortens nothing but the last stage.

@@ -13,7 +13,7 @@ from cmpe.errors import Interrupted, MethodError
 from cmpe.generation import grid
 from cmpe.solvers import search as neighbourhoods
 from cmpe.solvers.search import Budget, Search, search
-from cmpe.solvers.search.pool import Kind, subgraphs
+from cmpe.solvers.search.pool import MemberKind, subgraphs
 from tests.problems import (
     Shape,
     ask,
@@ -44,7 +44,7 @@ def many_rows(side=7, rows=70):
 @pytest.fixture
 def narrow(monkeypatch):
     """A pool of members that freeze something even in small problems."""
-    kinds = (Kind(1.0, 0, 4), Kind(2.0, 0, 8), Kind(2.0, 4, 8))
+    kinds = (MemberKind(1.0, 0, 4), MemberKind(2.0, 0, 8), MemberKind(2.0, 4, 8))
     monkeypatch.setattr(neighbourhoods, "KINDS", kinds)
 
 
@@ -66,7 +66,9 @@ def test_a_pass_is_an_exact_optimum_given_the_rest(seed):
     start = random_start(problem, len(evidence), seed)
     start[:, list(problem.evidence_variables)] = evidence
     whole = neighbourhoods._Search(instances, start.copy(), 0)
-    whole.pool = subgraphs(instances.conditioning, (Kind(2.0, 0, 3), Kind(3.0, 4, 3)), seed % 7)
+    whole.pool = subgraphs(
+        instances.conditioning, (MemberKind(2.0, 0, 3), MemberKind(3.0, 4, 3)), seed % 7
+    )
     block = neighbourhoods._Block(whole, instances, start, whole.random[: len(start)])
     block.begin(start, "random")
     state, mu = block._state, rng.uniform(0, 2, len(problem.constraints))
@@ -100,7 +102,7 @@ def test_a_pass_is_an_exact_optimum_given_the_rest(seed):
 def test_members_respect_their_width(seed):
     problem, _ = random_problem(seed, Shape(variables=9, arity=3, factors=14))
     structure = problem.conditioning
-    kinds = (Kind(2.0, 0, 3), Kind(4.0, 5, 3))
+    kinds = (MemberKind(2.0, 0, 3), MemberKind(4.0, 5, 3))
     pool = subgraphs(structure, kinds, seed % 5)
     buckets = pool.pool.buckets
     for kind, group in zip(kinds, pool.groups, strict=True):
@@ -115,7 +117,7 @@ def test_members_respect_their_width(seed):
 
 def test_a_narrow_graph_is_one_member():
     problem = Problem(grid(3, 20), ())
-    pool = subgraphs(problem.conditioning, (Kind(4.0, 0, 10),))
+    pool = subgraphs(problem.conditioning, (MemberKind(4.0, 0, 10),))
     assert len(pool.pool.members) == 1
     assert len(member_variables(pool, 0)) == 60
 

@@ -27,7 +27,7 @@ from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, checked
 from cmpe.solvers.local.graph import Graph, Rules, joined, mean_spread
-from cmpe.solvers.search.block import Block, Shared
+from cmpe.solvers.search.block import SearchBlock, Shared
 from cmpe.solvers.search.pool import Subgraphs, subgraphs
 from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
 
@@ -164,7 +164,7 @@ class _SearchBatch:
         begin = budget.clock()
         part = self.instances.take(rows)
         start = self.start[rows]
-        block = Block(self._shared, part, self.random[rows])
+        block = SearchBlock(self._shared, part, self.random[rows])
         if self.multipliers is not None:
             block.price(self.multipliers[rows])
         block.begin(start, kind)

@@ -36,7 +36,7 @@ class Shared:
     scratch: threading.local = field(default_factory=threading.local)
 
 
-class Block:
+class SearchBlock:
     """At most LANES rows, in the lanes of one state. Spare lanes take replicas of the rows, which
     only count where time decides: an answer would else depend on how many rows there are."""
 

@@ -22,7 +22,7 @@ MOST_VALUES = 256  # of a variable that members hold: choices are bytes
 KEPT = 8  # pools of the structures used last
 
 
-class Kind(NamedTuple):
+class MemberKind(NamedTuple):
     """Members that are made alike."""
 
     bits: float  # log2 of the largest message
@@ -58,7 +58,7 @@ class Subgraphs(NamedTuple):
 _POOLS: OrderedDict[object, Subgraphs] = OrderedDict()
 
 
-def subgraphs(structure: Conditioning, kinds: Sequence[Kind], seed: int = 0) -> Subgraphs:
+def subgraphs(structure: Conditioning, kinds: Sequence[MemberKind], seed: int = 0) -> Subgraphs:
     """The pool of a structure; a structure met again, in any problem, gets the same one."""
     key = (structure.cardinalities, structure.free, structure.scopes, tuple(kinds), seed)
     if key not in _POOLS:
@@ -89,7 +89,7 @@ def tables_of(structure: Conditioning) -> Any:
     )
 
 
-def _build(structure: Conditioning, kinds: Sequence[Kind], seed: int) -> Subgraphs:
+def _build(structure: Conditioning, kinds: Sequence[MemberKind], seed: int) -> Subgraphs:
     from cmpe.solvers.search.kernels import members as member_kernels
     from cmpe.solvers.search.kernels import subgraphs as subgraph_kernels
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
-from cmpe.solvers.search.pool import Kind, Subgraphs
+from cmpe.solvers.search.pool import MemberKind, Subgraphs
 
 PASSES = 500
-KINDS = Kind(5.0, 0, 16), Kind(8.0, 0, 32), Kind(12.0, 120, 64)
+KINDS = MemberKind(5.0, 0, 16), MemberKind(8.0, 0, 32), MemberKind(12.0, 120, 64)
 QUICK = 8  # passes of the first kind
 FIRST, AT_LEAST = 0.15, 20  # of the budget, and passes, that the second gets; then a share
 SHARE = 0.2
