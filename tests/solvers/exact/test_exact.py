@@ -262,6 +262,7 @@ def test_progress_on_wide_rows_counts_all_rows(monkeypatch):
     assert seen == [(1, 3), (2, 3), (3, 3)] * 2
 
 
+@on_wide_rows
 def test_a_trace_of_a_wide_row_closes_in_on_the_optimum():
     problem, evidence = wide_grid()
     optimum = cmpe.solve(problem, evidence[:1], method="milp").objective[0]
