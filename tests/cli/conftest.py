@@ -1,4 +1,4 @@
-"""The command in this process."""
+"""The command in this process, and a small model and problem as files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from cmpe.cli.main import main
+from cmpe.formats.uai import write_uai
+from cmpe.generation import grid
 
 
 @pytest.fixture
@@ -21,3 +23,22 @@ def call(monkeypatch, capsys):
         return stop.value.code, *capsys.readouterr()
 
     return calling
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "small.grid.uai.gz"
+    write_uai(grid(3, 4, seed=1), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def problem(model, tmp_path_factory):
+    from tests.cli.test_cli import generated, run
+
+    folder = tmp_path_factory.mktemp("generated") / "new" / "problem"
+    code, out, err = run(*generated(model, folder))
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{folder}: 12 variables, 6 observed, ")
+    assert out.count("\n") == 1
+    return folder

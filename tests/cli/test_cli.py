@@ -14,10 +14,9 @@ from typer.testing import CliRunner
 
 from cmpe.cli.main import app
 from cmpe.formats.directory import read_directory
-from cmpe.formats.evidence import read_evidence, write_evid
+from cmpe.formats.evidence import write_evid
 from cmpe.formats.results import read_mpe, read_solutions
-from cmpe.formats.uai import read_uai, write_uai
-from cmpe.generation import grid
+from cmpe.formats.uai import write_uai
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.solvers import solve
 
@@ -47,53 +46,9 @@ def rows_of(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "small.grid.uai.gz"
-    write_uai(grid(3, 4, seed=1), path)
-    return path
-
-
 def generated(model, folder, seed=3):
     options = ["--samples", 60, "--percentile", 30, "--evidence-fraction", 0.5, "--seed", seed]
     return "generate", model, "--out", folder, *options
-
-
-@pytest.fixture(scope="module")
-def problem(model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("generated") / "new" / "problem"
-    code, out, err = run(*generated(model, folder))
-    assert (code, err) == (0, "")
-    assert out.startswith(f"{folder}: 12 variables, 6 observed, ")
-    assert out.count("\n") == 1
-    return folder
-
-
-def test_generate_writes_the_agreed_layout(problem, model):
-    assert sorted(os.listdir(problem)) == FILES
-    described = json.loads((problem / "problem.json").read_bytes())
-    assert isinstance(described["at_most"], float)
-    assert len(described["evidence_variables"]) == 6
-    assert described["name"] == "small.grid"
-    assert np.load(problem / "train.npy").shape == (54, 6)
-    assert np.load(problem / "test.npy").shape == (6, 6)
-    first, second = read_uai(problem / "objective.uai"), read_uai(problem / "constraint.uai")
-    for before, h, t in zip(read_uai(model).factors, first.factors, second.factors, strict=True):
-        np.testing.assert_allclose(h.log_table, before.log_table, atol=1e-12)
-        assert before.scope == h.scope == t.scope
-        assert not np.array_equal(h.log_table, t.log_table)
-
-
-def test_one_seed_gives_identical_bytes_another_does_not(problem, model, tmp_path):
-    code, _, _ = run(*generated(model, tmp_path / "same"), cwd=tmp_path)
-    assert code == 0
-    output(*generated(model, tmp_path / "other", seed=4))
-    for name in FILES:
-        assert (tmp_path / "same" / name).read_bytes() == (problem / name).read_bytes()
-    different = [
-        n for n in FILES if (tmp_path / "other" / n).read_bytes() != (problem / n).read_bytes()
-    ]
-    assert different == ["constraint.uai", "problem.json", "test.npy", "train.npy"]
 
 
 def test_solve_answers_the_test_rows_with_certificates(problem):
@@ -218,48 +173,6 @@ def test_exit_code_0_when_one_row_has_an_answer(pinned, tmp_path):
     code, out, err = run(*pinned, tmp_path / "some.evid")
     assert (code, err) == (0, "")
     assert [row["status"] for row in rows_of(out)] == ["infeasible", "optimal"]
-
-
-def test_info_of_a_model_and_of_a_directory(model, problem):
-    facts = json.loads(output("info", model, "--format", "json"))
-    assert facts["variables"] == 12
-    assert facts["factors"] == 12 + 17
-    assert facts["edges"] == 17
-    facts = json.loads(output("info", problem, "--format", "json"))
-    assert facts["free variables"] == 6
-    assert facts["test rows"].startswith("6 ")
-    lines = output("info", problem).splitlines()
-    assert any(line.split()[:2] == ["variables", "12"] for line in lines)
-
-
-def test_convert_keeps_every_bit(model, tmp_path):
-    for source, target in ((model, "a.LG.xz"), ("a.LG.xz", "b.uai"), ("b.uai", "c.LG")):
-        assert output("convert", tmp_path / source, tmp_path / target) == ""
-    assert read_uai(tmp_path / "c.LG") == read_uai(tmp_path / "b.uai") == read_uai(model)
-
-
-def test_convert_exports_a_row_of_a_problem(problem, model, tmp_path):
-    for source, target, options, variables in (
-        (problem, "row.cfn", ["--row", 5], 6),
-        (problem, "all.cfn", [], 12),
-        (model, "model.cfn", [], 12),
-    ):
-        output("convert", source, tmp_path / target, *options)
-        network = json.loads((tmp_path / target).read_bytes())
-        assert len([v for v in network["variables"] if v.startswith("z")]) == variables
-        assert network["problem"]["name"] == "small.grid"
-        assert ("limit0" in network["functions"]) == (source is problem)
-
-
-def test_convert_exports_evidence(problem, tmp_path):
-    content = read_directory(problem)
-    output("convert", problem, tmp_path / "all.evid.gz")
-    rows = read_evidence(tmp_path / "all.evid.gz", content.problem)
-    observed = list(content.problem.evidence_variables)
-    np.testing.assert_array_equal(rows[:, observed], content.test)
-    output("convert", problem, tmp_path / "one.evid", "--row", 2)
-    rows = read_evidence(tmp_path / "one.evid", content.problem)
-    np.testing.assert_array_equal(rows[:, observed], content.test[2:3])
 
 
 def test_demo_shows_certificates_and_compares(tmp_path):
