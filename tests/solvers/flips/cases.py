@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cmpe.bounds.networks.neurons import contrasts
 from cmpe.solvers.flips.program import FlipProgram, Region, flip_program
-from tests.networks import random_network, random_image
+from tests.networks import random_image, random_network
 
 SIZES = st.sampled_from([(3, 4, 2), (4, 5, 1), (6, 8, 3), (3, 4, 3, 2), (4, 3, 3, 3, 2)])
 SEEDS = st.integers(0, 10**6)

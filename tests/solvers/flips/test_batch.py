@@ -8,7 +8,7 @@ import pytest
 from cmpe.errors import EvidenceError
 from cmpe.solvers.flips.attack import attack
 from cmpe.solvers.flips.batch import ROWS, ImageBatch, checked_images, judged
-from tests.networks import random_network, random_image
+from tests.networks import random_image, random_network
 
 NETWORK = random_network(2, (5, 6, 3))
 IMAGES = np.array([random_image(i, 5) for i in range(7)])

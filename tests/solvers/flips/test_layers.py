@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cmpe.solvers.flips.layers import Layers
-from tests.networks import random_network, random_image
+from tests.networks import random_image, random_network
 
 NETWORKS = [(4, 3), (4, 1), (5, 6, 1), (5, 6, 3), (4, 5, 4, 3)]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from cmpe.solvers.flips.layers import Layers
 from cmpe.solvers.flips.rounds import START, Block, Room, joined
-from tests.networks import random_network, random_image
+from tests.networks import random_image, random_network
 
 MARGIN = 1e-3
 
