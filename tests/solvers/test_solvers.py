@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status
-from cmpe.errors import InputError, MethodError, MissingExtra, TooLarge
+from cmpe.errors import InputError, MethodError, MissingExtra
 from tests.problems import Shape, random_problem, seeds, worked_example
 
 HEURISTICS = ("lagrangian", "local", "search")  # no proof is promised
@@ -38,34 +38,6 @@ def test_larger_binary_pairwise_problems(method, seed):
     problem, evidence = random_problem(seed, shape)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
     assert_same_answers(cmpe.solve(problem, evidence, method=method), truth)
-
-
-def test_the_exhaustive_oracle_itself():
-    """Against a loop that shares nothing with it."""
-    import itertools
-
-    for seed in range(100):
-        problem, evidence = random_problem(seed)
-        answers = cmpe.solve(problem, evidence, method="exhaustive")
-        for row, observed in enumerate(evidence):
-            best = -np.inf
-            for z in itertools.product(*map(range, problem.objective.cardinalities)):
-                if any(
-                    z[v] != x for v, x in zip(problem.evidence_variables, observed, strict=True)
-                ):
-                    continue
-                h, *ts = (
-                    sum((f.log_table[tuple(z[v] for v in f.scope)] for f in m.factors), 0.0)
-                    for m in problem.functions
-                )
-                limits = [(c.at_most, c.tolerance) for c in problem.constraints]
-                if all(t <= q + e for t, (q, e) in zip(ts, limits, strict=True)):
-                    best = max(best, h)
-            if best == -np.inf:
-                assert answers.status[row] == Status.INFEASIBLE
-            else:
-                assert answers.status[row] == Status.OPTIMAL
-                assert answers.objective[row] == pytest.approx(best)
 
 
 @pytest.mark.parametrize("method", PROVERS)
@@ -156,25 +128,6 @@ def test_a_time_limit_leaves_a_true_answer(method):
     assert answer.bound[0] >= longer.objective[0] - 1e-6  # a stopped search proves no optimum
 
 
-def test_toulbar2_gives_ctrl_c_back():
-    import signal
-
-    rng = np.random.default_rng(0)
-    pairs = [(i, j) for i in range(30) for j in range(i)]
-    h = LogLinearModel((2,) * 30, tuple(Factor(p, rng.normal(size=(2, 2))) for p in pairs))
-    cmpe.solve(cmpe.queries.mpe(h), method="toulbar2", time_limit=1)
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the signal arrives on the next line
-        signal.raise_signal(signal.SIGINT)
-        sum(range(1000))
-
-
-def test_exhaustive_is_guarded_by_size():
-    with pytest.raises(
-        TooLarge, match=r"at most 4194304 assignments a row; this problem has 3.44e\+10"
-    ):
-        cmpe.solve(Problem(LogLinearModel((2,) * 35)), method="exhaustive")
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -223,24 +176,3 @@ def test_a_failing_backend_leaves_its_row_unknown(monkeypatch):
     with pytest.warns(RuntimeWarning, match="row 0: it broke"):
         answer = cmpe.solve(worked_example(), [[0, 0]], method="milp:highs")
     assert Status(answer.status[0]) is Status.UNKNOWN
-
-
-def test_ctrl_c_keeps_what_is_finished():
-    problem = worked_example()
-
-    def stop(done, total):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    rows = [[0, 0], [0, 1], [1, 0], [1, 1]]
-    with pytest.raises(cmpe.Interrupted, match="after 2 of 4 rows") as caught:
-        cmpe.solve(problem, rows, method="milp", running=Running(progress=stop))
-    truth = cmpe.solve(problem, rows, method="exhaustive")
-    status = caught.value.solutions.status
-    assert status.tolist() == [*truth.status[:2], Status.UNKNOWN, Status.UNKNOWN]
-    mixed = [[0, 0, -1, -1], [0, -1, -1, -1], [1, 0, -1, -1], [1, 1, -1, -1]]
-    with pytest.raises(cmpe.Interrupted) as caught:
-        cmpe.solve(problem, mixed, method="milp", running=Running(progress=stop))
-    status = caught.value.solutions.status
-    assert (status == Status.UNKNOWN).sum() == 2
-    assert np.isin(status[status != Status.UNKNOWN], [Status.OPTIMAL, Status.INFEASIBLE]).all()
