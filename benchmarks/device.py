@@ -4,7 +4,8 @@
 
 Each line compares one function of the torch back-end on the device with the same function on the
 CPU, or with `--compiled` (which needs numba) with the compiled code; rows, constraints, the
-largest difference (as a share of 1 + size), the tolerance, and the seconds of a second call. Exit 1 if one is exceeded.
+largest difference (as a share of 1 + size), the tolerance, and the seconds of a second call. Exit 1
+if one is exceeded.
 """
 
 from __future__ import annotations
