@@ -20,7 +20,7 @@ from cmpe import (
     Running,
 )
 
-# SPEC §1: x1, x2, y1, y2 are variables 0, 1, 2, 3.
+# The worked example of docs/mathematics.md: x1, x2, y1, y2 are variables 0, 1, 2, 3.
 WORKED_H = MultilinearPolynomial(
     4,
     {(): 18, (0,): -3, (1,): 1, (2,): -7, (3,): -1, (0, 2): 5, (1, 3): -4, (2, 3): -1},

@@ -1,7 +1,7 @@
 """Constrained most probable explanation in graphical models: fast, batched, certified.
 
     import cmpe
-    h, t = cmpe.read_uai("objective.uai"), cmpe.read_uai("constraint.uai")
+    h, t = cmpe.read_model("objective.uai"), cmpe.read_model("constraint.uai")
     problem = cmpe.Problem(h, [cmpe.Constraint(t, at_most=12.5)])
     answer = cmpe.solve(problem, {0: 1, 7: 0})
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.network import read_network, write_network
+    from cmpe.formats.registry import read_model, write_model
+    from cmpe.formats.results import read_solutions
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
     from cmpe.learning.solver import NeuralSolver
@@ -47,6 +49,8 @@ _HOMES = {
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.network": ("read_network", "write_network"),
+    "cmpe.formats.registry": ("read_model", "write_model"),
+    "cmpe.formats.results": ("read_solutions",),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
     "cmpe.generation": ("Recipe", "generate"),
     "cmpe.models.tractable.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
@@ -109,13 +113,16 @@ __all__ = [
     "queries",
     "read_directory",
     "read_evidence",
+    "read_model",
     "read_network",
+    "read_solutions",
     "read_uai",
     "reference",
     "sample",
     "solve",
     "solver",
     "write_directory",
+    "write_model",
     "write_network",
     "write_uai",
 ]

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from cmpe.cli.main import COMMANDS, make_app
 from cmpe.formats.directory import read_directory
-from cmpe.formats.evidence import write_evid
-from cmpe.formats.results import read_json_rows, read_mpe
+from cmpe.formats.evidence import read_evidence, write_evid
+from cmpe.formats.results import read_mpe, read_solutions
 from cmpe.formats.uai import read_uai, write_uai
 from cmpe.generation import grid
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -137,8 +137,7 @@ def test_bounds_are_proved(problem):
 def test_files_and_directories_are_the_same_problem(problem, tmp_path):
     content = read_directory(problem)
     observed = content.problem.evidence_variables
-    write_evid([dict(zip(observed, row, strict=True)) for row in content.test.tolist()],
-               tmp_path / "e.evid")  # fmt: skip
+    output("convert", problem, tmp_path / "e.evid")
     full = np.full((6, 12), -1)
     full[:, list(observed)] = content.test
     np.save(tmp_path / "e.npy", full)
@@ -254,6 +253,17 @@ def test_convert_exports_a_row_of_a_problem(problem, model, tmp_path):
         assert ("limit0" in network["functions"]) == (source is problem)
 
 
+def test_convert_exports_evidence(problem, tmp_path):
+    content = read_directory(problem)
+    output("convert", problem, tmp_path / "all.evid.gz")
+    rows = read_evidence(tmp_path / "all.evid.gz", content.problem)
+    observed = list(content.problem.evidence_variables)
+    np.testing.assert_array_equal(rows[:, observed], content.test)
+    output("convert", problem, tmp_path / "one.evid", "--row", 2)
+    rows = read_evidence(tmp_path / "one.evid", content.problem)
+    np.testing.assert_array_equal(rows[:, observed], content.test[2:3])
+
+
 def test_demo_shows_certificates_and_compares(tmp_path):
     figure = tmp_path / "demo.png"
     text = output("demo", "--rows", 3, "--seed", 1, "--epochs", 2, "--out", figure)
@@ -314,4 +324,5 @@ def test_a_reader_that_goes_away_is_no_error(problem):
 
 def test_json_lines_can_be_read_back(problem, tmp_path):
     output("solve", problem, "--method", "exhaustive", "--output", tmp_path / "a.json.gz")
-    assert len(read_json_rows(tmp_path / "a.json.gz")) == 6
+    answers = read_solutions(tmp_path / "a.json.gz", read_directory(problem).problem)
+    assert answers.labels == ["optimal"] * 6

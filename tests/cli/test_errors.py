@@ -150,9 +150,18 @@ USAGE = [
     ([*SOLVE, "--start", "s2.MPE"], "s2.MPE: the assignments: expected 1 rows, as the evidence"),
     (["bound", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
     (["info"], "Missing argument"),
-    (["convert", "m.uai", "m.txt"], "m.txt: expected a suffix of .uai, .LG or .cfn, found '.txt'"),
-    (["convert", "m.uai", "m"], "m: expected a suffix of .uai, .LG or .cfn, found 'none'"),
+    (
+        ["convert", "m.uai", "m.txt"],
+        "m.txt: expected a suffix of .uai, .LG, .json, .npz, .cfn or .evid",
+    ),
+    (
+        ["convert", "m.uai", "m"],
+        "m: expected a suffix of .uai, .LG, .json, .npz, .cfn or .evid",
+    ),
     (["convert", "m.uai", "o.cfn", "--row", "0"], "--row goes with a problem directory"),
+    (["convert", "m.uai", "o.json"], "a learned model is a Chow-Liu tree or a cutset network"),
+    (["convert", "m.uai", "o.evid"], "o.evid: evidence is in a problem directory, found m.uai"),
+    (["info", "m.txt"], "m.txt: expected a model file ending in .uai, .LG, .json or .npz (also"),
     (["convert", ".", "o.uai"], "o.uai: a problem directory holds several models"),
     (["convert", "big.LG", "o.uai"], "factor 0: the logarithm 800.0 has no float64 potential"),
     (["generate", "m.uai"], "Missing option '--out'"),
@@ -168,6 +177,7 @@ USAGE = [
 @pytest.mark.parametrize(("arguments", "message"), USAGE)
 def test_bad_arguments(refused, arguments, message):
     Path("t.uai").write_text("MARKOV 2 2 2 0")
+    Path("m.txt").write_text("MARKOV 2 2 2 0")
     Path("big.LG").write_text("MARKOV 1 1 1 1 0 1 800")
     Path("s.MPE").write_text("MPE\n2 0 3\n")
     Path("s2.MPE").write_text("MPE\n2\n2 0 2\n2 0 1\n")

@@ -34,7 +34,7 @@ from cmpe.learning.training.fitting import Record, Session, fit
 from cmpe.queries import flip_of
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
-from cmpe.solvers.flips.attack import Attack, attack
+from cmpe.solvers.flips.attack import AttackSettings, attack
 from cmpe.solvers.flips.foolbox import NAMES as FOOLBOX
 from cmpe.solvers.flips.foolbox import known_attack, need_foolbox
 
@@ -201,7 +201,7 @@ def _without_network(
         return _answers(known.images, 0.0, spent)
     if method not in ("attack", "attack+8bit"):
         raise _unknown(method)
-    config = Attack(levels=method == "attack+8bit")
+    config = AttackSettings(levels=method == "attack+8bit")
     attack(part.network, part.test[:64], config=config)  # compiles
     begin = time.perf_counter()
     images = attack(part.network, part.test, config=config, seed=effort.seed).images

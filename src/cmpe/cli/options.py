@@ -13,31 +13,20 @@ from cmpe.errors import InputError
 if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.models.loglinear import LogLinearModel
-    from cmpe.models.tractable.chow_liu import ChowLiuTree
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.problem import Problem
     from cmpe.solvers.base import Progress
 
 
-SMALL_EXPANSION = 1 << 16  # entries up to which a cutset network is used as tables
-
-
-def read_function(path: Path) -> LogLinearModel | ChowLiuTree | CutsetNetwork:
-    """A model file of any kind."""
-    from cmpe.formats.network import DESCRIPTION, SUFFIXES, read_network
-    from cmpe.formats.text import suffix_of
-    from cmpe.formats.uai import read_uai
-
-    described = path.with_name(path.name + DESCRIPTION)  # as `cmpe learn --out MODEL` makes it
-    file = described if not path.exists() and described.exists() else path
-    return read_network(file) if suffix_of(file) in SUFFIXES else read_uai(file)
+SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
     """A model file of any kind, as tables unless it is a cutset network that is not small."""
+    from cmpe.formats.registry import read_model
     from cmpe.models.tractable.branching import simplest
 
-    function = simplest(read_function(path), SMALL_EXPANSION)
+    function = simplest(read_model(path), SMALL_EXPANSION)
     return cast("LogLinearModel | CutsetNetwork", function)
 
 

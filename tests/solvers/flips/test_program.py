@@ -11,7 +11,7 @@ from cmpe.bounds.networks.neurons import contrasts
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.flips.cuts import violated_cuts
 from cmpe.solvers.flips.program import FlipProgram, Region, flip_program
-from cmpe.solvers.flips.root import Relaxation, dominated_moves, tightened, with_cuts
+from cmpe.solvers.flips.root import RootRelaxation, dominated_moves, tightened, with_cuts
 from cmpe.solvers.milp import backend
 from tests.networks import random_image, random_network
 
@@ -99,7 +99,7 @@ def test_the_root_is_a_bound_and_leaves_the_optimum(sizes, seed, radius):
     network, _, row, flip = a_program(seed, sizes, radius)
     maximise = backend("highs")
     exact = maximise(flip.program, Limits(), None)
-    root = Relaxation(flip, Deadline(Limits())).solve(radius)
+    root = RootRelaxation(flip, Deadline(Limits())).solve(radius)
     if exact.infeasible:
         return
     assert root is not None

@@ -26,7 +26,7 @@ from cmpe.problem import Constraint, Evidence, Instances, Problem
 from cmpe.queries import flip_of
 from cmpe.solvers.base import Running
 from cmpe.solvers.dispatch import solve
-from cmpe.solvers.flips.attack import Attack, attack
+from cmpe.solvers.flips.attack import AttackSettings, attack
 
 QUICK_BYTES = 1 << 20  # of a row: above it the duals of thousands of rows take minutes
 SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02  # of the split dual, whose mu stands for mu* there
@@ -202,7 +202,7 @@ def _fill_flip_bounds(
     if flip is None or not config.kind.alpha:
         return
     images = np.asarray(part.evidence[:, flip.original], dtype=np.float64)
-    near = attack(flip.network, images, config=Attack(margin=flip.margin), threads=threads)
+    near = attack(flip.network, images, config=AttackSettings(margin=flip.margin), threads=threads)
     corner = np.maximum(images, 1.0 - images).sum(axis=1)
     data.p_upper[:, k] = part.problem.shift + np.where(near.found, near.distance, corner)
     # f + v = shift + distance + margin + reach where it is above 0: at least the bound of reach 0
