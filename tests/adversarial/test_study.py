@@ -14,13 +14,14 @@ import cmpe
 from cmpe.adversarial import study as module
 from cmpe.adversarial.methods import ALLOWED, LINEAR, answer, run_of
 from cmpe.adversarial.study import Outcome, Study, StudyConfig
-from cmpe.errors import FormatError, InputError, MethodError
+from cmpe.errors import FormatError, MethodError
 from cmpe.learning.classifier import accuracy
 from cmpe.learning.runs import worst_rate
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.data import split
 from cmpe.solvers.flips.attack import round_outward
 from tests.adversarial.cases import ROWS, few_digits, quick
+from tests.refusals import refused
 
 MANY = ("ilp", "mse", "residual", "linear", "linear+search", "linear+refine", "attack")
 MANY += ("attack+8bit",)
@@ -38,13 +39,6 @@ def done(request, tmp_path_factory):
     methods = ("ilp", "residual", "linear+search", "attack") if request.param else MANY
     whole = quick(tmp_path_factory.mktemp("study"), methods, one_vs_all=request.param)
     return whole, {o.method: o for o in whole.run()}
-
-
-def refused(action, *, kind=InputError):
-    with pytest.raises(kind) as error:
-        action()
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def numbers(outcomes):

@@ -21,6 +21,7 @@ from cmpe.formats.directory import ProblemDirectory, read_directory, write_direc
 from cmpe.formats.uai import write_uai
 from cmpe.generation import Recipe, generate, grid
 from cmpe.solvers import METHODS
+from tests.refusals import only_line
 
 COMMAND = str(Path(sys.executable).with_name("cmpe"))
 MODEL = "MARKOV 2 2 3 2 1 0 2 0 1 2 1 2 6 1 2 3 4 5 6"
@@ -33,25 +34,6 @@ def call(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("m.uai").write_text(MODEL)
     return call
-
-
-@pytest.fixture
-def refused(call):
-    """The one line of a command that must fail, print nothing else and leave no new file."""
-
-    def calling(*arguments):
-        before = sorted(os.walk("."))
-        code, out, err = call(*arguments)
-        assert (code, out) == (2, "")
-        assert sorted(os.walk(".")) == before
-        return only_line(err)
-
-    return calling
-
-
-def only_line(err):
-    assert re.fullmatch(r"error: [^\n]+\n", err), err
-    return err.removeprefix("error: ").rstrip("\n")
 
 
 def as_process(*arguments, **options):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
 
-from cmpe import Constraint, Factor, Instances, LogLinearModel, Problem
+from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.generation import Generated, Recipe, generate, grid
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import prepare, split
@@ -51,15 +50,6 @@ def trained(problem: Problem, evidence: np.ndarray, config: TrainingConfig) -> T
 
 def weights(trainer: Trainer, member: int = 0) -> torch.Tensor:
     return trainer.program.adam.flat[member].detach().clone()
-
-
-def completions(instances: Instances, row: int) -> np.ndarray:
-    """Every full assignment that agrees with the evidence of a row."""
-    cards = instances.problem.objective.cardinalities
-    free = instances.conditioning.free
-    values = np.array(list(product(*(range(cards[v]) for v in free))), dtype=int)
-    repeated = instances.evidence[row : row + 1].repeat(len(values), axis=0)
-    return Instances(instances.problem, repeated).complete(values.reshape(len(values), len(free)))
 
 
 def one_choice(limit: float | None = 0.5, slope: float = 1.0) -> Problem:

@@ -23,6 +23,7 @@ from cmpe.learning.runs import (
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import Session, fit
 from tests.learning.cases import quick, small_grid
+from tests.refusals import refused
 
 ONE = small_grid()
 
@@ -72,12 +73,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-def refused(folder, match, kind=FormatError):
+def run_refused(folder, match, kind=FormatError):
     """Loading and solving ends in one line of the family of input errors."""
-    with pytest.raises(kind, match=match) as caught:
-        NeuralSolver.load(folder, ONE.problem).solve(ONE.problem, ONE.test)
-    assert isinstance(caught.value, InputError)
-    assert "\n" not in str(caught.value)
+    assert issubclass(kind, InputError)
+    load = NeuralSolver.load
+    refused(lambda: load(folder, ONE.problem).solve(ONE.problem, ONE.test), match, kind)
 
 
 def change(folder, **changes):
@@ -93,30 +93,30 @@ def change(folder, **changes):
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_another_format_version_is_refused(version, folder):
     change(folder, format_version=version)
-    refused(folder, r"config\.json: field 'format_version': expected 1, found")
+    run_refused(folder, r"config\.json: field 'format_version': expected 1, found")
 
 
 @pytest.mark.parametrize("name", ["config.json", "weights.safetensors"])
 def test_missing_files_are_named(name, folder):
     (folder / name).unlink()
-    refused(folder, f"{name}: cannot be read: No such file", InputError)
+    run_refused(folder, f"{name}: cannot be read: No such file", InputError)
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    refused(tmp_path / "nowhere", "nowhere.*cannot be read", InputError)
+    run_refused(tmp_path / "nowhere", "nowhere.*cannot be read", InputError)
 
 
 @pytest.mark.parametrize("keep", [0, 4, 20, 200, -1, -30])
 def test_truncated_weights_are_refused(keep, folder):
     file = folder / "weights.safetensors"
     file.write_bytes(file.read_bytes()[:keep])
-    refused(folder, r"weights\.safetensors: the file: expected safetensors")
+    run_refused(folder, r"weights\.safetensors: the file: expected safetensors")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "nonsense", '{"format_version": 1}'])
 def test_a_config_that_is_no_config_is_refused(text, folder):
     (folder / "config.json").write_text(text)
-    refused(folder, r"config\.json")
+    run_refused(folder, r"config\.json")
 
 
 @pytest.mark.parametrize(
@@ -140,19 +140,19 @@ def test_a_config_that_is_no_config_is_refused(text, folder):
 )
 def test_odd_fields_are_refused(changes, folder):
     change(folder, **changes)
-    refused(folder, ".", InputError)
+    run_refused(folder, ".", InputError)
 
 
 def test_unknown_training_fields_are_refused(folder):
     training = json.loads((folder / "config.json").read_text())["training"]
     change(folder, training={**training, "colour": 1})
-    refused(folder, "no field 'colour'", InputError)
+    run_refused(folder, "no field 'colour'", InputError)
 
 
 def test_weights_of_another_network_are_refused(folder):
     training = json.loads((folder / "config.json").read_text())["training"]
     change(folder, training={**training, "hidden": [9]})
-    refused(folder, r"the weights do not fit the network of config\.json", InputError)
+    run_refused(folder, r"the weights do not fit the network of config\.json", InputError)
 
 
 def test_missing_and_extra_weights_are_refused(folder):
@@ -161,7 +161,7 @@ def test_missing_and_extra_weights_are_refused(folder):
     fewer = {k: v for k, v in whole.items() if k != "bias0"}
     for parameters in (fewer, {**whole, "more": torch.zeros(1)}):
         save_file(parameters, file)
-        refused(folder, "the weights do not fit", InputError)
+        run_refused(folder, "the weights do not fit", InputError)
 
 
 def test_weights_of_another_kind_of_number_are_read(folder):

@@ -17,7 +17,7 @@ from cmpe.solvers.exact.trace import trace
 from cmpe.solvers.local import improve
 from cmpe.solvers.milp import Milp
 from tests.models.tractable.test_learning import clusters
-from tests.problems import all_assignments, ask, random_network, random_network_problem, seeds
+from tests.problems import all_assignments, ask, random_cutset, random_network_problem, seeds
 
 
 def compare(answers, oracle):
@@ -170,8 +170,8 @@ def test_time_limits_and_progress():
 @given(seeds)
 @settings(max_examples=50)
 def test_joint_leaves_are_disjoint_and_cover_everything(seed):
-    network = random_network(seed)
-    other = random_network(seed + 1)
+    network = random_cutset(seed)
+    other = random_cutset(seed + 1)
     functions = [network, LogLinearModel(network.cardinalities)]
     if other.cardinalities == network.cardinalities:
         functions.append(other)

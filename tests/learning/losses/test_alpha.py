@@ -14,8 +14,8 @@ from cmpe.learning.losses.alpha import ABOVE, Examples
 from cmpe.learning.losses.relaxation import Relaxation
 from cmpe.learning.training.data import prepare, split
 from cmpe.learning.training.trainer import Trainer
-from tests.learning.cases import completions, one_choice, quick
-from tests.problems import Shape, random_problem, seeds
+from tests.learning.cases import one_choice, quick
+from tests.problems import Shape, completions, random_problem, seeds
 
 
 def unknown(problem, rows):

@@ -107,12 +107,12 @@ class TrainingRun:
         self._begin = self._kept = time.monotonic()
         self._before = 0.0  # seconds of the runs that this one resumes
         self._warned: set[str] = set()
+        if self.session.resume:
+            self._load()
         if self._out is not None:
             with writing(self._out):
                 self._out.mkdir(parents=True, exist_ok=True)
         self._board = Board(self._out)
-        if self.session.resume:
-            self._load()
 
     @property
     def _out(self) -> Path | None:

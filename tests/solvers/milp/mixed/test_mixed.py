@@ -22,7 +22,8 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.milp.mixed import SMALL
-from tests.problems import Shape, all_assignments, random_model, random_network, seeds
+from tests.problems import Shape, all_assignments, random_cutset, random_model, seeds
+from tests.refusals import refused
 
 
 def relu_module(rng: np.random.Generator, inputs: int, outputs: int = 1) -> nn.Module:
@@ -311,7 +312,7 @@ def test_bounds_of_neurons_are_wider_than_a_back_end_can_miss():
 
 def test_a_cutset_network_beside_a_neural_one():
     for seed in range(8):
-        objective = random_network(seed)
+        objective = random_cutset(seed)
         cards = list(objective.cardinalities)
         t = relu_function(np.random.default_rng(seed), cards)
         q = float(np.median(t.value(all_assignments(cards))))
@@ -322,15 +323,14 @@ def test_a_cutset_network_beside_a_neural_one():
 
 
 def test_what_a_linear_program_cannot_say_is_refused():
-    def refused(problem: Problem, evidence: object, match: str) -> None:
-        with pytest.raises(MethodError, match=match):
-            solve(problem, evidence, method="milp")
+    def refuses(problem: Problem, evidence: object, match: str) -> None:
+        refused(lambda: solve(problem, evidence, method="milp"), match, MethodError)
 
     h = LogLinearModel((2, 2, 2), (Factor((0, 1), np.zeros((2, 2))),))
     both = Problem(h, (), (2,), "", (0, 1))
-    refused(both, [[0]], r"at most one free continuous variable; found 0, 1 in the scope \(0, 1\)")
+    refuses(both, [[0]], r"at most one free continuous variable; found 0, 1 in the scope \(0, 1\)")
     assert solve(both.observing([0]), [[0.5]], method="milp").labels == ["optimal"]
     smooth = NeuralFunction(nn.Sequential(nn.Linear(3, 2), nn.Tanh()), (2, 2, 2))
-    refused(Problem(smooth), None, r"found Tanh.* in the module Sequential; method local")
+    refuses(Problem(smooth), None, r"found Tanh.* in the module Sequential; method local")
     wide = NeuralFunction(nn.Linear(3, 2), (2, 2, 2))
-    refused(Problem(wide), None, "must map 3 numbers to 1; found 3 to 2")
+    refuses(Problem(wide), None, "must map 3 numbers to 1; found 3 to 2")

@@ -12,7 +12,7 @@ from benchmarks.paper.plan import plan_of
 from benchmarks.paper.store import Store
 
 import cmpe
-from tests.studies import tiny
+from tests.benchmarks.studies import tiny
 
 NOWHERE = Path("no", "such", "folder")
 
