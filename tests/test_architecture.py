@@ -28,6 +28,7 @@ ORDER = (
     ("formats",),
     ("bounds",),
     ("tensor",),
+    ("bounding",),
     ("solvers",),
     ("learning",),
     ("evaluation",),

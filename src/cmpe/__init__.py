@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cmpe import queries
+    from cmpe.bounding import BOUNDS, bound
+    from cmpe.bounds.base import Bounds, Work
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from cmpe.solvers.dispatch import solve, solver
 
 _HOMES = {
+    "cmpe.bounding": ("BOUNDS", "bound"),
+    "cmpe.bounds.base": ("Bounds", "Work"),
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
@@ -75,7 +79,9 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BOUNDS",
     "METHODS",
+    "Bounds",
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
@@ -103,6 +109,8 @@ __all__ = [
     "Solver",
     "Status",
     "TrainingConfig",
+    "Work",
+    "bound",
     "cross_validate",
     "evaluate",
     "fit",

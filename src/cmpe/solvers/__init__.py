@@ -23,11 +23,14 @@ def _engine(module: str, name: str, **settings: object) -> Callable[[], Engine]:
     return load
 
 
+def _beyond_tables(name: str, **settings: object) -> dict[Form, Callable[[], Engine]]:
+    """The same engine of `flips` for both forms of problem that have no tables to read."""
+    return dict.fromkeys((Form.CONTINUOUS, Form.OTHER), _engine("flips", name, **settings))
+
+
 def _milp(name: str, about: str, backend: str, needs: str | None = None) -> Method:
-    engines = {
-        Form.TABLES: _engine("milp", "Milp", backend=backend),
-        Form.OTHER: _engine("flips", "ProvedFlips", backend=backend),
-    }
+    tables = _engine("milp", "Milp", backend=backend)
+    engines = {Form.TABLES: tables, **_beyond_tables("ProvedFlips", backend=backend)}
     return Method(name, about, engines, proves=True, needs=needs)
 
 
@@ -35,10 +38,7 @@ _ROWS = (
     Method(
         "auto",
         "the cheapest method that proves the gap asked for",
-        {
-            Form.TABLES: _engine("auto", "Auto"),
-            Form.OTHER: _engine("flips", "ProvedFlips", or_local=True),
-        },
+        {Form.TABLES: _engine("auto", "Auto"), **_beyond_tables("ProvedFlips", or_local=True)},
         proves=True,
         takes_gap=True,
     ),
@@ -63,7 +63,7 @@ _ROWS = (
     Method(
         "local",
         "repair and local moves from a start; gradients where there are no tables",
-        {Form.TABLES: _engine("local", "Local"), Form.OTHER: _engine("flips", "LocalFlips")},
+        {Form.TABLES: _engine("local", "Local"), **_beyond_tables("LocalFlips")},
         takes_device=True,
     ),
     Method(
