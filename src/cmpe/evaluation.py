@@ -1,4 +1,4 @@
-"""Answers against reference answers: the metrics of SPEC §2, for all rows and the constrained ones.
+"""Answers against reference answers: metrics of all rows and of the constrained ones.
 
     regret      h* - h in nats
     gap         regret / f*, with f* = C - h* (the paper's optimality gap)
@@ -49,10 +49,10 @@ class Metrics:
     distinct: int
     optimal: float  # share of rows whose reference is proved optimal
     regret: Spread
-    feasible_regret: Spread  # of the rows that satisfy every constraint
+    feasible_regret: Spread  # over the rows that satisfy every constraint
     gap: Spread
     violation: Spread
-    violation_size: Spread  # of the rows that break a constraint
+    violation_size: Spread  # over the rows that break a constraint
     certified_gap: Spread  # bound - objective of the feasible ones
     seconds: Spread
 

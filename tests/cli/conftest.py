@@ -1,14 +1,18 @@
-"""The command in this process."""
+"""The command in this process, and files that several commands read."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from cmpe.cli.main import main
-from tests.refusals import only_line
+from cmpe.formats.uai import write_uai
+from cmpe.generation import grid
+from tests.cli.commands import MODEL, generated, output
+from tests.refusals import fill_disk, only_line
 
 
 @pytest.fixture
@@ -26,14 +30,41 @@ def call(monkeypatch, capsys):
 
 
 @pytest.fixture
-def refused(call, tmp_path):
+def beside_model(tmp_path, monkeypatch):
+    """An empty current directory, but for a model of two variables."""
+    monkeypatch.chdir(tmp_path)
+    Path("m.uai").write_text(MODEL)
+
+
+@pytest.fixture
+def refused(call, beside_model):
     """The one line of a command that must fail, print nothing else and leave no new file."""
 
-    def calling(*words):
-        before = sorted(os.walk(tmp_path))
-        code, out, err = call(*words)
+    def calling(*arguments):
+        before = sorted(os.walk("."))
+        code, out, err = call(*arguments)
         assert (code, out) == (2, "")
-        assert sorted(os.walk(tmp_path)) == before
+        assert sorted(os.walk(".")) == before
         return only_line(err)
 
     return calling
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    fill_disk(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "small.grid.uai.gz"
+    write_uai(grid(3, 4, seed=1), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def problem(model, tmp_path_factory):
+    """A problem directory of that model: 12 variables, 6 of them observed, 6 test rows."""
+    folder = tmp_path_factory.mktemp("generated") / "new" / "problem"
+    output(*generated(model, folder))
+    return folder

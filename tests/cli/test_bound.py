@@ -1,4 +1,4 @@
-"""`cmpe bound`, `--gap` and `--trace`, through the command's own entry point."""
+"""`cmpe bound`, through the command's own entry point."""
 
 import json
 
@@ -45,6 +45,8 @@ def test_bounds_are_above_the_optimum(monkeypatch, capsys, directory):
     content = cmpe.read_directory(directory)
     best = cmpe.solve(content.problem, content.test, method="exact")
     assert [b["index"] for b in bounds] == list(range(len(best)))
+    fields = ["index", "bound", "infeasible", "multipliers", "method", "bounds", "seconds"]
+    assert [list(b) for b in bounds] == [fields] * len(best)
     assert (np.array([b["bound"] for b in bounds]) >= best.objective - 1e-9).all()
     assert all(len(b["multipliers"]) == 1 and not b["infeasible"] for b in bounds)
     code, out, _ = run(monkeypatch, capsys, "bound", directory, "--format", "table")
@@ -129,24 +131,3 @@ def test_evidence_may_observe_other_variables(monkeypatch, capsys, directory, tm
     )
     assert code == 0
     assert len(out.splitlines()) == 2
-
-
-def test_a_trace_as_lines_and_as_a_picture(monkeypatch, capsys, directory, tmp_path):
-    pytest.importorskip("matplotlib")
-    for name in ("trace.jsonl", "trace.png"):
-        code, out, _ = run(
-            monkeypatch, capsys,
-            "solve", directory, "--method", "exact", "--trace", tmp_path / name,
-        )  # fmt: skip
-        assert code == 0
-        assert len(out.splitlines()) == 6
-    events = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
-    assert set(events[0]) == {"seconds", "incumbent", "bound", "states"}
-    assert events[-1]["incumbent"] == pytest.approx(json.loads(out.splitlines()[0])["objective"])
-    assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_gap_for_another_method_is_refused(monkeypatch, capsys, directory):
-    code, _, err = run(monkeypatch, capsys, "solve", directory, "--method", "milp", "--gap", "1")
-    assert code == 2
-    assert err == "error: only method auto takes a gap, found 'milp' with gap 1.0\n"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from cmpe import read_directory, read_network, read_uai
 from cmpe.cli.main import COMMANDS, make_app
 from cmpe.formats.debd import read_debd
-from tests.cli.test_cli import output, rows_of, run
+from tests.cli.commands import output, rows_of, run
 from tests.models.tractable.test_learning import clusters
 
 app = make_app(COMMANDS)

@@ -184,7 +184,7 @@ def test_two_processes_train_as_one(problem, run, tmp_path):
     assert [record["epoch"] for record in logged(tmp_path / "two")] == [1, 2, 3]
 
 
-NAMES = "--set needs NAME=VALUE with NAME one of batch_size, beta, "
+NAMES = "--set needs NAME=VALUE with NAME one of allowed_violation, batch_size, "
 BAD = [
     (["--loss", "magic"], "a loss is one of mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, "),
     (["--preset", "magic"], "Invalid value for '--preset'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,13 +17,16 @@ from cmpe.learning.runs import (
     Trained,
     is_run,
     read_checkpoint,
+    read_log,
     read_trained,
+    worst_rate,
     write_checkpoint,
+    write_log,
     write_trained,
 )
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import Session, fit
-from tests.learning.cases import quick, small_grid
+from tests.learning.cases import GRID, quick, small_grid, untrained
 from tests.refusals import refused
 
 ONE = small_grid()
@@ -184,3 +188,45 @@ def test_checkpoints_survive_the_round_trip(tmp_path):
         (tmp_path / "checkpoint.pt").write_bytes(whole[:keep])
         with pytest.raises(FormatError, match=r"checkpoint\.pt: the file: expected a checkpoint"):
             read_checkpoint(tmp_path)
+
+
+def calibrated(*entries):
+    solver = untrained(GRID.problem)
+    known = tuple(Calibration(*entry) for entry in entries)
+    return replace(solver, trained=replace(solver.trained, calibration=known))
+
+
+def test_the_calibrated_margin_has_the_least_regret_of_the_safe_ones():
+    solver = calibrated(  # margin, regret, violation on 1,000 validation and on 9,000 rows
+        (0.0, 0.1, 1000, 0.20, 9000, 0.15),
+        (1.0, 0.5, 1000, 0.005, 9000, 0.005),
+        (2.0, 0.4, 1000, 0.0, 9000, 0.001),
+        (3.0, 0.6, 1000, 0.0, 9000, 0.0),
+        (4.0, 2.0, 1000, 0.0, 9000, 0.0),
+    )
+    assert solver.calibrated_margin() == 2.0
+    assert solver.calibrated_margin(allowed=0.3) == 0.0
+    assert solver.calibrated_margin(allowed=0.002) == 2.0  # only all rows can show it
+    assert solver.calibrated_margin(allowed=0.001) == 3.0
+    assert solver.calibrated_margin(allowed=1e-6) == 4.0  # not shown: least violations, largest
+    assert calibrated().calibrated_margin() == 0.0
+    assert calibrated((2.0, None, 5, 1.0), (1.0, 3.0, 5, 0.8)).calibrated_margin() == 1.0
+
+
+def test_few_rows_show_little():
+    assert worst_rate(0.0, 10) == pytest.approx(1 - 0.05 ** (1 / 10))
+    assert worst_rate(0.0, 1000) < 0.003
+    assert worst_rate(1.0, 10) == 1.0
+    rates = [worst_rate(v / 100, 100) for v in range(0, 101, 10)]
+    assert rates == sorted(rates)
+    assert all(w > v / 100 for w, v in zip(rates[:-1], range(0, 100, 10), strict=True))
+
+
+def test_logs_come_back(tmp_path):
+    records = [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": None}]
+    write_log(tmp_path, records)
+    assert read_log(tmp_path) == records
+    for content in (b"{", b"[1]\n", b"\xff\n"):
+        (tmp_path / "log.jsonl").write_bytes(content)
+        with pytest.raises(FormatError, match=r"log\.jsonl"):
+            read_log(tmp_path)

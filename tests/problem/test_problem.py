@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 
 from cmpe import Constraint, Distance, LogLinearModel, Problem, solve
-from cmpe.errors import EvidenceError, MethodError, ModelError
-from cmpe.problem.evidence import observed_groups
+from cmpe.errors import MethodError, ModelError
 from tests.problems import random_cutset, random_problem, seeds, worked_example
 
 ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
@@ -40,47 +39,6 @@ def test_f_is_at_least_one(seed):
     problem, evidence = random_problem(seed)
     rows = problem.given(evidence).complete(0)
     assert (problem.minimisation(rows)[0] >= 1 - 1e-9).all()
-
-
-def test_evidence_in_every_form_is_the_same():
-    problem = worked_example()
-    expected = [[1, 0], [0, 1]]
-    for evidence in (
-        expected,
-        np.array(expected, dtype=bool),
-        np.array(expected, dtype=float),
-        [[1, 0, -1, -1], [0, 1, -1, -1]],
-        {1: [0, 1], 0: [1, 0]},
-    ):
-        assert problem.given(evidence).evidence.tolist() == expected
-    assert problem.given([1, 0]).evidence.tolist() == [[1, 0]]
-    assert problem.given({0: 1, 1: 0}).evidence.tolist() == [[1, 0]]
-    assert Problem(ONE).given().evidence.shape == (1, 0)
-
-
-def test_observed_groups_cover_the_rows():
-    rows = np.array([[0, -1], [-1, 1], [1, -1], [-1, -1]])
-    groups = {observed: numbers.tolist() for observed, numbers in observed_groups(rows)}
-    assert groups == {(0,): [0, 2], (1,): [1], (): [3]}
-
-
-@pytest.mark.parametrize(
-    ("evidence", "message"),
-    [
-        ([[0, 2]], "row 0, variable 1: evidence must be from 0 to 1, found 2"),
-        ([[0, -1]], "found -1"),
-        ([[0, 1, 1]], "2 columns .* or 4 .*, found 3"),
-        ([[0, 1, 0, -1]], r"row 0: variable 2 must be free"),
-        ([[0, -1, -1, -1]], "row 0: variable 1 must be observed"),
-        ({0: 1}, "exactly the evidence variables; check .1."),
-        ([[0.5, 1]], "whole numbers"),
-        ([[[0]]], "one or two axes"),
-        ([["a", "b"]], "whole numbers"),
-    ],
-)
-def test_wrong_evidence_is_said(evidence, message):
-    with pytest.raises(EvidenceError, match=message):
-        worked_example().given(evidence)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cmpe.errors import MethodError
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import Chosen, refuse_options
@@ -27,6 +28,14 @@ def refuse_unknown(method: str, limits: Limits) -> None:
     """Fail before any file is read: names of methods win, then run directories."""
     if method in METHODS or not Path(method).is_dir():
         refuse_options(method_named(method), limits)
+        return
+    from cmpe.learning.runs import is_run
+
+    if not is_run(method):
+        raise MethodError(
+            f"a method is one of {', '.join(METHODS)}, or the directory of a trained run; found "
+            f"the directory {method!r}, which holds no run"
+        )
 
 
 def method_or_run(method: str, problem: Problem) -> Chosen:

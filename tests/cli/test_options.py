@@ -1,0 +1,127 @@
+"""Models and problems as commands read them."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cmpe import CutsetNetwork, LogLinearModel, write_network
+from cmpe.cli import options
+from cmpe.cli.options import read_function, read_tables
+from cmpe.errors import InputError
+from tests.cli.commands import MODEL, SOLVE
+from tests.problems import all_assignments, random_network
+
+MODELS = {
+    "cut.uai": (MODEL[:-4], "line 1, word 15: expected 6 x a table entry, found only 4 more words"),
+    "text.uai": (MODEL.replace("6 1 2", "6 1 two"), "word 16: expected a table entry, found 'two'"),
+    "size.uai": (MODEL.replace(" 6 1", " 5 1"), "expected the table size 6 of factor 1, found 5"),
+    "huge.uai": ("MARKOV 999999999 2 2", "expected 999999999 x a cardinality, found only 2 more"),
+    "minus.uai": (MODEL[:-1] + "-6", "expected a finite potential of at least 0, found '-6'"),
+    "nan.uai": (MODEL[:-1] + "nan", "expected a finite potential of at least 0, found 'nan'"),
+    "twice.uai": (MODEL.replace("2 0 1 2 1", "2 1 1 2 1"), "expected distinct variables in factor"),
+    "none.uai": (None, "cannot be read: No such file or directory"),
+    "m.uai.gz": ("no gzip", "expected a whole .gz file, found"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_bad_model(refused, name):
+    content, message = MODELS[name]
+    if content is not None:
+        Path(name).write_text(content)
+    for arguments in (
+        ["solve", "--objective", name, "--output", "out.json"],
+        ["solve", "--objective", "m.uai", "--constraint", name, "--at-most", 1],
+        ["info", name],
+        ["convert", name, "out.LG"],
+        ["convert", name, "out.cfn"],
+        ["generate", name, "--out", "new"],
+    ):
+        line = refused(*arguments)
+        assert line.startswith(f"{name}: ")
+        assert message in line
+
+
+USAGE = [
+    (["solve"], "give either a problem directory or --objective FILE.uai"),
+    (["solve", "d", "--objective", "m.uai"], "give either a problem directory or --objective"),
+    (["solve", "d", "--at-most", "1"], "--constraint and --at-most go with --objective"),
+    (["solve", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
+    (["solve", "m.uai"], "m.uai/problem.json: cannot be read: Not a directory"),
+    (["bound", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
+    ([*SOLVE, "--constraint", "m.uai"], "every --constraint needs one --at-most: found 1 and 0"),
+    ([*SOLVE, "--constraint", "m.uai", "--at-most", "nan"], "at_most must be a finite number"),
+    ([*SOLVE, "--constraint", "t.uai", "--at-most", "1"], "t.uai: expected the variables and card"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), USAGE)
+def test_bad_arguments(refused, arguments, message):
+    Path("t.uai").write_text("MARKOV 2 2 2 0")
+    assert message in refused(*arguments)
+
+
+def test_a_learned_model_may_be_named_without_its_suffix(tmp_path):
+    network = random_network(3)
+    write_network(network, tmp_path / "tree.json")
+    found = read_function(tmp_path / "tree")
+    assert isinstance(found, CutsetNetwork)
+    rows = all_assignments(network.cardinalities)
+    np.testing.assert_array_equal(found.value(rows), network.value(rows))
+
+
+def test_only_a_network_that_is_not_small_stays_one(tmp_path, monkeypatch):
+    network = random_network(5)
+    write_network(network, tmp_path / "tree.json")
+    tables = read_tables(tmp_path / "tree.json")
+    assert isinstance(tables, LogLinearModel)
+    rows = all_assignments(network.cardinalities)
+    np.testing.assert_allclose(tables.value(rows), network.value(rows))
+    monkeypatch.setattr(options, "SMALL_EXPANSION", 0)
+    assert isinstance(read_tables(tmp_path / "tree.json"), CutsetNetwork)
+
+
+def test_model_files_become_one_problem(tmp_path):
+    first, second = tmp_path / "h.uai", tmp_path / "t.LG"
+    first.write_text(MODEL)
+    second.write_text("MARKOV 2 2 3 1 1 0 2 0 1")
+    problem, directory = options.read_problem(None, first, [second, second], [0.5, 1.5])
+    assert directory is None
+    assert (problem.name, problem.limits.tolist()) == ("h", [0.5, 1.5])
+    assert problem.evidence_variables == ()
+    assert problem.constraint_values([[1, 2]]).tolist() == [[1.0, 1.0]]
+    assert problem.objective.value([[1, 2]])[0] == pytest.approx(np.log(2 * 6))
+
+
+def test_progress_is_for_terminals_only(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    with options.progress_bar("solving") as progress:
+        assert progress is None
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with options.progress_bar("solving") as progress:
+        assert progress is not None
+        progress(2, 3)
+    assert "solving" in terminal.getvalue()
+    assert "2/3" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("tpu", "--device must be cpu or cuda, found 'tpu'"), ("cuda:1", "torch finds no GPU here")],
+)
+def test_a_device_that_is_not_there(monkeypatch, device, message):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    options.check_device("cpu")
+    with pytest.raises(InputError, match=message):
+        options.check_device(device)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    options.check_device("cuda:1")

@@ -1,0 +1,103 @@
+"""Rows of evidence as people give them: one form inside, and a sentence for what does not fit."""
+
+import numpy as np
+import pytest
+
+from cmpe import LogLinearModel, Problem
+from cmpe.errors import EvidenceError
+from cmpe.problem.evidence import check_range, from_mapping, observed_groups, two_dimensional
+from tests.problems import worked_example
+
+ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
+
+
+def test_evidence_in_every_form_is_the_same():
+    problem = worked_example()
+    expected = [[1, 0], [0, 1]]
+    for evidence in (
+        expected,
+        np.array(expected, dtype=bool),
+        np.array(expected, dtype=float),
+        [[1, 0, -1, -1], [0, 1, -1, -1]],
+        {1: [0, 1], 0: [1, 0]},
+    ):
+        assert problem.given(evidence).evidence.tolist() == expected
+    assert problem.given([1, 0]).evidence.tolist() == [[1, 0]]
+    assert problem.given({0: 1, 1: 0}).evidence.tolist() == [[1, 0]]
+    assert Problem(ONE).given().evidence.shape == (1, 0)
+
+
+def test_observed_groups_cover_the_rows():
+    rows = np.array([[0, -1], [-1, 1], [1, -1], [-1, -1]])
+    groups = {observed: numbers.tolist() for observed, numbers in observed_groups(rows)}
+    assert groups == {(0,): [0, 2], (1,): [1], (): [3]}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ([[0, 2]], "row 0, variable 1: evidence must be from 0 to 1, found 2"),
+        ([[0, -1]], "found -1"),
+        ([[0, 1, 1]], "2 columns .* or 4 .*, found 3"),
+        ([[0, 1, 0, -1]], r"row 0: variable 2 must be free"),
+        ([[0, -1, -1, -1]], "row 0: variable 1 must be observed"),
+        ({0: 1}, "exactly the evidence variables; check .1."),
+        ([[0.5, 1]], "whole numbers"),
+        ([[[0]]], "one or two axes"),
+        ([["a", "b"]], "whole numbers"),
+    ],
+)
+def test_wrong_evidence_is_said(evidence, message):
+    with pytest.raises(EvidenceError, match=message):
+        worked_example().given(evidence)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        ([0, 1], [[0, 1]]),
+        ([True, False], [[1, 0]]),
+        (np.array([[2.0, -1.0]]), [[2, -1]]),
+        (np.zeros((0, 3)), np.zeros((0, 3))),
+        (np.zeros((2, 0), dtype=object), np.zeros((2, 0))),
+    ],
+)
+def test_whole_numbers_of_any_kind_become_int64(evidence, expected):
+    rows = two_dimensional(evidence, fractions=False)
+    assert rows.dtype == np.int64
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_fractions_only_where_they_are_allowed():
+    assert two_dimensional([0, 1], fractions=True).dtype == np.float64
+    assert two_dimensional([0.25, 1], fractions=True).tolist() == [[0.25, 1.0]]
+    with pytest.raises(EvidenceError, match="whole numbers, found dtype float64"):
+        two_dimensional([0.25, 1], fractions=False)
+    with pytest.raises(EvidenceError, match="whole numbers, found dtype"):
+        two_dimensional(["a"], fractions=True)
+    with pytest.raises(EvidenceError, match="one or two axes, found 0"):
+        two_dimensional(3, fractions=False)
+
+
+def test_a_mapping_may_mix_one_value_with_many():
+    rows = from_mapping({4: [0, 1, 2], 2: 1}, (2, 4), fractions=False)
+    assert rows.tolist() == [[1, 0], [1, 1], [1, 2]]
+    assert from_mapping({}, (), fractions=False).shape == (1, 0)
+    assert from_mapping({0: 0.5}, (0,), fractions=True).tolist() == [[0.5]]
+    with pytest.raises(EvidenceError, match=r"exactly the evidence variables; check \[0, 3\]"):
+        from_mapping({0: 1}, (3,), fractions=False)
+
+
+def test_values_out_of_range_are_said_by_row_and_variable():
+    """Variables 1 and 3 of a problem, of 3 values and in [0, 1]."""
+    cards, within = (2, 3, 2, 2), frozenset([3])
+    check_range(np.array([[2.0, 0.5], [0.0, 1.0]]), (1, 3), cards, within)
+    check_range(np.zeros((0, 2)), (1, 3), cards, within)
+    for row, message in (
+        ([3.0, 0.0], "row 1, variable 1: evidence must be from 0 to 2, found 3"),
+        ([0.5, 0.0], "row 1, variable 1: evidence must be from 0 to 2, found 0.5"),
+        ([0.0, 1.5], r"row 1, variable 3: evidence must be in \[0, 1\], found 1.5"),
+        ([0.0, np.nan], r"row 1, variable 3: evidence must be in \[0, 1\], found nan"),
+    ):
+        with pytest.raises(EvidenceError, match=message):
+            check_range(np.array([[0.0, 0.0], row]), (1, 3), cards, within)
