@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 
 from cmpe.bounds.linearization import LocalPolytope
-from cmpe.errors import MethodError
-from cmpe.solvers.milp import Milp
 from tests.problems import random_problem, seeds
 
 
@@ -54,8 +52,3 @@ def _inside(program, point, constraints):
         and (point >= program.column_lower - 1e-9).all()
         and (point <= program.column_upper + 1e-9).all()
     )
-
-
-def test_an_unknown_backend_is_said():
-    with pytest.raises(MethodError, match="highs, scip, gurobi, found 'cplex'"):
-        Milp("cplex")

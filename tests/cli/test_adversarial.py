@@ -92,8 +92,8 @@ def test_idx_files(call, small, tmp_path):
 def test_deep_classifiers_are_attacked_by_what_can(call, small, tmp_path, monkeypatch):
     """Without --methods those that need one hidden layer are left out, not stumbled over."""
     asked = []
-    monkeypatch.setattr(module.Study, "run", lambda self, _: asked.append(self.config) or [])
-    monkeypatch.setattr(module.Study, "pictured", np.zeros(0, dtype=int))
+    monkeypatch.setattr(module.AttackStudy, "run", lambda self, _: asked.append(self.config) or [])
+    monkeypatch.setattr(module.AttackStudy, "pictured", np.zeros(0, dtype=int))
     words = ("--data", small, "--out", tmp_path / "study", "--format", "json")
     for hidden in ("12", "12,6"):
         assert call("adversarial", *words, "--hidden", hidden) == (0, "", "")

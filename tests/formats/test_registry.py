@@ -12,7 +12,7 @@ import pytest
 import cmpe
 from cmpe.errors import FormatError, InputError, ModelError
 from cmpe.formats.registry import FORMATS, SUFFIXES, format_of
-from tests.problems import random_network
+from tests.problems import random_cutset
 
 PACKED = ("", ".gz", ".xz", ".bz2")
 MODEL = cmpe.LogLinearModel.from_tables(
@@ -45,7 +45,7 @@ def test_tables_come_back(tmp_path, suffix, packed):
 @pytest.mark.parametrize("packed", PACKED)
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_networks_come_back(tmp_path, suffix, packed):
-    network, path = random_network(3), tmp_path / f"m{suffix}{packed}"
+    network, path = random_cutset(3), tmp_path / f"m{suffix}{packed}"
     cmpe.write_model(network, path)
     back = cmpe.read_model(path)
     assert type(back) is cmpe.CutsetNetwork
@@ -54,7 +54,7 @@ def test_networks_come_back(tmp_path, suffix, packed):
 
 
 def test_networks_become_tables_where_a_format_holds_nothing_else(tmp_path):
-    network = random_network(3)
+    network = random_cutset(3)
     cmpe.write_model(network, tmp_path / "m.LG")
     back = cmpe.read_model(tmp_path / "m.LG")
     rows = np.zeros((1, network.variables), dtype=int)
@@ -63,8 +63,8 @@ def test_networks_become_tables_where_a_format_holds_nothing_else(tmp_path):
 
 
 def test_the_name_of_a_learned_model_is_enough(tmp_path):
-    cmpe.write_network(random_network(3), tmp_path / "net.v2")
-    assert cmpe.read_model(tmp_path / "net.v2").leaves == random_network(3).leaves
+    cmpe.write_network(random_cutset(3), tmp_path / "net.v2")
+    assert cmpe.read_model(tmp_path / "net.v2").leaves == random_cutset(3).leaves
 
 
 def test_a_pipe_holds_tables(tmp_path):

@@ -7,17 +7,16 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, CutsetSettings, LogLinearModel, Problem, Status, learn_cutset
+from cmpe import Constraint, CutsetSettings, Problem, Status, learn_cutset
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import Interrupted, MethodError
-from cmpe.models.tractable.branching import joint_leaves
 from cmpe.solvers.branches import Branches
 from cmpe.solvers.exact.complete import Exact
 from cmpe.solvers.exact.trace import trace
 from cmpe.solvers.local import improve
 from cmpe.solvers.milp import Milp
 from tests.models.tractable.test_learning import clusters
-from tests.problems import all_assignments, ask, random_cutset, random_network_problem, seeds
+from tests.problems import all_assignments, ask, random_network_problem, seeds
 
 
 def compare(answers, oracle):
@@ -165,20 +164,6 @@ def test_time_limits_and_progress():
     hurried = cmpe.solve(problem, rows, method="milp", time_limit=1e-4)
     best = np.where(oracle.feasible, oracle.objective, -np.inf)
     assert (hurried.bound >= best - 1e-9).all()
-
-
-@given(seeds)
-@settings(max_examples=50)
-def test_joint_leaves_are_disjoint_and_cover_everything(seed):
-    network = random_cutset(seed)
-    other = random_cutset(seed + 1)
-    functions = [network, LogLinearModel(network.cardinalities)]
-    if other.cardinalities == network.cardinalities:
-        functions.append(other)
-    everything = all_assignments(network.cardinalities)
-    leaves = joint_leaves(functions)
-    inside = [((x.context < 0) | (x.context == everything)).all(axis=1) for x in leaves]
-    assert (np.sum(inside, axis=0) == 1).all()
 
 
 def test_what_needs_tables_says_so():

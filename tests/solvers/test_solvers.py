@@ -1,4 +1,7 @@
-"""Every solver against enumeration, on hundreds of problems full of awkward cases."""
+"""The registry, and every method of it against enumeration on problems full of awkward cases."""
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,12 +9,52 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status
-from cmpe.errors import InputError, MethodError, MissingExtra, TooLarge
+from cmpe.errors import MethodError, MissingExtra
+from cmpe.problem import Form
+from cmpe.solvers import METHODS, method_named
+from cmpe.solvers.base import Engine
 from tests.problems import Shape, random_problem, seeds, worked_example
 
-HEURISTICS = ("lagrangian", "local", "search")  # no proof is promised
-PROVERS = [m for m in cmpe.METHODS if m not in HEURISTICS]
+README = Path(__file__).resolve().parents[2] / "README.md"
+PROVERS = [name for name, row in METHODS.items() if row.proves]
 REAL_METHODS = [m for m in PROVERS if m not in ("exhaustive", "milp")]
+
+
+def readme_rows():
+    """The lines of the table of methods, without its heading and the row of trained runs."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("| `--method` |")) + 2
+    table = [line for line in lines[first : first + len(METHODS) + 2] if line.startswith("| ")]
+    assert table[-1].startswith("| a run directory |")
+    return table[:-1]
+
+
+def test_the_readme_has_the_registry_as_its_table():
+    expected = []
+    for name, row in METHODS.items():
+        proves = "yes" if row.proves else "no"
+        needs = f" extra `{row.needs}` |" if row.needs else " |"
+        expected.append(f"| `{name}` | {row.about} | {row.takes} | {proves} |{needs}")
+    assert readme_rows() == expected
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_row_of_the_registry(name):
+    row = method_named(name)
+    assert row.name == name
+    assert Form.TABLES in row.engines
+    assert row.takes == ("any function" if Form.OTHER in row.engines else "tables")
+    for load in row.engines.values():
+        engine = load()
+        assert isinstance(engine, Engine)
+        assert load() == engine  # nothing is kept between two questions
+    assert not row.about.endswith(".")
+
+
+def test_an_unknown_name_is_refused_with_the_list_of_all():
+    with pytest.raises(MethodError) as caught:
+        method_named("Exact")
+    assert str(caught.value) == f"a method is one of {', '.join(METHODS)}; found 'Exact'"
 
 
 def assert_same_answers(found, truth):
@@ -38,34 +81,6 @@ def test_larger_binary_pairwise_problems(method, seed):
     problem, evidence = random_problem(seed, shape)
     truth = cmpe.solve(problem, evidence, method="exhaustive")
     assert_same_answers(cmpe.solve(problem, evidence, method=method), truth)
-
-
-def test_the_exhaustive_oracle_itself():
-    """Against a loop that shares nothing with it."""
-    import itertools
-
-    for seed in range(100):
-        problem, evidence = random_problem(seed)
-        answers = cmpe.solve(problem, evidence, method="exhaustive")
-        for row, observed in enumerate(evidence):
-            best = -np.inf
-            for z in itertools.product(*map(range, problem.objective.cardinalities)):
-                if any(
-                    z[v] != x for v, x in zip(problem.evidence_variables, observed, strict=True)
-                ):
-                    continue
-                h, *ts = (
-                    sum((f.log_table[tuple(z[v] for v in f.scope)] for f in m.factors), 0.0)
-                    for m in problem.functions
-                )
-                limits = [(c.at_most, c.tolerance) for c in problem.constraints]
-                if all(t <= q + e for t, (q, e) in zip(ts, limits, strict=True)):
-                    best = max(best, h)
-            if best == -np.inf:
-                assert answers.status[row] == Status.INFEASIBLE
-            else:
-                assert answers.status[row] == Status.OPTIMAL
-                assert answers.objective[row] == pytest.approx(best)
 
 
 @pytest.mark.parametrize("method", PROVERS)
@@ -113,19 +128,6 @@ def test_a_warm_start_changes_nothing_but_the_path(method):
         assert_same_answers(again, truth)
 
 
-def test_equal_rows_are_solved_once_and_share_their_time():
-    problem = worked_example()
-    rows = np.array([[1, 1], [0, 0], [1, 1], [0, 1], [1, 1]])
-    seen = []
-    running = Running(progress=lambda done, total: seen.append((done, total)))
-    answers = cmpe.solve(problem, rows, method="milp", running=running)
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-    truth = [cmpe.solve(problem, row, method="exhaustive") for row in rows]
-    assert answers.labels == [one.labels[0] for one in truth]
-    np.testing.assert_array_equal(answers.objective, [one.objective[0] for one in truth])
-    assert answers.seconds[0] == answers.seconds[2] == answers.seconds[4] > 0
-
-
 @pytest.mark.parametrize("method", ["milp:highs", "toulbar2"])
 def test_workers_give_the_same_answers_and_progress(method):
     problem = worked_example()
@@ -156,91 +158,12 @@ def test_a_time_limit_leaves_a_true_answer(method):
     assert answer.bound[0] >= longer.objective[0] - 1e-6  # a stopped search proves no optimum
 
 
-def test_toulbar2_gives_ctrl_c_back():
-    import signal
-
-    rng = np.random.default_rng(0)
-    pairs = [(i, j) for i in range(30) for j in range(i)]
-    h = LogLinearModel((2,) * 30, tuple(Factor(p, rng.normal(size=(2, 2))) for p in pairs))
-    cmpe.solve(cmpe.queries.mpe(h), method="toulbar2", time_limit=1)
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the signal arrives on the next line
-        signal.raise_signal(signal.SIGINT)
-        sum(range(1000))
-
-
-def test_exhaustive_is_guarded_by_size():
-    with pytest.raises(
-        TooLarge, match=r"at most 4194304 assignments a row; this problem has 3.44e\+10"
-    ):
-        cmpe.solve(Problem(LogLinearModel((2,) * 35)), method="exhaustive")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: cmpe.solve(worked_example(), [0, 0], method="magic"),
-            "exhaustive, .*'magic'",
-        ),
-        (lambda: cmpe.solve(worked_example(), [0, 0], time_limit=0), "above 0 seconds, found 0"),
-        (lambda: Running(workers=0), "workers must be at least 1, found 0"),
-        (lambda: Running(threads=0), "threads must be at least 1"),
-    ],
-)
-def test_wrong_calls_are_said(call, message):
-    with pytest.raises(MethodError, match=message):
-        call()
-
-
 @pytest.mark.parametrize(
     ("method", "package", "extra"),
     [("milp:scip", "pyscipopt", "scip"), ("toulbar2", "pytoulbar2", "toulbar2"),
      ("milp:gurobi", "gurobipy", "gurobi")],
 )  # fmt: skip
 def test_a_missing_extra_is_named(monkeypatch, method, package, extra):
-    monkeypatch.setitem(__import__("sys").modules, package, None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=rf"cmpe\[{extra}\]"):
         cmpe.solve(worked_example(), [0, 0], method=method)
-
-
-def test_gurobi_without_a_licence_says_so():
-    pytest.importorskip("gurobipy")
-    from cmpe.generation import grid
-
-    model = grid(40, 40, seed=0)
-    with pytest.raises(InputError, match="licence"):
-        cmpe.solve(cmpe.queries.mpe(model), method="milp:gurobi", time_limit=1)
-
-
-def test_a_failing_backend_leaves_its_row_unknown(monkeypatch):
-    from cmpe.errors import BackendError
-    from cmpe.solvers.milp import highs
-
-    def fail(*_):
-        raise BackendError("it broke")
-
-    monkeypatch.setattr(highs, "maximise", fail)
-    with pytest.warns(RuntimeWarning, match="row 0: it broke"):
-        answer = cmpe.solve(worked_example(), [[0, 0]], method="milp:highs")
-    assert Status(answer.status[0]) is Status.UNKNOWN
-
-
-def test_ctrl_c_keeps_what_is_finished():
-    problem = worked_example()
-
-    def stop(done, total):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    rows = [[0, 0], [0, 1], [1, 0], [1, 1]]
-    with pytest.raises(cmpe.Interrupted, match="after 2 of 4 rows") as caught:
-        cmpe.solve(problem, rows, method="milp", running=Running(progress=stop))
-    truth = cmpe.solve(problem, rows, method="exhaustive")
-    status = caught.value.solutions.status
-    assert status.tolist() == [*truth.status[:2], Status.UNKNOWN, Status.UNKNOWN]
-    mixed = [[0, 0, -1, -1], [0, -1, -1, -1], [1, 0, -1, -1], [1, 1, -1, -1]]
-    with pytest.raises(cmpe.Interrupted) as caught:
-        cmpe.solve(problem, mixed, method="milp", running=Running(progress=stop))
-    status = caught.value.solutions.status
-    assert (status == Status.UNKNOWN).sum() == 2
-    assert np.isin(status[status != Status.UNKNOWN], [Status.OPTIMAL, Status.INFEASIBLE]).all()

@@ -14,7 +14,7 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.tensor.functions import Evaluate, Functions, evaluator
-from tests.problems import all_assignments, random_network, random_problem, seeds
+from tests.problems import all_assignments, random_cutset, random_problem, seeds
 
 
 def at(functions, rows):
@@ -35,7 +35,7 @@ def test_values_at_assignments_are_the_functions_own(seed):
 
 @given(seed=seeds)
 def test_cutset_networks_are_read_as_tables(seed):
-    network = random_network(seed)
+    network = random_cutset(seed)
     rows = all_assignments(network.cardinalities)
     expected = network.value(rows)
     known = np.isfinite(expected)

@@ -263,7 +263,9 @@ def test_a_healthy_run_is_not_warned_of():
 def test_one_distinct_row_is_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit(ONE.problem, np.repeat(ONE.train[:1], 20, axis=0), replace(CONFIG, epochs=8))
+        rows = np.repeat(ONE.train[:1], 20, axis=0)
+        solver = fit(ONE.problem, rows, replace(CONFIG, epochs=8))
+    assert solver.trained.epochs == 8
 
 
 def test_a_loss_that_is_no_number_stops_the_run(monkeypatch):

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from cmpe import CutsetNetwork
-from cmpe.errors import EvidenceError, ModelError, TooLarge
-from cmpe.models.tractable.expansion import expanded_entries
+from cmpe.errors import EvidenceError, ModelError
 from tests.problems import all_assignments, network_over, random_cutset, seeds
 
 
@@ -98,28 +97,6 @@ def test_samples_follow_the_distribution():
     some = network.sample_given(np.tile(given_row, (count, 1)), 1)
     exact = network.marginals(given_row)[0, 0]
     assert np.bincount(some[:, 0], minlength=3) / count == pytest.approx(exact, abs=0.01)
-
-
-@given(seeds)
-@settings(max_examples=100)
-def test_expansion_is_the_same_function(seed):
-    network = random_cutset(seed)
-    everything = all_assignments(network.cardinalities)
-    model = network.to_model()
-    np.testing.assert_allclose(model.value(everything), network.value(everything), atol=1e-9)
-    for leaf, context in enumerate(network.contexts):
-        inside = everything[agrees(everything, context)]
-        np.testing.assert_allclose(
-            network.leaf_model(leaf).value(inside), network.value(inside), atol=1e-9
-        )
-        assert (network.locate(inside) == leaf).all()
-
-
-def test_expansion_is_refused_before_memory_is_taken():
-    network = network_over(np.random.default_rng(3), [2, 3, 2, 2])
-    with pytest.raises(TooLarge, match="expands to"):
-        network.to_model(most_entries=expanded_entries(network) - 1)
-    network.to_model(most_entries=expanded_entries(network))
 
 
 def test_perturbation():

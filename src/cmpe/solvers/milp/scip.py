@@ -36,6 +36,8 @@ def load() -> Backend:
 
 def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> ProgramAnswer:
     """Solve to a gap of 0, or to the time limit."""
+    if _is_contradictory(program):
+        return ProgramAnswer(None, infeasible=True)
     model, variables = _model(program, limits)
     if start is not None:
         solution = model.createSol()
@@ -57,6 +59,13 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
         return ProgramAnswer(None, bound, nodes=nodes)
     best = model.getBestSol()
     return ProgramAnswer(np.array([best[v] for v in variables]), bound, nodes=nodes)
+
+
+def _is_contradictory(program: LinearProgram) -> bool:
+    """Whether a row without columns, which SCIP is not given, rules out every point."""
+    empty = np.diff(program.rows.indptr) == 0
+    tolerance = _OPTIONS["numerics/feastol"]
+    return bool((empty & ((program.lower > tolerance) | (program.upper < -tolerance))).any())
 
 
 def _model(program: LinearProgram, limits: Limits) -> tuple[Any, list[Any]]:
@@ -99,7 +108,8 @@ def _add_rows(model: Any, variables: list[Any], program: LinearProgram) -> None:
         expression = quicksum(data[k] * variables[index[k]] for k in own)
         if low == high:
             model.addCons(expression == low)
-        elif high < np.inf:
+            continue
+        if high < np.inf:
             model.addCons(expression <= high)
-        else:
+        if low > -np.inf:
             model.addCons(expression >= low)

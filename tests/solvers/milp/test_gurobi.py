@@ -1,0 +1,67 @@
+"""Gurobi as a back-end; the licence that comes with it is for small models."""
+
+import sys
+
+import pytest
+
+import cmpe
+from cmpe import Limits
+from cmpe.errors import BackendError, InputError, MissingExtra
+from cmpe.generation import grid
+from cmpe.solvers.milp.gurobi import load, maximise
+from tests.solvers.milp import programs
+
+gurobipy = pytest.importorskip("gurobipy")
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        programs.check_optimum,
+        programs.check_every_kind_of_row,
+        programs.check_infeasible,
+        programs.check_time_limit,
+    ],
+)
+def test_programs_with_known_answers(check):
+    assert load() is maximise
+    check(maximise)
+
+
+def test_gurobi_without_a_licence_says_so():
+    model = grid(40, 40, seed=0)
+    with pytest.raises(InputError, match="licence"):
+        cmpe.solve(cmpe.queries.mpe(model), method="milp:gurobi", time_limit=1)
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "message"),
+    [(10009, MissingExtra, "needs a licence for this problem"), (10001, BackendError, "failed")],
+)
+def test_an_error_of_gurobi_is_one_of_ours(monkeypatch, number, error, message):
+    def fails(**_):
+        raise gurobipy.GurobiError(number, "a reason")
+
+    monkeypatch.setattr(gurobipy, "Env", fails)
+    with pytest.raises(error, match=message) as caught:
+        maximise(programs.program([1], [], [], []), Limits(), None)
+    assert "a reason" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [("INTERRUPTED", KeyboardInterrupt, "^$"), ("NUMERIC", BackendError, "stopped with status 12")],
+)
+def test_what_is_no_answer_is_raised(monkeypatch, status, error, message):
+    class Stopped(gurobipy.Model):
+        Status = getattr(gurobipy.GRB, status)
+
+    monkeypatch.setattr(gurobipy, "Model", Stopped)
+    with pytest.raises(error, match=message):
+        maximise(programs.program([1], [[1]], [0], [1]), Limits(), None)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gurobipy", None)
+    with pytest.raises(MissingExtra, match=r"'cmpe\[gurobi\]' and obtain a Gurobi licence"):
+        load()

@@ -1,0 +1,118 @@
+"""Mixed-integer programs of tables: cuts for what the padding lets through, starts, bounds."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import cmpe
+from cmpe import Constraint, LogLinearModel, Problem, Running, Status
+from cmpe.errors import BackendError, MethodError, MissingExtra
+from cmpe.solvers import milp
+from cmpe.solvers.milp import MOST_CUTS, Milp, ProgramAnswer, backend, highs, only_candidate
+from tests.problems import ask, worked_example
+
+
+def test_an_unknown_backend_is_said():
+    with pytest.raises(MethodError, match="highs, scip, gurobi, found 'cplex'"):
+        Milp("cplex")
+
+
+def test_a_failing_backend_leaves_its_row_unknown(monkeypatch):
+    def fail(*_):
+        raise BackendError("it broke")
+
+    monkeypatch.setattr(highs, "maximise", fail)
+    with pytest.warns(RuntimeWarning, match="row 0: it broke"):
+        answer = cmpe.solve(worked_example(), [[0, 0]], method="milp:highs")
+    assert Status(answer.status[0]) is Status.UNKNOWN
+
+
+def test_equal_rows_are_solved_once_and_share_their_time():
+    problem = worked_example()
+    rows = np.array([[1, 1], [0, 0], [1, 1], [0, 1], [1, 1]])
+    seen = []
+    running = Running(progress=lambda done, total: seen.append((done, total)))
+    answers = cmpe.solve(problem, rows, method="milp", running=running)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    truth = [cmpe.solve(problem, row, method="exhaustive") for row in rows]
+    assert answers.labels == [one.labels[0] for one in truth]
+    np.testing.assert_array_equal(answers.objective, [one.objective[0] for one in truth])
+    assert answers.seconds[0] == answers.seconds[2] == answers.seconds[4] > 0
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """(rows of the program, start) of every program that HiGHS is given."""
+    calls, maximise = [], highs.maximise
+
+    def recorded(program, limits, start):
+        calls.append((program.rows.shape[0], start))
+        return maximise(program, limits, start)
+
+    monkeypatch.setattr(highs, "maximise", recorded)
+    return calls
+
+
+def between(values=(0.0, 2.0, 1.0), excess=1.004e-6):
+    """t of the best value is above the tolerance, but below the limit that the program has."""
+    h = LogLinearModel.from_tables([3], [((0,), list(values))])
+    t = LogLinearModel.from_tables([3], [((0,), [0.0, excess, 0.0])])
+    return Problem(h, (Constraint(t, 0.0),))
+
+
+def test_an_answer_between_tolerance_and_padding_is_cut_off(asked):
+    found = ask(Milp(), between())
+    first, second = (rows for rows, _ in asked)
+    assert second == first + 1
+    assert found.assignments.tolist() == [[2]]
+    assert (found.labels, found.objective.tolist()) == (["optimal"], [1.0])
+
+
+def test_after_too_many_cuts_the_bound_is_kept(monkeypatch, asked):
+    monkeypatch.setattr(milp, "MOST_CUTS", 1)
+    found = ask(Milp(), between())
+    assert len(asked) == 1
+    assert found.labels == ["violated"]
+    assert found.bound[0] == pytest.approx(2.0, abs=1e-6)
+    assert MOST_CUTS > 1
+
+
+def test_a_start_is_given_as_columns(asked):
+    problem = worked_example()
+    start = [[1, 1, 0, 1], [0, 0, -1, -1]]
+    ask(Milp(), problem, [[1, 1], [0, 0]], running=Running(start=start))
+    (_, first), (_, second) = asked
+    assert first[:2].tolist() == [0.0, 1.0]
+    assert second is None
+
+
+def test_a_stopped_back_end_leaves_its_bound(monkeypatch):
+    monkeypatch.setattr(highs, "maximise", lambda *_: ProgramAnswer(None, 12.0))
+    found = ask(Milp(), worked_example(), [[1, 1]])
+    assert found.labels == ["unknown"]
+    assert 12.0 < found.bound[0] < 12.0 + 1e-6
+
+
+def test_nothing_to_decide_needs_no_program(asked):
+    problem = worked_example().observing((0, 1, 2, 3))
+    found = ask(Milp(), problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
+    assert found.labels == ["optimal", "infeasible"]
+    assert found.bound.tolist() == [11.0, -np.inf]
+    forbidden = LogLinearModel.from_tables([2, 2], [((0,), [-np.inf, 0.0]), ((1,), [0.0, 1.0])])
+    assert ask(Milp(), Problem(forbidden, (), (0,)), [[0]]).labels == ["infeasible"]
+    assert asked == []
+
+
+def test_the_only_candidate_of_a_row():
+    instances = worked_example().observing((0, 1, 2, 3)).given([[1, 1, 0, 0], [1, 1, 0, 1]])
+    assert only_candidate(instances, 0).infeasible
+    assert only_candidate(instances, 1).bound == 11.0
+    assert only_candidate(instances, 1).free_values.shape == (0,)
+
+
+def test_a_back_end_that_is_not_installed_fails_before_any_row(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    with pytest.raises(MissingExtra, match="scip"):
+        ask(Milp("scip"), worked_example(), np.zeros((0, 2), dtype=int))
+    assert backend("highs") is highs.maximise

@@ -1,0 +1,73 @@
+"""SCIP as a back-end."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import cmpe
+from cmpe import Constraint, Factor, Limits, LogLinearModel, Problem
+from cmpe.errors import BackendError, MissingExtra
+from cmpe.solvers.milp import scip
+from cmpe.solvers.milp.scip import load, maximise
+from tests.solvers.milp import programs
+
+pytest.importorskip("pyscipopt")
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        programs.check_optimum,
+        programs.check_every_kind_of_row,
+        programs.check_infeasible,
+        programs.check_time_limit,
+    ],
+)
+def test_programs_with_known_answers(check):
+    assert load() is maximise
+    check(maximise)
+
+
+def test_options_reach_the_solver():
+    model, variables = scip._model(programs.program([1, 1], [], [], []), Limits(2.5, seed=7))
+    assert len(variables) == 2
+    for name, value in (
+        ("limits/time", 2.5),
+        ("randomization/randomseedshift", 7),
+        ("lp/threads", 1),
+        ("limits/gap", 0.0),
+    ):
+        assert model.getParam(name) == value
+
+
+def test_a_limit_that_evidence_alone_breaks_is_a_proof():
+    """More assignments than are ever cut off: the row without columns itself must say it."""
+    chain = tuple(Factor((i, i + 1), np.eye(2)) for i in range(8))
+    t = LogLinearModel((2,) * 9, (Factor((0,), [0.0, 5.0]),))
+    problem = Problem(LogLinearModel((2,) * 9, chain), (Constraint(t, 1.0),), (0,))
+    found = cmpe.solve(problem, [[1], [0]], method="milp:scip")
+    assert found.labels == ["infeasible", "optimal"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [("userinterrupt", KeyboardInterrupt, "^$"), ("memlimit", BackendError, "status memlimit")],
+)
+def test_what_is_no_answer_is_raised(monkeypatch, status, error, message):
+    class Stopped:
+        def optimize(self):
+            pass
+
+        def getStatus(self):  # noqa: N802 - the name of PySCIPOpt
+            return status
+
+    monkeypatch.setattr(scip, "_model", lambda *_: (Stopped(), []))
+    with pytest.raises(error, match=message):
+        maximise(programs.program([1], [], [], []), Limits(), None)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    with pytest.raises(MissingExtra, match=r"SCIP \(pyscipopt\) .* 'cmpe\[scip\]'"):
+        load()
