@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cmpe import Constraint, Distance, LogLinearModel, Problem, ProblemDirectory, learn_chow_liu
+from cmpe import Constraint, LogLinearModel, Problem, ProblemDirectory, learn_chow_liu
 from cmpe.errors import ModelError
 from cmpe.inspection import describe, describe_directory
+from cmpe.models.relu import ReluNetwork
+from cmpe.problem.problem import Form
+from cmpe.queries import adversarial
 from tests.models.tractable.test_branching import deep_network
 
 MODEL = LogLinearModel.from_tables(
@@ -43,8 +46,20 @@ def test_networks_and_trees():
 
 
 def test_other_kinds_are_refused():
-    with pytest.raises(ModelError, match="nothing describes a function of kind Distance"):
-        describe(Distance.between((0,), (1,), 2))
+    with pytest.raises(ModelError, match="nothing describes a function of kind Form"):
+        describe(Form.OTHER)
+
+
+def test_a_directory_without_tables():
+    network = ReluNetwork((np.ones((4, 3)), np.ones((2, 4))), (np.zeros(4), np.zeros(2)))
+    problem = adversarial(network)
+    facts = describe_directory(ProblemDirectory(problem, np.zeros((0, 3)), np.full((2, 3), 0.5)))
+    assert (facts["kind"], facts["pairs"], facts["variables"]) == ("distance", 3, 6)
+    assert (facts["evidence variables"], facts["free variables"]) == (3, 3)
+    assert (facts["continuous variables"], facts["test rows"]) == (6, "2 (1 distinct)")
+    assert "joint leaves" not in facts
+    margin = describe(problem.constraints[0].function)
+    assert (margin["kind"], margin["network"]) == ("class margin", "3-4-2")
 
 
 def test_a_directory():

@@ -12,8 +12,10 @@ import numpy as np
 from cmpe.elimination.plan import Plan, interaction_graph, make_plan
 from cmpe.errors import ModelError
 from cmpe.formats.directory import ProblemDirectory
+from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.neural import ClassMargin
 from cmpe.models.tractable.chow_liu import ChowLiuTree
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.models.tractable.expansion import expanded_entries
@@ -72,12 +74,36 @@ def describe_tree(tree: ChowLiuTree) -> Facts:
     return describe_network(tree.network)
 
 
+@describe.register
+def describe_distance(distance: Distance) -> Facts:
+    """How many pairs of variables are compared."""
+    return {
+        "kind": "distance",
+        "variables": distance.variables,
+        "cardinalities": _spread(distance.cardinalities),
+        "pairs": len(distance.pairs),
+    }
+
+
+@describe.register
+def describe_margin(margin: ClassMargin) -> Facts:
+    """The sizes of the network's layers."""
+    network = margin.network
+    return {
+        "kind": "class margin",
+        "variables": margin.variables,
+        "cardinalities": _spread(margin.cardinalities),
+        "network": "-".join(str(n) for n in (network.inputs, *map(len, network.biases))),
+    }
+
+
 def describe_branches(problem: Problem) -> Facts:
-    """How many log-linear problems the joint leaves make."""
+    """How many log-linear problems the joint leaves make, where there are tables."""
     return {
         "evidence variables": len(problem.evidence_variables),
         "free variables": len(problem.free),
-        "joint leaves": len(problem.branches),
+        **({"continuous variables": len(problem.continuous)} if problem.continuous else {}),
+        **({"joint leaves": len(problem.branches)} if problem.has_tables else {}),
     }
 
 

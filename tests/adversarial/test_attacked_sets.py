@@ -1,11 +1,14 @@
-"""Moved copies of images."""
+"""What is attacked: its problem is kept once; moved copies of images."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from cmpe.adversarial.attacked_sets import shifted
+from cmpe.adversarial.attacked_sets import Part, shifted
+from cmpe.formats.directory import read_directory
+from cmpe.formats.labels import problem_digest
+from cmpe.models.relu import ReluNetwork
 
 
 @pytest.mark.parametrize(("side", "most"), [(8, 1), (28, 2), (3, 1)])
@@ -31,3 +34,26 @@ def test_copies_are_moved_by_a_pixel_or_two(side, most):
 
 def test_rows_that_are_no_squares_have_no_copies():
     assert shifted(np.zeros((4, 6)), seed=0).shape == (0, 6)
+
+
+def test_a_problem_is_kept_once_and_whole(tmp_path, monkeypatch):
+    network = ReluNetwork((np.eye(3),), (np.zeros(3),))
+    images = np.random.default_rng(0).random((5, 3))
+    part = Part("all", network, images, images[:2], np.arange(2))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cmpe.formats.directory.write_array", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            part.keep(tmp_path / "problem")
+    assert not (tmp_path / "problem").exists()
+    part.keep(tmp_path / "problem")
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "problem").iterdir()}
+    part.keep(tmp_path / "problem")
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "problem").iterdir()} == before
+    back = read_directory(tmp_path / "problem")
+    assert problem_digest(back.problem) == problem_digest(part.problem)
+    assert back.test.tobytes() == images[:2].tobytes()
+    assert len(back.train) == 0

@@ -15,6 +15,7 @@ from cmpe.adversarial import study as module
 from cmpe.adversarial.methods import ALLOWED, LINEAR, answer, run_of
 from cmpe.adversarial.study import AttackOutcome, AttackStudy, StudyConfig
 from cmpe.errors import FormatError, MethodError
+from cmpe.formats.directory import read_directory
 from cmpe.learning.classifier import accuracy
 from cmpe.learning.runs import worst_rate
 from cmpe.learning.solver import NeuralSolver
@@ -177,13 +178,14 @@ def test_gaps_and_ratios_by_hand(tmp_path):
 
 def test_a_finished_study_is_not_done_again(done, monkeypatch):
     whole, outcomes = done
-    before = {p: p.stat().st_mtime_ns for p in (whole.out / "runs").rglob("*")}
+    kept = ("runs", "problems")
+    before = {p: p.stat().st_mtime_ns for k in kept for p in (whole.out / k).rglob("*")}
     for name in ("answer", "train_classifier"):
         monkeypatch.setattr(module, name, None)
     again = AttackStudy(whole.data, whole.config, whole.out)
     same(again.run(), outcomes.values())
     assert again.table(again.run()) == whole.table(list(outcomes.values()))
-    assert {p: p.stat().st_mtime_ns for p in (whole.out / "runs").rglob("*")} == before
+    assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
 @pytest.fixture(scope="module")
@@ -346,12 +348,14 @@ def test_a_user_gets_the_studys_answers(done):
         outcome, place = outcomes[method], 0
         for part in whole.parts:
             run = whole.out / "runs" / str(run_of(method)) / part.name
-            solver = NeuralSolver.load(run, part.problem).with_stages(**stages)
+            asked = read_directory(whole.out / "problems" / part.name)
+            np.testing.assert_array_equal(asked.test, part.test)
+            solver = NeuralSolver.load(run, asked.problem).with_stages(**stages)
             known = slice(place, place + len(part.rows))
             place += len(part.rows)
             for found in (
                 solver.solve(part.problem, part.test),
-                cmpe.solve(part.problem, part.test, method=solver),
+                cmpe.solve(asked.problem, asked.test, method=solver),
             ):
                 np.testing.assert_array_equal(outcome.rows[known], part.rows)
                 np.testing.assert_allclose(-found.objective, outcome.distance[known], atol=1e-12)

@@ -6,11 +6,15 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cmpe.cli.main import main
+from cmpe.formats.directory import ProblemDirectory, write_directory
 from cmpe.formats.uai import write_uai
 from cmpe.generation import grid
+from cmpe.models.relu import ReluNetwork
+from cmpe.queries import adversarial
 from tests.cli.commands import MODEL, generated, output
 from tests.refusals import fill_disk, only_line
 
@@ -67,4 +71,15 @@ def problem(model, tmp_path_factory):
     """A problem directory of that model: 12 variables, 6 of them observed, 6 test rows."""
     folder = tmp_path_factory.mktemp("generated") / "new" / "problem"
     output(*generated(model, folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def flips(tmp_path_factory):
+    """A problem directory without tables: the least change that flips a network of 3 inputs."""
+    rng = np.random.default_rng(1)
+    layers = (rng.normal(size=(5, 3)), rng.normal(size=(2, 5)))
+    problem = adversarial(ReluNetwork(layers, (np.zeros(5), np.zeros(2))))
+    folder = tmp_path_factory.mktemp("flips") / "problem"
+    write_directory(ProblemDirectory(problem, np.zeros((0, 3)), rng.random((4, 3))), folder)
     return folder

@@ -13,9 +13,17 @@ import numpy as np
 import pytest
 
 from cmpe.adversarial import study as module
+from cmpe.adversarial.methods import LINEAR
 from cmpe.formats.images import read_images
+from cmpe.learning.pipeline import parse_stages
 from tests.refusals import only_line
 
+# The stages of the study's methods as words.
+STAGES = {
+    "linear": "repair=no",
+    "linear+search": "sweeps=0",
+    "linear+refine": "sweeps=2,levels=yes",
+}
 QUICK = ("--rows", "12", "--few", "2", "--epochs", "1")
 
 
@@ -87,6 +95,30 @@ def test_idx_files(call, small, tmp_path):
     (row,) = map(json.loads, text.splitlines())
     assert row["classifier"] == "64-12-6-10"
     assert row["violation"] == 0.0
+
+
+def test_solve_gives_the_studys_figures(call, small, tmp_path):
+    """`cmpe solve PROBLEM --method RUN --stages ...` on what the study left behind."""
+    out = tmp_path / "study"
+    words = ("--data", small, "--hidden", "12", "--methods", ",".join(STAGES))
+    assert call("adversarial", *words, "--out", out)[0] == 0
+    rows = {row["method"]: row for row in rows_in(out)}
+    for method, stages in STAGES.items():
+        assert parse_stages(stages) == LINEAR[method]
+        kept = np.load(out / "results" / f"{method}.npz")
+        run = ("--method", out / "runs" / "linear" / "all", "--stages", stages)
+        code, text, err = call("solve", out / "problems" / "all", *run)
+        assert (code, err) == (0, "")
+        found = [json.loads(line) for line in text.splitlines()]
+        distances = [-row["objective"] for row in found]
+        np.testing.assert_allclose(distances, kept["distance"], rtol=1e-14, atol=0)
+        margins = [row["constraints"][0]["value"] for row in found]
+        np.testing.assert_allclose(margins, kept["margin"], rtol=0, atol=1e-12)
+        assert np.mean(distances) == pytest.approx(rows[method]["objective"], rel=1e-14)
+        assert np.mean(np.array(margins) > 0.0) == rows[method]["violation"]
+        images = {tuple(row["assignment"][64:]) for row in found}
+        assert len(kept["pictured"]) > 1
+        assert {tuple(image) for image in kept["pictured"].tolist()} <= images  # bit for bit
 
 
 def test_deep_classifiers_are_attacked_by_what_can(call, small, tmp_path, monkeypatch):

@@ -79,3 +79,9 @@ def test_a_model_of_no_known_format_is_refused(refused):
     Path("m.txt").write_text("MARKOV 2 2 2 0")
     line = refused("info", "m.txt")
     assert line.startswith("m.txt: expected a model file ending in .uai, .LG, .json or .npz (also")
+
+
+@pytest.mark.parametrize("words", [["o.evid"], ["o.evid", "--row", "0"], ["o.cfn", "--row", "0"]])
+def test_fractions_are_no_values_of_discrete_variables(refused, flips, words):
+    line = refused("convert", flips, *words)
+    assert line == "this problem's evidence is in [0, 1]; .cfn and .evid hold whole numbers"

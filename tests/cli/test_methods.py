@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from cmpe.cli.options import DEVICE_HELP, METHOD_HELP, THREADS_HELP, WORKERS_HELP, method_or_run
+from cmpe.cli.options import (
+    DEVICE_HELP,
+    METHOD_HELP,
+    STAGES_HELP,
+    THREADS_HELP,
+    WORKERS_HELP,
+    method_or_run,
+)
+from cmpe.learning.pipeline import Pipeline
 from cmpe.solvers import METHODS
 from tests.cli.commands import SOLVE
 from tests.problems import worked_example
@@ -21,7 +30,7 @@ def test_the_help_lists_the_registry(call):
     code, out, _ = call("solve", "--help")
     assert code == 0
     shown = "".join(c for c in out if not c.isspace() and c not in "│")
-    for sentence in (METHOD_HELP, WORKERS_HELP, THREADS_HELP, DEVICE_HELP):
+    for sentence in (METHOD_HELP, STAGES_HELP, WORKERS_HELP, THREADS_HELP, DEVICE_HELP):
         assert sentence.replace(" ", "") in shown
 
 
@@ -89,3 +98,25 @@ def test_a_missing_extra_is_named(refused, monkeypatch, package, method, extra):
     monkeypatch.setitem(sys.modules, package, None)
     line = refused(*SOLVE, "--method", method)
     assert f"pip install 'cmpe[{extra}]'" in line
+
+
+def test_the_help_names_every_stage():
+    assert all(stage.name in STAGES_HELP for stage in fields(Pipeline))
+
+
+def test_stages_go_with_a_run(refused):
+    line = refused("solve", "--objective", "nowhere.uai", "--stages", "repair=no")
+    assert line == (
+        "--stages (margins, repair, certificate, search_passes, sweeps, levels) goes with a "
+        "trained run, found method auto"
+    )
+
+
+def test_stages_are_refused_before_files_are_read(refused, monkeypatch):
+    monkeypatch.setattr("cmpe.learning.runs.is_run", lambda folder: True)
+    Path("run").mkdir()
+    line = refused("solve", "nowhere", "--method", "run", "--stages", "magic=1")
+    assert line == (
+        "stages are NAME=VALUE, each NAME once of margins, repair, certificate, search_passes, "
+        "sweeps, levels; found 'magic=1'"
+    )

@@ -137,6 +137,29 @@ def test_json_lines_can_be_read_back(problem, tmp_path):
     assert answers.labels == ["optimal"] * 6
 
 
+def test_variables_between_0_and_1(flips, tmp_path):
+    """Fractions as evidence, as starts and in the answers."""
+    content = read_directory(flips)
+    np.save(tmp_path / "e.npy", content.test[:2])
+    found = rows_of(output("solve", flips, "--method", "local"))
+    some = rows_of(output("solve", flips, "--method", "local", "--evidence", tmp_path / "e.npy"))
+    assert [row["assignment"] for row in some] == [row["assignment"] for row in found[:2]]
+    assert [row["feasible"] for row in found] == [True] * 4
+    starts = np.array([row["assignment"] for row in found])
+    assert starts[:, :3].tolist() == content.test.tolist()
+    expected = solve(content.problem, content.test, method="local").assignments
+    assert starts.tolist() == expected.tolist()
+    np.save(tmp_path / "s.npy", starts)
+    again = rows_of(output("solve", flips, "--method", "local", "--start", tmp_path / "s.npy"))
+    for one, two in zip(again, found, strict=True):
+        assert one["objective"] >= two["objective"]
+
+
+def test_a_result_of_whole_numbers_cannot_hold_fractions(refused, flips):
+    line = refused("solve", flips, "--format", "uai")
+    assert line == "--format uai holds whole numbers, found variables in [0, 1]; use json"
+
+
 EVIDENCE = {
     "range.evid": ("1 1 3", "line 1: expected a value of variable 1 below 3, found 3"),
     "variable.evid": ("1 2 0", "line 1: expected variables below 2, found 2"),

@@ -10,11 +10,15 @@ import shutil
 import numpy as np
 import pytest
 
-from cmpe.errors import EvidenceError, FormatError, InputError
+from cmpe.errors import EvidenceError, FormatError, InputError, ModelError
 from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
+from cmpe.formats.labels import problem_digest
 from cmpe.formats.uai import read_uai
 from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.models.neural import NeuralFunction
+from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
+from cmpe.queries import adversarial
 from tests.refusals import fill_disk
 
 FILES = ["constraint.uai", "objective.uai", "problem.json", "test.npy", "train.npy"]
@@ -205,3 +209,102 @@ def test_what_is_no_directory_is_refused(tmp_path, folder):
     folder.touch()
     with pytest.raises(InputError, match=r"problem\.json: cannot be read: Not a directory"):
         read_directory(folder)
+
+
+# Problems without tables.
+
+
+def flips():
+    """The least change that flips a network of three inputs; rows in [0, 1]."""
+    rng = np.random.default_rng(5)
+    sizes = [(4, 3), (2, 4)]
+    network = ReluNetwork(
+        tuple(rng.normal(size=size) for size in sizes),
+        tuple(rng.normal(size=size[0]) for size in sizes),
+    )
+    return ProblemDirectory(adversarial(network), rng.random((0, 3)), rng.random((4, 3)))
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    write_directory(flips(), tmp_path / "flips")
+    return tmp_path / "flips"
+
+
+def test_an_adversarial_problem_comes_back_bit_for_bit(arrays):
+    made, back = flips(), read_directory(arrays)
+    assert sorted(os.listdir(arrays)) == [
+        "constraint.npz", "objective.npz", "problem.json", "test.npy", "train.npy"
+    ]  # fmt: skip
+    assert problem_digest(back.problem) == problem_digest(made.problem)
+    assert back.problem.continuous == made.problem.continuous == tuple(range(6))
+    assert (back.test.dtype, back.test.tobytes()) == (np.float64, made.test.tobytes())
+    assert back.train.shape == (0, 3)
+    assert back.provenance == {}
+    rows = np.hstack([made.test, made.test[::-1]])
+    for one, two in zip(back.problem.functions, made.problem.functions, strict=True):
+        assert one.value(rows).tobytes() == two.value(rows).tobytes()
+
+
+def test_tables_may_have_variables_between_their_values(tmp_path):
+    made = Problem(model(0), (Constraint(model(1), 0.5),), (2,), "between", (0, 2))
+    write_directory(ProblemDirectory(made, np.zeros((0, 1)), np.array([[0.25]])), tmp_path)
+    back = read_directory(tmp_path)
+    assert back.problem == made
+    assert back.test.tolist() == [[0.25]]
+
+
+def test_other_kinds_of_function_are_refused_before_anything_is_written(tmp_path):
+    import torch
+
+    problem = Problem(NeuralFunction(torch.nn.Linear(2, 1), (2, 2)))
+    none = np.zeros((0, 0), dtype=int)
+    with pytest.raises(ModelError, match="no file format holds a function of kind NeuralFunction"):
+        write_directory(ProblemDirectory(problem, none, none), tmp_path / "p")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"continuous": 3}, "field 'continuous': expected a list of variable numbers, found 3"),
+        ({"continuous": [0.5]}, "field 'continuous': expected a list of variable numbers"),
+        ({"continuous": [6]}, "continuous must be from 0 to 5"),
+        ({"continuous": [1, 1]}, "continuous must be distinct"),
+    ],
+)
+def test_broken_continuous_variables_are_refused(arrays, fields, message):
+    rewrite(arrays, **fields)
+    with pytest.raises(FormatError) as caught:
+        read_directory(arrays)
+    assert f"problem.json: {message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "message"),
+    [
+        ([[0.5, np.nan, 0.0]], EvidenceError, r"row 0, variable 1: evidence must be in \[0, 1\]"),
+        ([[0.5, 0.0, 1.5]], EvidenceError, r"row 0, variable 2: evidence must be in \[0, 1\]"),
+        ([[0.5, 0.0]], FormatError, "every row: expected 3 columns, found 2"),
+        ([[0.5j, 0.0, 0.0]], FormatError, "the array: expected numbers, found dtype complex128"),
+    ],
+)
+def test_fractions_that_do_not_fit_are_refused(arrays, rows, kind, message):
+    rewrite(arrays)
+    np.save(arrays / "test.npy", np.array(rows))
+    with pytest.raises(kind, match=rf"test\.npy: {message}"):
+        read_directory(arrays)
+
+
+def test_fractions_need_continuous_variables(folder):
+    rewrite(folder)
+    np.save(folder / "test.npy", np.array([[0.5, 0.0]]))
+    with pytest.raises(FormatError, match=r"test\.npy: the array: expected whole numbers, found"):
+        read_directory(folder)
+
+
+def test_arrays_of_something_else_are_refused(arrays):
+    rewrite(arrays)
+    np.savez(arrays / "objective.npz", kind=np.array("forest"))
+    with pytest.raises(FormatError, match=r"objective\.npz: array 'kind': expected chow-liu or"):
+        read_directory(arrays)

@@ -181,7 +181,7 @@ def header(text, version=1):
         ("e.npy", npy([[0.0, 1.0]]), "expected whole numbers, found dtype float64"),
         ("e.npy", npy([[2**63 + 1]]), "expected values within 32 bits"),
         ("e.npy", npy([[2**32, 0]]), "expected values within 32 bits"),
-        ("e.npy", npy(np.array([[0, "a"]], dtype=object)), "expected whole numbers, found dtype"),
+        ("e.npy", npy(np.array([[0, "a"]], dtype=object)), "expected numbers, found dtype object"),
         ("e.npy", b"", r"expected a \.npy array"),
         ("e.npy", b"PK\3\4 and more", r"expected a \.npy array"),
         ("e.npy", header("((((((", 1), r"expected a \.npy array"),

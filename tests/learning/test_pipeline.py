@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from cmpe.errors import MethodError
-from cmpe.learning.pipeline import Pipeline
+from cmpe.learning.pipeline import Pipeline, parse_stages
 from tests.learning.cases import GRID
 
 
@@ -29,6 +31,8 @@ def test_stages_are_checked():
         Pipeline(certificate="perfect")
     with pytest.raises(MethodError, match="margins must be None or at least one number"):
         Pipeline(margins=())
+    with pytest.raises(MethodError, match=r"margins must be finite, found \(nan,\)"):
+        Pipeline(margins=(float("nan"),))
 
 
 def test_margins_become_numbers():
@@ -39,3 +43,43 @@ def test_margins_become_numbers():
 def test_counts_are_not_negative(name):
     with pytest.raises(MethodError, match="search_passes and sweeps must be at least 0"):
         Pipeline(**{name: -1})
+
+
+def test_stages_as_text():
+    assert parse_stages("repair=no") == {"repair": False}
+    assert parse_stages(" sweeps=2 , levels=yes,certificate=none") == {
+        "sweeps": 2, "levels": True, "certificate": "none"
+    }  # fmt: skip
+    assert parse_stages("margins=0:1.2,search_passes=3") == {
+        "margins": (0.0, 1.2), "search_passes": 3
+    }  # fmt: skip
+
+
+def test_every_stage_has_a_text():
+    texts = {"margins": "1", "certificate": "none", "repair": "no", "levels": "no"}
+    for stage in fields(Pipeline):
+        assert set(parse_stages(f"{stage.name}={texts.get(stage.name, '1')}")) == {stage.name}
+
+
+NAMES = "NAME once of margins, repair, certificate, search_passes, sweeps, levels; found"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", f"{NAMES} ''"),
+        ("magic=1", f"{NAMES} 'magic=1'"),
+        ("repair", f"{NAMES} 'repair'"),
+        ("sweeps=1,sweeps=2", f"{NAMES} 'sweeps=2'"),
+        ("repair=maybe", "stage repair is yes or no; found 'maybe'"),
+        ("sweeps=1.5", "stage sweeps is a whole number; found '1.5'"),
+        ("margins=a:b", "stage margins is as in 0:1.2; found 'a:b'"),
+        ("margins=inf", "margins must be finite"),
+        ("sweeps=-1", "must be at least 0"),
+        ("certificate=perfect", "a certificate is one of"),
+    ],
+)
+def test_stages_that_are_none(text, message):
+    with pytest.raises(MethodError) as caught:
+        parse_stages(text)
+    assert message in str(caught.value)

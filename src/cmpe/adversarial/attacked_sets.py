@@ -10,11 +10,13 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
+from cmpe.formats.directory import DESCRIPTION, ProblemDirectory, write_directory
 from cmpe.formats.images import ImageSet
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Problem
@@ -40,6 +42,11 @@ class Part:
     def problem(self) -> Problem:
         """The smallest change that flips the network's decision."""
         return adversarial(self.network)
+
+    def keep(self, folder: Path) -> None:
+        """Write the problem and its test images as a problem directory, unless they are there."""
+        if not (folder / DESCRIPTION).exists():
+            write_directory(ProblemDirectory(self.problem, self.test[:0], self.test), folder)
 
 
 def shifted(images: Floats, seed: int) -> Floats:

@@ -1,8 +1,9 @@
 """The study: train a classifier, attack it by every method, and keep what each one did.
 
-Everything lies in one directory: study.json (the settings), classifier.npz, runs/ (the trained
-networks), results/METHOD.npz (one number a row), adversarial.jsonl (the table). A method that is
-done is not done again; the settings of a directory cannot change.
+Everything lies in one directory: study.json (the settings), classifier.npz, problems/PART (what is
+asked, for `cmpe solve`), runs/NETWORK/PART (the trained networks), results/METHOD.npz (one number a
+row), adversarial.jsonl (the table). A method that is done is not done again; the settings of a
+directory cannot change.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class AttackStudy:
         known = {method: self._kept(method) for method in self.config.methods}
         if not all(known.values()):
             progress("classifier", {})
-            _ = self.networks
+            for part in self.parts:
+                part.keep(self.out / "problems" / part.name)
             progress("classifier", None)
         for method, kept in known.items():
             known[method] = kept or self._attack(method, progress)

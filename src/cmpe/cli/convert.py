@@ -86,6 +86,8 @@ def _write_evidence(source: Path, target: Path, row: int | None) -> None:
 
 def _samples(content: ProblemDirectory, row: int | None) -> list[dict[int, int]]:
     """The test rows, or one of them, as mappings from variable to value."""
+    if content.problem.continuous:
+        raise InputError("this problem's evidence is in [0, 1]; .cfn and .evid hold whole numbers")
     count = len(content.test)
     if row is not None and row >= count:
         raise InputError(f"--row must be below {count} (the test rows), found {row}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cmpe.errors import InputError, MethodError
 from cmpe.solvers import METHODS, method_named
@@ -30,6 +30,10 @@ WORKERS_HELP = (
 )
 THREADS_HELP = (
     "Threads of each worker: within a row for milp, more rows at the same time for the others."
+)
+STAGES_HELP = (
+    "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
+    "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
 )
 DEVICE_HELP = "cpu, or cuda for lagrangian, local and trained runs."
 
@@ -124,9 +128,26 @@ def refuse_unknown(method: str, limits: Limits) -> None:
         )
 
 
-def method_or_run(method: str, problem: Problem) -> Chosen:
-    """The method's name, or the trained solver in that directory."""
-    return method if method in METHODS else load_run(Path(method), problem)
+def read_stages(text: str | None, method: str) -> dict[str, Any] | None:
+    """The stages that a trained run is asked for; None: its own."""
+    if text is None:
+        return None
+    from dataclasses import fields
+
+    from cmpe.learning.pipeline import Pipeline, parse_stages
+
+    if method in METHODS:
+        names = ", ".join(stage.name for stage in fields(Pipeline))
+        raise MethodError(f"--stages ({names}) goes with a trained run, found method {method}")
+    return parse_stages(text)
+
+
+def method_or_run(method: str, problem: Problem, stages: Mapping[str, Any] | None = None) -> Chosen:
+    """The method's name, or the trained solver in that directory with these stages."""
+    if method in METHODS:
+        return method
+    solver = load_run(Path(method), problem)
+    return solver if stages is None else solver.with_stages(**stages)
 
 
 def load_run(run: Path, problem: Problem) -> NeuralSolver:

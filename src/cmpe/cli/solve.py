@@ -12,12 +12,14 @@ import typer
 from cmpe.cli.options import (
     DEVICE_HELP,
     METHOD_HELP,
+    STAGES_HELP,
     THREADS_HELP,
     WORKERS_HELP,
     Format,
     method_or_run,
     progress_bar,
     read_problem,
+    read_stages,
     refuse_unknown,
 )
 from cmpe.cli.table import table_text
@@ -26,9 +28,7 @@ from cmpe.formats.text import check_writable
 from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
     from cmpe.solution import Solutions
@@ -53,6 +53,7 @@ def solve(
         typer.Option(help="E.evid, E.npy or E.csv; default: the directory's test rows."),
     ] = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
+    stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
     gap: Annotated[
         float, typer.Option(min=0, help="For auto: the certified gap to stop at, in nats.")
@@ -77,6 +78,7 @@ def solve(
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
     refuse_unknown(method, Limits(time_limit, seed, gap, Running(workers, threads, device)))
+    staged = read_stages(stages, method)
     problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
     rows = _read_rows(problem, directory, evidence)
     running = Running(
@@ -85,9 +87,9 @@ def solve(
     for file in (output, trace):
         if file is not None:
             check_writable(file)
-    shape = format or (Format.table if output is None and sys.stdout.isatty() else Format.json)
+    shape = _shape(format, output, problem)
     limits = Limits(time_limit, seed, gap, running)
-    question = _Question(problem, rows, method_or_run(method, problem), limits)
+    question = _Question(problem, rows, method_or_run(method, problem, staged), limits)
     solutions = _answer(question, _Destination(shape, output))
     if trace is not None:
         _write_trace(problem, rows, trace)
@@ -95,12 +97,19 @@ def solve(
     return int(bool(infeasible) and all(infeasible))
 
 
+def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Format:
+    """The format that was asked for, or the one that suits where the answers go."""
+    if asked is Format.uai and problem.continuous:
+        raise InputError("--format uai holds whole numbers, found variables in [0, 1]; use json")
+    return asked or (Format.table if output is None and sys.stdout.isatty() else Format.json)
+
+
 @dataclass(frozen=True)
 class _Question:
     """What is asked, of whom, and how."""
 
     problem: Problem
-    rows: NDArray[np.integer] | None
+    rows: Values | None
     method: Chosen
     limits: Limits
 
@@ -138,7 +147,7 @@ def _answer(question: _Question, destination: _Destination) -> Solutions:
 
 def _read_rows(
     problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
-) -> NDArray[np.integer] | None:
+) -> Values | None:
     from cmpe.formats.evidence import read_evidence
 
     if evidence is not None:
@@ -146,7 +155,7 @@ def _read_rows(
     return None if directory is None else directory.test
 
 
-def _write_trace(problem: Problem, rows: NDArray[np.integer] | None, path: Path) -> None:
+def _write_trace(problem: Problem, rows: Values | None, path: Path) -> None:
     """How `exact` closes in on the first row: JSON lines, or a figure."""
     from dataclasses import asdict
 
@@ -164,7 +173,7 @@ def _write_trace(problem: Problem, rows: NDArray[np.integer] | None, path: Path)
         write_text(path, "".join(f"{json_line(asdict(event))}\n" for event in events))
 
 
-def _read_start(path: Path | None, problem: Problem, count: int) -> NDArray[np.int32] | None:
+def _read_start(path: Path | None, problem: Problem, count: int) -> Values | None:
     import numpy as np
 
     from cmpe.formats.evidence import read_array
@@ -172,7 +181,12 @@ def _read_start(path: Path | None, problem: Problem, count: int) -> NDArray[np.i
 
     if path is None:
         return None
-    rows = read_array(path) if path.suffix == ".npy" else read_mpe(path, problem.variables)
+    fractions = bool(problem.continuous)
+    rows = (
+        read_array(path, fractions=fractions)
+        if path.suffix == ".npy"
+        else read_mpe(path, problem.variables)
+    )
     if len(rows) != count:
         raise FormatError.at(
             path, "the assignments", f"{count} rows, as the evidence", f"{len(rows)}"
@@ -184,7 +198,7 @@ def _read_start(path: Path | None, problem: Problem, count: int) -> NDArray[np.i
         )  # refuses wrong shapes and values out of range
     except ModelError as error:
         raise FormatError(f"{path}: {error}") from None
-    return rows.astype(np.int32)
+    return rows.astype(problem.dtype)
 
 
 def _write(problem: Problem, solutions: Solutions, to: _Destination) -> None:

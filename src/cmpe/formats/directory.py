@@ -1,9 +1,10 @@
 """Problem directories: objective.uai, constraint.uai, problem.json, train.npy, test.npy.
 
-A function that is a cutset network is an .npz file instead of a .uai file (see `network`).
-problem.json describes itself: format version, name, `at_most`, `evidence_variables`, the
-sha256 of every file, and how the problem was generated. With several constraints the files are
-constraint.uai, constraint_2.uai, ... and `at_most` is a list.
+A function without tables of its own, such as a cutset network or a distance, is an .npz file
+instead of a .uai file (see `functions`). problem.json describes itself: format version, name,
+`at_most`, `evidence_variables`, the sha256 of every file, and how the problem was generated. With
+several constraints the files are constraint.uai, constraint_2.uai, ... and `at_most` is a list.
+Variables in [0, 1] are listed in `continuous`; the rows are then float64.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cmpe.arrays import Values
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.evidence import check_rows, read_array
+from cmpe.formats.functions import read_function, write_function
 from cmpe.formats.network import write_arrays
 from cmpe.formats.registry import read_model
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
 from cmpe.formats.uai import storable, write_uai
+from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.neural import ClassMargin
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Constraint, Problem
 
 FORMAT_VERSION = 1
 DESCRIPTION = "problem.json"
 OBJECTIVE = "objective"
-TABLES, NETWORK = ".uai", ".npz"
+TABLES, ARRAYS = ".uai", ".npz"
 TRAIN, TEST = "train.npy", "test.npy"
 LARGEST = sys.float_info.max
 
@@ -49,8 +53,8 @@ class ProblemDirectory:
     """A problem as it lies on disk."""
 
     problem: Problem
-    train: NDArray[np.integer]
-    test: NDArray[np.integer]
+    train: Values
+    test: Values
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
@@ -106,7 +110,13 @@ def _file_format_of_tables(function: LogLinearModel) -> _FileFormat:
 
 @_file_format.register
 def _file_format_of_network(function: CutsetNetwork) -> _FileFormat:
-    return _FileFormat(NETWORK, write_arrays, lambda network: network)
+    return _FileFormat(ARRAYS, write_arrays, lambda network: network)
+
+
+@_file_format.register(Distance)
+@_file_format.register(ClassMargin)
+def _file_format_of_arrays(function: Function) -> _FileFormat:
+    return _FileFormat(ARRAYS, write_function, lambda function: function)
 
 
 def as_stored(function: F) -> F:
@@ -120,14 +130,15 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
     files = _files(problem)
     for name, function in zip(files, problem.functions, strict=False):
         _file_format(function).write(function, folder / name)
-    write_array(content.train, folder / TRAIN)
-    write_array(content.test, folder / TEST)
+    write_array(content.train.astype(problem.dtype), folder / TRAIN)
+    write_array(content.test.astype(problem.dtype), folder / TEST)
     limits = [c.at_most for c in problem.constraints]
     description = {
         "format_version": FORMAT_VERSION,
         "name": problem.name,
         "at_most": limits[0] if len(limits) == 1 else limits,
         "evidence_variables": list(problem.evidence_variables),
+        **({"continuous": list(problem.continuous)} if problem.continuous else {}),
         "sha256": {name: _hash(folder / name) for name in files},
         **content.provenance,
     }
@@ -144,28 +155,31 @@ def read_directory(path: Path | str) -> ProblemDirectory:
     names = function_names(len(limits))
     files = [*(_file_of(folder, name, known) for name in names), TRAIN, TEST]
     _check_hashes(folder, files, known)
-    objective, *functions = (read_model(folder / name) for name in files[:-2])
+    objective, *functions = (_READERS[Path(name).suffix](folder / name) for name in files[:-2])
     try:
         constraints = tuple(map(Constraint, functions, limits))
-        observed = description["evidence_variables"]
-        problem = Problem(objective, constraints, observed, description["name"])
+        observed, continuous = description["evidence_variables"], description["continuous"]
+        problem = Problem(objective, constraints, observed, description["name"], continuous)
     except ModelError as error:
         raise FormatError(f"{folder / DESCRIPTION}: {error}") from None
-    train, test = (
-        check_rows(folder / name, read_array(folder / name), problem, [len(observed)])
-        for name in files[-2:]
-    )
+    train, test = (_rows(folder / name, problem) for name in files[-2:])
     extra = {key: value for key, value in description.items() if key not in _FIELDS}
     return ProblemDirectory(problem, train, test, extra)
 
 
+_READERS: dict[str, Callable[[Path], Function]] = {TABLES: read_model, ARRAYS: read_function}
+
+
+def _rows(file: Path, problem: Problem) -> Values:
+    rows = read_array(file, fractions=bool(problem.continuous))
+    return check_rows(file, rows, problem, [len(problem.evidence_variables)])
+
+
 def _file_of(folder: Path, name: str, known: Container[str]) -> str:
-    """Tables, unless the description or the folder says that it is a network."""
-    network, tables = name + NETWORK, name + TABLES
-    is_network = network in known or (
-        not (folder / tables).exists() and (folder / network).exists()
-    )
-    return network if is_network else tables
+    """Tables, unless the description or the folder says that they are arrays."""
+    arrays, tables = name + ARRAYS, name + TABLES
+    has_arrays = arrays in known or (not (folder / tables).exists() and (folder / arrays).exists())
+    return arrays if has_arrays else tables
 
 
 def _check_hashes(folder: Path, files: Sequence[str], digests: dict[str, str]) -> None:
@@ -177,7 +191,8 @@ def _check_hashes(folder: Path, files: Sequence[str], digests: dict[str, str]) -
 
 def _description(folder: Path) -> dict[str, Any]:
     file = folder / DESCRIPTION
-    description = {"name": folder.name, "sha256": {}, **parse_object(file, read_bytes(file))}
+    optional = {"name": folder.name, "sha256": {}, "continuous": []}
+    description = {**optional, **parse_object(file, read_bytes(file))}
     for name, (check, expected) in _FIELDS.items():
         if name not in description or not check(description[name]):
             found = repr(description.get(name, "nothing"))[:60]
@@ -206,14 +221,15 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str), "a string"),
     "at_most": (_is_limits, "a finite number, or a list of them"),
     "evidence_variables": (_is_index_list, "a list of variable numbers"),
+    "continuous": (_is_index_list, "a list of variable numbers"),
     "sha256": (_is_hashes, "an object of file names and digests"),
 }
 
 
-def write_array(rows: NDArray[np.integer], path: Path | str) -> None:
+def write_array(rows: Values, path: Path | str) -> None:
     """Write a `.npy` file, all of it or nothing."""
     buffer = io.BytesIO()
-    np.save(buffer, np.ascontiguousarray(rows, dtype=np.int32), allow_pickle=False)
+    np.save(buffer, np.ascontiguousarray(rows), allow_pickle=False)
     with atomic_writer(path) as stream:
         stream.write(buffer.getvalue())
 

@@ -6,7 +6,7 @@ on the first line counts the lines after it when each of them is a sample (if th
 fewer the file is refused, not guessed at) or when the file as a whole is not one sample.
 
 `.npy` and `.csv` hold a row per sample: the evidence variables in order, or all variables with
--1 (in `.csv` also an empty cell) where free.
+-1 (in `.csv` also an empty cell) where free. Fractions, of variables in [0, 1], are for `.npy`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import FREE
+from cmpe.arrays import FREE, Values
 from cmpe.errors import EvidenceError, FormatError, InputError
 from cmpe.formats.text import lines_of, read_bytes, read_text, suffix_of, write_text
 from cmpe.problem import Problem
@@ -82,20 +82,19 @@ def write_evid(samples: Sequence[Mapping[int, int]], path: Path | str) -> None:
     write_text(path, "\n".join(head + lines) + "\n")
 
 
-def read_evidence(path: Path | str, problem: Problem) -> NDArray[np.int64]:
+def read_evidence(path: Path | str, problem: Problem) -> Values:
     """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables."""
     suffix = suffix_of(path)
     if suffix == ".evid":
         return _full_width(path, problem)
     if suffix not in (".npy", ".csv"):
         raise FormatError(f"{path}: expected a file ending in .evid, .npy or .csv")
-    rows = read_array(path) if suffix == ".npy" else _read_csv(path)
+    fractions = bool(problem.continuous)
+    rows = read_array(path, fractions=fractions) if suffix == ".npy" else _read_csv(path)
     return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
 
 
-def check_rows(
-    path: Path | str, rows: NDArray[np.int64], problem: Problem, widths: Collection[int]
-) -> NDArray[np.int64]:
+def check_rows(path: Path | str, rows: Values, problem: Problem, widths: Collection[int]) -> Values:
     """The rows, if they have one of `widths` columns and values that the variables can take."""
     if rows.shape[1] not in widths:
         expected = " or ".join(f"{width} columns" for width in sorted(set(widths)))
@@ -126,23 +125,35 @@ def _full_width(path: Path | str, problem: Problem) -> NDArray[np.int64]:
     return rows
 
 
-def read_array(path: Path | str) -> NDArray[np.int64]:
-    """A whole-number matrix from a `.npy` file; objects are never unpickled."""
-    stream = io.BytesIO(read_bytes(path))
-    shape, is_fortran, dtype = _array_header(path, stream)
-    if len(shape) != 2 or not all(0 <= size < 2**31 for size in shape):
-        raise FormatError.at(path, "the shape", "two axes (rows, variables)", str(shape)[:60])
-    if dtype.kind not in "iub":
-        raise FormatError.at(path, "the array", "whole numbers", f"dtype {dtype}")
-    data = stream.read()
-    size = math.prod(shape) * dtype.itemsize
-    if len(data) != size:
-        raise FormatError.at(path, "the array", f"{size} bytes for shape {shape}", str(len(data)))
-    stored = np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
+def read_array(path: Path | str, *, fractions: bool = False) -> Values:
+    """A matrix of whole numbers from a `.npy` file, int64, or with `fractions` float64."""
+    stored = parse_array(path, read_bytes(path))
+    if stored.ndim != 2:
+        raise FormatError.at(path, "the shape", "two axes (rows, variables)", str(stored.shape))
+    if stored.dtype.kind not in ("iubf" if fractions else "iub"):
+        expected = "numbers" if fractions else "whole numbers"
+        raise FormatError.at(path, "the array", expected, f"dtype {stored.dtype}")
+    if fractions:
+        return stored.astype(np.float64, copy=False)
     low, high = (int(stored.min()), int(stored.max())) if stored.size else (0, 0)
     if low < -(2**31) or high >= 2**31:
         raise FormatError.at(path, "the array", "values within 32 bits", f"{low} to {high}")
     return stored.astype(np.int64)
+
+
+def parse_array(path: Path | str, data: bytes) -> NDArray[Any]:
+    """The array in the bytes of a `.npy` file; objects are never unpickled."""
+    stream = io.BytesIO(data)
+    shape, is_fortran, dtype = _array_header(path, stream)
+    if not all(0 <= size < 2**31 for size in shape):
+        raise FormatError.at(path, "the shape", "sizes within 31 bits", str(shape)[:60])
+    if dtype.hasobject or not dtype.itemsize:
+        raise FormatError.at(path, "the array", "numbers", f"dtype {dtype}")
+    size, left = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
+    if left != size:
+        raise FormatError.at(path, "the array", f"{size} bytes for shape {shape}", str(left))
+    stored = np.frombuffer(data, dtype, offset=stream.tell()) if size else np.zeros(0, dtype)
+    return stored.reshape(shape, order="F" if is_fortran else "C").copy()  # aligned, writable
 
 
 def _array_header(

@@ -10,13 +10,16 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.errors import FormatError, InputError, ModelError
+from cmpe.formats.evidence import parse_array
 from cmpe.formats.text import (
     MOST_BYTES,
     atomic_writer,
@@ -42,6 +45,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "chow-liu": ("parents", "log_tables"),
     "cutset": ("contexts", "log_weights", "parents", "log_tables"),
 }
+LEARNED = tuple(_FIELDS)
 
 
 def write_network(
@@ -67,7 +71,7 @@ def write_network(
 def read_network(path: Path | str) -> Network:
     """Read MODEL.json with the MODEL.npz that it names, or MODEL.npz alone."""
     if suffix_of(path) == ARRAYS:
-        return _parsed(path, read_bytes(path))
+        return parse_network(path, load_arrays(path))
     facts = parse_object(path, read_bytes(path))
     name, version = facts.get("arrays"), facts.get("format_version")
     if version != FORMAT_VERSION:
@@ -78,7 +82,7 @@ def read_network(path: Path | str) -> Network:
     data = read_bytes(file)
     if hashlib.sha256(data).hexdigest() != facts.get("sha256"):
         raise FormatError.at(file, "sha256", f"what {Path(path).name} says", "other")
-    return _parsed(file, data)
+    return parse_network(file, load_arrays(file, data))
 
 
 def kind_of(network: Network) -> str:
@@ -95,20 +99,22 @@ def kind_of(network: Network) -> str:
 def write_arrays(network: Network, path: Path | str) -> str:
     """Write the arrays alone, all of them or nothing; their sha256."""
     kind = kind_of(network)
+    sizes = np.array(network.cardinalities, dtype=np.int64)
+    fields = {name: getattr(network, name) for name in _FIELDS[kind]}
+    return save_arrays(path, {"kind": np.array(kind), "cardinalities": sizes, **fields})
+
+
+def save_arrays(path: Path | str, arrays: Mapping[str, Any]) -> str:
+    """Write a `.npz` file, all of it or nothing; its sha256."""
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        kind=np.array(kind),
-        cardinalities=np.array(network.cardinalities, dtype=np.int64),
-        **{name: getattr(network, name) for name in _FIELDS[kind]},
-    )
+    np.savez_compressed(buffer, **arrays)
     with atomic_writer(path) as stream:
         stream.write(buffer.getvalue())
     return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
-def _parsed(path: Path | str, data: bytes) -> Network:
-    arrays = _load(path, data)
+def parse_network(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> Network:
+    """The learned model that the arrays of a file describe."""
     kind = str(arrays.get("kind", "nothing"))
     if kind not in _FIELDS:
         raise FormatError.at(path, "array 'kind'", " or ".join(_FIELDS), repr(kind[:40]))
@@ -122,15 +128,17 @@ def _parsed(path: Path | str, data: bytes) -> Network:
         raise FormatError(f"{path}: {error}") from None
 
 
-def _load(path: Path | str, data: bytes) -> dict[str, Any]:
+def load_arrays(path: Path | str, data: bytes | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays of a `.npz` file, or of its `data`; objects are never unpickled."""
+    data = read_bytes(path) if data is None else data
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if sum(item.file_size for item in archive.infolist()) > MOST_BYTES:
                 raise FormatError(f"{path}: expected at most {MOST_BYTES} bytes, found more")
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise FormatError(f"{path}: expected the arrays of a network, found: {error}") from None
+            members = [(item.filename, archive.read(item)) for item in archive.infolist()]
+    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise FormatError(f"{path}: expected the arrays of a model, found: {error}") from None
+    return {name.removesuffix(".npy"): parse_array(f"{path}: {name}", m) for name, m in members}
 
 
 def _pair(path: Path | str) -> tuple[Path, Path]:

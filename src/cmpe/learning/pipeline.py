@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, get_type_hints
 
 from cmpe.errors import MethodError
 from cmpe.learning.certificates import CERTIFICATES
@@ -28,6 +31,8 @@ class Pipeline:
             object.__setattr__(self, "margins", tuple(float(m) for m in self.margins))
             if not self.margins:
                 raise MethodError("margins must be None or at least one number, found none")
+            if not all(map(math.isfinite, self.margins)):
+                raise MethodError(f"margins must be finite, found {self.margins}")
         if min(self.search_passes, self.sweeps) < 0:
             raise MethodError("search_passes and sweeps must be at least 0")
 
@@ -41,3 +46,31 @@ class Pipeline:
             parts.append("repair")
         parts += [] if self.certificate == "none" else [f"{self.certificate} bound"]
         return " + ".join(parts)
+
+
+def parse_stages(text: str) -> dict[str, Any]:
+    """The stages in text as `repair=no,sweeps=2,margins=0:1.2`, for `NeuralSolver.with_stages`."""
+    types = get_type_hints(Pipeline)
+    found: dict[str, Any] = {}
+    for pair in text.split(","):
+        name, equals, value = (word.strip() for word in pair.partition("="))
+        if not equals or name not in types or name in found:
+            raise MethodError(
+                f"stages are NAME=VALUE, each NAME once of {', '.join(types)}; found {pair!r}"
+            )
+        read, expected = _VALUES[types[name]]
+        try:
+            found[name] = read(value)
+        except (KeyError, ValueError):
+            raise MethodError(f"stage {name} is {expected}; found {value!r}") from None
+    Pipeline(**found)  # refuses what no run could do
+    return found
+
+
+# How a value of each type is written, and the words for it.
+_VALUES: dict[Any, tuple[Callable[[str], Any], str]] = {
+    bool: ({"yes": True, "no": False}.__getitem__, "yes or no"),
+    int: (int, "a whole number"),
+    str: (str, "a word"),
+    tuple[float, ...] | None: (lambda text: tuple(map(float, text.split(":"))), "as in 0:1.2"),
+}

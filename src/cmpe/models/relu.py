@@ -43,6 +43,8 @@ class ReluNetwork:
                     f"layer {layer}: weights (outputs, inputs) and biases (outputs,) must fit, "
                     f"found {weight.shape} and {bias.shape}"
                 )
+            if not weight.size:
+                raise ModelError(f"layer {layer}: needs inputs and outputs, found {weight.shape}")
             if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
                 raise ModelError(f"layer {layer}: weights and biases must be finite")
         for layer, (a, b) in enumerate(pairwise(weights)):
