@@ -3,8 +3,9 @@
     python benchmarks/device.py [--device cuda] [--compiled]      with PYTHONPATH=src
 
 Each line compares one function of the torch back-end on the device with the same function on the
-CPU, or with `--compiled` (which needs numba) with the compiled code; rows, constraints, the
-largest difference (as a share of 1 + size), the tolerance, and the seconds of a second call. Exit 1 if one is exceeded.
+CPU, or with `--compiled` (which needs numba) with the compiled code: constraints, rows, the largest
+difference as a share of 1 + size, the tolerance, and the seconds of the third call. Exit 1 if a
+tolerance is exceeded.
 """
 
 from __future__ import annotations

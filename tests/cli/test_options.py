@@ -11,8 +11,9 @@ import pytest
 
 from cmpe import CutsetNetwork, LogLinearModel, write_network
 from cmpe.cli import options
-from cmpe.cli.options import read_function, read_tables
+from cmpe.cli.options import read_tables
 from cmpe.errors import InputError
+from cmpe.formats.registry import read_model
 from tests.cli.commands import MODEL, SOLVE
 from tests.problems import all_assignments, random_cutset
 
@@ -69,7 +70,7 @@ def test_bad_arguments(refused, arguments, message):
 def test_a_learned_model_may_be_named_without_its_suffix(tmp_path):
     network = random_cutset(3)
     write_network(network, tmp_path / "tree.json")
-    found = read_function(tmp_path / "tree")
+    found = read_model(tmp_path / "tree")
     assert isinstance(found, CutsetNetwork)
     rows = all_assignments(network.cardinalities)
     np.testing.assert_array_equal(found.value(rows), network.value(rows))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.methods import load_run
+from cmpe.cli.options import load_run
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cmpe.cli.methods import (
+from cmpe.cli.options import (
     DEVICE_HELP,
     METHOD_HELP,
     THREADS_HELP,
     WORKERS_HELP,
+    Format,
     method_or_run,
+    progress_bar,
+    read_problem,
     refuse_unknown,
 )
-from cmpe.cli.options import Format, progress_bar, read_problem
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 from cmpe.formats.text import check_writable

@@ -1,19 +1,16 @@
 """Large-neighbourhood search: passes are exact, answers sound, runs reproducible."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, LogLinearModel, Problem, Running, Status, solve
+from cmpe import Running, Status
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.errors import Interrupted, MethodError
-from cmpe.generation import grid
 from cmpe.solvers import search as neighbourhoods
 from cmpe.solvers.search import Budget, Search, search
-from cmpe.solvers.search.pool import MemberKind, subgraphs
+from cmpe.solvers.search.pool import MemberKind
 from tests.problems import (
     Shape,
     ask,
@@ -23,22 +20,12 @@ from tests.problems import (
     seeds,
     worked_example,
 )
+from tests.solvers.search.cases import many_rows
 
 WIDE = Shape(variables=12, values=2, arity=2, factors=30, constraints=3)
 MULTI = Shape(variables=6, values=5, arity=4, factors=10, constraints=2)
-FINITE = Shape(variables=7, values=4, arity=4, factors=10, constraints=2, zeros=False)
 SHAPES = [Shape(), WIDE, MULTI]
 QUICK = Search(passes=60)
-
-
-def many_rows(side=7, rows=70):
-    objective = grid(side, side, seed=4)
-    rng = np.random.default_rng(0)
-    function = objective.perturb(0.1, 1)
-    limit = float(np.quantile(function.value(rng.integers(0, 2, (500, side * side))), 0.9))
-    observed = tuple(range(0, side * side, 5))
-    evidence = rng.integers(0, 2, (rows, len(observed)))
-    return Problem(objective, (Constraint(function, limit),), observed), evidence
 
 
 @pytest.fixture
@@ -46,97 +33,6 @@ def narrow(monkeypatch):
     """A pool of members that freeze something even in small problems."""
     kinds = (MemberKind(1.0, 0, 4), MemberKind(2.0, 0, 8), MemberKind(2.0, 4, 8))
     monkeypatch.setattr(neighbourhoods, "KINDS", kinds)
-
-
-def member_variables(pool, m):
-    low, high = pool.pool.members[m, :2]
-    return pool.pool.buckets[low:high, 0]
-
-
-@settings(max_examples=60)
-@given(seeds)
-def test_a_pass_is_an_exact_optimum_given_the_rest(seed):
-    """h - sum mu_j t_j over the member's variables, against enumeration."""
-    problem, evidence = random_problem(seed, FINITE)
-    instances = problem.given(evidence)
-    free = list(instances.conditioning.free)
-    if not free:
-        return
-    rng = np.random.default_rng(seed)
-    start = random_start(problem, len(evidence), seed)
-    start[:, list(problem.evidence_variables)] = evidence
-    whole = neighbourhoods._Search(instances, start.copy(), 0)
-    whole.pool = subgraphs(
-        instances.conditioning, (MemberKind(2.0, 0, 3), MemberKind(3.0, 4, 3)), seed % 7
-    )
-    block = neighbourhoods._Block(whole, instances, start, whole.random[: len(start)])
-    block.begin(start, "random")
-    state, mu = block._state, rng.uniform(0, 2, len(problem.constraints))
-    fixed, m = whole.fixed, int(rng.integers(len(whole.pool.pool.members)))
-    state.multipliers[:] = mu[:, np.newaxis]
-    one = np.array([m]), np.zeros(1), np.zeros(1)
-    block._kernels.run(
-        whole.pool.pool, whole.pool.layout, fixed.graph, fixed.rules, fixed.scales, *one, 1,
-        state, block._room,
-    )  # fmt: skip
-    after = instances.complete(state.z[:, : len(start)].T)
-    moved = [free[v] for v in member_variables(whole.pool, m)]
-    others = [v for v in range(problem.variables) if v not in moved]
-    np.testing.assert_array_equal(after[:, others], start[:, others])
-
-    def worth(rows):
-        return problem.objective.value(rows) - problem.constraint_values(rows) @ mu
-
-    cards = [problem.objective.cardinalities[v] for v in moved]
-    choices = np.array(list(itertools.product(*map(range, cards))))
-    for before, found in zip(start, after, strict=True):
-        rows = np.repeat(before[np.newaxis], len(choices), axis=0)
-        rows[:, moved] = choices
-        assert worth(found[np.newaxis])[0] >= worth(rows).max() - 1e-4
-    totals = np.column_stack([problem.objective.value(after), problem.constraint_values(after)])
-    np.testing.assert_allclose(state.totals[:, : len(start)].T, totals, atol=1e-4)
-
-
-@settings(max_examples=60)
-@given(seeds)
-def test_members_respect_their_width(seed):
-    problem, _ = random_problem(seed, Shape(variables=9, arity=3, factors=14))
-    structure = problem.conditioning
-    kinds = (MemberKind(2.0, 0, 3), MemberKind(4.0, 5, 3))
-    pool = subgraphs(structure, kinds, seed % 5)
-    buckets = pool.pool.buckets
-    for kind, group in zip(kinds, pool.groups, strict=True):
-        for m in group:
-            low, high = pool.pool.members[m, :2]
-            assert (buckets[low:high, 5] <= 2**kind.bits + 1e-9).all()  # message sizes
-            assert len(set(buckets[low:high, 0])) == high - low
-            if kind.vertices:
-                assert high - low <= kind.vertices
-    assert subgraphs(structure, kinds, seed % 5) is pool
-
-
-def test_a_narrow_graph_is_one_member():
-    problem = Problem(grid(3, 20), ())
-    pool = subgraphs(problem.conditioning, (MemberKind(4.0, 0, 10),))
-    assert len(pool.pool.members) == 1
-    assert len(member_variables(pool, 0)) == 60
-
-
-def test_hubs_and_variables_of_very_many_values():
-    """They are in no member of the whole graph; moves of `local` still reach them."""
-    rng = np.random.default_rng(0)
-    cards = (300, *[2] * 300)
-    tables = [((0, v), rng.normal(size=(300, 2))) for v in range(1, 301)]
-    problem = Problem(LogLinearModel.from_tables(cards, tables), ())
-    pool = subgraphs(problem.conditioning, neighbourhoods.KINDS)
-    held = {v for m in range(len(pool.pool.members)) for v in member_variables(pool, m)}
-    assert 0 not in held
-    assert len(held) == 300
-    found = ask(Search(passes=20), problem)
-    assert found.feasible.all()
-    hub = found.assignments[0, 0]
-    best = sum(table[hub].max() for _, table in tables)
-    np.testing.assert_allclose(found.objective, best)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -258,7 +154,7 @@ def test_nothing_free_and_no_rows():
     answer = ask(QUICK, problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
     assert answer.assignments.tolist() == [[1, 1, 0, 1], [1, 1, 0, 0]]
     assert answer.status.tolist() == [Status.OPTIMAL, Status.INFEASIBLE]
-    assert len(solve(worked_example(), np.zeros((0, 2), dtype=int, method=QUICK))) == 0
+    assert len(ask(QUICK, worked_example(), np.zeros((0, 2), dtype=int))) == 0
 
 
 def test_the_worked_example():
@@ -325,42 +221,3 @@ def test_every_beginning_is_sound(begin, seed):
     assert (feasible <= truth.feasible).all()
     values = problem.objective.value(rows)
     assert (values[feasible] <= truth.objective[feasible] + 1e-9).all()
-
-
-def begun(begin, problem, evidence):
-    """Where the lanes of a block stand before the first pass."""
-    instances = problem.given(evidence)
-    rows = np.full((len(evidence), problem.variables), -1, dtype=np.int32)
-    whole = neighbourhoods._Search(instances, rows, 0)
-    block = neighbourhoods._Block(whole, instances, rows, whole.random)
-    block.begin(rows, begin)
-    return instances.complete(block._state.z[:, : len(evidence)].T)
-
-
-def test_messages_are_exact_on_trees():
-    """On a chain without constraints, max-product finds the optimum."""
-    problem = Problem(grid(1, 30, values=3, seed=2), (), (0, 7))
-    evidence = np.array([[0, 1], [2, 2], [1, 0]])
-    truth = cmpe.solve(problem, evidence, method="exact")
-    np.testing.assert_array_equal(begun("messages", problem, evidence), truth.assignments)
-
-
-def test_icm_stops_where_no_move_raises_h():
-    problem, evidence = many_rows(rows=5)
-    rows = begun("icm", problem, evidence)
-    best = problem.objective.value(rows)
-    for v in problem.conditioning.free:
-        other = rows.copy()
-        other[:, v] = 1 - other[:, v]
-        assert (problem.objective.value(other) <= best + 1e-9).all()
-
-
-def test_better_beginnings_are_better():
-    """Without constraints: single moves beat a random assignment, messages beat single moves."""
-    problem, evidence = many_rows(side=12, rows=16)
-    free = Problem(problem.objective, (), problem.evidence_variables)
-    values = [
-        problem.objective.value(begun(begin, free, evidence)).mean()
-        for begin in neighbourhoods.BEGINNINGS
-    ]
-    assert values[0] < values[1] < values[2]

@@ -11,7 +11,7 @@ from cmpe.bounds.linearization import LinearProgram
 from cmpe.solvers.milp.mixed.columns import (
     Affine,
     Columns,
-    NetworkInputs,
+    InputColumns,
     at_least,
     split_distance,
 )
@@ -46,7 +46,7 @@ def test_a_network_has_its_own_value_at_every_point(seed):
     sizes = [(3, 4, 2), (2, 1), (3, 4, 3, 1)][seed % 3]
     network, rng = random_network(seed, sizes), np.random.default_rng(seed)
     build, n = a_box(sizes[0]), sizes[0]
-    inputs = NetworkInputs(np.zeros(n), np.arange(n), float(n))
+    inputs = InputColumns(np.zeros(n), np.arange(n), float(n))
     rows = rng.normal(size=(2, sizes[-1]))
     value = at_least(build, network, inputs, rows)
     program = build.program(Affine(value.constant[:1], value.matrix[:1]))
@@ -59,7 +59,7 @@ def test_a_network_has_its_own_value_at_every_point(seed):
 def test_known_inputs_need_no_columns():
     network = random_network(0, (3, 4, 2))
     build, x = a_box(1), np.array([0.2, 0.5, 1.0])
-    inputs = NetworkInputs(x, np.full(3, -1), 0.0)
+    inputs = InputColumns(x, np.full(3, -1), 0.0)
     assert inputs.known
     value = at_least(build, network, inputs, np.eye(2))
     assert build.count == 1

@@ -122,7 +122,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class NetworkInputs:
+class InputColumns:
     """What a network reads: each coordinate is a number, or a column in [0, 1]."""
 
     numbers: Floats  # (D,), 0 where there is a column
@@ -146,7 +146,7 @@ class NetworkInputs:
         )
 
 
-def at_least(build: Columns, network: ReluNetwork, inputs: NetworkInputs, rows: Floats) -> Affine:
+def at_least(build: Columns, network: ReluNetwork, inputs: InputColumns, rows: Floats) -> Affine:
     """Sums of logits, `rows` (R, outputs), that can be larger than they are but never smaller."""
     if inputs.known:
         logits = network.logits(inputs.numbers)[0]

@@ -1,0 +1,19 @@
+"""Small problems that `exact` must treat as too wide to eliminate."""
+
+from __future__ import annotations
+
+import pytest
+
+from cmpe.bounds.splitting import Cut
+from cmpe.solvers import exact, reduction
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """Everything is too wide to eliminate, and reduction has to split and branch."""
+    monkeypatch.setattr(exact, "MOST_BYTES", -1)
+    monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
+    monkeypatch.setattr(reduction, "STEPS", 10)
+    monkeypatch.setattr(
+        reduction, "by_size", lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)
+    )
