@@ -13,6 +13,7 @@ from tests.problems import worked_example
 from tests.solvers.exact.wide import on_wide_rows, wide_grid
 
 
+@on_wide_rows
 def test_a_trace_of_a_wide_row_closes_in_on_the_optimum():
     problem, evidence = wide_grid()
     optimum = cmpe.solve(problem, evidence[:1], method="milp").objective[0]
