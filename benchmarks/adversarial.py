@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.frame import HERE, Recorder, parser, print_table
-from cmpe.adversarial.methods import METHODS, Effort
-from cmpe.adversarial.study import Study, StudyConfig
+from cmpe.adversarial.methods import METHODS, StudyEffort
+from cmpe.adversarial.study import AttackStudy, StudyConfig
 from cmpe.formats.images import EMBEDDED, read_images
 from cmpe.learning.classifier import ClassifierConfig
 
@@ -45,8 +45,8 @@ def main() -> int:
     with Recorder("adversarial", told, data=f"{data.name}, {len(data.test)} test images") as record:
         for part in told.parts:
             classifier, methods, few = PARTS[part]
-            effort = Effort(epochs=told.epochs, few=few, seconds=60.0, seed=told.seed)
-            study = Study(data, StudyConfig(classifier, methods, effort), told.out / part)
+            effort = StudyEffort(epochs=told.epochs, few=few, seconds=60.0, seed=told.seed)
+            study = AttackStudy(data, StudyConfig(classifier, methods, effort), told.out / part)
             for row in study.table(study.run(lambda method, _: print(method, file=sys.stderr))):
                 record.add(part=part, accuracy=study.accuracy, **row)
     print_table(record.records, SHOWN)

@@ -90,7 +90,7 @@ def measure(trainer: Any, network: Any, test: Any, margin: float) -> dict[str, f
     """Distances and flips of the answers to test images, decided in float64."""
     import torch
 
-    from cmpe.learning.networks.networks import Inputs, encode, with_margin_input
+    from cmpe.learning.networks.networks import NetworkInputs, encode, with_margin_input
 
     program = trainer.program
     relaxation, problem = program.relaxation, trainer.data.problem
@@ -102,7 +102,7 @@ def measure(trainer: Any, network: Any, test: Any, margin: float) -> dict[str, f
         rows = relaxation.rows(evidence)
         rows = type(rows)(*(part.unsqueeze(0) for part in rows))
         encoded = with_margin_input(read.unsqueeze(0), asked, program.config)
-        outputs = program.network(program.adam.parameters, Inputs(encoded, rows), relaxation)
+        outputs = program.network(program.adam.parameters, NetworkInputs(encoded, rows), relaxation)
         points = relaxation.head.points(rows, outputs.logits, asked)[0].double().cpu().numpy()
     spent = time.perf_counter() - begin
     margins = network.margins(points, network.decide(test))
@@ -120,11 +120,11 @@ def train(out: Path, file: Path, epochs: int, device: str = "cuda") -> None:
     """Every method, one record each."""
     import torch
 
-    from cmpe.adversarial.methods import Effort, config_of
+    from cmpe.adversarial.methods import StudyEffort, config_of
     from cmpe.learning.training.trainer import Trainer
 
     network, images, labels, test = unpack(file)
-    effort = Effort(epochs=epochs, linear_epochs=min(epochs, 40), device=device)
+    effort = StudyEffort(epochs=epochs, linear_epochs=min(epochs, 40), device=device)
     name = torch.cuda.get_device_name() if device == "cuda" else device
     wait: Callable[[], object] = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     with out.open("w") as stream:

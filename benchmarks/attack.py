@@ -21,17 +21,17 @@ from torch import nn
 from benchmarks.frame import HERE, Record, Recorder, parser, print_table, race
 from cmpe.formats.idx import read_idx
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.flips.attack import Attack, attack, round_outward
+from cmpe.solvers.flips.attack import AttackSettings, attack, round_outward
 
 MNIST = HERE.parent.parent / "shared" / "data" / "mnist"
 NETWORKS = {"784-64-10": None, "784-64-64-10": None, "784-64-1": 3}  # the class of one output
 CONFIGS = {
-    "one walk, 3 targets": Attack(targets=3, rounds=0),
-    "1 round, 4 targets": Attack(targets=4, rounds=1),
-    "default": Attack(),
-    "default, 8 bits": Attack(levels=True),
-    "3 restarts": Attack(restarts=3),
-    "9 targets, 6 rounds, 10 restarts": Attack(targets=9, rounds=6, restarts=10),
+    "one walk, 3 targets": AttackSettings(targets=3, rounds=0),
+    "1 round, 4 targets": AttackSettings(targets=4, rounds=1),
+    "default": AttackSettings(),
+    "default, 8 bits": AttackSettings(levels=True),
+    "3 restarts": AttackSettings(restarts=3),
+    "9 targets, 6 rounds, 10 restarts": AttackSettings(targets=9, rounds=6, restarts=10),
 }
 COLUMNS = (
     "network", "accuracy", "images", "attack", "distance", "against", "failures", "inputs",

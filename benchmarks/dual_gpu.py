@@ -39,19 +39,20 @@ def prepare(out: Path, folders: list[Path]) -> None:
 
 def measure(file: Path) -> Iterator[Record]:
     """One record."""
-    from cmpe.tensor.dual import minimise_dual
+    from cmpe.tensor.dual import minimised
 
     problem, rows, bound = pickle.loads(file.read_bytes())
+    instances = problem.given(rows)
     record: Record = {"model": problem.name, "rows": len(rows)}
     for name, graph in (("eager", False), ("graphs", True)):
         found, seconds = median_seconds(
-            lambda g=graph: minimise_dual(problem, rows, "cuda", "float64", g),  # type: ignore[misc]
+            lambda g=graph: minimised(instances, "cuda", graph=g),  # type: ignore[misc]
             warm_up=3,
         )
         record[f"us_per_row_{name}"] = round(1e6 * seconds / len(rows), 3)
-    record["constrained"] = int((found.kind == 3).sum())
+    record["constrained"] = int((found.multipliers > 0).any(axis=1).sum())
     known = np.isfinite(bound)
-    record["largest_difference"] = float(np.abs(found.upper[:CHECKED] - bound)[known].max())
+    record["largest_difference"] = float(np.abs(found.bound[:CHECKED] - bound)[known].max())
     yield record
 
 

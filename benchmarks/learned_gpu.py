@@ -36,7 +36,7 @@ from benchmarks.device_frame import Record, plain_problem, run_modes
 def prepare(out: Path, folders: list[Path]) -> None:
     """Pack each problem with what training reads: data, and the coefficients of every row."""
     import cmpe
-    from cmpe.learning.losses.relaxation import Relaxation
+    from cmpe.learning.losses.relaxation import RelaxedProblem
     from cmpe.learning.training.config import paper, tuned
     from cmpe.learning.training.data import prepare as make
 
@@ -44,9 +44,9 @@ def prepare(out: Path, folders: list[Path]) -> None:
     for folder in folders:
         content = cmpe.read_directory(folder)
         plain = plain_problem(content.problem)
-        rows = Relaxation(plain).rows(plain.given(content.train).evidence)
+        rows = RelaxedProblem(plain).rows(plain.given(content.train).evidence)
         for kind, config in (("paper", paper("distill")), ("tuned", tuned())):  # all data of each
-            data = make(plain, content.train, config)
+            data = make(plain.given(content.train), config)
             pack(data, rows, out / f"{kind}-{folder.name}.pkl")
 
 
@@ -65,17 +65,17 @@ def unpack(path: Path) -> Any:
 
     import torch
 
-    from cmpe.learning.losses.relaxation import Coefficients, Relaxation
+    from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 
     data, rows = pickle.loads(lzma.decompress(path.read_bytes()))
 
-    def given(self: Relaxation, evidence: Any) -> Coefficients:
+    def given(self: RelaxedProblem, evidence: Any) -> Coefficients:
         assert len(evidence) == len(rows[0]) + 1  # the last row stands for none
         whole = (np.concatenate([part, part[:1]]) for part in rows)
         return Coefficients(*(torch.as_tensor(part, device=self.device) for part in whole))
 
     # Replaced for the whole process, on purpose: this machine cannot compute them.
-    Relaxation.rows = given  # type: ignore[method-assign]
+    RelaxedProblem.rows = given  # type: ignore[method-assign]
     return replace(data, labels=data.labels.astype(np.int32))
 
 

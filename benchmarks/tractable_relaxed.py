@@ -17,7 +17,7 @@ import torch
 import cmpe
 from benchmarks.frame import Record, race
 from cmpe.learning.losses.leaves import LeafRelaxation
-from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.models.tractable.expansion import expanded_entries
 
 DEPTHS = (0, 2, 4, 6, 8)
@@ -62,7 +62,7 @@ def _record(network: cmpe.CutsetNetwork, rows: np.ndarray, seed: int) -> Record:
         limited = tuple(map(cmpe.Constraint, functions[1:], made.limits))
         tables = cmpe.Problem(functions[0], limited, made.evidence_variables)
         record["monomials"] = len(cmpe.MultilinearPolynomial.from_model(functions[0]).weights)
-        record["expanded_ms"] = _milliseconds(Relaxation(tables), evidence)
+        record["expanded_ms"] = _milliseconds(RelaxedProblem(tables), evidence)
     return record
 
 
@@ -70,7 +70,7 @@ def _of(problem: cmpe.Problem) -> tuple[cmpe.LogLinearModel | cmpe.CutsetNetwork
     return cast(tuple[cmpe.LogLinearModel | cmpe.CutsetNetwork, ...], problem.functions)
 
 
-def _milliseconds(relaxed: LeafRelaxation | Relaxation, evidence: np.ndarray) -> float:
+def _milliseconds(relaxed: LeafRelaxation | RelaxedProblem, evidence: np.ndarray) -> float:
     rows: Any = relaxed.rows(evidence)  # of the kind that its own `values` takes
     generator = torch.Generator().manual_seed(0)
     points = torch.rand((len(evidence), relaxed.coordinates.count), generator=generator)

@@ -26,7 +26,7 @@ if __package__ in (None, ""):  # run as a file: the repository's root is one fol
 
 from benchmarks.device_frame import Record, median_seconds, pack_problems, run_modes
 
-ROWS, CHECKED, REPEATS, STEPS, ROUNDS = 4096, 200, 5, 65, 15
+ROWS, CHECKED, REPEATS, STEPS = 4096, 200, 5, 65
 
 
 def prepare(out: Path, folders: list[Path]) -> None:
@@ -45,29 +45,32 @@ def prepare(out: Path, folders: list[Path]) -> None:
 
 
 def moved(instances: Any, starts: np.ndarray, device: str) -> np.ndarray:
-    """`inference_local.improve` less its last look in float64, which needs numba to be fast."""
+    """`tensor.answers.improved` less its last look in float64, which needs numba to be fast."""
+    from cmpe.tensor.answers import STEPS as STEPS_PER_VARIABLE
     from cmpe.tensor.moves import walked
     from cmpe.tensor.tables import WideTables
 
-    return walked(WideTables(instances, device, "float64"), starts)
+    return np.asarray(walked(WideTables(instances, device), starts, STEPS_PER_VARIABLE))
 
 
 def measure(file: Path, device: str = "cuda") -> Iterator[Record]:
     """One record."""
-    from cmpe.tensor.messages import max_product, message_bounds
+    from cmpe.bounds import Work
+    from cmpe.tensor.max_product import max_product
+    from cmpe.tensor.messages import message_bounds
     from cmpe.tensor.split import split_bounds
 
     problem, rows, split, bound, cpu = pickle.loads(file.read_bytes())
-    instances = problem.given(rows)
+    instances, work = problem.given(rows), Work(steps=STEPS)
     record: Record = {"model": problem.name, "rows": len(rows), "steps": STEPS}
     record["us_per_row_split_cpu"] = round(1e6 * cpu, 2)
-    starts = max_product(instances, rounds=ROUNDS, coloured=True, device=device)
+    starts = max_product(instances, device)
     calls: dict[str, Callable[[], Any]] = {
-        "max_product": lambda: max_product(instances, rounds=ROUNDS, coloured=True, device=device),
+        "max_product": lambda: max_product(instances, device),
         "local": lambda: moved(instances, starts, device),
-        "messages": lambda: message_bounds(instances, STEPS, coloured=True, device=device),
-        "split": lambda: split_bounds(instances, split, STEPS, device=device),
-        "split_graphs": lambda: split_bounds(instances, split, STEPS, device=device, graph=True),
+        "messages": lambda: message_bounds(instances, work, device),
+        "split": lambda: split_bounds(instances, split, work, device, graph=False),
+        "split_graphs": lambda: split_bounds(instances, split, work, device),
     }
     found = {}
     for name, call in calls.items():

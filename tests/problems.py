@@ -13,6 +13,7 @@ from cmpe import (
     Constraint,
     CutsetNetwork,
     Factor,
+    Instances,
     Limits,
     LogLinearModel,
     MultilinearPolynomial,
@@ -20,7 +21,7 @@ from cmpe import (
     Running,
 )
 
-# SPEC §1: x1, x2, y1, y2 are variables 0, 1, 2, 3.
+# The worked example of docs/mathematics.md: x1, x2, y1, y2 are variables 0, 1, 2, 3.
 WORKED_H = MultilinearPolynomial(
     4,
     {(): 18, (0,): -3, (1,): 1, (2,): -7, (3,): -1, (0, 2): 5, (1, 3): -4, (2, 3): -1},
@@ -96,7 +97,16 @@ def random_constraint(rng: np.random.Generator, cards: list[int], shape: Shape) 
 seeds = st.integers(0, 2**32 - 1)
 
 
-def random_network(seed: int, *, variables: int = 5, values: int = 3) -> CutsetNetwork:
+def completions(instances: Instances, row: int) -> np.ndarray:
+    """Every full assignment that agrees with the evidence of a row."""
+    cards = instances.problem.objective.cardinalities
+    free = instances.conditioning.free
+    values = np.array(list(itertools.product(*(range(cards[v]) for v in free))), dtype=int)
+    repeated = instances.evidence[row : row + 1].repeat(len(values), axis=0)
+    return Instances(instances.problem, repeated).complete(values.reshape(len(values), len(free)))
+
+
+def random_cutset(seed: int, *, variables: int = 5, values: int = 3) -> CutsetNetwork:
     """A small cutset network: mixed cardinalities, zeros, forests, paths of different lengths."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, variables + 1))

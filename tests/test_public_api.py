@@ -13,7 +13,9 @@ import pytest
 import cmpe
 
 EXPECTED = [
+    "BOUNDS",
     "METHODS",
+    "Bounds",
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
@@ -41,6 +43,8 @@ EXPECTED = [
     "Solver",
     "Status",
     "TrainingConfig",
+    "Work",
+    "bound",
     "cross_validate",
     "evaluate",
     "fit",
@@ -51,13 +55,16 @@ EXPECTED = [
     "queries",
     "read_directory",
     "read_evidence",
+    "read_model",
     "read_network",
+    "read_solutions",
     "read_uai",
     "reference",
     "sample",
     "solve",
     "solver",
     "write_directory",
+    "write_model",
     "write_network",
     "write_uai",
 ]
@@ -88,7 +95,7 @@ def test_name_resolves_and_is_documented(name):
         assert inspect.getdoc(value)
 
 
-@pytest.mark.parametrize("name", [n for n in EXPECTED if n not in ("METHODS", "queries")])
+@pytest.mark.parametrize("name", [n for n in EXPECTED if n not in ("BOUNDS", "METHODS", "queries")])
 def test_name_says_where_it_lives(name):
     value = getattr(cmpe, name)
     assert value.__module__.startswith("cmpe.")

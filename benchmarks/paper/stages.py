@@ -118,7 +118,7 @@ def bounds(settings: Json, inputs: Inputs) -> Artifact:
     rows = rows_of(inputs["problem"], settings["q"])
     config = TrainingConfig(loss="ss_cmpe", margins=tuple(settings["margins"]))
     none = np.zeros(0, dtype=np.intp)
-    data = prepare(rows.problem, rows.train, config, measured=none)
+    data = prepare(rows.problem.given(rows.train), config, measured=none)
     numbers = {
         name: getattr(data, name).astype(np.float32)
         for name in ("p_upper", "q_lower", "multipliers")

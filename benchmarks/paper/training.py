@@ -32,7 +32,7 @@ from cmpe.learning.training.calibration import calibrate
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData, split
 from cmpe.learning.training.fitting import torch_threads
-from cmpe.learning.training.stacking import Plan, choose
+from cmpe.learning.training.stacking import FoldPlan, choose
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Instances
 
@@ -65,7 +65,7 @@ def cross_validation(settings: Json, inputs: dict[str, Artifact], device: str = 
     """The setting of the grid with the best mean score over folds."""
     config = TrainingConfig.from_json(settings["config"])
     rows = rows_of(inputs["problem"], settings["q"])
-    plan = Plan(folds=settings["folds"], device=device)
+    plan = FoldPlan(folds=settings["folds"], device=device)
     with torch_threads(1):
         data = training_data(rows, inputs, config)
         found = choose(data, settings["grid"], config, plan)

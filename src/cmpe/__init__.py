@@ -1,7 +1,7 @@
 """Constrained most probable explanation in graphical models: fast, batched, certified.
 
     import cmpe
-    h, t = cmpe.read_uai("objective.uai"), cmpe.read_uai("constraint.uai")
+    h, t = cmpe.read_model("objective.uai"), cmpe.read_model("constraint.uai")
     problem = cmpe.Problem(h, [cmpe.Constraint(t, at_most=12.5)])
     answer = cmpe.solve(problem, {0: 1, 7: 0})
 
@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cmpe import queries
+    from cmpe.bounding import BOUNDS, bound
+    from cmpe.bounds.base import Bounds, Work
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.network import read_network, write_network
+    from cmpe.formats.registry import read_model, write_model
+    from cmpe.formats.results import read_solutions
     from cmpe.formats.uai import read_uai, write_uai
     from cmpe.generation import Recipe, generate
     from cmpe.learning.solver import NeuralSolver
@@ -42,11 +46,15 @@ if TYPE_CHECKING:
     from cmpe.solvers.dispatch import solve, solver
 
 _HOMES = {
+    "cmpe.bounding": ("BOUNDS", "bound"),
+    "cmpe.bounds.base": ("Bounds", "Work"),
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.network": ("read_network", "write_network"),
+    "cmpe.formats.registry": ("read_model", "write_model"),
+    "cmpe.formats.results": ("read_solutions",),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
     "cmpe.generation": ("Recipe", "generate"),
     "cmpe.models.tractable.chow_liu": ("ChowLiuTree", "learn_chow_liu"),
@@ -71,7 +79,9 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BOUNDS",
     "METHODS",
+    "Bounds",
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
@@ -99,6 +109,8 @@ __all__ = [
     "Solver",
     "Status",
     "TrainingConfig",
+    "Work",
+    "bound",
     "cross_validate",
     "evaluate",
     "fit",
@@ -109,13 +121,16 @@ __all__ = [
     "queries",
     "read_directory",
     "read_evidence",
+    "read_model",
     "read_network",
+    "read_solutions",
     "read_uai",
     "reference",
     "sample",
     "solve",
     "solver",
     "write_directory",
+    "write_model",
     "write_network",
     "write_uai",
 ]

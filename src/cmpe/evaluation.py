@@ -1,4 +1,4 @@
-"""Answers against reference answers: the metrics of SPEC §2, for all rows and the constrained ones.
+"""Answers against reference answers: metrics of all rows and of the constrained ones.
 
     regret      h* - h in nats
     gap         regret / f*, with f* = C - h* (the paper's optimality gap)
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats, Values
 from cmpe.errors import InputError
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.queries import flip_of
@@ -49,10 +49,10 @@ class Metrics:
     distinct: int
     optimal: float  # share of rows whose reference is proved optimal
     regret: Spread
-    feasible_regret: Spread  # of the rows that satisfy every constraint
+    feasible_regret: Spread  # over the rows that satisfy every constraint
     gap: Spread
     violation: Spread
-    violation_size: Spread  # of the rows that break a constraint
+    violation_size: Spread  # over the rows that break a constraint
     certified_gap: Spread  # bound - objective of the feasible ones
     seconds: Spread
 
@@ -80,7 +80,7 @@ class Reference:
     """What answers are measured against: made once for a set of rows."""
 
     problem: Problem
-    evidence: Assignments  # (B, |X|)
+    evidence: Values  # (B, |X|)
     solutions: Solutions
     constrained: NDArray[np.bool_]  # (B,)
 
@@ -104,7 +104,7 @@ def _default(problem: Problem) -> str:
     return "exact" if problem.has_tables else "auto"
 
 
-def _unconstrained(instances: Instances, method: str | None) -> Assignments:
+def _unconstrained(instances: Instances, method: str | None) -> Values:
     """What is best without the constraints: (B, n), -1 where that is unknown."""
     flip = flip_of(instances.problem)
     if flip is not None:  # no change at all

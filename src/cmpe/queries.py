@@ -20,9 +20,9 @@ from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE, Constraint, Problem
 
-AT_MOST_ZERO = -FEASIBILITY_TOLERANCE  # D <= 0 exactly: the tolerance brings it back to 0
-FLIP_MARGIN = 1e-3  # of logits, by which another class must win
-ABOVE_ZERO = FEASIBILITY_TOLERANCE + 1e-7  # D > 0: at least 1e-7 once the tolerance is used up
+AT_MOST_ZERO = -FEASIBILITY_TOLERANCE  # Exactly D <= 0: the tolerance brings it back to 0.
+FLIP_MARGIN = 1e-3  # Another class must win by this difference of logits.
+ABOVE_ZERO = FEASIBILITY_TOLERANCE + 1e-7  # D is at least 1e-7 once the tolerance is used up.
 
 
 def mpe(model: Function, evidence_variables: Sequence[int] = ()) -> Problem:
@@ -98,9 +98,9 @@ class Flip(NamedTuple):
     """What an adversarial problem is made of."""
 
     network: ReluNetwork
-    original: NDArray[np.intp]  # for each input of the network, its place in the evidence
-    changed: NDArray[np.intp]  # and among the free variables
-    margin: float  # that must be reached, tolerance included: no feasible answer has less
+    original: NDArray[np.intp]  # place in the evidence of each input of the network
+    changed: NDArray[np.intp]  # place among the free variables of each input
+    margin: float  # least margin of any feasible answer, tolerance included
 
 
 def flip_of(problem: Problem) -> Flip | None:

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cmpe.adversarial.methods import Effort
-from cmpe.adversarial.study import Study, StudyConfig
+from cmpe.adversarial.methods import StudyEffort
+from cmpe.adversarial.study import AttackStudy, StudyConfig
 from cmpe.formats.images import ImageSet, read_images
 from cmpe.learning.classifier import FEW
 
@@ -30,13 +30,13 @@ def few_digits(train: int = 400, test: int = 60) -> ImageSet:
 
 def quick(
     out: Path, methods: tuple[str, ...], *, one_vs_all: bool = False, seed: int = 0, **effort: Any
-) -> Study:
+) -> AttackStudy:
     """A study of `ROWS` images on a classifier with sixteen hidden units."""
     little: dict[str, Any] = {"epochs": 2, "linear_epochs": 10, "few": 4, "seed": seed}
     config = StudyConfig(
         replace(FEW, hidden=(16,), one_vs_all=one_vs_all, seed=seed),
         methods,
-        Effort(**{**little, **effort}),
+        StudyEffort(**{**little, **effort}),
         ROWS,
     )
-    return Study(few_digits(), config, out)
+    return AttackStudy(few_digits(), config, out)

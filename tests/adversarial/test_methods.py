@@ -12,7 +12,7 @@ from cmpe.adversarial.methods import (
     EVERY,
     LINEAR,
     METHODS,
-    Effort,
+    StudyEffort,
     answer,
     check,
     config_of,
@@ -23,7 +23,7 @@ from cmpe.learning.classifier import FEW, train_classifier
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from tests.adversarial.cases import few_digits
 
-EFFORT = Effort(epochs=1, linear_epochs=2, few=3)
+EFFORT = StudyEffort(epochs=1, linear_epochs=2, few=3)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_every_name_is_known():
         needs = method in (*PAPER_LOSSES, *LINEAR, "copy", "residual")
         assert (run_of(method) is not None) == needs
         if needs:
-            config = config_of(method, Effort(epochs=7, linear_epochs=9, seed=3))
+            config = config_of(method, StudyEffort(epochs=7, linear_epochs=9, seed=3))
             assert (config.epochs, config.seed) == (9 if method in LINEAR else 7, 3)
     assert {run_of(method) for method in LINEAR} == {"linear"}  # trained once
 
@@ -98,7 +98,7 @@ def test_a_missing_extra_is_named_before_any_work(monkeypatch):
 )
 def test_efforts_that_cannot_be(changes):
     with pytest.raises(MethodError):
-        Effort(**changes)
+        StudyEffort(**changes)
 
 
 @pytest.mark.parametrize("method", ["magic", "foolbox:magic"])

@@ -13,14 +13,15 @@ import pytest
 import cmpe
 from cmpe.adversarial import study as module
 from cmpe.adversarial.methods import ALLOWED, LINEAR, answer, run_of
-from cmpe.adversarial.study import Outcome, Study, StudyConfig
-from cmpe.errors import FormatError, InputError, MethodError
+from cmpe.adversarial.study import AttackOutcome, AttackStudy, StudyConfig
+from cmpe.errors import FormatError, MethodError
 from cmpe.learning.classifier import accuracy
 from cmpe.learning.runs import worst_rate
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.data import split
 from cmpe.solvers.flips.attack import round_outward
 from tests.adversarial.cases import ROWS, few_digits, quick
+from tests.refusals import refused
 
 MANY = ("ilp", "mse", "residual", "linear", "linear+search", "linear+refine", "attack")
 MANY += ("attack+8bit",)
@@ -38,13 +39,6 @@ def done(request, tmp_path_factory):
     methods = ("ilp", "residual", "linear+search", "attack") if request.param else MANY
     whole = quick(tmp_path_factory.mktemp("study"), methods, one_vs_all=request.param)
     return whole, {o.method: o for o in whole.run()}
-
-
-def refused(action, *, kind=InputError):
-    with pytest.raises(kind) as error:
-        action()
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def numbers(outcomes):
@@ -161,7 +155,7 @@ def test_gaps_and_ratios_by_hand(tmp_path):
 
     def outcome(method, distance, margin, bound):
         arrays = (np.array(a, dtype=float) for a in (distance, margin, margin, bound))
-        return Outcome(method, np.arange(3), *arrays, none, 1.0, 2.0)
+        return AttackOutcome(method, np.arange(3), *arrays, none, 1.0, 2.0)
 
     first = outcome("ilp", [1.0, 2.0, np.nan], [-1.0, -1.0, np.nan], [1.0, 1.5, 0.0])
     second = outcome("attack", [1.5, 1.8, 0.5], [-1.0, -1.0, 0.25], [0.0, 0.0, 0.0])
@@ -186,7 +180,7 @@ def test_a_finished_study_is_not_done_again(done, monkeypatch):
     before = {p: p.stat().st_mtime_ns for p in (whole.out / "runs").rglob("*")}
     for name in ("answer", "train_classifier"):
         monkeypatch.setattr(module, name, None)
-    again = Study(whole.data, whole.config, whole.out)
+    again = AttackStudy(whole.data, whole.config, whole.out)
     same(again.run(), outcomes.values())
     assert again.table(again.run()) == whole.table(list(outcomes.values()))
     assert {p: p.stat().st_mtime_ns for p in (whole.out / "runs").rglob("*")} == before
@@ -252,10 +246,10 @@ def test_other_settings_need_another_directory(short):
     assert said.endswith("effort.epochs was 2 here and is now 3; take another directory")
     deeper = replace(whole.config, classifier=replace(whole.config.classifier, hidden=(9,)))
     assert "classifier.hidden was [16] here and is now [9]" in refused(
-        Study(whole.data, deeper, whole.out).run
+        AttackStudy(whole.data, deeper, whole.out).run
     )
     images = replace(whole.data, test=1.0 - whole.data.test)
-    assert "sha256 was" in refused(Study(images, whole.config, whole.out).run)
+    assert "sha256 was" in refused(AttackStudy(images, whole.config, whole.out).run)
     assert (whole.out / module.SETTINGS).read_text() == before
     same(quick(whole.out, whole.config.methods).run(), outcomes)
 
@@ -293,8 +287,8 @@ def test_arrays_of_something_else_are_refused(tmp_path):
 def test_deep_classifiers_come_back_in_order(tmp_path):
     config = quick(tmp_path, ("attack",)).config
     deep = replace(config, classifier=replace(config.classifier, hidden=(3,) * 11, epochs=1))
-    first = Study(few_digits(), deep, tmp_path).networks
-    again = Study(few_digits(), deep, tmp_path).networks
+    first = AttackStudy(few_digits(), deep, tmp_path).networks
+    again = AttackStudy(few_digits(), deep, tmp_path).networks
     for one, two in zip(first[0].weights, again[0].weights, strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -303,7 +297,7 @@ def test_without_a_pictured_digit(tmp_path):
     data = few_digits()
     chosen = data.test_labels == 3
     threes = replace(data, test=data.test[chosen], test_labels=data.test_labels[chosen])
-    whole = Study(threes, quick(tmp_path, ("attack",)).config, tmp_path)
+    whole = AttackStudy(threes, quick(tmp_path, ("attack",)).config, tmp_path)
     (outcome,) = whole.run()
     assert whole.pictured.dtype == np.int64
     assert outcome.pictured.shape == (0, 64)
@@ -313,10 +307,10 @@ def test_without_a_pictured_digit(tmp_path):
 def test_nothing_to_attack_is_said(tmp_path):
     data = few_digits()
     wrong = replace(data, test_labels=(data.test_labels + 1) % 10)
-    whole = Study(wrong, quick(tmp_path, ("attack",)).config, tmp_path)
+    whole = AttackStudy(wrong, quick(tmp_path, ("attack",)).config, tmp_path)
     rows = np.flatnonzero(whole.classify(wrong.test) != wrong.test_labels)
     lost = replace(wrong, test=wrong.test[rows], test_labels=wrong.test_labels[rows])
-    said = refused(Study(lost, whole.config, tmp_path).run)
+    said = refused(AttackStudy(lost, whole.config, tmp_path).run)
     assert said == "the classifier decides none of the test images rightly; take more"
 
 

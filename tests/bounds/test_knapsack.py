@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe.bounds import Work, bound
+from cmpe.bounds import Work
 from cmpe.bounds.knapsack import Knapsack
-from tests.bounds.test_base import check
+from cmpe.bounds.messages import Messages
+from tests.bounds.checks import check
 from tests.problems import Shape, random_problem, seeds
 
 
@@ -28,5 +29,5 @@ def test_a_knapsack_of_single_variables_is_solved_exactly():
     )
     instances = cmpe.Problem(h, (cmpe.Constraint(t, 7.0),)).given()
     work = Work(steps=50)
-    assert bound(instances, "knapsack", work).upper[0] == pytest.approx(9, abs=1e-6)  # 5 + 4
-    assert bound(instances, "messages", work).upper[0] > 9.1  # its relaxation mixes items
+    assert Knapsack().upper_bound(instances, work).upper[0] == pytest.approx(9, abs=1e-6)  # 5 + 4
+    assert Messages().upper_bound(instances, work).upper[0] > 9.1  # its relaxation mixes items

@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,17 +6,7 @@ import cmpe
 from cmpe.bounds import lagrangian
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import MethodError, TooLarge
-from tests.problems import Shape, random_problem, seeds, worked_example
-
-
-def completions(instances, row):
-    cards = instances.problem.objective.cardinalities
-    free = instances.conditioning.free
-    values = np.array(list(itertools.product(*(range(cards[v]) for v in free))), dtype=int)
-    repeated = instances.evidence[row : row + 1].repeat(len(values), axis=0)
-    return cmpe.Instances(instances.problem, repeated).complete(
-        values.reshape(len(values), len(free))
-    )
+from tests.problems import Shape, completions, random_problem, seeds, worked_example
 
 
 @pytest.mark.parametrize("constraints", [0, 1, 3])

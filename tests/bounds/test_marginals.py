@@ -6,8 +6,7 @@ import cmpe
 from cmpe.bounds import Work
 from cmpe.bounds.marginals import value_bounds
 from cmpe.bounds.splitting import Cut
-from tests.bounds.test_lagrangian import completions
-from tests.problems import Shape, random_problem, seeds
+from tests.problems import Shape, completions, random_problem, seeds
 
 
 @pytest.mark.parametrize("kind", ["layers", "leaves"])

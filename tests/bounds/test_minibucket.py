@@ -4,11 +4,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cmpe
-from cmpe.bounds import Work, bound
+from cmpe.bounds import Work
+from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.minibucket import MiniBucket
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
-from tests.bounds.test_base import AWKWARD, check
+from tests.bounds.checks import AWKWARD, check
 from tests.problems import random_problem, seeds
 
 
@@ -29,7 +30,7 @@ def test_cost_shifting_is_never_worse_than_plain_mini_buckets(seed, i_bound):
 def test_an_i_bound_of_the_width_is_elimination(seed):
     problem, evidence = random_problem(seed, AWKWARD)
     instances = problem.given(evidence)
-    exact = bound(instances, "lagrangian")
+    exact = Lagrangian().upper_bound(instances, Work())
     reached = MiniBucket(problem.plan.width).upper_bound(instances, Work(steps=1))
     np.testing.assert_allclose(reached.upper, exact.upper, atol=1e-9)
 
@@ -39,7 +40,7 @@ def test_one_bucket_less_than_the_width_splits_something():
     instances = problem.given()
     width = problem.plan.width
     assert MiniBucket(width - 3).relaxation(instances.conditioning).copies > 0
-    optimum = bound(instances, "lagrangian").upper[0]
+    optimum = Lagrangian().upper_bound(instances, Work()).upper[0]
     plain = MiniBucket(1, shift=False).upper_bound(instances, Work(steps=5)).upper[0]
     shifted = MiniBucket(1).upper_bound(instances, Work(steps=300)).upper[0]
     assert optimum <= shifted < plain - 1e-3

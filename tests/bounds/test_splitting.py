@@ -3,12 +3,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cmpe
-from cmpe.bounds import Work, bound
+from cmpe.bounds import Work
 from cmpe.bounds.descent import minimise
+from cmpe.bounds.lagrangian import Lagrangian
+from cmpe.bounds.messages import Messages
 from cmpe.bounds.splitting import Cut, Splitting, by_size
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
-from tests.bounds.test_base import AWKWARD, check, most
+from tests.bounds.checks import AWKWARD, check, most
 from tests.problems import random_problem, seeds
 
 
@@ -32,14 +34,14 @@ def test_splitting_approaches_elimination_on_a_grid():
     second = model.perturb(0.1, 4)
     problem = cmpe.Problem(model, (cmpe.Constraint(second, 0.9 * most(second)),))
     instances = problem.given()
-    exact = bound(instances, "lagrangian").upper[0]
+    exact = Lagrangian().upper_bound(instances, Work()).upper[0]
     narrow, tied = (
         minimise(
             instances, Cut("layers", 3, 0, t).relaxation(instances.conditioning), Work(steps=400)
         ).upper[0]
         for t in (1, 2)
     )
-    messages = bound(instances, "messages", Work(steps=200)).upper[0]
+    messages = Messages().upper_bound(instances, Work(steps=200)).upper[0]
     assert exact <= tied + 1e-6
     assert tied <= narrow + 1e-3
     assert tied < messages

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,8 +55,3 @@ def rows_of(text):
 def generated(model, folder, seed=3):
     options = ["--samples", 60, "--percentile", 30, "--evidence-fraction", 0.5, "--seed", seed]
     return "generate", model, "--out", folder, *options
-
-
-def only_line(err):
-    assert re.fullmatch(r"error: [^\n]+\n", err), err
-    return err.removeprefix("error: ").rstrip("\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from pathlib import Path
@@ -12,7 +11,8 @@ import pytest
 from cmpe.cli.main import main
 from cmpe.formats.uai import write_uai
 from cmpe.generation import grid
-from tests.cli.commands import MODEL, generated, only_line, output
+from tests.cli.commands import MODEL, generated, output
+from tests.refusals import fill_disk, only_line
 
 
 @pytest.fixture
@@ -52,10 +52,7 @@ def refused(call, beside_model):
 
 @pytest.fixture
 def full_disk(monkeypatch):
-    def fsync(_handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    fill_disk(monkeypatch)
 
 
 @pytest.fixture(scope="session")

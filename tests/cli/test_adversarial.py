@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import struct
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
 from cmpe.adversarial import study as module
 from cmpe.formats.images import read_images
+from tests.refusals import only_line
 
 QUICK = ("--rows", "12", "--few", "2", "--epochs", "1")
 
 
 @pytest.fixture
-def refused(call, tmp_path):
-    """The one line of a command that must fail, print nothing else and leave no new file."""
-
-    def calling(*words):
-        before = sorted(os.walk(tmp_path))
-        code, out, err = call("adversarial", *words)
-        assert (code, out) == (2, "")
-        assert sorted(os.walk(tmp_path)) == before
-        return only_line(err)
-
-    return calling
-
-
-def only_line(err):
-    assert re.fullmatch(r"error: [^\n]+\n", err), err
-    return err.removeprefix("error: ").rstrip("\n")
+def refused(refused):
+    """The same of this command."""
+    return partial(refused, "adversarial")
 
 
 def rows_in(out):
@@ -104,8 +92,8 @@ def test_idx_files(call, small, tmp_path):
 def test_deep_classifiers_are_attacked_by_what_can(call, small, tmp_path, monkeypatch):
     """Without --methods those that need one hidden layer are left out, not stumbled over."""
     asked = []
-    monkeypatch.setattr(module.Study, "run", lambda self, _: asked.append(self.config) or [])
-    monkeypatch.setattr(module.Study, "pictured", np.zeros(0, dtype=int))
+    monkeypatch.setattr(module.AttackStudy, "run", lambda self, _: asked.append(self.config) or [])
+    monkeypatch.setattr(module.AttackStudy, "pictured", np.zeros(0, dtype=int))
     words = ("--data", small, "--out", tmp_path / "study", "--format", "json")
     for hidden in ("12", "12,6"):
         assert call("adversarial", *words, "--hidden", hidden) == (0, "", "")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from cmpe.formats.directory import ProblemDirectory, write_directory
+from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
+from cmpe.formats.evidence import read_evidence
 from cmpe.formats.uai import read_uai
 from cmpe.generation import Recipe, generate, grid
 from tests.cli.commands import output
@@ -33,8 +35,16 @@ def test_convert_exports_a_row_of_a_problem(problem, model, tmp_path):
 
 
 USAGE = [
-    (["convert", "m.uai", "m.txt"], "m.txt: expected a suffix of .uai, .LG or .cfn, found '.txt'"),
-    (["convert", "m.uai", "m"], "m: expected a suffix of .uai, .LG or .cfn, found 'none'"),
+    (
+        ["convert", "m.uai", "m.txt"],
+        "m.txt: expected a suffix of .uai, .LG, .json, .npz, .cfn or .evid",
+    ),
+    (
+        ["convert", "m.uai", "m"],
+        "m: expected a suffix of .uai, .LG, .json, .npz, .cfn or .evid",
+    ),
+    (["convert", "m.uai", "o.json"], "a learned model is a Chow-Liu tree or a cutset network"),
+    (["convert", "m.uai", "o.evid"], "o.evid: evidence is in a problem directory, found m.uai"),
     (["convert", "m.uai", "o.cfn", "--row", "0"], "--row goes with a problem directory"),
     (["convert", ".", "o.uai"], "o.uai: a problem directory holds several models"),
     (["convert", "big.LG", "o.uai"], "factor 0: the logarithm 800.0 has no float64 potential"),
@@ -52,3 +62,20 @@ def test_a_row_beyond_the_test_rows(refused):
     write_directory(ProblemDirectory(made.problem, made.train, made.test), "p")
     line = refused("convert", "p", "o.cfn", "--row", "2")
     assert line == "--row must be below 2 (the test rows), found 2"
+
+
+def test_convert_exports_evidence(problem, tmp_path):
+    content = read_directory(problem)
+    output("convert", problem, tmp_path / "all.evid.gz")
+    rows = read_evidence(tmp_path / "all.evid.gz", content.problem)
+    observed = list(content.problem.evidence_variables)
+    np.testing.assert_array_equal(rows[:, observed], content.test)
+    output("convert", problem, tmp_path / "one.evid", "--row", 2)
+    rows = read_evidence(tmp_path / "one.evid", content.problem)
+    np.testing.assert_array_equal(rows[:, observed], content.test[2:3])
+
+
+def test_a_model_of_no_known_format_is_refused(refused):
+    Path("m.txt").write_text("MARKOV 2 2 2 0")
+    line = refused("info", "m.txt")
+    assert line.startswith("m.txt: expected a model file ending in .uai, .LG, .json or .npz (also")

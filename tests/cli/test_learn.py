@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cmpe import read_directory, read_network, read_uai
 from cmpe.cli.main import COMMANDS, make_app
-from cmpe.formats.debd import read_debd, write_debd
+from cmpe.formats.debd import read_debd
 from tests.cli.commands import output, rows_of, run
 from tests.models.tractable.test_learning import clusters
 
@@ -21,7 +21,7 @@ app = make_app(COMMANDS)
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     for seed, name in enumerate(("train", "valid", "test")):
-        write_debd(clusters(seed), folder / f"{name}.data.gz")
+        np.savetxt(folder / f"{name}.data.gz", clusters(seed), fmt="%d", delimiter=",")
     return folder
 
 

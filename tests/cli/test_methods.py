@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cmpe.cli.methods import DEVICE_HELP, METHOD_HELP, THREADS_HELP, WORKERS_HELP, method_or_run
+from cmpe.cli.options import DEVICE_HELP, METHOD_HELP, THREADS_HELP, WORKERS_HELP, method_or_run
 from cmpe.solvers import METHODS
 from tests.cli.commands import SOLVE
 from tests.problems import worked_example

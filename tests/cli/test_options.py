@@ -11,10 +11,11 @@ import pytest
 
 from cmpe import CutsetNetwork, LogLinearModel, write_network
 from cmpe.cli import options
-from cmpe.cli.options import read_function, read_tables
+from cmpe.cli.options import read_tables
 from cmpe.errors import InputError
+from cmpe.formats.registry import read_model
 from tests.cli.commands import MODEL, SOLVE
-from tests.problems import all_assignments, random_network
+from tests.problems import all_assignments, random_cutset
 
 MODELS = {
     "cut.uai": (MODEL[:-4], "line 1, word 15: expected 6 x a table entry, found only 4 more words"),
@@ -67,16 +68,16 @@ def test_bad_arguments(refused, arguments, message):
 
 
 def test_a_learned_model_may_be_named_without_its_suffix(tmp_path):
-    network = random_network(3)
+    network = random_cutset(3)
     write_network(network, tmp_path / "tree.json")
-    found = read_function(tmp_path / "tree")
+    found = read_model(tmp_path / "tree")
     assert isinstance(found, CutsetNetwork)
     rows = all_assignments(network.cardinalities)
     np.testing.assert_array_equal(found.value(rows), network.value(rows))
 
 
 def test_only_a_network_that_is_not_small_stays_one(tmp_path, monkeypatch):
-    network = random_network(5)
+    network = random_cutset(5)
     write_network(network, tmp_path / "tree.json")
     tables = read_tables(tmp_path / "tree.json")
     assert isinstance(tables, LogLinearModel)

@@ -15,12 +15,13 @@ import pytest
 
 from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
 from cmpe.formats.evidence import write_evid
-from cmpe.formats.results import read_json_rows, read_mpe
+from cmpe.formats.results import read_mpe, read_solutions
 from cmpe.formats.uai import write_uai
 from cmpe.generation import Recipe, generate, grid
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.solvers.dispatch import solve
-from tests.cli.commands import COMMAND, SOLVE, only_line, output, rows_of, run
+from tests.cli.commands import COMMAND, SOLVE, output, rows_of, run
+from tests.refusals import only_line
 
 FIELDS = ["index", "status", "objective", "bound", "gap", "feasible", "constraints"]
 FIELDS += ["assignment", "method", "seconds"]
@@ -54,8 +55,7 @@ def test_solve_answers_the_test_rows_with_certificates(problem):
 def test_files_and_directories_are_the_same_problem(problem, tmp_path):
     content = read_directory(problem)
     observed = content.problem.evidence_variables
-    write_evid([dict(zip(observed, row, strict=True)) for row in content.test.tolist()],
-               tmp_path / "e.evid")  # fmt: skip
+    output("convert", problem, tmp_path / "e.evid")
     full = np.full((6, 12), -1)
     full[:, list(observed)] = content.test
     np.save(tmp_path / "e.npy", full)
@@ -133,7 +133,8 @@ def test_exit_code_0_when_one_row_has_an_answer(pinned, tmp_path):
 
 def test_json_lines_can_be_read_back(problem, tmp_path):
     output("solve", problem, "--method", "exhaustive", "--output", tmp_path / "a.json.gz")
-    assert len(read_json_rows(tmp_path / "a.json.gz")) == 6
+    answers = read_solutions(tmp_path / "a.json.gz", read_directory(problem).problem)
+    assert answers.labels == ["optimal"] * 6
 
 
 EVIDENCE = {

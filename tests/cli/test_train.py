@@ -23,6 +23,7 @@ from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
 from cmpe.learning.runs import read_trained
 from cmpe.learning.training.config import preset
+from tests.refusals import only_line
 
 COMMAND = str(Path(sys.executable).with_name("cmpe"))
 SMALL = ["--set", "hidden=[8]", "--set", "batch_size=32", "--set", "margins=[0,1]"]
@@ -30,23 +31,6 @@ QUICK = [*SMALL, "--epochs", "3"]
 FILES = {"checkpoint.pt", "config.json", "curve.png", "log.jsonl", "weights.safetensors"}
 FIELDS = ["index", "status", "objective", "bound", "gap", "feasible", "constraints"]
 FIELDS += ["assignment", "method", "seconds"]
-
-
-@pytest.fixture
-def refused(call):
-    """The one line of a command that must fail and print nothing else."""
-
-    def calling(*words):
-        code, out, err = call(*words)
-        assert (code, out) == (2, "")
-        return only_line(err)
-
-    return calling
-
-
-def only_line(err):
-    assert re.fullmatch(r"error: [^\n]+\n", err), err
-    return err.removeprefix("error: ").rstrip("\n")
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +184,7 @@ def test_two_processes_train_as_one(problem, run, tmp_path):
     assert [record["epoch"] for record in logged(tmp_path / "two")] == [1, 2, 3]
 
 
-NAMES = "--set needs NAME=VALUE with NAME one of batch_size, beta, "
+NAMES = "--set needs NAME=VALUE with NAME one of allowed_violation, batch_size, "
 BAD = [
     (["--loss", "magic"], "a loss is one of mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, "),
     (["--preset", "magic"], "Invalid value for '--preset'"),

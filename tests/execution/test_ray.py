@@ -15,7 +15,7 @@ from benchmarks.paper.store import Store
 
 from cmpe.execution import executor
 from cmpe.execution.local import InProcess
-from tests.studies import tiny
+from tests.benchmarks.studies import tiny
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -16,6 +15,7 @@ from cmpe.formats.directory import ProblemDirectory, read_directory, write_direc
 from cmpe.formats.uai import read_uai
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Problem
+from tests.refusals import fill_disk
 
 FILES = ["constraint.uai", "objective.uai", "problem.json", "test.npy", "train.npy"]
 
@@ -38,13 +38,6 @@ def content(constraints=1):
 def folder(tmp_path):
     write_directory(content(), tmp_path / "made" / "problem")
     return tmp_path / "made" / "problem"
-
-
-def fill_disk(monkeypatch):
-    def full(_handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
 
 
 @pytest.mark.parametrize("constraints", [0, 1, 2, 3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from cmpe.errors import FormatError
-from cmpe.formats.idx import read_idx, write_idx
+from cmpe.formats.idx import read_idx
 
 MNIST = Path(__file__).parents[2].parent / "shared" / "data" / "mnist"
 SHAPES = {
@@ -35,7 +36,8 @@ def folder(tmp_path_factory):
 )
 def test_arrays_come_back(folder, array, suffix):
     path = folder / f"a{suffix}"
-    write_idx(array, path)
+    with gzip.open(path, "wb") if suffix else path.open("wb") as stream:
+        stream.write(content(*array.shape, data=array.tobytes()))
     back = read_idx(path)
     assert back.dtype == np.uint8
     assert back.shape == array.shape

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cmpe.errors import FormatError, InputError
-from cmpe.formats.idx import write_idx
 from cmpe.formats.images import read_images
+from tests.formats.test_idx import content
 
 NAMES = {
     "train": "train-images-idx3-ubyte",
@@ -35,7 +35,7 @@ def arrays(train: int = 7, test: int = 3, rows: int = 4, columns: int = 3) -> di
 
 def write(directory: Path, parts: dict[str, np.ndarray]) -> Path:
     for part, array in parts.items():
-        write_idx(array, directory / NAMES[part])
+        (directory / NAMES[part]).write_bytes(content(*array.shape, data=array.tobytes()))
     return directory
 
 

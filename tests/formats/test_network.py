@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from cmpe import ChowLiuTree, CutsetNetwork, learn_chow_liu, read_network, write_network
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.network import write_arrays
-from tests.problems import random_network, seeds
+from tests.problems import random_cutset, seeds
 
 
 def assert_same(back, network):
@@ -28,7 +28,7 @@ def assert_same(back, network):
 @settings(max_examples=30)
 def test_networks_come_back(tmp_path_factory, seed):
     folder = tmp_path_factory.mktemp("networks")
-    network = random_network(seed)
+    network = random_cutset(seed)
     write_network(network, folder / "model.json", {"log_likelihood": {"train": -1.5}})
     assert_same(read_network(folder / "model.json"), network)
     assert_same(read_network(folder / "model.npz"), network)
@@ -51,7 +51,7 @@ def test_trees_come_back(tmp_path, name):
 
 @pytest.fixture
 def written(tmp_path):
-    write_network(random_network(1), tmp_path / "m.json")
+    write_network(random_cutset(1), tmp_path / "m.json")
     return tmp_path / "m.json"
 
 
@@ -77,7 +77,7 @@ def test_descriptions_that_do_not_fit(written, fields, message):
 
 
 def test_arrays_that_do_not_fit(tmp_path):
-    network = random_network(1)
+    network = random_cutset(1)
     path = tmp_path / "m.npz"
     write_arrays(network, path)
     arrays = dict(np.load(path))

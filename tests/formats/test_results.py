@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from cmpe.errors import FormatError
-from cmpe.formats.results import format_mpe, json_rows, read_json_rows, read_mpe
+from cmpe.formats.results import format_mpe, json_rows, read_mpe, read_solutions
 from cmpe.formats.text import write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Problem
@@ -117,31 +117,84 @@ def test_json_rows_have_exactly_these_fields():
     assert all(list(row) == order.split() for row in rows)
 
 
-def test_json_is_strict_and_comes_back(tmp_path):
-    path = tmp_path / "a.json"
-    lines = list(json_rows(*solved()))
+def written(path, problem, solutions):
+    write_text(path, "".join(f"{line}\n" for line in json_rows(problem, solutions)))
+    return path
+
+
+def assert_same(back, solutions):
+    for field in fields(Solutions):
+        np.testing.assert_array_equal(getattr(back, field.name), getattr(solutions, field.name))
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl.gz"])
+def test_json_is_strict_and_comes_back(tmp_path, name):
+    problem, solutions = solved()
+    lines = list(json_rows(problem, solutions))
     assert not any(word in line for line in lines for word in ("NaN", "Infinity"))
-    write_text(path, "".join(f"{line}\n" for line in lines))
-    rows = read_json_rows(path)
-    assert rows == [json.loads(line) for line in lines]
-    assert all(math.isfinite(row["seconds"]) for row in rows)
+    assert_same(read_solutions(written(tmp_path / name, problem, solutions), problem), solutions)
+
+
+def test_fractions_come_back(tmp_path):
+    h = LogLinearModel((2, 2), (Factor((0, 1), np.eye(2)),))
+    problem = Problem(h, (), (0,), "", (0, 1))
+    solutions = Solutions.of(problem, [[0.25, 0.5], [-1.0, -1.0]], bound=[2.0, np.inf])
+    assert_same(
+        read_solutions(written(tmp_path / "a.json", problem, solutions), problem), solutions
+    )
+
+
+def test_values_are_those_of_the_assignments_not_of_the_file(tmp_path):
+    problem, solutions = solved()
+    path = written(tmp_path / "a.json", problem, solutions)
+    row = json.loads(path.read_text().splitlines()[2])
+    row |= {"objective": 9.0, "status": "optimal", "feasible": True, "constraints": []}
+    path.write_text(json.dumps(row))
+    assert_same(read_solutions(path, problem), solutions.take([2]))
+
+
+def test_a_uai_result_gives_assignments_alone(tmp_path):
+    problem, solutions = solved()
+    path = tmp_path / "a.MPE"
+    path.write_text(format_mpe(solutions.assignments))
+    back = read_solutions(path, problem)
+    np.testing.assert_array_equal(back.assignments, solutions.assignments)
+    np.testing.assert_array_equal(back.objective, solutions.objective)
+    assert back.labels == ["feasible", "feasible", "violated", "unknown", "unknown"]
+
+
+ROW = {"assignment": [0, 1], "status": "optimal", "bound": 1.0, "method": "m", "seconds": 0.5}
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("", "line 1: expected an answer, found an empty file"),
         (
-            '{"index": 0}\n{"index": \n',
-            "line 2, column 11: expected a JSON object, found Expecting",
+            '{"index": 0, \n',
+            "line 1, column 14: expected a JSON object, found Expecting",
         ),
-        ('{"index": 0}\n[0]\n', "line 2: expected a JSON object, found list"),
+        ("[0]\n", "line 1: expected a JSON object, found list"),
+        ({"assignment": "01"}, "field 'assignment': expected a list of values, or null, found"),
+        ({"assignment": [0, -1]}, "field 'assignment': expected a list of values, or null, found"),
+        ({"assignment": [0, True]}, "field 'assignment': expected a list of values, or null"),
+        ({"assignment": [0]}, "field 'assignment': expected 2 values, found 1"),
+        ({"assignment": [0, 2]}, "row 1, variable 1: evidence must be from 0 to 1, found 2"),
+        ({"status": "fine"}, "field 'status': expected a status, found 'fine'"),
+        ({"bound": "1"}, "field 'bound': expected a number, or null, found '1'"),
+        ({"method": None}, "field 'method': expected a string, found None"),
+        ({"seconds": None}, "field 'seconds': expected a number, found None"),
+        ("MPE\n2 0 7\n", "row 0, variable 1: evidence must be from 0 to 1, found 7"),
     ],
 )
-def test_broken_json_is_refused_with_its_line(tmp_path, content, message):
+def test_broken_answers_are_refused_with_their_line(tmp_path, content, message):
     path = tmp_path / "a.json"
+    if isinstance(content, dict):
+        where = "" if message.startswith("row") else "line 2, "
+        content, message = f"{json.dumps(ROW)}\n{json.dumps(ROW | content)}\n", where + message
     path.write_text(content)
     with pytest.raises(FormatError) as caught:
-        read_json_rows(path)
+        read_solutions(path, solved()[0])
     assert str(caught.value).startswith(f"{path}: {message}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import errno
 import gzip
 import json
 import lzma
@@ -28,16 +27,10 @@ from cmpe.formats.text import (
     suffix_of,
     write_text,
 )
+from tests.refusals import fill_disk
 
 SENTENCE = "one two\n three\n" * 50
 PLAIN = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress, ".uai": bytes}
-
-
-def fill_disk(monkeypatch):
-    def full(_handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
 
 
 @pytest.mark.parametrize("suffix", PLAIN)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from cmpe import Constraint, Factor, Instances, LogLinearModel, Problem
+import cmpe
+from cmpe import Constraint, Factor, LogLinearModel, Problem, Status
+from cmpe.formats.labels import problem_digest
 from cmpe.generation import Generated, Recipe, generate, grid
+from cmpe.learning.losses.relaxation import RelaxedProblem
+from cmpe.learning.networks.networks import Network, encode
+from cmpe.learning.runs import Trained
+from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import prepare, split
 from cmpe.learning.training.trainer import Trainer
@@ -37,7 +43,7 @@ def quick(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
 
 def trainer_for(problem: Problem, evidence: np.ndarray, config: TrainingConfig) -> Trainer:
     """One member on its own split."""
-    data = prepare(problem, evidence, config)
+    data = prepare(problem.given(evidence), config)
     return Trainer(data, [config], [split(len(data), config)])
 
 
@@ -51,15 +57,6 @@ def trained(problem: Problem, evidence: np.ndarray, config: TrainingConfig) -> T
 
 def weights(trainer: Trainer, member: int = 0) -> torch.Tensor:
     return trainer.program.adam.flat[member].detach().clone()
-
-
-def completions(instances: Instances, row: int) -> np.ndarray:
-    """Every full assignment that agrees with the evidence of a row."""
-    cards = instances.problem.objective.cardinalities
-    free = instances.conditioning.free
-    values = np.array(list(product(*(range(cards[v]) for v in free))), dtype=int)
-    repeated = instances.evidence[row : row + 1].repeat(len(values), axis=0)
-    return Instances(instances.problem, repeated).complete(values.reshape(len(values), len(free)))
 
 
 def one_choice(limit: float | None = 0.5, slope: float = 1.0) -> Problem:
@@ -111,3 +108,39 @@ def assert_alike(one: Any, other: Any, points: torch.Tensor, rows_of: Callable[[
         results.append((values, fields, first, second))
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-4)
+
+
+GRID = small_grid(4, samples=100)
+MARGINS = (-1.0, 0.0, 0.5, 1.0)
+
+
+def untrained(problem, seed=0, **changes):
+    """A network straight from its start: its answers are arbitrary."""
+    config = quick(**{"predict_multiplier": True, **changes})
+    relaxation = RelaxedProblem(problem, floor=config.floor)
+    none = np.zeros((0, len(problem.evidence_variables)), dtype=int)
+    network = Network.of(config, encode(problem, none).shape[1], relaxation)
+    parameters = {k: 5.0 * v.unsqueeze(0) for k, v in network.initial(seed).items()}
+    return NeuralSolver(problem, Trained(config, problem_digest(problem), parameters))
+
+
+def check_honest(problem, evidence, answers):
+    """Statuses, values and bounds against enumeration."""
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    exists = truth.feasible
+    for k, status in enumerate(answers.status):
+        row = answers.assignments[k : k + 1]
+        np.testing.assert_array_equal(
+            row[0, list(problem.evidence_variables)], np.atleast_2d(evidence)[k]
+        )
+        really = bool(problem.is_feasible(row)[0])
+        assert really == (status in (Status.OPTIMAL, Status.FEASIBLE))
+        if really:
+            assert answers.objective[k] == problem.objective.value(row)[0]
+        if status == Status.OPTIMAL:
+            assert answers.objective[k] == pytest.approx(truth.objective[k], abs=1e-5)
+        if status == Status.INFEASIBLE:
+            assert not exists[k]
+        if exists[k]:
+            assert answers.bound[k] >= truth.objective[k] - 1e-9
+    return truth

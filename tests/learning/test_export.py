@@ -11,9 +11,8 @@ import torch
 from cmpe import Constraint, Instances, LogLinearModel, NeuralFunction, Problem
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.export import export
-from cmpe.learning.losses.relaxation import Relaxation
-from cmpe.learning.networks.networks import Inputs, Network, encode
+from cmpe.learning.losses.relaxation import RelaxedProblem
+from cmpe.learning.networks.networks import Network, NetworkInputs, encode
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import fit
@@ -27,7 +26,7 @@ GRID = small_grid().problem
 def untrained(problem, **changes):
     """A network straight from its start, with weights large enough to say something."""
     config = quick(**changes)
-    relaxation = Relaxation(problem, floor=config.floor)
+    relaxation = RelaxedProblem(problem, floor=config.floor)
     none = np.zeros((0, len(problem.evidence_variables)), dtype=int)
     width = encode(problem, none, mask=config.mask_inputs).shape[1]
     network = Network.of(config, width, relaxation)
@@ -41,7 +40,7 @@ def some_rows(problem, count):
 
 
 def reloaded(solver, path):
-    export(solver, path)
+    solver.export(path)
     return torch.export.load(path).module()
 
 
@@ -96,7 +95,9 @@ def test_what_is_not_observed_is_masked(tmp_path):
     evidence = np.array([[0, 2], [-1, 2], [1, -1], [-1, -1]])
     encoded = encode(problem, evidence, mask=True)
     outputs = solver.predictor.network(
-        solver.trained.parameters, Inputs(encoded.unsqueeze(0), None), solver.predictor.relaxation
+        solver.trained.parameters,
+        NetworkInputs(encoded.unsqueeze(0), None),
+        solver.predictor.relaxation,
     )
     wanted = solver.predictor.relaxation.coordinates.probabilities(outputs.logits)[0]
     found = program(torch.as_tensor(evidence), torch.zeros(4))[0]
@@ -106,12 +107,12 @@ def test_what_is_not_observed_is_masked(tmp_path):
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(MethodError, match=r"network\.pt: an exported network ends in \.pt2"):
-        export(untrained(GRID), tmp_path / "network.pt")
+        untrained(GRID).export(tmp_path / "network.pt")
     with pytest.raises(MethodError, match="only networks without mean-field steps can be exported"):
-        export(untrained(GRID, network="unrolled", steps=2), tmp_path / "network.pt2")
+        untrained(GRID, network="unrolled", steps=2).export(tmp_path / "network.pt2")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match=r"network\.pt2: cannot be written"):
-        export(untrained(GRID), tmp_path / "nowhere" / "network.pt2")
+        untrained(GRID).export(tmp_path / "nowhere" / "network.pt2")
 
 
 def test_unrolled_networks_without_steps_can_be_exported(tmp_path):
@@ -130,7 +131,7 @@ def test_continuous_variables_and_other_heads_are_refused(tmp_path, head):
     config = quick("distill" if head == "linear" else "ss_cmpe", head=head, epochs=1)
     solver = fit(problem, images(20), config)
     with pytest.raises(MethodError, match="only networks with head plain and variables of whole"):
-        export(solver, tmp_path / "network.pt2")
+        solver.export(tmp_path / "network.pt2")
     assert list(tmp_path.iterdir()) == []
 
 

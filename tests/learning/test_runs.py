@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,13 +17,17 @@ from cmpe.learning.runs import (
     Trained,
     is_run,
     read_checkpoint,
+    read_log,
     read_trained,
+    worst_rate,
     write_checkpoint,
+    write_log,
     write_trained,
 )
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import Session, fit
-from tests.learning.cases import quick, small_grid
+from tests.learning.cases import GRID, quick, small_grid, untrained
+from tests.refusals import refused
 
 ONE = small_grid()
 
@@ -72,12 +77,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-def refused(folder, match, kind=FormatError):
+def run_refused(folder, match, kind=FormatError):
     """Loading and solving ends in one line of the family of input errors."""
-    with pytest.raises(kind, match=match) as caught:
-        NeuralSolver.load(folder, ONE.problem).solve(ONE.problem, ONE.test)
-    assert isinstance(caught.value, InputError)
-    assert "\n" not in str(caught.value)
+    assert issubclass(kind, InputError)
+    load = NeuralSolver.load
+    refused(lambda: load(folder, ONE.problem).solve(ONE.problem, ONE.test), match, kind)
 
 
 def change(folder, **changes):
@@ -93,30 +97,30 @@ def change(folder, **changes):
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_another_format_version_is_refused(version, folder):
     change(folder, format_version=version)
-    refused(folder, r"config\.json: field 'format_version': expected 1, found")
+    run_refused(folder, r"config\.json: field 'format_version': expected 1, found")
 
 
 @pytest.mark.parametrize("name", ["config.json", "weights.safetensors"])
 def test_missing_files_are_named(name, folder):
     (folder / name).unlink()
-    refused(folder, f"{name}: cannot be read: No such file", InputError)
+    run_refused(folder, f"{name}: cannot be read: No such file", InputError)
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    refused(tmp_path / "nowhere", "nowhere.*cannot be read", InputError)
+    run_refused(tmp_path / "nowhere", "nowhere.*cannot be read", InputError)
 
 
 @pytest.mark.parametrize("keep", [0, 4, 20, 200, -1, -30])
 def test_truncated_weights_are_refused(keep, folder):
     file = folder / "weights.safetensors"
     file.write_bytes(file.read_bytes()[:keep])
-    refused(folder, r"weights\.safetensors: the file: expected safetensors")
+    run_refused(folder, r"weights\.safetensors: the file: expected safetensors")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "nonsense", '{"format_version": 1}'])
 def test_a_config_that_is_no_config_is_refused(text, folder):
     (folder / "config.json").write_text(text)
-    refused(folder, r"config\.json")
+    run_refused(folder, r"config\.json")
 
 
 @pytest.mark.parametrize(
@@ -140,19 +144,19 @@ def test_a_config_that_is_no_config_is_refused(text, folder):
 )
 def test_odd_fields_are_refused(changes, folder):
     change(folder, **changes)
-    refused(folder, ".", InputError)
+    run_refused(folder, ".", InputError)
 
 
 def test_unknown_training_fields_are_refused(folder):
     training = json.loads((folder / "config.json").read_text())["training"]
     change(folder, training={**training, "colour": 1})
-    refused(folder, "no field 'colour'", InputError)
+    run_refused(folder, "no field 'colour'", InputError)
 
 
 def test_weights_of_another_network_are_refused(folder):
     training = json.loads((folder / "config.json").read_text())["training"]
     change(folder, training={**training, "hidden": [9]})
-    refused(folder, r"the weights do not fit the network of config\.json", InputError)
+    run_refused(folder, r"the weights do not fit the network of config\.json", InputError)
 
 
 def test_missing_and_extra_weights_are_refused(folder):
@@ -161,7 +165,7 @@ def test_missing_and_extra_weights_are_refused(folder):
     fewer = {k: v for k, v in whole.items() if k != "bias0"}
     for parameters in (fewer, {**whole, "more": torch.zeros(1)}):
         save_file(parameters, file)
-        refused(folder, "the weights do not fit", InputError)
+        run_refused(folder, "the weights do not fit", InputError)
 
 
 def test_weights_of_another_kind_of_number_are_read(folder):
@@ -184,3 +188,45 @@ def test_checkpoints_survive_the_round_trip(tmp_path):
         (tmp_path / "checkpoint.pt").write_bytes(whole[:keep])
         with pytest.raises(FormatError, match=r"checkpoint\.pt: the file: expected a checkpoint"):
             read_checkpoint(tmp_path)
+
+
+def calibrated(*entries):
+    solver = untrained(GRID.problem)
+    known = tuple(Calibration(*entry) for entry in entries)
+    return replace(solver, trained=replace(solver.trained, calibration=known))
+
+
+def test_the_calibrated_margin_has_the_least_regret_of_the_safe_ones():
+    solver = calibrated(  # margin, regret, violation on 1,000 validation and on 9,000 rows
+        (0.0, 0.1, 1000, 0.20, 9000, 0.15),
+        (1.0, 0.5, 1000, 0.005, 9000, 0.005),
+        (2.0, 0.4, 1000, 0.0, 9000, 0.001),
+        (3.0, 0.6, 1000, 0.0, 9000, 0.0),
+        (4.0, 2.0, 1000, 0.0, 9000, 0.0),
+    )
+    assert solver.calibrated_margin() == 2.0
+    assert solver.calibrated_margin(allowed=0.3) == 0.0
+    assert solver.calibrated_margin(allowed=0.002) == 2.0  # only all rows can show it
+    assert solver.calibrated_margin(allowed=0.001) == 3.0
+    assert solver.calibrated_margin(allowed=1e-6) == 4.0  # not shown: least violations, largest
+    assert calibrated().calibrated_margin() == 0.0
+    assert calibrated((2.0, None, 5, 1.0), (1.0, 3.0, 5, 0.8)).calibrated_margin() == 1.0
+
+
+def test_few_rows_show_little():
+    assert worst_rate(0.0, 10) == pytest.approx(1 - 0.05 ** (1 / 10))
+    assert worst_rate(0.0, 1000) < 0.003
+    assert worst_rate(1.0, 10) == 1.0
+    rates = [worst_rate(v / 100, 100) for v in range(0, 101, 10)]
+    assert rates == sorted(rates)
+    assert all(w > v / 100 for w, v in zip(rates[:-1], range(0, 100, 10), strict=True))
+
+
+def test_logs_come_back(tmp_path):
+    records = [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": None}]
+    write_log(tmp_path, records)
+    assert read_log(tmp_path) == records
+    for content in (b"{", b"[1]\n", b"\xff\n"):
+        (tmp_path / "log.jsonl").write_bytes(content)
+        with pytest.raises(FormatError, match=r"log\.jsonl"):
+            read_log(tmp_path)

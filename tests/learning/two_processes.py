@@ -36,7 +36,7 @@ def train_all(ranks: Ranks) -> dict[str, np.ndarray]:
     one = small_grid()
     found: dict[str, np.ndarray] = {}
     for name, config in CONFIGS.items():
-        data = prepare(one.problem, one.train, config)
+        data = prepare(one.problem.given(one.train), config)
         trainer = Trainer(data, [config], [split(len(data), config)], ranks=ranks)
         epochs = list(trainer.epochs())
         found[f"{name}.weights"] = trainer.program.adam.flat.numpy()
@@ -66,7 +66,7 @@ def refusal(ranks: Ranks) -> str:
     """What is said of a batch that the processes cannot share."""
     one = small_grid()
     config = quick(batch_size=15)
-    data = prepare(one.problem, one.train, config)
+    data = prepare(one.problem.given(one.train), config)
     try:
         Trainer(data, [config], [split(len(data), config)], ranks=ranks)
     except MethodError as error:

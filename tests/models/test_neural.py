@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from cmpe.errors import EvidenceError, MethodError, ModelError
@@ -19,58 +15,6 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.tensor.functions import Functions
-
-
-def extension_by_definition(model: LogLinearModel, point: np.ndarray) -> float:
-    """The mean of h when each variable is drawn on its own: 1 with probability z."""
-    total = 0.0
-    for corner in itertools.product(*(range(k) for k in model.cardinalities)):
-        weight = 1.0
-        for z, a, k in zip(point, corner, model.cardinalities, strict=True):
-            weight *= (z if a else 1 - z) if k == 2 else float(z == a)
-        if weight:
-            total += weight * model.value(np.array(corner))[0]
-    return total
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6))
-def test_fractions_are_the_multilinear_extension(seed):
-    rng = np.random.default_rng(seed)
-    cards = tuple(rng.integers(1, 4, size=rng.integers(1, 5)).tolist())
-    factors = []
-    for _ in range(4):
-        scope = tuple(rng.permutation(len(cards))[: rng.integers(0, len(cards) + 1)].tolist())
-        factors.append(Factor(scope, rng.normal(size=[cards[v] for v in scope])))
-    model = LogLinearModel(cards, tuple(factors))
-    points = np.array(
-        [[rng.random() if k == 2 else rng.integers(k) for k in cards] for _ in range(3)]
-    )
-    expected = [extension_by_definition(model, p) for p in points]
-    np.testing.assert_allclose(model.value(points), expected, atol=1e-9)
-    functions = Functions(Problem(model), dtype=torch.float64)
-    coordinates = torch.as_tensor(functions.slots.of(points))
-    np.testing.assert_allclose(functions.values(coordinates)[:, 0].numpy(), expected, atol=1e-9)
-
-
-def test_a_zero_potential_counts_as_soon_as_it_has_weight():
-    model = LogLinearModel((2, 2), (Factor((0, 1), [[0.0, -np.inf], [1.0, 2.0]]),))
-    assert model.value([[0.5, 0.0]])[0] == 0.5
-    assert model.value([[0.5, 0.5]])[0] == -np.inf
-
-
-def test_distance():
-    h = Distance((2, 2, 2, 2), ((0, 2), (1, 3)), (1.0, 2.0))
-    np.testing.assert_allclose(h.value([[0.1, 0.2, 0.4, 1.0]]), [-(0.3 + 1.6)])
-    assert (h.ceiling(), h.is_finite) == (0.0, True)
-    with pytest.raises(ModelError, match="two values"):
-        Distance((3, 2), ((0, 1),))
-    with pytest.raises(ModelError, match="from 0 to 1"):
-        Distance((2, 2), ((0, 2),))
-    with pytest.raises(ModelError, match="finite weight"):
-        Distance((2, 2), ((0, 1),), (-1.0,))
-    with pytest.raises(ModelError, match="cannot be paired"):
-        Distance.between((0,), (1, 2), 3)
 
 
 def test_slots_and_modules():

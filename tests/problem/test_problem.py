@@ -4,7 +4,7 @@ from hypothesis import given
 
 from cmpe import Constraint, Distance, LogLinearModel, Problem, solve
 from cmpe.errors import MethodError, ModelError
-from tests.problems import random_network, random_problem, seeds, worked_example
+from tests.problems import random_cutset, random_problem, seeds, worked_example
 
 ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
 
@@ -58,7 +58,7 @@ def test_wrong_problems_are_said(build, message):
 
 def test_what_has_no_tables_is_named():
     """Not the cutset network beside it, which has them."""
-    network = random_network(0)
+    network = random_cutset(0)
     cards = network.cardinalities
     problem = Problem(network, (Constraint(Distance(cards, ()), 0.0),))
     with pytest.raises(MethodError, match=r"exact needs tables.*found a function of kind Distance"):

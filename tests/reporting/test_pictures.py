@@ -5,12 +5,12 @@ import pytest
 
 from cmpe.errors import InputError, MissingExtra
 from cmpe.reporting.figures import save
-from cmpe.reporting.pictures import Column, draw_digits
+from cmpe.reporting.pictures import DigitColumn, draw_digits
 
 
-def column(name: str, images: np.ndarray, originals: np.ndarray) -> Column:
+def column(name: str, images: np.ndarray, originals: np.ndarray) -> DigitColumn:
     distances = np.abs(images - originals).sum(axis=1)
-    return Column(name, images, np.arange(len(images)), distances)
+    return DigitColumn(name, images, np.arange(len(images)), distances)
 
 
 def grid(rows: int = 3, n: int = 6) -> tuple[np.ndarray, np.ndarray]:

@@ -4,11 +4,10 @@ from hypothesis import HealthCheck, given, settings
 
 import cmpe
 from cmpe import Recipe, Status
-from cmpe.bounds import splitting
 from cmpe.bounds.splitting import Cut
 from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import generate, grid
-from cmpe.solvers import exact, reduction
+from cmpe.solvers import auto, exact, reduction
 from tests.problems import Shape, random_problem, seeds, worked_example
 
 
@@ -56,7 +55,7 @@ def wide(monkeypatch):
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
     loose = lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)  # noqa: E731
     monkeypatch.setattr(reduction, "by_size", loose)
-    monkeypatch.setattr(splitting, "by_size", loose)
+    monkeypatch.setattr(auto, "by_size", loose)
 
 
 on_wide_rows = pytest.mark.usefixtures("wide")
@@ -115,7 +114,7 @@ def test_what_cannot_be_split_is_left_to_milp(monkeypatch):
         raise TooLarge("no split is small enough")
 
     monkeypatch.setattr(reduction, "by_size", refuse)
-    monkeypatch.setattr(splitting, "by_size", refuse)
+    monkeypatch.setattr(auto, "by_size", refuse)
     problem, row = worked_example(), [[1, 1], [0, 0]]
     assert cmpe.solve(problem, row).labels == ["optimal", "infeasible"]
     found = cmpe.solve(problem, row, gap=0.1)

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, CutsetSettings, LogLinearModel, Problem, Status, learn_cutset
+from cmpe import Constraint, CutsetSettings, Problem, Status, learn_cutset
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
 from cmpe.errors import Interrupted, MethodError
-from cmpe.models.tractable.branching import joint_leaves
+from cmpe.solvers.branches import Branches
+from cmpe.solvers.exact.complete import Exact
+from cmpe.solvers.exact.trace import trace
 from cmpe.solvers.local import improve
+from cmpe.solvers.milp import Milp
 from tests.models.tractable.test_learning import clusters
-from tests.problems import all_assignments, random_network, random_network_problem, seeds
+from tests.problems import all_assignments, ask, random_network_problem, seeds
 
 
 def compare(answers, oracle):
@@ -112,25 +115,27 @@ def test_rows_that_observe_different_variables():
     compare(cmpe.solve(problem, rows), cmpe.solve(problem, rows, method="exhaustive"))
 
 
-def test_branches_that_cannot_win_are_left_out(monkeypatch):
+class Watched:
+    """`exact`, with the sizes of the batches it was asked; stops after some of them."""
+
+    def __init__(self, stop_after=None):
+        self.sizes, self.stop_after = [], stop_after
+
+    def answer(self, instances, limits):
+        self.sizes.append(len(instances))
+        found = Exact().answer(instances, limits)
+        if len(self.sizes) == self.stop_after:
+            raise Interrupted(found, len(found))
+        return found
+
+
+def test_branches_that_cannot_win_are_left_out():
     problem, rows = learned_problem()
     mpe = Problem(problem.objective, (), problem.evidence_variables)
-    solved = []
-    engine = cmpe.solver("exact")
-
-    def build(running):
-        inner = engine.build(running)
-
-        class Counting:
-            def solve(self, part, evidence, **more):
-                solved.append(len(evidence))
-                return inner.solve(part, evidence, **more)
-
-        return Counting()
-
-    answers = type(engine)(build).solve(mpe, rows)
+    watched = Watched()
+    answers = ask(Branches(watched), mpe, rows)
     assert (answers.status == Status.OPTIMAL).all()
-    assert sum(solved) == len(rows)  # the bound of a leaf is exact without a constraint
+    assert sum(watched.sizes) == len(rows)  # the bound of a leaf is exact without a constraint
     best, values = problem.objective.mpe(mpe.given(rows).full())
     np.testing.assert_allclose(answers.objective, values, atol=1e-9)
     np.testing.assert_allclose(problem.objective.value(best), values, atol=1e-9)
@@ -138,24 +143,8 @@ def test_branches_that_cannot_win_are_left_out(monkeypatch):
 
 def test_interruption_keeps_valid_bounds():
     problem, rows = learned_problem()
-    engine = cmpe.solver("exact")
-    calls = []
-
-    def build(running):
-        inner = engine.build(running)
-
-        class Stopping:
-            def solve(self, part, evidence, **more):
-                calls.append(len(evidence))
-                found = inner.solve(part, evidence, **more)
-                if len(calls) == 2:
-                    raise Interrupted(found, len(found))
-                return found
-
-        return Stopping()
-
     with pytest.raises(Interrupted) as stop:
-        type(engine)(build).solve(problem, rows)
+        ask(Branches(Watched(stop_after=2)), problem, rows)
     oracle = cmpe.solve(problem, rows, method="exhaustive")
     partial = stop.value.solutions
     best = np.where(oracle.feasible, oracle.objective, -np.inf)
@@ -167,7 +156,7 @@ def test_time_limits_and_progress():
     problem, rows = learned_problem()
     seen: list[tuple[int, int]] = []
     running = cmpe.Running(progress=lambda done, total: seen.append((done, total)))
-    answers = cmpe.solver("milp", running).solve(problem, rows, time_limit=20.0)
+    answers = ask(Branches(Milp()), problem, rows, time_limit=20.0, running=running)
     assert seen[-1] == (len(rows), len(rows))
     assert (answers.seconds > 0).all()
     oracle = cmpe.solve(problem, rows, method="exhaustive")
@@ -177,26 +166,12 @@ def test_time_limits_and_progress():
     assert (hurried.bound >= best - 1e-9).all()
 
 
-@given(seeds)
-@settings(max_examples=50)
-def test_joint_leaves_are_disjoint_and_cover_everything(seed):
-    network = random_network(seed)
-    other = random_network(seed + 1)
-    functions = [network, LogLinearModel(network.cardinalities)]
-    if other.cardinalities == network.cardinalities:
-        functions.append(other)
-    everything = all_assignments(network.cardinalities)
-    leaves = joint_leaves(functions)
-    inside = [((x.context < 0) | (x.context == everything)).all(axis=1) for x in leaves]
-    assert (np.sum(inside, axis=0) == 1).all()
-
-
 def test_what_needs_tables_says_so():
     problem, rows = learned_problem()
     with pytest.raises(MethodError, match="log-linear"):
         _ = problem.conditioning
     with pytest.raises(MethodError, match=r"CutsetNetwork\.to_model"):
-        cmpe.solvers.exact.trace(problem, rows)
+        trace(problem, rows)
 
 
 def test_one_leaf_is_a_log_linear_model():

@@ -8,6 +8,7 @@ from cmpe import METHODS, Running, Solutions, Status
 from cmpe.errors import InputError, MethodError
 from cmpe.problem import Form
 from cmpe.solvers import method_named
+from cmpe.solvers.base import Engine
 from cmpe.solvers.dispatch import MethodSolver, engine_of
 from tests.problems import random_problem, worked_example
 
@@ -175,3 +176,10 @@ def test_methods_that_need_tables_say_so(method):
     )
     with pytest.raises(MethodError, match=f"method {method} needs tables"):
         engine_of(method, problem, cmpe.Limits())
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_every_row_of_the_registry_loads_its_engines(row):
+    for form, load in row.engines.items():
+        assert isinstance(load(), Engine), (row.name, form)
+    assert row.takes == ("any function" if Form.OTHER in row.engines else "tables")

@@ -27,18 +27,19 @@ from cmpe.adversarial.attacked_sets import Part, shifted
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
+from cmpe.learning.runs import CHECKPOINT, CONFIG, Record, read_log, read_trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig, paper
 from cmpe.learning.training.data import split
-from cmpe.learning.training.fitting import Record, Session, fit
+from cmpe.learning.training.fitting import Session, fit
 from cmpe.queries import flip_of
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
-from cmpe.solvers.flips.attack import Attack, attack
+from cmpe.solvers.flips.attack import AttackSettings, attack
 from cmpe.solvers.flips.foolbox import NAMES as FOOLBOX
 from cmpe.solvers.flips.foolbox import known_attack, need_foolbox
 
-# What `NeuralSolver.with_stages` is told of each method that uses the network with head linear.
+# The stages of `NeuralSolver.with_stages` for each method that uses the network with head linear.
 LINEAR: Mapping[str, Mapping[str, Any]] = {
     "linear": {"repair": False},
     "linear+search": {"sweeps": 0},
@@ -51,13 +52,13 @@ ALLOWED = 0.0105  # share of one-pass answers that may miss
 
 
 @dataclass(frozen=True)
-class Effort:
+class StudyEffort:
     """How long each kind of method may take."""
 
-    epochs: int = 20  # of the paper's autoencoders, the copy and the residual network
+    epochs: int = 20  # for the paper's autoencoders, the copy and the residual network
     linear_epochs: int = 30
     few: int = 10  # images that ilp and foolbox get, of all networks together
-    seconds: float = 20.0  # of one image, for ilp
+    seconds: float = 20.0  # per image, for ilp
     seed: int = 0
     device: str = "cpu"
     threads: int = 1
@@ -75,7 +76,7 @@ class Answers:
     changed: Floats  # (B, n)
     bound: Floats  # (B,): no flip by the problem's margin is nearer; 0: nothing is known
     train_seconds: float
-    seconds: float  # of one image
+    seconds: float  # per image
 
 
 def check(methods: Sequence[str], hidden: Sequence[int]) -> None:
@@ -95,7 +96,7 @@ def _unknown(method: str) -> MethodError:
     return MethodError(f"a method is one of {', '.join(EVERY)}; found {method!r}")
 
 
-def config_of(method: str, effort: Effort) -> TrainingConfig:
+def config_of(method: str, effort: StudyEffort) -> TrainingConfig:
     """How the network of a method is trained."""
     common: dict[str, Any] = {"seed": effort.seed, "keep_best": False}
     if method == "copy":  # no penalty: f alone
@@ -125,7 +126,11 @@ def run_of(method: str) -> str | None:
 
 
 def answer(
-    method: str, part: Part, effort: Effort, run: Path, progress: Callable[[Record], None] | None
+    method: str,
+    part: Part,
+    effort: StudyEffort,
+    run: Path,
+    progress: Callable[[Record], None] | None,
 ) -> Answers:
     """Train what the method needs, or read it from `run`, and attack the part's test images."""
     if run_of(method) is None:
@@ -152,25 +157,22 @@ def _changed(part: Part, rows: NDArray[Any]) -> Floats:
 
 
 def _network(
-    method: str, part: Part, effort: Effort, run: Path, progress: Callable[[Record], None] | None
+    method: str,
+    part: Part,
+    effort: StudyEffort,
+    run: Path,
+    progress: Callable[[Record], None] | None,
 ) -> tuple[NeuralSolver, float]:
     """The trained network of a method, from its run directory if it is there."""
-    import json
-
-    from cmpe.formats.text import read_bytes
-    from cmpe.learning.runs import CHECKPOINT, LOG, read_trained
-
     config = config_of(method, effort)
-    done = (run / "config.json").exists() and read_trained(run).finished
+    done = (run / CONFIG).exists() and read_trained(run).finished
     if not done:
         session = Session(
             out=run, device=effort.device, resume=(run / CHECKPOINT).exists(),
             threads=effort.threads, progress=progress,
         )  # fmt: skip
         fit(part.problem, part.train, config, session, more=_copies(method, part, config))
-    solver = NeuralSolver.load(run, part.problem)
-    log = read_bytes(run / LOG).splitlines()
-    return solver, float(json.loads(log[-1])["seconds"])
+    return NeuralSolver.load(run, part.problem), float(read_log(run)[-1]["seconds"])
 
 
 def _copies(method: str, part: Part, config: TrainingConfig) -> Floats | None:
@@ -181,7 +183,7 @@ def _copies(method: str, part: Part, config: TrainingConfig) -> Floats | None:
 
 
 def _without_network(
-    method: str, part: Part, effort: Effort, progress: Callable[[Record], None] | None
+    method: str, part: Part, effort: StudyEffort, progress: Callable[[Record], None] | None
 ) -> Answers:
     few = part.test[: effort.few]
     begin = time.perf_counter()
@@ -201,7 +203,7 @@ def _without_network(
         return _answers(known.images, 0.0, spent)
     if method not in ("attack", "attack+8bit"):
         raise _unknown(method)
-    config = Attack(levels=method == "attack+8bit")
+    config = AttackSettings(levels=method == "attack+8bit")
     attack(part.network, part.test[:64], config=config)  # compiles
     begin = time.perf_counter()
     images = attack(part.network, part.test, config=config, seed=effort.seed).images

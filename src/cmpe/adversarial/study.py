@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.adversarial.attacked_sets import Part, parts_of
-from cmpe.adversarial.methods import METHODS, Effort, answer, check, run_of
+from cmpe.adversarial.methods import METHODS, StudyEffort, answer, check, run_of
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.images import ImageSet
@@ -42,7 +42,7 @@ class StudyConfig:
 
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
     methods: tuple[str, ...] = METHODS
-    effort: Effort = field(default_factory=Effort)
+    effort: StudyEffort = field(default_factory=StudyEffort)
     rows: int | None = None  # test images at most
 
     def __post_init__(self) -> None:
@@ -51,18 +51,18 @@ class StudyConfig:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttackOutcome:
     """What a method did to each image it was given; NaN where it has no answer."""
 
     method: str
     rows: NDArray[np.int64]  # (B,): places among the test images
     distance: Floats  # (B,)
-    margin: Floats  # of the class that was to be left, in float64: flipped where <= 0
-    margin_8bit: Floats  # of the image in 8-bit levels
+    margin: Floats  # (B,): how far the class to be left leads; flipped where <= 0
+    margin_8bit: Floats  # (B,): the same once the image is in 8-bit levels
     bound: Floats  # no flip by the problem's margin is nearer
     pictured: Floats  # (P, n): what became of the pictured images
     train_seconds: float
-    seconds: float  # of one image
+    seconds: float  # per image
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
@@ -71,14 +71,14 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Study:
+class AttackStudy:
     """A data set, the settings, and the directory where everything is kept."""
 
     data: ImageSet
     config: StudyConfig
     out: Path
 
-    def run(self, progress: Progress = lambda method, record: None) -> list[Outcome]:
+    def run(self, progress: Progress = lambda method, record: None) -> list[AttackOutcome]:
         """Do what is not done yet; one outcome per method."""
         device_named(self.config.effort.device)  # refused now, before settings are kept
         with writing(self.out):
@@ -158,7 +158,7 @@ class Study:
         firsts = [known[labels == digit][0] for digit in PICTURED if (labels == digit).any()]
         return np.array(firsts, dtype=np.int64)
 
-    def _attack(self, method: str, progress: Progress) -> Outcome:
+    def _attack(self, method: str, progress: Progress) -> AttackOutcome:
         pieces, seconds, train = [], 0.0, 0.0
         effort = self.config.effort
         effort = replace(effort, few=-(-effort.few // len(self.parts)))
@@ -178,7 +178,9 @@ class Study:
             np.concatenate(column) for column in zip(*pieces, strict=True)
         )
         each = seconds / max(1, len(rows))
-        outcome = Outcome(method, rows, distance, margin, margin_8bit, bound, pictures, train, each)
+        outcome = AttackOutcome(
+            method, rows, distance, margin, margin_8bit, bound, pictures, train, each
+        )
         _write_arrays(
             self._file(method), {f.name: getattr(outcome, f.name) for f in fields(outcome)}
         )
@@ -187,18 +189,18 @@ class Study:
     def _file(self, method: str) -> Path:
         return self.out / "results" / f"{method.replace(':', '_')}.npz"
 
-    def _kept(self, method: str) -> Outcome | None:
+    def _kept(self, method: str) -> AttackOutcome | None:
         place = self._file(method)
         if not place.exists():
             return None
         kept: dict[str, Any] = {**_read_arrays(place)}
         try:
             kept |= {name: float(kept[name]) for name in ("train_seconds", "seconds")}
-            return Outcome(**(kept | {"method": str(kept["method"])}))
+            return AttackOutcome(**(kept | {"method": str(kept["method"])}))
         except (KeyError, TypeError):
             raise FormatError.at(place, "the file", "results of a method", "other") from None
 
-    def table(self, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    def table(self, outcomes: Sequence[AttackOutcome]) -> list[dict[str, Any]]:
         """One row per method: distance and failures on the same images, and the gap to the best.
 
         `gap` compares with the nearest flip that any method found of each image; `ratio_proved`
@@ -207,7 +209,9 @@ class Study:
         best, proved = _best(outcomes)
         return [self._row(outcome, best, proved) for outcome in outcomes]
 
-    def _row(self, o: Outcome, best: dict[int, float], proved: dict[int, float]) -> dict[str, Any]:
+    def _row(
+        self, o: AttackOutcome, best: dict[int, float], proved: dict[int, float]
+    ) -> dict[str, Any]:
         nearest = np.array([best.get(int(r), np.nan) for r in o.rows])
         optimum = np.array([proved.get(int(r), np.nan) for r in o.rows])
         answered = np.isfinite(o.distance)
@@ -266,7 +270,7 @@ def _measured(
     return rows.astype(np.int64), *numbers, bound
 
 
-def _best(outcomes: Sequence[Outcome]) -> tuple[dict[int, float], dict[int, float]]:
+def _best(outcomes: Sequence[AttackOutcome]) -> tuple[dict[int, float], dict[int, float]]:
     """The nearest flip known of each image, and the proved optima."""
     best: dict[int, float] = {}
     proved: dict[int, float] = {}

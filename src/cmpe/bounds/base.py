@@ -9,17 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Floats
+from cmpe.arrays import Floats, Indices
 from cmpe.problem import Instances
 
-PADDING = 1e-9  # of max(1, |q|): tables are added up in another order than by the problem
-CHUNK = 64  # rows of one call: fixed, so that results do not depend on threads
+# A share of max(1, |q|): tables are added up in another order than by the problem.
+PADDING = 1e-9
+CHUNK = 64  # One call takes so many rows: fixed, so that results do not depend on threads.
 
 
 def clock() -> float:
@@ -85,6 +86,11 @@ class Bounds:
             np.zeros(rows, dtype=np.int64),
             np.zeros(rows),
         )
+
+    def put(self, rows: Indices, part: Bounds) -> None:
+        """Write what is known of some rows."""
+        for field in fields(self):
+            getattr(self, field.name)[rows] = getattr(part, field.name)
 
 
 class Bounder(Protocol):

@@ -28,7 +28,8 @@ from cmpe.bounds.relaxation import Relaxation
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
 
-MU_WEIGHT = 1e-3  # of the constraints' multipliers, in units of `RowTables.units`, in a step
+# How much a step moves the constraints' multipliers, in `RowTables.units`, against the copies'.
+MU_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class RelaxedRow:
         self.state = tuple(
             np.zeros(n) for n in (copies, len(limits), copies, len(limits), copies, len(limits))
         )
-        self.level = np.zeros(5)  # see `relaxation_kernels._aim`
+        self.level = np.zeros(5)  # see `bounds.kernels.relaxation._aim`
         self.scratch = (
             np.zeros(self.relaxed.total),
             np.zeros(self.relaxed.total - numbers, dtype=np.int16),

@@ -30,9 +30,9 @@ from cmpe.bounds.messages import MessageRow
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
-MESSAGE_SHARE = 0.7  # of the time; the rest goes to branching
-NODES = 64  # of one knapsack
-ROUNDING = 1e-13  # of the sizes of all profits together
+MESSAGE_SHARE = 0.7  # Messages get this share of the time; the rest goes to branching.
+NODES = 64  # One knapsack opens at most so many nodes.
+ROUNDING = 1e-13  # A share of the sizes of all profits together: what sums may have lost.
 
 
 @dataclass(frozen=True)

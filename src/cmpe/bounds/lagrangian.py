@@ -2,7 +2,7 @@
 
     D(mu) = max over y of h(x, y) - sum over j of mu_j (t_j(x, y) - q_j)  >=  best feasible h
 
-for every mu >= 0. One constraint: the exact minimiser (`dual_kernels.minimise_dual`). Several:
+for every mu >= 0. One constraint: the exact minimiser (`bounds.kernels.dual`). Several:
 subgradients. The inner maximum is exact elimination. A problem with cutset networks is bounded leaf
 by leaf: what bounds every branch bounds the whole.
 """
@@ -23,10 +23,10 @@ from cmpe.bounds.base import Bounds, Work, loosened_limits
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Instances, Problem
 
-WORKING_SET = 1 << 22  # bytes that the lanes of one block may fill
-MOST_BYTES = 1 << 31  # of one lane: above this a problem is too wide to eliminate
-CHEAP_BYTES = 1 << 24  # of one lane: up to here elimination is the first choice for a bound
-CHUNK = 512  # rows of one compiled call
+WORKING_SET = 1 << 22  # The lanes of one block may fill so many bytes.
+MOST_BYTES = 1 << 31  # A problem whose lanes need more is too wide to eliminate.
+CHEAP_BYTES = 1 << 24  # Up to so many bytes a lane, elimination is the first choice for a bound.
+CHUNK = 512  # One compiled call takes so many rows.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Message passing with a valid dual (MPLP) for whole batches; see `messages_kernels`.
+"""Message passing with a valid dual (MPLP) for whole batches; see `bounds.kernels.messages`.
 
 Block-coordinate descent never raises the bound, needs no step length for the messages, and costs
 one look at every table entry a step, but it can stop above the minimum, and its minimum is that of
@@ -25,10 +25,10 @@ from cmpe.bounds.base import (
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
-MANY, NONE = -1, -2  # in Tables.unary: a table of several variables; the constant
+MANY, NONE = -1, -2  # These mark tables of several variables and of none in MessageTables.unary.
 
 
-class Tables(NamedTuple):
+class MessageTables(NamedTuple):
     """All tables of a structure for compiled code; table f has axes starts[f]:starts[f + 1]."""
 
     offsets: Integers  # (F + 1,) of entries
@@ -39,7 +39,7 @@ class Tables(NamedTuple):
     unary: Integers  # (F,) where the variable of a table of one starts, else MANY or NONE
 
 
-def compile_tables(structure: Conditioning) -> tuple[Tables, Integers]:
+def compile_tables(structure: Conditioning) -> tuple[MessageTables, Integers]:
     """The tables, and where each free variable's beliefs start: (n + 1,)."""
     layout, sizes = structure.layout, [structure.cardinalities[v] for v in structure.free]
     variables = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
@@ -49,7 +49,7 @@ def compile_tables(structure: Conditioning) -> tuple[Tables, Integers]:
         place[scope[0]] if len(scope) == 1 else (MANY if scope else NONE)
         for scope in structure.scopes
     ]
-    found = Tables(
+    found = MessageTables(
         layout.offsets,
         layout.starts,
         np.array([place[v] for v in axes], dtype=np.int64),

@@ -25,8 +25,8 @@ from cmpe.elimination.plan import Scope
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
-PLANNED = 3000  # variables: beyond, looking for an order of small width takes too long
-HELD = 20  # steps that move only the constraints' multipliers: the plain bound
+PLANNED = 3000  # With more variables, looking for an order of small width takes too long.
+HELD = 20  # So many steps move only the constraints' multipliers: they give the plain bound.
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,8 @@ class CompiledRelaxation(NamedTuple):
 # Columns of CompiledRelaxation.buckets and .groups.
 CARD, SIZE, MESSAGE, INDEX, INPUTS, TABLES, AXES, AXIS_COUNT = range(8)
 FIRST, COPIES, VALUES, OWN = range(4)
-MOST_PAIRS = 1 << 25  # entries of all buckets: some hundred MiB
-SMALL = 8  # inputs are added up beforehand if their sum is this many times smaller than the bucket
+MOST_PAIRS = 1 << 25  # Buckets of so many entries together take some hundred MiB.
+SMALL = 8  # Inputs whose sum is so many times smaller than the bucket are added up beforehand.
 
 
 class _Step(NamedTuple):

@@ -33,13 +33,13 @@ from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
-DISTANCES = (4, 6, 8, 10, 12)  # levels between cuts
-EXTRA = 2  # a strip of w levels may be w + 2 wide before its buckets are split
+DISTANCES = (4, 6, 8, 10, 12)  # So many levels lie between two cuts.
+EXTRA = 2  # A strip of w levels may be w + 2 wide before its buckets are split.
 WIDTHS = (4, 8)
-STEP_SECONDS = 6e-10  # of one number of the relaxation's index
-TRIES = 10  # random level structures of which the one with the fewest copies is taken
-LARGE = 10_000  # variables: larger graphs get fewer tries
-ENOUGH_STEPS = 60  # before which a wider split is not worth its time
+STEP_SECONDS = 6e-10  # A step reads one number of the relaxation's index in this time.
+TRIES = 10  # The random level structure with the fewest copies of so many is taken.
+LARGE = 10_000  # Graphs with more than a tenth of so many variables get fewer tries.
+ENOUGH_STEPS = 60  # A wider split is worth its time only if it leaves so many steps.
 
 
 @dataclass(frozen=True)

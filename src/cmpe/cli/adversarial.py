@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,8 @@ from cmpe.cli.options import Format, check_device
 from cmpe.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from cmpe.adversarial.study import Outcome, Study, StudyConfig
+    from cmpe.adversarial.methods import StudyEffort
+    from cmpe.adversarial.study import AttackOutcome, AttackStudy, StudyConfig
 
 PICTURE = "adversarial"
 COLUMNS = (
@@ -55,19 +56,18 @@ def adversarial(
     format_: Annotated[Format, typer.Option("--format", help="Of the table.")] = Format.table,
 ) -> int:
     """Train a classifier, attack it by every method, and compare them in a table and a picture."""
-    from cmpe.adversarial.study import Study
+    from cmpe.adversarial.methods import StudyEffort
+    from cmpe.adversarial.study import AttackStudy
     from cmpe.formats.images import read_images
 
     if format_ is Format.uai:
         raise InputError("--format is json or table here, found uai")
     check_device(device)
     images = read_images(data)
-    config = _config(
-        small=len(images.train) < 10_000, one_vs_all=classifier is Classifier.one_vs_all,
-        hidden=hidden, methods=methods, epochs=epochs, rows=rows, few=few, seconds=time_limit,
-        seed=seed, device=device, threads=threads,
-    )  # fmt: skip
-    study = Study(images, config, out)
+    asked = Asked(classifier is Classifier.one_vs_all, hidden, methods, epochs, rows)
+    effort = StudyEffort(few=few, seconds=time_limit, seed=seed, device=device, threads=threads)
+    config = _config(asked, effort, small=len(images.train) < 10_000)
+    study = AttackStudy(images, config, out)
     try:
         outcomes = study.run(_progress)
     except KeyboardInterrupt:
@@ -84,25 +84,34 @@ def adversarial(
     return 0
 
 
-def _config(
-    *, small: bool, one_vs_all: bool, hidden: str | None, methods: str | None,
-    epochs: int | None, rows: int | None, **effort: Any,
-) -> StudyConfig:  # fmt: skip
+@dataclass(frozen=True)
+class Asked:
+    """What a person said of the classifier and the methods; None where the data decide."""
+
+    one_vs_all: bool
+    hidden: str | None
+    methods: str | None
+    epochs: int | None
+    rows: int | None
+
+
+def _config(asked: Asked, effort: StudyEffort, *, small: bool) -> StudyConfig:
     """Settings that suit the size of the data, with what was asked for."""
-    from cmpe.adversarial.methods import LINEAR, METHODS, Effort
+    from cmpe.adversarial.methods import LINEAR, METHODS
     from cmpe.adversarial.study import StudyConfig
     from cmpe.learning.classifier import FEW, MANY
 
     base = FEW if small else MANY
-    sizes = _sizes(hidden) if hidden is not None else base.hidden
-    default = METHODS if len(sizes) == 1 else tuple(m for m in METHODS if m not in LINEAR)
+    sizes = _sizes(asked.hidden) if asked.hidden is not None else base.hidden
+    methods = METHODS if len(sizes) == 1 else tuple(m for m in METHODS if m not in LINEAR)
+    if asked.methods is not None:
+        methods = tuple(m.strip() for m in asked.methods.split(","))
+    epochs = asked.epochs or (60 if small else 20)
     return StudyConfig(
-        replace(base, hidden=sizes, one_vs_all=one_vs_all, seed=effort["seed"]),
-        tuple(m.strip() for m in methods.split(",")) if methods is not None else default,
-        Effort(
-            epochs=epochs or (60 if small else 20), linear_epochs=150 if small else 30, **effort
-        ),
-        rows,
+        replace(base, hidden=sizes, one_vs_all=asked.one_vs_all, seed=effort.seed),
+        methods,
+        replace(effort, epochs=epochs, linear_epochs=150 if small else 30),
+        asked.rows,
     )
 
 
@@ -121,7 +130,7 @@ def _progress(method: str, record: dict[str, Any] | None) -> None:
     typer.echo(f"\r\x1b[K{' '.join([method, *steps])}", nl=record is None, err=True)
 
 
-def _text(study: Study, table: list[dict[str, Any]]) -> str:
+def _text(study: AttackStudy, table: list[dict[str, Any]]) -> str:
     """The table for a person."""
     first = table[0] if table else {"classifier": "", "rows": 0}
     head = "".join(f"{name:>{width}}" if k else f"{name:{width}}" for k, (name, width) in
@@ -152,18 +161,18 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def draw(study: Study, outcomes: list[Outcome]) -> bool:
+def draw(study: AttackStudy, outcomes: list[AttackOutcome]) -> bool:
     """Draw the pictured digits under every method; False without matplotlib."""
     import numpy as np
 
     from cmpe.reporting.figures import save
-    from cmpe.reporting.pictures import Column, draw_digits
+    from cmpe.reporting.pictures import DigitColumn, draw_digits
 
     originals = study.data.test[study.pictured]
     if not len(originals):
         return False
     columns = [
-        Column(
+        DigitColumn(
             o.method,
             o.pictured,
             study.classify(np.nan_to_num(o.pictured)),

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.bounding import AUTO, BOUNDS, ON_DEVICE
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import read_problem
 
 if TYPE_CHECKING:
-    from cmpe.bounds.base import Bounds, Work
-    from cmpe.formats.directory import ProblemDirectory
-    from cmpe.problem import Instances, Problem
+    from cmpe.bounds.base import Bounds
+    from cmpe.problem import Problem
 
 FITTING_ROWS = 8  # training rows that `splitting` chooses its split on
+ALL = "all"
+_NAMES = "; ".join(f"{row.name}: {row.about}" for row in BOUNDS.values())
 
 
 def bound(
@@ -28,33 +30,40 @@ def bound(
     method: Annotated[
         str,
         typer.Option(
-            help="lagrangian, minibucket, splitting, messages, knapsack, or all; default: "
+            help=f"{_NAMES}; {ALL}: every bound that takes the problem and the device; {AUTO}: "
             "lagrangian where elimination is cheap, else splitting."
         ),
-    ] = "",
+    ] = AUTO,
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds a row, for each method.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
+    device: Annotated[
+        str, typer.Option(help=f"cpu, or cuda with torch: for {', '.join(ON_DEVICE)}.")
+    ] = "cpu",
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object a row; table: a summary.")
     ] = InfoFormat.json,
 ) -> int:
     """Bound every row by one method or by all, with the multipliers of the best bound."""
-    from cmpe.bounds import Work
+    from cmpe.bounding import bound as bounds_of
+    from cmpe.bounds.base import Work
     from cmpe.errors import TooLarge
     from cmpe.formats.evidence import read_evidence
 
     problem, directory = read_problem(problem_dir, None, [], [])
     assert directory is not None
-    names = _names(method, problem)
+    names = _names(method, problem, device)
     rows = directory.test if evidence is None else read_evidence(evidence, problem)
     work = Work(time_limit=time_limit, seed=seed, threads=threads)
+    train = directory.train[:FITTING_ROWS] if len(directory.train) else None
     known: dict[str, Bounds] = {}
     for name in names:
         try:
-            known[name] = _bounds(name, directory, rows, work)
+            known[name] = bounds_of(
+                problem, rows, method=name, work=work, training=train, device=device
+            )
         except TooLarge as error:
             if len(names) == 1:
                 raise
@@ -67,39 +76,13 @@ def bound(
     return 0
 
 
-def _names(method: str, problem: Problem) -> list[str]:
-    from cmpe.bounds import BOUNDS, bounder
-    from cmpe.bounds.lagrangian import CHEAP_BYTES, lane_bytes
+def _names(method: str, problem: Problem, device: str) -> list[str]:
+    from cmpe.bounding import check, chosen, suitable
 
-    if method == "all":
-        return list(BOUNDS) if problem.is_log_linear else ["lagrangian"]
-    if method:
-        bounder(method)  # refuses an unknown name
-        return [method]
-    if not problem.is_log_linear:
-        return ["lagrangian"]  # leaf by leaf
-    return ["lagrangian" if lane_bytes(problem) <= CHEAP_BYTES else "splitting"]
-
-
-def _bounds(name: str, directory: ProblemDirectory, rows: Any, work: Work) -> Bounds:
-    """One method's bounds of all rows, which may observe different variables."""
-    from cmpe.bounds import Bounds, bound
-
-    problem = directory.problem
-    out = Bounds.empty(len(rows), len(problem.constraints))
-    for part, numbers in problem.by_observed(rows):
-        found = bound(part, name, work, training=_training(part, directory))
-        for field in ("upper", "infeasible", "multipliers", "seconds"):
-            getattr(out, field)[numbers] = getattr(found, field)
-    return out
-
-
-def _training(part: Instances, directory: ProblemDirectory) -> list[Instances]:
-    """The first training rows, where they observe what the rows to be bounded observe."""
-    if part.problem.evidence_variables != directory.problem.evidence_variables:
-        return []
-    rows = directory.train[:FITTING_ROWS]
-    return [part.problem.given(rows)] if len(rows) else []
+    if method == ALL:
+        return suitable(problem, device)
+    check(method, device)
+    return [chosen(problem) if method == AUTO else method]
 
 
 def _row(i: int, known: dict[str, Bounds], names: list[str]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""`cmpe convert`: models to .uai or .LG, compressed or not; problems to toulbar2's .cfn.
+"""`cmpe convert`: models from format to format; of a problem directory, its parts for others.
 
-A learned model becomes tables: one function per variable of a tree; a cutset network is expanded.
+A learned model becomes tables where the format holds nothing else: one function per variable of a
+tree; a cutset network is expanded. A directory becomes one problem for toulbar2 (.cfn), or the
+test rows' evidence (.evid).
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cmpe.errors import InputError
+from cmpe.formats.registry import SUFFIXES, listed, read_model, write_model
+from cmpe.formats.text import stem_of, suffix_of
 
 if TYPE_CHECKING:
-    from cmpe.models.loglinear import LogLinearModel
+    from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
 
-MODELS = (".uai", ".LG")
+PROBLEM, EVIDENCE = ".cfn", ".evid"
+TARGETS = (*SUFFIXES, PROBLEM, EVIDENCE)
 
 
 def convert(
@@ -24,53 +29,66 @@ def convert(
         Path, typer.Argument(metavar="IN", help="A model file or a problem directory.")
     ],
     target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Ends in .uai, .LG or .cfn (+ .gz, .xz, .bz2).")
+        Path, typer.Argument(metavar="OUT", help=f"Its suffix names the format: {listed(TARGETS)}.")
     ],
     row: Annotated[
-        int | None, typer.Option(min=0, help="For a directory: fix this test row's evidence.")
+        int | None, typer.Option(min=0, help="For a directory: this test row's evidence alone.")
     ] = None,
 ) -> int:
     """Write IN in the format that OUT's suffix names."""
-    from cmpe.formats.cfn import write_cfn
-    from cmpe.formats.text import suffix_of
-    from cmpe.formats.uai import write_uai
-
     suffix = suffix_of(target)
-    if suffix not in (*MODELS, ".cfn"):
+    if suffix not in TARGETS:
         raise InputError(
-            f"{target}: expected a suffix of .uai, .LG or .cfn, found {suffix or 'none'!r}"
-        )
-    if source.is_dir() and suffix in MODELS:
-        raise InputError(
-            f"{target}: a problem directory holds several models; expected a .cfn target"
+            f"{target}: expected a suffix of {listed(TARGETS)}, found {suffix or 'none'!r}"
         )
     if row is not None and not source.is_dir():
         raise InputError(f"--row goes with a problem directory, found {source}")
-    if suffix == ".cfn":
-        problem, evidence = _problem(source, row)
-        write_cfn(problem, target, evidence)
+    if suffix == PROBLEM:
+        _write_problem(source, target, row)
+    elif suffix == EVIDENCE:
+        _write_evidence(source, target, row)
+    elif source.is_dir():
+        raise InputError(
+            f"{target}: a problem directory holds several models; expected a .cfn or .evid target"
+        )
     else:
-        write_uai(_tables(source), target)
+        write_model(read_model(source), target)
     return 0
 
 
-def _tables(source: Path) -> LogLinearModel:
-    from cmpe.cli.options import read_function
+def _write_problem(source: Path, target: Path, row: int | None) -> None:
+    from cmpe.formats.cfn import write_cfn
 
-    return read_function(source).to_model()
+    problem, evidence = _problem(source, row)
+    write_cfn(problem, target, evidence)
 
 
 def _problem(source: Path, row: int | None) -> tuple[Problem, dict[int, int] | None]:
     from cmpe.formats.directory import read_directory
-    from cmpe.formats.text import stem_of
     from cmpe.problem import Problem
 
     if not source.is_dir():
-        return Problem(_tables(source), name=stem_of(source)), None
+        return Problem(read_model(source).to_model(), name=stem_of(source)), None
     content = read_directory(source)
     if row is None:
         return content.problem.observing(()), None
-    if row >= len(content.test):
-        raise InputError(f"--row must be below {len(content.test)} (the test rows), found {row}")
+    return content.problem, _samples(content, row)[0]
+
+
+def _write_evidence(source: Path, target: Path, row: int | None) -> None:
+    from cmpe.formats.directory import read_directory
+    from cmpe.formats.evidence import write_evid
+
+    if not source.is_dir():
+        raise InputError(f"{target}: evidence is in a problem directory, found {source}")
+    write_evid(_samples(read_directory(source), row), target)
+
+
+def _samples(content: ProblemDirectory, row: int | None) -> list[dict[int, int]]:
+    """The test rows, or one of them, as mappings from variable to value."""
+    count = len(content.test)
+    if row is not None and row >= count:
+        raise InputError(f"--row must be below {count} (the test rows), found {row}")
+    chosen = content.test if row is None else content.test[row : row + 1]
     observed = content.problem.evidence_variables
-    return content.problem, dict(zip(observed, content.test[row].tolist(), strict=True))
+    return [dict(zip(observed, values, strict=True)) for values in chosen.tolist()]

@@ -38,8 +38,9 @@ def demo(
     from cmpe.cli.train import draw, live
     from cmpe.evaluation import reference
     from cmpe.generation import Recipe, generate, grid
+    from cmpe.learning.runs import Record
     from cmpe.learning.training.config import tuned
-    from cmpe.learning.training.fitting import Record, Session, fit
+    from cmpe.learning.training.fitting import Session, fit
 
     recipe = Recipe(evidence_fraction=0.4, percentile=10, samples=4000, seed=seed)
     made = generate(grid(10, 10, coupling=1.5, seed=seed), recipe, name="a random 10x10 grid")
@@ -57,9 +58,14 @@ def demo(
         f"Training a network on {len(made.train)} other rows, without labels ..."
     )
     records: list[Record] = []
-    with live(records) as progress:
+    with live() as show:
+
+        def keep(record: Record) -> None:
+            records.append(record)
+            show(record)
+
         config = tuned(seed=seed, epochs=epochs)
-        solver = fit(problem, made.train, config, Session(progress=progress))
+        solver = fit(problem, made.train, config, Session(progress=keep))
     typer.echo(f"{solver.trained.epochs} epochs in {records[-1]['seconds']:.1f} s\n")
     alone = solver.with_stages(repair=False, certificate="none")
     whole = solver.with_stages(certificate="optimal")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.methods import load_run
+from cmpe.cli.options import load_run
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cmpe.learning.solver import NeuralSolver
 
 LATENCY_ROWS = 20
-# The stages that are compared: a name and what `with_stages` is told.
+# The stages that are compared, by name, as `with_stages` takes them; "all" is every trained margin.
 VARIANTS: dict[str, dict[str, Any]] = {
     "network": {"repair": False, "certificate": "none"},
     "network, all margins": {"repair": False, "certificate": "none", "margins": "all"},
@@ -47,7 +47,7 @@ def evaluate(
     solver = replace(load_run(run, content.problem), running=Running(threads=threads))
     test = content.test[:rows]
     against = reference(content.problem, test)
-    found = {name: _measure(solver, against, told) for name, told in VARIANTS.items()}
+    found = {name: _measure(solver, against, stages) for name, stages in VARIANTS.items()}
     report = {
         "run": str(run),
         "problem": content.problem.name,
@@ -59,12 +59,13 @@ def evaluate(
     return 0
 
 
-def _measure(solver: NeuralSolver, against: Reference, told: dict[str, Any]) -> dict[str, Any]:
+def _measure(solver: NeuralSolver, against: Reference, stages: dict[str, Any]) -> dict[str, Any]:
     from cmpe.evaluation import evaluate as compare
 
     trained = solver.trained.config.margins
-    settings = {**told, "margins": trained} if told.get("margins") == "all" else told
-    staged = solver.with_stages(**settings)
+    if stages.get("margins") == "all":
+        stages = {**stages, "margins": trained}
+    staged = solver.with_stages(**stages)
     staged.solve(against.problem, against.evidence[:2])  # compiles
     begin = time.perf_counter()
     answers = staged.solve(against.problem, against.evidence)

@@ -39,10 +39,10 @@ def info(
 
 
 def _facts(path: Path) -> Facts:
-    from cmpe.cli.options import read_function
     from cmpe.formats.directory import read_directory
+    from cmpe.formats.registry import read_model
     from cmpe.inspection import describe, describe_directory
 
     if path.is_dir():
         return describe_directory(read_directory(path))
-    return describe(read_function(path))
+    return describe(read_model(path))

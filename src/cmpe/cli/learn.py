@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Data = dict[str, NDArray[np.integer]]
 
 
-class Kind(StrEnum):
+class LearnedKind(StrEnum):
     """What to learn."""
 
     chow_liu = "chow-liu"
@@ -38,7 +38,9 @@ def learn(
         Path | None, typer.Option(help="Data that choose the smoothing and prune.")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Data to report on.")] = None,
-    model: Annotated[Kind, typer.Option(help="A tree, or a network of trees.")] = Kind.cutset,
+    model: Annotated[
+        LearnedKind, typer.Option(help="A tree, or a network of trees.")
+    ] = LearnedKind.cutset,
     depth: Annotated[int, typer.Option(min=0, help="Of a cutset network, at most.")] = 5,
     minimum_rows: Annotated[
         float, typer.Option(help="What a leaf of a cutset network must hold.")
@@ -63,6 +65,7 @@ def learn(
 
     settings = CutsetSettings(depth, minimum_rows, smoothing, inheritance, candidates)
     data = _read({"train": train, "valid": valid, "test": test})
+    _is_learned(out)
     check_writable(out)
     network = _learn(model, data, settings)
     report: dict[str, Any] = {
@@ -93,7 +96,7 @@ def _read(files: dict[str, Path | None]) -> Data:
     return data
 
 
-def _learn(model: Kind, data: Data, settings: CutsetSettings) -> Network:
+def _learn(model: LearnedKind, data: Data, settings: CutsetSettings) -> Network:
     import numpy as np
 
     from cmpe.cli.options import progress_bar
@@ -103,7 +106,7 @@ def _learn(model: Kind, data: Data, settings: CutsetSettings) -> Network:
     largest = np.max([rows.max(axis=0) for rows in data.values()], axis=0)
     cards = np.maximum(2, largest.astype(np.int64) + 1).tolist()
     train, valid = data["train"], data.get("valid")
-    if model is Kind.chow_liu:
+    if model is LearnedKind.chow_liu:
         return learn_chow_liu(train, cardinalities=cards, smoothing=settings.smoothing, valid=valid)
     with progress_bar("learning") as progress:
         return learn_cutset(train, settings, cardinalities=cards, valid=valid, progress=progress)
@@ -114,12 +117,18 @@ def _size(network: Network) -> dict[str, int]:
 
 
 def _write(network: Network, out: Path, report: dict[str, Any]) -> None:
-    from cmpe.cli.convert import MODELS
     from cmpe.formats.network import write_network
-    from cmpe.formats.text import suffix_of
-    from cmpe.formats.uai import write_uai
+    from cmpe.formats.registry import write_model
 
-    if suffix_of(out) in MODELS:
-        write_uai(network.to_model(), out)
-    else:
+    if _is_learned(out):
         write_network(network, out, {"log_likelihood": report})
+    else:
+        write_model(network, out)
+
+
+def _is_learned(out: Path) -> bool:
+    """Whether the file has a description, which holds the report; an unknown suffix is refused."""
+    from cmpe.formats.registry import format_of
+    from cmpe.formats.text import suffix_of
+
+    return suffix_of(out) == "" or not format_of(out).only_tables

@@ -8,36 +8,38 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from cmpe.errors import InputError
+from cmpe.errors import InputError, MethodError
+from cmpe.solvers import METHODS, method_named
+from cmpe.solvers.base import Limits
+from cmpe.solvers.dispatch import Chosen, refuse_options
 
 if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
+    from cmpe.learning.solver import NeuralSolver
     from cmpe.models.loglinear import LogLinearModel
-    from cmpe.models.tractable.chow_liu import ChowLiuTree
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.problem import Problem
     from cmpe.solvers.base import Progress
 
 
-SMALL_EXPANSION = 1 << 16  # entries up to which a cutset network is used as tables
+SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
-
-def read_function(path: Path) -> LogLinearModel | ChowLiuTree | CutsetNetwork:
-    """A model file of any kind."""
-    from cmpe.formats.network import DESCRIPTION, SUFFIXES, read_network
-    from cmpe.formats.text import suffix_of
-    from cmpe.formats.uai import read_uai
-
-    described = path.with_name(path.name + DESCRIPTION)  # as `cmpe learn --out MODEL` makes it
-    file = described if not path.exists() and described.exists() else path
-    return read_network(file) if suffix_of(file) in SUFFIXES else read_uai(file)
+METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
+WORKERS_HELP = (
+    "Rows answered at the same time: processes for milp and toulbar2, threads for the others."
+)
+THREADS_HELP = (
+    "Threads of each worker: within a row for milp, more rows at the same time for the others."
+)
+DEVICE_HELP = "cpu, or cuda for lagrangian, local and trained runs."
 
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
     """A model file of any kind, as tables unless it is a cutset network that is not small."""
+    from cmpe.formats.registry import read_model
     from cmpe.models.tractable.branching import simplest
 
-    function = simplest(read_function(path), SMALL_EXPANSION)
+    function = simplest(read_model(path), SMALL_EXPANSION)
     return cast("LogLinearModel | CutsetNetwork", function)
 
 
@@ -106,3 +108,29 @@ def check_device(device: str) -> None:
         raise InputError(f"--device must be cpu or cuda, found {device!r}")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InputError(f"--device {device}: torch finds no GPU here; use cpu")
+
+
+def refuse_unknown(method: str, limits: Limits) -> None:
+    """Fail before any file is read: names of methods win, then run directories."""
+    if method in METHODS or not Path(method).is_dir():
+        refuse_options(method_named(method), limits)
+        return
+    from cmpe.learning.runs import is_run
+
+    if not is_run(method):
+        raise MethodError(
+            f"a method is one of {', '.join(METHODS)}, or the directory of a trained run; found "
+            f"the directory {method!r}, which holds no run"
+        )
+
+
+def method_or_run(method: str, problem: Problem) -> Chosen:
+    """The method's name, or the trained solver in that directory."""
+    return method if method in METHODS else load_run(Path(method), problem)
+
+
+def load_run(run: Path, problem: Problem) -> NeuralSolver:
+    """The trained solver in directory `run`, for the problem it was trained for."""
+    from cmpe.learning.solver import NeuralSolver
+
+    return NeuralSolver.load(run, problem)

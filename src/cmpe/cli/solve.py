@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cmpe.cli.methods import (
+from cmpe.cli.options import (
     DEVICE_HELP,
     METHOD_HELP,
     THREADS_HELP,
     WORKERS_HELP,
+    Format,
     method_or_run,
+    progress_bar,
+    read_problem,
     refuse_unknown,
 )
-from cmpe.cli.options import Format, progress_bar, read_problem
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 from cmpe.formats.text import check_writable
@@ -150,10 +152,11 @@ def _write_trace(problem: Problem, rows: NDArray[np.integer] | None, path: Path)
 
     from cmpe.formats.results import json_line
     from cmpe.formats.text import write_text
+    from cmpe.problem.groups import by_observed
     from cmpe.reporting.figures import SUFFIXES, draw_trace, save
     from cmpe.solvers.exact.trace import trace
 
-    first = problem.by_observed(None if rows is None else rows[:1])[0][0]
+    first = by_observed(problem, None if rows is None else rows[:1])[0][0]
     events = trace(first.problem, first.evidence)
     if path.suffix in SUFFIXES:
         save(draw_trace(events), path)

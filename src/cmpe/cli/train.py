@@ -16,11 +16,12 @@ import typer
 
 from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
+from cmpe.learning.losses.catalogue import LOSS_KINDS
 
 if TYPE_CHECKING:
+    from cmpe.learning.runs import Record
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.training.config import TrainingConfig
-    from cmpe.learning.training.fitting import Record
 
 FIGURE = "curve.png"
 
@@ -36,8 +37,7 @@ def train(
     problem_dir: Annotated[Path, typer.Argument(help="A problem directory.")],
     out: Annotated[Path, typer.Option(help="The run directory to write.")],
     loss: Annotated[
-        str | None, typer.Option(help="mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, "
-        "ss_cmpe_pen, distill or distill_pen; default: the preset's.")
+        str | None, typer.Option(help=f"{', '.join(LOSS_KINDS)}; default: the preset's.")
     ] = None,
     preset: Annotated[Preset, typer.Option(help="Settings to start from.")] = Preset.tuned,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,
@@ -55,6 +55,7 @@ def train(
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     from cmpe.formats.directory import read_directory
+    from cmpe.learning.runs import read_log
     from cmpe.learning.training.config import preset as preset_named
     from cmpe.learning.training.fitting import Session, fit
 
@@ -63,28 +64,19 @@ def train(
     check_device(device)
     content = read_directory(problem_dir)
     _check_out(out, resume)
-    records: list[Record] = []
-    with live(records) as progress:
+    with live() as show:
         solver = fit(
             content.problem,
             content.train,
             config,
-            Session(out, device, resume, checkpoint_minutes, problem_dir, threads, progress),
+            Session(out, device, resume, checkpoint_minutes, problem_dir, threads, show),
         )
     if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
         return 0
-    records = _logged(out)
+    records = read_log(out)
     draw(records, out / FIGURE)
     typer.echo(_summary(out, config, solver, records))
     return 0
-
-
-def _logged(out: Path) -> list[Record]:
-    """Every epoch of the run, also those before it was resumed."""
-    from cmpe.formats.text import read_bytes
-    from cmpe.learning.runs import LOG
-
-    return [json.loads(line) for line in read_bytes(out / LOG).splitlines()]
 
 
 def _settings(pairs: list[str], epochs: int | None, seed: int) -> dict[str, Any]:
@@ -125,10 +117,10 @@ def _check_out(out: Path, resume: bool) -> None:
 
 
 @contextmanager
-def live(records: list[Record]) -> Iterator[Callable[[Record], None]]:
-    """Collect the records; draw them to stderr when that is a terminal."""
+def live() -> Iterator[Callable[[Record], None]]:
+    """Something that draws each epoch to stderr when that is a terminal."""
     if not sys.stderr.isatty():
-        yield records.append
+        yield lambda record: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -138,7 +130,6 @@ def live(records: list[Record]) -> Iterator[Callable[[Record], None]]:
         task = bar.add_task("labels and bounds", total=None)
 
         def show(record: Record) -> None:
-            records.append(record)
             bar.update(
                 task, completed=record["epoch"], total=record["epochs"], description=_line(record)
             )

@@ -27,10 +27,10 @@ from cmpe.arrays import Floats
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import LogLinearModel
 
-MEMORY_LIMIT = 4 << 30  # bytes
-CHEAP = 16  # bucket entries per variable: a plan this small needs no better order
-HOPELESS = 40  # log2 of the entries of a bucket that nobody can eliminate
-HEURISTICS = 3  # orders of one start
+MEMORY_LIMIT = 4 << 30  # Elimination takes at most so many bytes.
+CHEAP = 16  # A plan of so few bucket entries per variable needs no better order.
+HOPELESS = 40  # Nobody can eliminate a bucket of more than 2^40 entries.
+HEURISTICS = 3  # Each start makes so many orders.
 Graph = list[set[int]]
 Scope = tuple[int, ...]
 

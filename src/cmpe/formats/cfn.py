@@ -29,10 +29,10 @@ from cmpe.errors import InputError
 from cmpe.formats.text import write_text
 from cmpe.problem import Constraint, Evidence, Instances, Problem
 
-LARGEST_COST = 10**15  # the sum of all costs stays below it
-DIGITS = 9  # at most this many decimals
+LARGEST_COST = 10**15  # The sum of all costs stays below it.
+DIGITS = 9  # Costs have at most this many decimals.
 WIDEST_TABLE = 2
-PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
+PADDING = 1e-8  # A limit q is loosened by this times max(1, |q|) beyond its tolerance.
 FORBIDDEN = math.inf
 
 Function = tuple[tuple[str, ...], list[float]]  # (variable names, costs: whole numbers or inf)

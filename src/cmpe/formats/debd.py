@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cmpe.errors import FormatError
 from cmpe.formats.evidence import read_array
-from cmpe.formats.text import atomic_writer, lines_of, read_text, suffix_of
+from cmpe.formats.text import lines_of, read_text, suffix_of
 
 
 def read_debd(path: Path | str) -> NDArray[np.uint8]:
@@ -45,13 +45,6 @@ def _row(path: Path | str, number: int, line: str, width: int) -> list[int]:
             expected = "whole numbers from 0 to 255"
             raise FormatError.at(path, f"line {number}", expected, repr(cell[:40]))
     return [int(cell) for cell in cells]
-
-
-def write_debd(rows: NDArray[np.integer], path: Path | str) -> None:
-    """Write a data set."""
-    with atomic_writer(path) as stream:
-        for row in rows.tolist():
-            stream.write((",".join(map(str, row)) + "\n").encode("ascii"))
 
 
 def read_data(path: Path | str) -> NDArray[np.integer]:

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.evidence import check_rows, read_array
-from cmpe.formats.network import read_network, write_arrays
+from cmpe.formats.network import write_arrays
+from cmpe.formats.registry import read_model
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
-from cmpe.formats.uai import read_uai, storable, write_uai
+from cmpe.formats.uai import storable, write_uai
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
@@ -114,10 +115,6 @@ def as_stored(function: F) -> F:
     return stored
 
 
-def _read_function(path: Path) -> Any:
-    return read_network(path) if path.suffix == NETWORK else read_uai(path)
-
-
 def _write_files(content: ProblemDirectory, folder: Path) -> None:
     problem = content.problem
     files = _files(problem)
@@ -147,7 +144,7 @@ def read_directory(path: Path | str) -> ProblemDirectory:
     names = function_names(len(limits))
     files = [*(_file_of(folder, name, known) for name in names), TRAIN, TEST]
     _check_hashes(folder, files, known)
-    objective, *functions = (_read_function(folder / name) for name in files[:-2])
+    objective, *functions = (read_model(folder / name) for name in files[:-2])
     try:
         constraints = tuple(map(Constraint, functions, limits))
         observed = description["evidence_variables"]

@@ -25,13 +25,6 @@ from cmpe.errors import EvidenceError, FormatError, InputError
 from cmpe.formats.text import lines_of, read_bytes, read_text, suffix_of, write_text
 from cmpe.problem import Problem
 
-Samples = list[dict[int, int]]
-
-
-def read_evid(path: Path | str) -> Samples:
-    """The samples of an `.evid` file, each a mapping from variable to value."""
-    return [sample for _, sample in _numbered_samples(path)]
-
 
 def _numbered_samples(path: Path | str) -> list[tuple[int, dict[int, int]]]:
     """(line, sample) pairs."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.errors import FormatError
-from cmpe.formats.text import atomic_writer, read_bytes
+from cmpe.formats.text import read_bytes
 
 _UNSIGNED_BYTE = 0x08
 
@@ -33,12 +33,3 @@ def read_idx(path: Path | str) -> NDArray[np.uint8]:
         return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
     except ValueError as error:  # too many axes, or sizes beyond memory beside one of 0
         raise FormatError.at(path, "byte 4", "sizes of an array", str(error)) from None
-
-
-def write_idx(array: NDArray[np.uint8], path: Path | str) -> None:
-    """Write an array of unsigned bytes."""
-    header = bytes([0, 0, _UNSIGNED_BYTE, array.ndim]) + struct.pack(
-        f">{array.ndim}I", *array.shape
-    )
-    with atomic_writer(path) as stream:
-        stream.write(header + np.ascontiguousarray(array, dtype=np.uint8).tobytes())

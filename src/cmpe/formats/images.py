@@ -18,8 +18,8 @@ from cmpe.formats.idx import read_idx
 EMBEDDED = "digits"
 CLASSES = 10
 _DIGITS = Path(__file__).with_name("digits.npz")
-_INK = 16  # the embedded pixels go from 0 to this
-_EVERY = 5  # of the embedded images, one in so many is for testing
+_INK = 16  # The embedded pixels go from 0 to this.
+_EVERY = 5  # Every so many-th embedded image is for testing.
 
 
 @dataclass(frozen=True)

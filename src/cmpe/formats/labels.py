@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats, Values
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.text import atomic_writer, read_bytes
 from cmpe.models.distance import Distance
@@ -33,7 +33,7 @@ from cmpe.problem import Problem
 class Labels:
     """One answer per row: -1 where none is feasible; the objective, or a bound without answer."""
 
-    assignments: Assignments  # (N, n)
+    assignments: Values  # (N, n)
     bound: Floats  # (N,)
 
 
@@ -88,14 +88,14 @@ def _arrays_of_module(function: NeuralFunction) -> Iterable[NDArray[np.generic]]
     yield np.frombuffer(str(function.module).encode(), dtype=np.uint8)
 
 
-def rows_digest(evidence: Assignments) -> str:
+def rows_digest(evidence: Values) -> str:
     """A hash of rows of evidence and of their number."""
     digest = hashlib.sha256(repr(evidence.shape).encode())
     digest.update(np.ascontiguousarray(evidence).tobytes())
     return digest.hexdigest()
 
 
-def fingerprint(problem: Problem, evidence: Assignments, method: str) -> str:
+def fingerprint(problem: Problem, evidence: Values, method: str) -> str:
     """The key of the labels of these rows."""
     digest = hashlib.sha256(problem_digest(problem).encode())
     digest.update(rows_digest(evidence).encode())
@@ -126,7 +126,7 @@ def read_labels(
     return found
 
 
-def _whole(answers: NDArray[np.generic]) -> Assignments:
+def _whole(answers: NDArray[np.generic]) -> Values:
     """int32, or the fractions that they are."""
     return np.asarray(answers) if answers.dtype.kind == "f" else answers.astype(np.int32)
 

@@ -22,6 +22,7 @@ from cmpe.formats.text import (
     atomic_writer,
     parse_object,
     read_bytes,
+    stem_of,
     suffix_of,
     write_text,
     writing,
@@ -82,7 +83,13 @@ def read_network(path: Path | str) -> Network:
 
 def kind_of(network: Network) -> str:
     """The word for it in files and on the command line."""
-    return next(_WORDS[kind] for kind in type(network).__mro__ if kind in _WORDS)
+    for kind in type(network).__mro__:
+        if kind in _WORDS:
+            return _WORDS[kind]
+    raise ModelError(
+        "a learned model is a Chow-Liu tree or a cutset network; "
+        f"found a function of kind {type(network).__name__}"
+    )
 
 
 def write_arrays(network: Network, path: Path | str) -> str:
@@ -127,10 +134,11 @@ def _load(path: Path | str, data: bytes) -> dict[str, Any]:
 
 
 def _pair(path: Path | str) -> tuple[Path, Path]:
-    """MODEL.json and MODEL.npz, from either or from MODEL."""
+    """MODEL.json and MODEL.npz, from either (packed or not) or from MODEL."""
     file = Path(path)
-    if file.suffix in SUFFIXES:
-        file = file.with_suffix("")
-    if not file.name:
+    suffix = suffix_of(file)
+    name = stem_of(file) if suffix in SUFFIXES else file.name
+    if not name:
         raise InputError(f"{path}: expected the name of a model")
-    return file.with_name(file.name + DESCRIPTION), file.with_name(file.name + ARRAYS)
+    description = file if suffix == DESCRIPTION else file.with_name(name + DESCRIPTION)
+    return description, file if suffix == ARRAYS else file.with_name(name + ARRAYS)

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import Values
+from cmpe.errors import EvidenceError, FormatError
 from cmpe.formats.text import Tokens, lines_of, parse_object, read_text
 from cmpe.problem import Problem
 from cmpe.solution import Solutions, Status
 
 
-def format_mpe(assignments: NDArray[np.integer]) -> str:
+def format_mpe(assignments: Values) -> str:
     """The text of a UAI MPE result."""
     rows = [r if (r >= 0).all() else r[:0] for r in assignments]
     lines = [" ".join(map(str, [len(row), *row.tolist()])) for row in rows]
@@ -98,6 +101,78 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def read_json_rows(path: Path | str) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file."""
-    return [parse_object(path, line, line=number) for number, line in lines_of(read_text(path))]
+def read_solutions(path: Path | str, problem: Problem) -> Solutions:
+    """The answers in a file of `cmpe solve --output`: JSON lines, or a UAI result.
+
+    Every value and status is derived anew from the assignments. Bounds, proofs that a row is
+    infeasible, methods and times are the file's; a UAI result has none.
+    """
+    text = read_text(path)
+    if text.lstrip().startswith("MPE"):
+        return Solutions.of(problem, _checked(path, read_mpe(path, problem.variables), problem))
+    rows = [_JsonRow.parsed(path, number, line, problem) for number, line in lines_of(text)]
+    if not rows:
+        raise FormatError.at(path, "line 1", "an answer", "an empty file")
+    assignments = np.array([row.assignment for row in rows], dtype=problem.dtype)
+    return Solutions.of(
+        problem,
+        _checked(path, assignments, problem),
+        bound=[row.bound for row in rows],
+        infeasible=[row.status == Status.INFEASIBLE.label for row in rows],
+        method=[row.method for row in rows],
+        seconds=[row.seconds for row in rows],
+    )
+
+
+def _checked(path: Path | str, assignments: Values, problem: Problem) -> Values:
+    """The assignments, if every value is one that its variable can take."""
+    try:
+        return problem.full_rows(assignments)
+    except EvidenceError as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+@dataclass(frozen=True)
+class _JsonRow:
+    """What is read of one line; values that follow from the assignment are not."""
+
+    assignment: list[float]  # all -1 without one
+    status: str
+    bound: float
+    method: str
+    seconds: float
+
+    @classmethod
+    def parsed(cls, path: Path | str, number: int, line: str, problem: Problem) -> _JsonRow:
+        """The row in one line of the file."""
+        row = parse_object(path, line, line=number)
+        for name, (check, expected) in _ROW_FIELDS.items():
+            if name not in row or not check(row[name]):
+                found = repr(row.get(name, "nothing"))[:60]
+                raise FormatError.at(path, f"line {number}, field {name!r}", expected, found)
+        values = row["assignment"]
+        if values is not None and len(values) != problem.variables:
+            place, expected = f"line {number}, field 'assignment'", f"{problem.variables} values"
+            raise FormatError.at(path, place, expected, str(len(values)))
+        bound = math.inf if row["bound"] is None else float(row["bound"])
+        answer = [-1] * problem.variables if values is None else values
+        return cls(answer, row["status"], bound, row["method"], float(row["seconds"]))
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool
+
+
+def _is_assignment(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list) and all(_is_real(v) and 0 <= v < 2**31 for v in value)
+    )
+
+
+_ROW_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "assignment": (_is_assignment, "a list of values, or null"),
+    "status": (lambda value: value in {s.label for s in Status}, "a status"),
+    "bound": (lambda value: value is None or _is_real(value), "a number, or null"),
+    "method": (lambda value: isinstance(value, str), "a string"),
+    "seconds": (_is_real, "a number"),
+}

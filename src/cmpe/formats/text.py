@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from cmpe.errors import FormatError, InputError
 
-MOST_BYTES = 1 << 30  # of one file, after decompression
+MOST_BYTES = 1 << 30  # A file that unpacks to more is refused.
 _PIECE = 1 << 20
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 

@@ -26,8 +26,9 @@ from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 LOG_SUFFIX = ".LG"
-MOST_AXES = 64  # of a NumPy array
-MOST_VALUES = 1 << 20  # of a variable: one in no factor can claim any number for free
+MOST_AXES = 64  # A NumPy array has no more.
+# A variable in no factor could claim any number of values for free.
+MOST_VALUES = 1 << 20
 
 
 def read_uai(path: Path | str) -> LogLinearModel:

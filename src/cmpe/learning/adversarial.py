@@ -16,7 +16,7 @@ from cmpe.learning.prediction import Predictor
 from cmpe.problem import Instances
 from cmpe.queries import flip_of
 from cmpe.solvers.flips import assignments, images_of
-from cmpe.solvers.flips.attack import Attack, Stages, attack, guided_attack
+from cmpe.solvers.flips.attack import AttackSettings, AttackStages, attack, guided_attack
 
 
 def flipped(
@@ -27,13 +27,15 @@ def flipped(
     assert flip is not None, "head linear is trained for adversarial problems only"
     images, guide = images_of(instances, flip), predictor.guide(margin)
     follow = (
-        Stages("walk", pipeline.sweeps, flip.margin, levels=pipeline.levels)
+        AttackStages("walk", pipeline.sweeps, flip.margin, levels=pipeline.levels)
         if pipeline.repair
-        else Stages("step", 0, flip.margin, safety=margin, shortest=True, levels=pipeline.levels)
+        else AttackStages(
+            "step", 0, flip.margin, safety=margin, shortest=True, levels=pipeline.levels
+        )
     )
     found = guided_attack(flip.network, images, guide, config=follow, threads=cores)
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)
     if pipeline.repair and len(missed):
-        again = Attack(margin=flip.margin, levels=pipeline.levels)
+        again = AttackSettings(margin=flip.margin, levels=pipeline.levels)
         changed[missed] = attack(flip.network, images[missed], config=again, threads=cores).images
     return assignments(instances, flip, changed)

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
-from cmpe.bounds import Work, bound
+from cmpe.bounding import bound
+from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.errors import MethodError, TooLarge
@@ -76,7 +77,7 @@ def _proved(instances: Instances, cores: int, eliminate: Callable[[], Certified]
         return _of_flips(instances)
     if problem.is_log_linear and lane_bytes(problem) > QUICK_BYTES:
         work = Work(time_limit=SPLITTING_SECONDS, threads=cores)
-        split = bound(instances, "splitting", work)
+        split = bound(problem, instances.evidence, method="splitting", work=work)
         return Certified(split.upper, split.infeasible)
     try:
         return eliminate()

@@ -1,8 +1,8 @@
-"""The network of a trained solver as a `torch.export` program, for use without this package.
+"""`NeuralSolver.export`: a trained network as a `torch.export` program.
 
-The program reads rows of evidence as whole numbers (B, |X|) and margins (B,), and returns the
-relaxed answers' coordinates (B, D), each free variable's most probable value (B, n), and the
-predicted multipliers (B, m; m = 0 where the network predicts none).
+It runs without this package. It reads rows of evidence as whole numbers (B, |X|) and margins (B,),
+and returns the relaxed answers' coordinates (B, D), each free variable's most probable value
+(B, n), and the predicted multipliers (B, m; m = 0 where the network predicts none).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from torch import Tensor, nn
 
 from cmpe.errors import MethodError
 from cmpe.formats.text import atomic_writer
-from cmpe.learning.networks.networks import Inputs, evidence_places, with_margin_input
-from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.networks.networks import NetworkInputs, evidence_places, with_margin_input
+from cmpe.learning.prediction import Predictor
 
 
 class Exported(nn.Module):
     """Encoding, network and rounding in one module."""
 
-    def __init__(self, solver: NeuralSolver) -> None:
+    def __init__(self, predictor: Predictor) -> None:
         super().__init__()
-        self._network, self._relaxation = solver.predictor.network, solver.predictor.relaxation
-        self._config = solver.trained.config
+        self._network, self._relaxation = predictor.network, predictor.relaxation
+        self._config = predictor.trained.config
         if self._network.steps:
             raise MethodError("only networks without mean-field steps can be exported")
-        if self._config.head != "plain" or solver.problem.continuous:
+        if self._config.head != "plain" or predictor.problem.continuous:
             raise MethodError(
                 "only networks with head plain and variables of whole numbers can be exported"
             )
-        for name, value in solver.trained.parameters.items():
+        for name, value in predictor.trained.parameters.items():
             self.register_buffer(name, value)
-        places = evidence_places(solver.problem)
-        self._names = list(solver.trained.parameters)
+        places = evidence_places(predictor.problem)
+        self._names = list(predictor.trained.parameters)
         self.register_buffer("owner", torch.as_tensor(places.owner))
         self.register_buffer("value", torch.as_tensor(places.value))
         self.register_buffer("chance", torch.as_tensor(1.0 / (places.sizes + 1.0)[places.owner]))
@@ -50,7 +50,7 @@ class Exported(nn.Module):
             x = torch.cat([x, (evidence < 0).float()], 1)
         encoded = with_margin_input(x.unsqueeze(0), margin.unsqueeze(0), self._config)
         weights = {name: self.get_buffer(name) for name in self._names}
-        outputs = self._network(weights, Inputs(encoded, None), self._relaxation)
+        outputs = self._network(weights, NetworkInputs(encoded, None), self._relaxation)
         places = self._relaxation.coordinates
         points = places.probabilities(outputs.logits[0])
         none = points.new_zeros((points.shape[0], 0))
@@ -58,12 +58,12 @@ class Exported(nn.Module):
         return points, places.most_probable(points), mu
 
 
-def export(solver: NeuralSolver, path: Path | str) -> None:
+def export(predictor: Predictor, path: Path | str) -> None:
     """Write a `.pt2` program; read it back with `torch.export.load(path).module()`."""
     if Path(path).suffix != ".pt2":
         raise MethodError(f"{path}: an exported network ends in .pt2")
-    module = Exported(solver).eval()
-    columns = len(solver.problem.evidence_variables)
+    module = Exported(predictor).eval()
+    columns = len(predictor.problem.evidence_variables)
     example = (torch.zeros((2, columns), dtype=torch.int64), torch.zeros(2))
     rows = torch.export.Dim("rows", min=1)
     program = torch.export.export(module, example, dynamic_shapes=({0: rows}, {0: rows}))

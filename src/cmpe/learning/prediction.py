@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import MethodError
 from cmpe.learning.losses.functions import relaxation_of
-from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.networks.heads import Linear
-from cmpe.learning.networks.networks import Inputs, Network, encode, with_margin_input
+from cmpe.learning.networks.networks import Network, NetworkInputs, encode, with_margin_input
 from cmpe.learning.runs import Trained
 from cmpe.problem import Instances, Problem
 
@@ -37,10 +37,10 @@ class Predictor:
     problem: Problem
     trained: Trained
     device: str = "cpu"
-    shared: Relaxation | None = None
+    shared: RelaxedProblem | None = None
 
     @cached_property
-    def relaxation(self) -> Relaxation:
+    def relaxation(self) -> RelaxedProblem:
         """The problem's functions at relaxed points."""
         if self.shared is not None:
             return self.shared
@@ -116,18 +116,18 @@ class Predictor:
             read = head.read_sums(known).unsqueeze(0)
             asked = torch.full((1, len(sums)), margin, device=self.device)
             x = with_margin_input(read, asked, self.trained.config)
-            said = self.network(self._parameters, Inputs(x, None), self.relaxation).logits[0]
+            said = self.network(self._parameters, NetworkInputs(x, None), self.relaxation).logits[0]
             own = torch.from_numpy(classes).to(self.device)
             targets, slopes = head.linearization(own, said)
             return targets.cpu().numpy(), slopes.cpu().numpy()
 
         return predict
 
-    def _inputs(self, evidence: Assignments, margin: torch.Tensor) -> Inputs:
+    def _inputs(self, evidence: Assignments, margin: torch.Tensor) -> NetworkInputs:
         encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)
         read = self.relaxation.head.inputs(encoded.to(self.device)).unsqueeze(0)
         x = with_margin_input(read, margin, self.trained.config)
         if not (self.network.steps or self.relaxation.head.reads_rows):
-            return Inputs(x, None)
+            return NetworkInputs(x, None)
         rows = self.relaxation.rows(evidence)
-        return Inputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))
+        return NetworkInputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from cmpe.formats.labels import problem_digest, rows_digest
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Problem
+
+Record = dict[str, Any]  # what the log has of an epoch
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, LOG, CHECKPOINT = (
@@ -60,7 +63,7 @@ class Trained:
     """What a run directory holds of a trained network."""
 
     config: TrainingConfig
-    digest: str  # of the problem: models, q, evidence variables
+    digest: str  # hash of the problem: models, q, evidence variables
     parameters: dict[str, Tensor]
     calibration: tuple[Calibration, ...] = ()
     epochs: int = 0  # done
@@ -130,6 +133,20 @@ def read_trained(folder: Path | str) -> Trained:
     except SafetensorError as error:
         raise FormatError.at(place / WEIGHTS, "the file", "safetensors", str(error)) from None
     return Trained(config, digest, parameters, calibration, epochs, finished, name)
+
+
+def write_log(folder: Path | str, records: Sequence[Record]) -> None:
+    """One line per epoch, all of them again: a reader never sees half a line."""
+    write_text(Path(folder) / LOG, "".join(f"{json.dumps(record)}\n" for record in records))
+
+
+def read_log(folder: Path | str) -> list[Record]:
+    """Every epoch of a run, also those before it was resumed."""
+    path = Path(folder) / LOG
+    try:
+        return [dict(json.loads(line)) for line in read_bytes(path).splitlines()]
+    except (ValueError, TypeError):
+        raise FormatError.at(path, "the file", "one JSON object per line", "other") from None
 
 
 def write_checkpoint(folder: Path | str, state: dict[str, Tensor], about: dict[str, Any]) -> None:

@@ -64,6 +64,12 @@ class NeuralSolver:
         """Write config.json and weights.safetensors."""
         write_trained(self.trained, folder)
 
+    def export(self, path: Path | str) -> None:
+        """Write the network as a program that needs torch alone (docs/learning.md#export)."""
+        from cmpe.learning.export import export  # torch.export is slow to import
+
+        export(self._predictor("cpu"), path)
+
     def __repr__(self) -> str:
         config, name = self.trained.config, self.trained.name or "a problem"
         return (

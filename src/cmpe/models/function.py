@@ -22,12 +22,12 @@ The tables are `functools.singledispatch` functions, so a subclass takes the row
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cmpe.arrays import Floats
+from cmpe.arrays import Floats, Values
 from cmpe.errors import ModelError
 
 
@@ -74,7 +74,7 @@ class FiniteFunction:
         return True
 
 
-def as_rows(assignments: ArrayLike, variables: int) -> NDArray[Any]:
+def as_rows(assignments: ArrayLike, variables: int) -> Values:
     """`assignments` (B, n), or one assignment (n,), as rows; other shapes are refused."""
     rows = np.asarray(assignments)
     rows = rows[np.newaxis, :] if rows.ndim == 1 else rows

@@ -1,4 +1,4 @@
-"""Neural networks as objective or constraint: values and gradients, but no tables (SPEC §1).
+"""Neural networks as objective or constraint: values and gradients, but no tables.
 
 A network reads coordinates: a variable of two values, or in [0, 1], is one number; a variable of
 k values is k - 1 indicators, of its values 1, 2, ...
@@ -24,7 +24,7 @@ from cmpe.models.relu import ReluNetwork
 if TYPE_CHECKING:
     from torch import nn
 
-CHUNK = 4096  # rows of one pass
+CHUNK = 4096  # A module is called with at most this many rows.
 
 
 class Slots:

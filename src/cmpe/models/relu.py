@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class ReluNetwork:
     """Layers in float64, whatever they were trained in."""
 
-    weights: tuple[Floats, ...]  # of each layer, (outputs, inputs)
+    weights: tuple[Floats, ...]  # (outputs, inputs) of each layer
     biases: tuple[Floats, ...]  # (outputs,)
 
     def __post_init__(self) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import FREE, Floats, Indices, Values
+from cmpe.arrays import FREE, Floats, Values
 from cmpe.elimination.plan import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
@@ -29,7 +29,6 @@ from cmpe.problem.evidence import (
     Evidence,
     check_range,
     from_mapping,
-    observed_groups,
     two_dimensional,
 )
 from cmpe.problem.instances import Instances
@@ -43,9 +42,10 @@ TABLED = (LogLinearModel, CutsetNetwork)  # functions made of tables
 class Form(Enum):
     """What a problem's functions are made of; each method says which forms it answers."""
 
-    TABLES = "log-linear models over discrete variables"
-    LEAVES = "the same, and cutset networks: a log-linear model in every leaf"
-    OTHER = "any function; variables may be continuous"
+    TABLES = "log-linear models of discrete variables"
+    LEAVES = "cutset networks: a log-linear model in every leaf"
+    CONTINUOUS = "log-linear models with variables in [0, 1]"
+    OTHER = "functions without tables"
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ class Problem:
     def form(self) -> Form:
         """What the functions are made of."""
         kinds = {type(f) for f in self.functions}
-        if self.continuous or not kinds <= set(TABLED):
-            return Form.OTHER
-        return Form.TABLES if kinds <= {LogLinearModel} else Form.LEAVES
+        if kinds == {LogLinearModel}:
+            return Form.CONTINUOUS if self.continuous else Form.TABLES
+        return Form.LEAVES if kinds <= set(TABLED) and not self.continuous else Form.OTHER
 
     @property
     def has_tables(self) -> bool:
         """Whether every function is made of tables and every variable has finitely many values."""
-        return self.form is not Form.OTHER
+        return self.form in (Form.TABLES, Form.LEAVES)
 
     @property
     def is_log_linear(self) -> bool:
@@ -198,30 +198,6 @@ class Problem:
             )
         check_range(rows, observed, self.objective.cardinalities, frozenset(self.continuous))
         return Instances(self, np.ascontiguousarray(rows, dtype=self.dtype))
-
-    def by_observed(self, evidence: Evidence | None = None) -> list[tuple[Instances, Indices]]:
-        """Instances by the set of variables that their rows observe, with their row numbers.
-
-        Evidence is what `given` takes, and more: a mapping may observe any variables, and
-        full-width rows (B, n) with -1 where free may each observe different ones.
-        """
-        if evidence is None or not self._is_full_width(evidence):
-            observing = self.observing(sorted(evidence)) if isinstance(evidence, Mapping) else self
-            instances = observing.given(evidence)
-            return [(instances, np.arange(len(instances)))]
-        rows = self.full_rows(evidence)
-        if not len(rows):
-            return [(self.given(rows[:, : len(self.evidence_variables)]), np.arange(0))]
-        return [
-            (self.observing(observed).given(rows[numbers][:, list(observed)]), numbers)
-            for observed, numbers in observed_groups(rows)
-        ]
-
-    def _is_full_width(self, evidence: Evidence) -> TypeGuard[ArrayLike]:
-        if isinstance(evidence, Mapping):
-            return False
-        width = np.shape(evidence)[-1] if np.ndim(evidence) else 0
-        return width == self.variables != len(self.evidence_variables)
 
     def full_rows(self, evidence: ArrayLike) -> Values:
         """Evidence (B, n) with -1 where free, checked; rows may observe different variables."""

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-SUPERVISED = ("mae", "mse", "mae_pen", "mse_pen")
-SELF_SUPERVISED = ("ssl_pen", "pdl")
-OURS_IN_PAPER = ("ss_cmpe", "ss_cmpe_pen")
-PAPER_METHODS = (*SUPERVISED, *SELF_SUPERVISED, *OURS_IN_PAPER)
+from cmpe.learning.losses.catalogue import LOSS_KINDS, PAPER_LOSSES, Family, losses_of
+
+SUPERVISED = losses_of(Family.supervised)
+SELF_SUPERVISED = losses_of(Family.self_supervised)
+OURS_IN_PAPER = losses_of(Family.consistent)
+PAPER_METHODS = PAPER_LOSSES
 MAIN_METHODS = ("mse_pen", "ssl_pen", "pdl", "ss_cmpe")  # of the paper's Tables 1 and 2
 BEYOND = (
     *("tuned", "tuned+moves", "tuned+repair", "network+moves", "network+repair", "network+search"),
@@ -20,14 +22,7 @@ METHODS = ("ilp", *PAPER_METHODS, *BEYOND)
 GROUPS = ("uai", "tractable", "wide")
 LABELS = {
     "ilp": "ILP",
-    "mae": "MAE",
-    "mse": "MSE",
-    "mae_pen": "MAE + penalty",
-    "mse_pen": "MSE + penalty",
-    "ssl_pen": "SSL + penalty",
-    "pdl": "PDL",
-    "ss_cmpe": "SS-CMPE",
-    "ss_cmpe_pen": "SS-CMPE + penalty",
+    **{name: kind.label for name, kind in LOSS_KINDS.items()},
     "tuned": "tuned network",
     "tuned+moves": "tuned + moves",
     "tuned+repair": "tuned + repair",

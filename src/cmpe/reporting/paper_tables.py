@@ -12,7 +12,7 @@ from cmpe.reporting.names import (
     q_text,
     slug_of,
 )
-from cmpe.reporting.results import Attack
+from cmpe.reporting.results import AttackFigures
 from cmpe.reporting.study import MODEL, NO_FIGURE, NOT_RUN, Measured, Study
 from cmpe.reporting.tables import (
     NOTHING,
@@ -177,7 +177,7 @@ def _attacks(study: Study) -> Table:
     return Table("table-3", title, caption, tuple(columns), tuple(rows), SECTION)
 
 
-def _attack_row(study: Study, attack: Attack) -> Row:
+def _attack_row(study: Study, attack: AttackFigures) -> Row:
     named = label_of(attack.method) if attack.label == attack.method else attack.label
     entries = [words(named), count(attack.values["rows"])]
     for _, _, name, form in ATTACK_EXTRAS:

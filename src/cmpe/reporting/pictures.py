@@ -26,7 +26,7 @@ CHANGES = ["#f2fbff", "#b5e0f5", "0.62", "#8b1a1a", "#2b0000"]  # removed ... ad
 
 
 @dataclass(frozen=True)
-class Column:
+class DigitColumn:
     """The answers of one method to R images."""
 
     name: str
@@ -38,7 +38,7 @@ class Column:
 def draw_digits(
     originals: Floats,
     shape: tuple[int, int],
-    columns: Sequence[Column],
+    columns: Sequence[DigitColumn],
     classes: Sequence[int] | NDArray[np.integer] = (),
 ) -> Any:
     """Images (R, n) and what each method made of them; `classes` (R,) go under the originals."""
@@ -64,7 +64,7 @@ def draw_digits(
 
 
 def _draw_column(
-    axes: Any, left: float, originals: Floats, shape: tuple[int, int], column: Column
+    axes: Any, left: float, originals: Floats, shape: tuple[int, int], column: DigitColumn
 ) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -97,7 +97,7 @@ def _write(axes: Any, x: float, y: float, text: str, **style: str) -> None:
 
 
 def _check(
-    originals: Floats, shape: tuple[int, int], columns: Sequence[Column], classes: int
+    originals: Floats, shape: tuple[int, int], columns: Sequence[DigitColumn], classes: int
 ) -> None:
     wanted = (len(originals), shape[0] * shape[1])
     if originals.shape != wanted or not originals.size:

@@ -24,7 +24,7 @@ from cmpe.reporting.headline import cell_table, headline_tables
 from cmpe.reporting.markup import spans, to_csv, to_latex, to_markdown
 from cmpe.reporting.names import label_of, q_text
 from cmpe.reporting.paper_tables import alone, paper_tables, q_tables
-from cmpe.reporting.results import Results, read_results
+from cmpe.reporting.results import StudyResults, read_results
 from cmpe.reporting.study import Study
 from cmpe.reporting.study_figures import Drawing, study_figures
 from cmpe.reporting.summary_tables import coverage_table, summary_tables
@@ -101,7 +101,7 @@ def write_report(
     return report
 
 
-def make_report(results: Results, *, png: bool = False) -> Report:
+def make_report(results: StudyResults, *, png: bool = False) -> Report:
     """All tables and figures that the results allow."""
     study = Study(results)
     tables = [
@@ -130,7 +130,7 @@ def _picture(drawing: Drawing, suffixes: Iterable[str]) -> Picture:
     )
 
 
-def _digits(results: Results) -> list[Picture]:
+def _digits(results: StudyResults) -> list[Picture]:
     """The grid of adversarial digits, as the study left it."""
     if not results.pictures:
         return []

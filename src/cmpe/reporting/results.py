@@ -103,7 +103,7 @@ class PaperFigure:
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackFigures:
     """One way of making adversarial examples."""
 
     method: str
@@ -115,7 +115,7 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Results:
+class StudyResults:
     """All that a directory holds; what it does not hold is empty."""
 
     cells: tuple[Cell, ...]
@@ -123,7 +123,7 @@ class Results:
     times: tuple[TimePoint, ...] = ()
     datasets: tuple[DatasetFacts, ...] = ()
     paper: tuple[PaperFigure, ...] = ()
-    attacks: tuple[Attack, ...] = ()
+    attacks: tuple[AttackFigures, ...] = ()
     pictures: Mapping[str, bytes] = field(default_factory=dict)  # by suffix
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -211,7 +211,7 @@ class Record:
         return number
 
 
-def read_results(directory: Path | str) -> Results:
+def read_results(directory: Path | str) -> StudyResults:
     """Read and check every file of a results directory."""
     folder = Path(directory)
     if not folder.is_dir():
@@ -223,7 +223,7 @@ def read_results(directory: Path | str) -> Results:
     if not cells:
         raise InputError(f"{folder / CELLS}: expected at least one cell, found none")
     _check_distinct(folder / CELLS, cells)
-    return Results(
+    return StudyResults(
         cells=cells,
         curves=_rows(folder / "curves.jsonl", _curve),
         times=_rows(folder / "times.jsonl", _time),
@@ -318,7 +318,7 @@ def _paper(row: Record) -> PaperFigure:
     return PaperFigure(*names, row.name("metric"), row.needed("mean"), row.number("std"))
 
 
-def _attack(row: Record) -> Attack:
+def _attack(row: Record) -> AttackFigures:
     values = row.rest(
         *("objective", "objective_std", "gap", "violation", "violation_8bit"),
         *("train_seconds", "seconds", "rows"),
@@ -326,7 +326,7 @@ def _attack(row: Record) -> Attack:
     )
     label = row.text("label") or row.name("method")
     words = (row.text("device"), row.text("classifier"), row.text("note"))
-    return Attack(row.name("method"), label, values, *words)
+    return AttackFigures(row.name("method"), label, values, *words)
 
 
 def _pictures(folder: Path) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cmpe.reporting.names import GROUPS, by_rank, family_of, natural
-from cmpe.reporting.results import Cell, PaperFigure, Results
+from cmpe.reporting.results import Cell, PaperFigure, StudyResults
 
 NOT_RUN = "not in the results"
 NO_FIGURE = "measured, but this figure is not in the results"
@@ -37,7 +37,7 @@ class Measured:
 class Study:
     """Results with an index."""
 
-    results: Results
+    results: StudyResults
 
     @cached_property
     def _cells(self) -> dict[Key, list[Cell]]:

@@ -60,11 +60,11 @@ def sample(
 ) -> Samples:
     """`count` samples: exact where elimination fits into `memory_limit` bytes, else Gibbs."""
     plan_seed, draw_seed = _seed_sequence(seed).spawn(2)
-    return _sample(model, _Order(count, plan_seed, draw_seed, memory_limit, gibbs))
+    return _sample(model, _SampleOrder(count, plan_seed, draw_seed, memory_limit, gibbs))
 
 
 @dataclass(frozen=True)
-class _Order:
+class _SampleOrder:
     """What is asked of a sampler."""
 
     count: int
@@ -75,18 +75,18 @@ class _Order:
 
 
 @singledispatch
-def _sample(model: Function, order: _Order) -> Samples:
+def _sample(model: Function, order: _SampleOrder) -> Samples:
     raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
 
 
 @_sample.register(ChowLiuTree)
 @_sample.register(CutsetNetwork)
-def _sample_network(model: ChowLiuTree | CutsetNetwork, order: _Order) -> Samples:
+def _sample_network(model: ChowLiuTree | CutsetNetwork, order: _SampleOrder) -> Samples:
     return Samples(model.sample(order.count, order.draw_seed), "exact", width=1)
 
 
 @_sample.register
-def _sample_tables(model: LogLinearModel, order: _Order) -> Samples:
+def _sample_tables(model: LogLinearModel, order: _SampleOrder) -> Samples:
     plan = make_plan(
         model.cardinalities,
         [f.scope for f in model.factors],

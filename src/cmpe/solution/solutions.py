@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats, Values
 from cmpe.problem import Problem
 
 OPTIMALITY_TOLERANCE = 1e-6
@@ -51,7 +51,7 @@ _SENTENCES = {
 class Solutions:
     """One answer per evidence row. Where there is no assignment it is -1 and the values NaN."""
 
-    assignments: Assignments  # (B, n)
+    assignments: Values  # (B, n)
     objective: Floats  # (B,)
     constraint_values: Floats  # (B, m)
     violations: Floats  # (B, m), t - q

@@ -1,149 +1,89 @@
 """The registry: one row per method. Everything that lists methods reads it.
 
-An engine is imported when its method is first used.
+An engine's module is imported when its method is first used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from cmpe.errors import MethodError
 from cmpe.problem import Form
 from cmpe.solvers.base import Engine, Method
 
-Loader = Callable[[], Engine]
+
+def _engine(module: str, name: str, **settings: object) -> Callable[[], Engine]:
+    """A loader of the engine `name` in one of this room's modules."""
+
+    def load() -> Engine:
+        engine: Engine = getattr(import_module(f"{__name__}.{module}"), name)(**settings)
+        return engine
+
+    return load
 
 
-def _auto() -> Engine:
-    from cmpe.solvers.auto import Auto
-
-    return Auto()
-
-
-def _auto_otherwise() -> Engine:
-    from cmpe.solvers.flips import ProvedFlips
-
-    return ProvedFlips(or_local=True)
+def _beyond_tables(name: str, **settings: object) -> dict[Form, Callable[[], Engine]]:
+    """The same engine of `flips` for both forms of problem that have no tables to read."""
+    return dict.fromkeys((Form.CONTINUOUS, Form.OTHER), _engine("flips", name, **settings))
 
 
-def _exact() -> Engine:
-    from cmpe.solvers.exact.complete import Exact
-
-    return Exact()
-
-
-def _exhaustive() -> Engine:
-    from cmpe.solvers.exhaustive import Exhaustive
-
-    return Exhaustive()
-
-
-def _lagrangian() -> Engine:
-    from cmpe.solvers.lagrangian import DualAnswers
-
-    return DualAnswers()
-
-
-def _local() -> Engine:
-    from cmpe.solvers.local import Local
-
-    return Local()
-
-
-def _local_otherwise() -> Engine:
-    from cmpe.solvers.flips import LocalFlips
-
-    return LocalFlips()
-
-
-def _search() -> Engine:
-    from cmpe.solvers.search import Search
-
-    return Search()
-
-
-def _toulbar2() -> Engine:
-    from cmpe.solvers.toulbar2 import Toulbar2
-
-    return Toulbar2()
-
-
-def _milp(backend: str) -> Mapping[Form, Loader]:
-    def tables() -> Engine:
-        from cmpe.solvers.milp import Milp
-
-        return Milp(backend)
-
-    def otherwise() -> Engine:
-        from cmpe.solvers.flips import ProvedFlips
-
-        return ProvedFlips(backend)
-
-    return {Form.TABLES: tables, Form.OTHER: otherwise}
+def _milp(name: str, about: str, backend: str, needs: str | None = None) -> Method:
+    tables = _engine("milp", "Milp", backend=backend)
+    engines = {Form.TABLES: tables, **_beyond_tables("ProvedFlips", backend=backend)}
+    return Method(name, about, engines, proves=True, needs=needs)
 
 
 _ROWS = (
     Method(
         "auto",
         "the cheapest method that proves the gap asked for",
-        {Form.TABLES: _auto, Form.OTHER: _auto_otherwise},
+        {Form.TABLES: _engine("auto", "Auto"), **_beyond_tables("ProvedFlips", or_local=True)},
         proves=True,
         takes_gap=True,
     ),
     Method(
         "exact",
         "elimination with multipliers; wide rows by search, reduction and MILP",
-        {Form.TABLES: _exact},
+        {Form.TABLES: _engine("exact.complete", "Exact")},
         proves=True,
     ),
     Method(
         "exhaustive",
         "every assignment in turn, for small problems and for checking others",
-        dict.fromkeys(Form, _exhaustive),
+        dict.fromkeys(Form, _engine("exhaustive", "Exhaustive")),
         proves=True,
     ),
     Method(
         "lagrangian",
         "the dual's bound and its best answer, improved by single moves",
-        {Form.TABLES: _lagrangian},
+        {Form.TABLES: _engine("lagrangian", "DualAnswers")},
         takes_device=True,
     ),
     Method(
         "local",
         "repair and local moves from a start; gradients where there are no tables",
-        {Form.TABLES: _local, Form.OTHER: _local_otherwise},
+        {Form.TABLES: _engine("local", "Local"), **_beyond_tables("LocalFlips")},
         takes_device=True,
     ),
     Method(
         "search",
         "large-neighbourhood search for problems too wide to eliminate",
-        {Form.TABLES: _search},
+        {Form.TABLES: _engine("search", "Search")},
     ),
-    Method("milp", "the same as milp:highs", _milp("highs"), proves=True),
-    Method(
-        "milp:highs",
-        "mixed-integer linear programming with HiGHS",
-        _milp("highs"),
-        proves=True,
-    ),
-    Method(
-        "milp:scip",
-        "mixed-integer linear programming with SCIP",
-        _milp("scip"),
-        proves=True,
-        needs="scip",
-    ),
-    Method(
+    _milp("milp", "the same as milp:highs", "highs"),
+    _milp("milp:highs", "mixed-integer linear programming with HiGHS", "highs"),
+    _milp("milp:scip", "mixed-integer linear programming with SCIP", "scip", "scip"),
+    _milp(
         "milp:gurobi",
         "mixed-integer linear programming with Gurobi, where it is licensed",
-        _milp("gurobi"),
-        proves=True,
-        needs="gurobi",
+        "gurobi",
+        "gurobi",
     ),
     Method(
         "toulbar2",
         "branch and bound with soft local consistency",
-        {Form.TABLES: _toulbar2},
+        {Form.TABLES: _engine("toulbar2", "Toulbar2")},
         proves=True,
         needs="toulbar2",
     ),

@@ -14,12 +14,14 @@ import numpy as np
 from cmpe.arrays import FREE, Indices, Values
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Form, Instances, Problem
+from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions, Status
 from cmpe.solvers import method_named
 from cmpe.solvers.base import Engine, Limits, Method, Running, Solver, check_start
 from cmpe.solvers.branches import Branches
 
 Chosen = str | Engine | Solver
+BEYOND_TABLES = (Form.CONTINUOUS, Form.OTHER)
 
 
 def solve(
@@ -42,7 +44,7 @@ def solve(
     """
     limits = Limits(time_limit, seed, gap, running or Running())
     engine = engine_of(method, problem, limits)
-    batches = problem.by_observed(evidence)
+    batches = by_observed(problem, evidence)
     _check_starts(batches, limits.start)
     if len(batches) == 1:
         return _answer_batch(engine, batches[0][0], limits)
@@ -107,8 +109,8 @@ def refuse_options(method: Method, limits: Limits, form: Form = Form.TABLES) -> 
         raise MethodError(
             f"only method auto takes a gap, found {method.name!r} with gap {limits.gap}"
         )
-    if limits.running.device != "cpu" and (not method.takes_device or form is Form.OTHER):
-        where = "" if form is Form.TABLES else " of problems made of tables"
+    if limits.running.device != "cpu" and (not method.takes_device or form in BEYOND_TABLES):
+        where = " of problems made of tables" if form in BEYOND_TABLES else ""
         raise MethodError(
             f"methods lagrangian and local{where} and trained networks take a device; found "
             f"{method.name!r} with device {limits.running.device!r}"

@@ -14,16 +14,16 @@ float64; the problem itself judges the answers.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import FREE, Floats
+from cmpe.arrays import FREE, Floats, Indices
 from cmpe.errors import Interrupted
 from cmpe.models.distance import Distance
 from cmpe.problem import Instances
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from cmpe.tensor.functions import Functions
 
+# By kind of objective: pairs of variables that it wants to be equal, where starts and moves lead.
+PAIRS: Mapping[type, Callable[[Any], Sequence[tuple[int, int]]]] = {Distance: lambda d: d.pairs}
 CHUNK = 2048  # points evaluated together
 RHO = 10.0
 LEAST_GAIN = 1e-10
@@ -130,11 +132,9 @@ class _Descent:
         values[..., list(self.problem.evidence_variables)] = self.instances.evidence[:, None]
         single = np.flatnonzero(self._cards == 1)
         values[..., single] = 0.0
-        objective = self.problem.objective
-        if isinstance(objective, Distance):
-            for first, second in (objective.columns, objective.columns[::-1]):
-                moved = np.isin(second, self._free) & ~np.isin(first, self._free)
-                values[:, 0, second[moved]] = values[:, 0, first[moved]]
+        for first, second in (self._pairs.T, self._pairs.T[::-1]):
+            moved = np.isin(second, self._free) & ~np.isin(first, self._free)
+            values[:, 0, second[moved]] = values[:, 0, first[moved]]
         if self._given is not None:
             known = (self._given >= 0).all(axis=1)
             values[known, 0] = np.where(
@@ -273,11 +273,15 @@ class _Descent:
         return np.array(variables, dtype=np.int64), np.stack(values, axis=1)
 
     @cached_property
+    def _pairs(self) -> Indices:
+        """The pairs of variables that the objective wants to be equal: (K, 2)."""
+        pairs = PAIRS.get(type(self.problem.objective), lambda _: ())(self.problem.objective)
+        return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+
+    @cached_property
     def _partners(self) -> dict[int, list[int]]:
-        objective = self.problem.objective
         found: dict[int, list[int]] = {}
-        if isinstance(objective, Distance):
-            for i, j in objective.pairs:
-                found.setdefault(i, []).append(j)
-                found.setdefault(j, []).append(i)
+        for i, j in self._pairs.tolist():
+            found.setdefault(i, []).append(j)
+            found.setdefault(j, []).append(i)
         return found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments
+from cmpe.arrays import Values
 from cmpe.errors import BackendError, Interrupted
 from cmpe.execution.rows import map_rows
 from cmpe.problem import Instances
@@ -32,7 +32,7 @@ class RowAnswer:
 RowJob = Callable[[int], RowAnswer]
 
 
-def start_of(start: Assignments | None, row: int, free: Sequence[int]) -> Assignments | None:
+def start_of(start: Values | None, row: int, free: Sequence[int]) -> Values | None:
     """Where to begin with one row: the values of `free` (|free|,), or None."""
     if start is None or (start[row] < 0).any():
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Indices
+from cmpe.arrays import Indices, Values
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions, Status
@@ -70,7 +70,7 @@ def unproved(known: Solutions, limits: Limits) -> Indices:
     return np.flatnonzero(~done)
 
 
-def incumbents(known: Solutions) -> Assignments:
+def incumbents(known: Solutions) -> Values:
     """The feasible answers (B, n); -1 where there is none."""
     return np.where(known.feasible[:, np.newaxis], known.assignments, -1)
 

@@ -18,7 +18,7 @@ from cmpe.tensor.max_product import max_product
 from cmpe.tensor.moves import walked
 from cmpe.tensor.tables import WideTables, checked_rows
 
-STEPS = 20  # moves of one row, per free variable
+STEPS = 20  # A row makes at most so many moves per free variable.
 
 
 def dual(instances: Instances, device: str) -> Dual:

@@ -33,7 +33,7 @@ class DeviceLagrangian:
 
 @dataclass(frozen=True)
 class DeviceMessages:
-    """`messages`; equal to 1e-6 without constraints, with them within half a nat on grids.
+    """`messages`; equal to 1e-6 without constraints, with them to 5 % of 1 + |bound| on grids.
 
     A table that has just sent has several maximisers by construction: rounding decides which t
     the multipliers' step sees.

@@ -19,7 +19,7 @@ except ImportError:
     raise MissingExtra.named("torch", "learn") from None
 
 INF = float("inf")
-EACH = 16  # steps between two looks at the clock and at what the device has done
+EACH = 16  # The clock and the device are asked after so many steps.
 
 
 def device_named(device: str) -> torch.device:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import singledispatch
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ class Functions:
         self.problem, self.device, self.dtype = problem, torch.device(device), dtype
         self.floor = floor  # nats below a table's largest entry that a potential of 0 counts as
         self.slots = Slots(problem.objective.cardinalities)
-        self._evaluate = [self._evaluator(f) for f in problem.functions]
+        self._evaluate = [evaluator(f, self) for f in problem.functions]
 
     def values(self, points: Tensor) -> Tensor:
         """Every function at points (..., D): (..., F)."""
@@ -58,90 +59,99 @@ class Functions:
             ]
         return values.detach(), torch.stack(parts, -2)
 
-    def _tensor(self, values: object, dtype: torch.dtype | None = None) -> Tensor:
+    def tensor(self, values: object, dtype: torch.dtype | None = None) -> Tensor:
+        """Numbers on the device, in the precision of the points unless told otherwise."""
         return torch.as_tensor(np.asarray(values), dtype=dtype or self.dtype, device=self.device)
 
-    def _places(self, variables: object) -> Tensor:
+    def places(self, variables: object) -> Tensor:
+        """The coordinates of variables."""
         columns = self.slots.columns(np.asarray(variables, dtype=np.int64).tolist())
-        return self._tensor(columns, torch.int64)
+        return self.tensor(columns, torch.int64)
 
-    def _evaluator(self, function: Function) -> Evaluate:
-        if isinstance(function, CutsetNetwork):
-            function = function.to_model()
-        if isinstance(function, LogLinearModel):
-            return self._tables(function)
-        if isinstance(function, Distance):
-            return self._distance(function)
-        if isinstance(function, ClassMargin):
-            return self._margin(function)
-        if isinstance(function, NeuralFunction):
-            return self._module(function)
-        raise MethodError(f"no gradient is known of a function of kind {type(function).__name__}")
 
-    def _distance(self, function: Distance) -> Evaluate:
-        first, second = (self._places(column) for column in function.columns)
-        weights = self._tensor(function.weights)
-        return lambda z: -(z[:, first] - z[:, second]).abs() @ weights
+@singledispatch
+def evaluator(function: Function, on: Functions) -> Evaluate:
+    """How one function is evaluated; a new kind of function registers its own way here."""
+    raise MethodError(f"no gradient is known of a function of kind {type(function).__name__}")
 
-    def _module(self, function: NeuralFunction) -> Evaluate:
-        module = copy.deepcopy(function.module).to(self.device, self.dtype).eval()
-        module.requires_grad_(False)
-        places = self._places(function.scope)
-        return lambda z: module(z[:, places]).reshape(len(z))
 
-    def _margin(self, function: ClassMargin) -> Evaluate:
-        layers = [
-            (self._tensor(w.T.copy()), self._tensor(b))
-            for w, b in zip(function.network.weights, function.network.biases, strict=True)
-        ]
-        original, changed = self._places(function.original), self._places(function.changed)
+@evaluator.register
+def _(function: CutsetNetwork, on: Functions) -> Evaluate:
+    return evaluator(function.to_model(), on)
 
-        def logits(x: Tensor) -> Tensor:
-            for weight, bias in layers[:-1]:
-                x = torch.addmm(bias, x, weight).relu()
-            return torch.addmm(layers[-1][1], x, layers[-1][0])
 
-        def margin(z: Tensor) -> Tensor:
-            with torch.no_grad():
-                before = logits(z[:, original])
-            after = logits(z[:, changed])
-            if after.shape[1] == 1:
-                return torch.where(before > 0, after, -after).squeeze(1)
-            own = torch.nn.functional.one_hot(before.argmax(1), after.shape[1]).bool()
-            others = after.masked_fill(own, -torch.inf).amax(1)
-            return after.masked_fill(~own, 0.0).sum(1) - others
+@evaluator.register
+def _(function: Distance, on: Functions) -> Evaluate:
+    first, second = (on.places(column) for column in function.columns)
+    weights = on.tensor(function.weights)
+    return lambda z: -(z[:, first] - z[:, second]).abs() @ weights
 
-        return margin
 
-    def _tables(self, model: LogLinearModel) -> Evaluate:
-        """Tables of one shape together: sum over entries of entry times product of weights."""
-        groups: dict[tuple[int, ...], list[tuple[tuple[int, ...], np.ndarray]]] = {}
-        for factor in model.factors:
-            table = factor.log_table
-            finite = table[np.isfinite(table)]
-            top = float(finite.max()) if finite.size else 0.0
-            raised = np.where(np.isneginf(table), top - self.floor, table)
-            groups.setdefault(table.shape, []).append((factor.scope, raised))
-        parts = [self._group(shape, members) for shape, members in groups.items()]
-        return lambda z: sum((part(z) for part in parts), z.new_zeros(len(z)))
+@evaluator.register
+def _(function: NeuralFunction, on: Functions) -> Evaluate:
+    module = copy.deepcopy(function.module).to(on.device, on.dtype).eval()
+    module.requires_grad_(False)
+    places = on.places(function.scope)
+    return lambda z: module(z[:, places]).reshape(len(z))
 
-    def _group(
-        self, shape: tuple[int, ...], members: list[tuple[tuple[int, ...], np.ndarray]]
-    ) -> Evaluate:
-        tables = self._tensor(np.stack([table for _, table in members]))  # (G, *shape)
-        scopes = np.array([scope for scope, _ in members], dtype=np.int64).reshape(len(members), -1)
-        places = []  # one (G, k - 1) per axis
-        for axis, size in enumerate(shape):
-            first = self.slots.first[scopes[:, axis]]
-            places.append(self._tensor(first[:, None] + np.arange(size - 1), torch.int64))
 
-        def evaluate(z: Tensor) -> Tensor:
-            left = tables.unsqueeze(0)  # (1 or R, G, *what is left of the shape)
-            for at in places:
-                chosen = z[:, at]  # (R, G, k - 1)
-                weights = torch.cat([1.0 - chosen.sum(-1, keepdim=True), chosen], -1)
-                spread = weights.reshape(*weights.shape, *[1] * (left.ndim - 3))
-                left = (left * spread).sum(2)
-            return left.sum(1).expand(len(z))
+@evaluator.register
+def _(function: ClassMargin, on: Functions) -> Evaluate:
+    layers = [
+        (on.tensor(w.T.copy()), on.tensor(b))
+        for w, b in zip(function.network.weights, function.network.biases, strict=True)
+    ]
+    original, changed = on.places(function.original), on.places(function.changed)
 
-        return evaluate
+    def logits(x: Tensor) -> Tensor:
+        for weight, bias in layers[:-1]:
+            x = torch.addmm(bias, x, weight).relu()
+        return torch.addmm(layers[-1][1], x, layers[-1][0])
+
+    def margin(z: Tensor) -> Tensor:
+        with torch.no_grad():
+            before = logits(z[:, original])
+        after = logits(z[:, changed])
+        if after.shape[1] == 1:
+            return torch.where(before > 0, after, -after).squeeze(1)
+        own = torch.nn.functional.one_hot(before.argmax(1), after.shape[1]).bool()
+        others = after.masked_fill(own, -torch.inf).amax(1)
+        return after.masked_fill(~own, 0.0).sum(1) - others
+
+    return margin
+
+
+@evaluator.register
+def _(model: LogLinearModel, on: Functions) -> Evaluate:
+    """Tables of one shape together: sum over entries of entry times product of weights."""
+    groups: dict[tuple[int, ...], list[tuple[tuple[int, ...], np.ndarray]]] = {}
+    for factor in model.factors:
+        table = factor.log_table
+        finite = table[np.isfinite(table)]
+        top = float(finite.max()) if finite.size else 0.0
+        raised = np.where(np.isneginf(table), top - on.floor, table)
+        groups.setdefault(table.shape, []).append((factor.scope, raised))
+    parts = [_group(on, shape, members) for shape, members in groups.items()]
+    return lambda z: sum((part(z) for part in parts), z.new_zeros(len(z)))
+
+
+def _group(
+    on: Functions, shape: tuple[int, ...], members: list[tuple[tuple[int, ...], np.ndarray]]
+) -> Evaluate:
+    tables = on.tensor(np.stack([table for _, table in members]))  # (G, *shape)
+    scopes = np.array([scope for scope, _ in members], dtype=np.int64).reshape(len(members), -1)
+    places = []  # one (G, k - 1) per axis
+    for axis, size in enumerate(shape):
+        first = on.slots.first[scopes[:, axis]]
+        places.append(on.tensor(first[:, None] + np.arange(size - 1), torch.int64))
+
+    def evaluate(z: Tensor) -> Tensor:
+        left = tables.unsqueeze(0)  # (1 or R, G, *what is left of the shape)
+        for at in places:
+            chosen = z[:, at]  # (R, G, k - 1)
+            weights = torch.cat([1.0 - chosen.sum(-1, keepdim=True), chosen], -1)
+            spread = weights.reshape(*weights.shape, *[1] * (left.ndim - 3))
+            left = (left * spread).sum(2)
+        return left.sum(1).expand(len(z))
+
+    return evaluate

@@ -15,10 +15,10 @@ from cmpe.tensor.device import INF
 from cmpe.tensor.messages import FactorGraph
 from cmpe.tensor.tables import BatchTables, WideTables
 
-ROUNDS = 15  # changes of the multipliers
-SWEEPS = 3  # between two changes of the multipliers
-DOUBLE, FASTER, SLOWER = 2.0, 1.1, 0.6  # how a multiplier's step grows and shrinks
-FIRST_STEP, LONGEST_STEP = 0.1, 1.0  # of `BatchTables.units`
+ROUNDS = 15  # The multipliers change so many times.
+SWEEPS = 3  # All tables send so many times between two changes of the multipliers.
+DOUBLE, FASTER, SLOWER = 2.0, 1.1, 0.6  # These factors lengthen and shorten a multiplier's step.
+FIRST_STEP, LONGEST_STEP = 0.1, 1.0  # Steps are measured in `BatchTables.units`.
 
 
 class Propagation:

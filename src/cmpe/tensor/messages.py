@@ -23,7 +23,7 @@ from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags
 from cmpe.tensor.tables import BatchTables, Runs, WideTables
 
-DAMPING = 0.5  # the share of the old message in max-product
+DAMPING = 0.5  # Max-product keeps this share of the old message.
 
 
 class Level(NamedTuple):

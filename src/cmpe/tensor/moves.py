@@ -24,11 +24,13 @@ from cmpe.tensor.device import INF
 from cmpe.tensor.layout import Bags
 from cmpe.tensor.tables import WideTables
 
-FORBIDDEN = 1e6  # penalty of one -inf entry of h
-DROP = 1e-12  # the least fall of the penalty that counts as one
-PADDING = 1e-9  # of max(1, |q|): sums differ by less, so that limits stay inside the tolerance
-LEAST_GAIN = 1e-12  # of the largest entry of h, at least of 1000: what rounding could feign
-EACH = 8  # steps between two looks at which rows are done
+FORBIDDEN = 1e6  # The penalty of one -inf entry of h.
+DROP = 1e-12  # The least fall of the penalty that counts as one.
+# Limits lie this share of max(1, |q|) inside the tolerance: sums differ by less.
+PADDING = 1e-9
+# A smaller share of h's largest entry, or of 1000, is a rise that rounding could feign.
+LEAST_GAIN = 1e-12
+EACH = 8  # Rows that are done leave the batch after so many steps.
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cmpe.bounds.networks.slopes import quick_loss_bound, steepest
 from tests.models.test_relu import network
+from tests.networks import loss_by_brute_force, random_image, random_network
 
 
 @settings(max_examples=60, deadline=None)
@@ -30,6 +31,13 @@ def test_no_point_is_below_the_bound(seed, sizes):
         margins = net.margins(points, np.full(len(points), c))
         values = np.abs(points - image).sum(axis=1) + margins
         assert values[margins > 0].min(initial=np.inf) >= least - 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([(1, 2, 1), (3, 3, 3), (2, 3, 2, 2), (3, 2)]))
+def test_no_violating_point_has_a_smaller_loss(seed, sizes):
+    net, image = random_network(seed, sizes), random_image(seed, sizes[0])
+    assert 1.0 + quick_loss_bound(net, image)[0] <= loss_by_brute_force(net, image) + 1e-7
 
 
 def test_a_linear_network_is_exact():

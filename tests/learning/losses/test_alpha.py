@@ -11,11 +11,11 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe.learning.losses.alpha import ABOVE, Examples
-from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.training.data import prepare, split
 from cmpe.learning.training.trainer import Trainer
-from tests.learning.cases import completions, one_choice, quick
-from tests.problems import Shape, random_problem, seeds
+from tests.learning.cases import one_choice, quick
+from tests.problems import Shape, completions, random_problem, seeds
 
 
 def unknown(problem, rows):
@@ -32,7 +32,7 @@ def unknown(problem, rows):
 def feed_every_assignment(problem, evidence):
     """p_upper (N,) after training has seen every rounded output of every row, in float32."""
     instances = problem.given(evidence)
-    relaxed = Relaxation(problem)
+    relaxed = RelaxedProblem(problem)
     rows = relaxed.rows(instances.evidence)
     examples = unknown(problem, len(instances))
     limits = examples.limits
@@ -110,7 +110,7 @@ def test_alpha_follows_p_upper():
 def one_step(problem, logit):
     """Train one step on a network whose only output is `logit`, with p_upper not yet known."""
     config = quick(hidden=(), batch_size=1, epochs=1)
-    data = prepare(problem, np.zeros((1, 0), dtype=int), config)
+    data = prepare(problem.given(np.zeros((1, 0), dtype=int)), config)
     blank = replace(data, p_upper=np.full((1, 1), np.nan))
     trainer = Trainer(blank, [config], [split(1, config)])
     program = trainer.program
@@ -143,7 +143,7 @@ def test_without_constraints_relaxed_answers_count():
 @given(seeds)
 def test_without_constraints_no_relaxed_answer_is_below_the_optimum(seed):
     problem, evidence = random_problem(seed, Shape(zeros=False, constraints=0))
-    relaxed = Relaxation(problem)
+    relaxed = RelaxedProblem(problem)
     instances = problem.given(evidence)
     examples = unknown(problem, len(instances))
     generator = torch.Generator().manual_seed(seed)

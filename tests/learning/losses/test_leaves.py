@@ -12,7 +12,7 @@ from cmpe import Constraint, CutsetSettings, LogLinearModel, Problem, learn_cuts
 from cmpe.learning.losses import leaves
 from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.leaves import LeafRelaxation
-from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import RelaxedProblem
 from tests.learning.cases import assert_alike, whole_values
 from tests.models.tractable.test_learning import clusters
 from tests.problems import Shape, all_assignments, network_over, random_model, seeds
@@ -87,7 +87,7 @@ def test_values_agree_with_the_expansion(seed):
         tuple(Constraint(f, 0.5) for f in functions[1:]),
         problem.evidence_variables,
     )
-    native, expanded = LeafRelaxation(problem), Relaxation(tables)
+    native, expanded = LeafRelaxation(problem), RelaxedProblem(tables)
     assert native.free == expanded.free
     points = some_points(native, len(evidence), seed)
     for name in ("values", "fields"):
@@ -128,7 +128,7 @@ def test_stacked_rows_and_a_sparse_form(monkeypatch):
 def test_the_relaxation_suits_the_problem():
     network = learn_cutset(clusters(0), CutsetSettings(depth=2))
     assert type(relaxation_of(Problem(network))) is LeafRelaxation
-    assert type(relaxation_of(Problem(network.to_model()))) is Relaxation
+    assert type(relaxation_of(Problem(network.to_model()))) is RelaxedProblem
 
 
 @pytest.mark.parametrize("loss", ["ss_cmpe", "mse"])

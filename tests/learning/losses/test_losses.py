@@ -17,8 +17,8 @@ from cmpe.learning.losses.alpha import Examples
 from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
 from cmpe.learning.losses.losses import LOSSES, Evaluated, loss_named
 from cmpe.learning.losses.relaxation import floored
-from tests.learning.cases import completions, one_choice
-from tests.problems import Shape, random_problem, seeds
+from tests.learning.cases import one_choice
+from tests.problems import Shape, completions, random_problem, seeds
 
 MEMBERS, ROWS, COORDINATES = 3, 7, 5
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.generation import grid
 from cmpe.learning.losses import relaxation
-from cmpe.learning.losses.relaxation import Relaxation
+from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates
 from tests.learning.cases import assert_alike, whole_values
 from tests.problems import Shape, random_problem, seeds
@@ -33,7 +33,7 @@ def expected_values(problem, row, distributions):
 @given(seeds)
 def test_values_are_the_means_of_independent_draws(seed):
     problem, evidence = random_problem(seed, Shape(zeros=False))
-    relaxed = Relaxation(problem)
+    relaxed = RelaxedProblem(problem)
     rng = np.random.default_rng(seed)
     cards = [problem.objective.cardinalities[v] for v in relaxed.free]
     distributions = [rng.dirichlet(np.ones(k)) for k in cards]
@@ -47,7 +47,7 @@ def test_values_are_the_means_of_independent_draws(seed):
 @given(seeds)
 def test_whole_points_have_the_problems_values(seed):
     problem, evidence = random_problem(seed, Shape(zeros=False))
-    relaxed = Relaxation(problem)
+    relaxed = RelaxedProblem(problem)
     free = whole_values(relaxed, len(evidence), seed)
     points = torch.as_tensor(relaxed.coordinates.of(free))
     full = problem.given(evidence).complete(free)
@@ -62,7 +62,7 @@ def test_whole_points_have_the_problems_values(seed):
 @given(seeds)
 def test_fields_are_the_gradients(seed):
     problem, evidence = random_problem(seed, Shape(zeros=False))
-    relaxed = Relaxation(problem)
+    relaxed = RelaxedProblem(problem)
     rows = relaxed.rows(evidence)
     generator = torch.Generator().manual_seed(seed)
     points = torch.rand(len(evidence), relaxed.coordinates.count, generator=generator)
@@ -76,7 +76,7 @@ def test_fields_are_the_gradients(seed):
 
 def test_zero_potentials_count_as_a_floor():
     model = LogLinearModel((2,), (Factor((0,), [3.0, -np.inf]),))
-    relaxed = Relaxation(Problem(model), floor=7.0)
+    relaxed = RelaxedProblem(Problem(model), floor=7.0)
     values = relaxed.values(relaxed.rows(np.zeros((1, 0), int)), torch.tensor([[1.0]]))
     assert values.item() == pytest.approx(-4.0)
 
@@ -85,9 +85,9 @@ def test_large_problems_use_a_sparse_form(monkeypatch):
     model = grid(4, 5, values=3, seed=1)
     problem = Problem(model, (Constraint(model.perturb(0.1, 2), 1.0),), (0, 7))
     evidence = np.array([[0, 1], [2, 2]])
-    dense = Relaxation(problem)
+    dense = RelaxedProblem(problem)
     monkeypatch.setattr(relaxation, "DENSE", 0)
-    thin = Relaxation(problem)
+    thin = RelaxedProblem(problem)
     points = torch.rand(2, dense.coordinates.count, generator=torch.Generator().manual_seed(0))
     points.requires_grad_(True)
     assert_alike(dense, thin, points, lambda form: form.rows(evidence))

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from cmpe import Factor, LogLinearModel, Problem
-from cmpe.learning.losses.relaxation import Relaxation
-from cmpe.learning.networks.networks import Inputs, Network, encode, with_margin_input
+from cmpe.learning.losses.relaxation import RelaxedProblem
+from cmpe.learning.networks.networks import Network, NetworkInputs, encode, with_margin_input
 from cmpe.learning.training.config import TrainingConfig
 from tests.learning.cases import mixed_problem, small_grid
 
@@ -61,16 +61,16 @@ def test_the_margin_is_an_input_only_if_there_are_several():
 
 
 def run(network, parameters, problem, evidence, *, rows=True):
-    relaxation = Relaxation(problem)
+    relaxation = RelaxedProblem(problem)
     encoded = encode(problem, evidence).unsqueeze(0)
     known = relaxation.rows(evidence)
     known = type(known)(*(part.unsqueeze(0) for part in known))
-    return network(parameters, Inputs(encoded, known if rows else None), relaxation)
+    return network(parameters, NetworkInputs(encoded, known if rows else None), relaxation)
 
 
 def start(config, problem, seed=0):
     network = Network.of(config, encode(problem, problem_rows(problem)).shape[1],
-                         Relaxation(problem))  # fmt: skip
+                         RelaxedProblem(problem))  # fmt: skip
     return network, {k: v.unsqueeze(0) for k, v in network.initial(seed).items()}
 
 
@@ -99,7 +99,7 @@ def test_the_mlp_is_the_products_it_says():
 
 def mean_field(problem, evidence, logits, multipliers, damping, sharpness):
     """One damped step, from the gradient of the multilinear h - mu t."""
-    relaxation = Relaxation(problem)
+    relaxation = RelaxedProblem(problem)
     rows = relaxation.rows(evidence)
     points = relaxation.coordinates.probabilities(logits).detach().requires_grad_()
     values = relaxation.values(rows, points)
@@ -147,7 +147,7 @@ def test_members_do_not_see_each_other():
     both = [network.initial(s) for s in (1, 2)]
     stacked = {k: torch.stack([m[k] for m in both]) for k in both[0]}
     encoded = encode(problem, evidence).expand(2, -1, -1)
-    together = network(stacked, Inputs(encoded, None), Relaxation(problem)).logits
+    together = network(stacked, NetworkInputs(encoded, None), RelaxedProblem(problem)).logits
     for k, own in enumerate(both):
         alone = {name: value.unsqueeze(0) for name, value in own.items()}
         torch.testing.assert_close(

@@ -55,7 +55,7 @@ def test_folds_are_disjoint_and_of_one_size(count, parts, seed):
 def test_labels_and_bounds_are_made_where_they_are_needed(loss):
     whole = one()
     config = quick(loss)
-    found = prepare(whole.problem, whole.train, config)
+    found = prepare(whole.problem.given(whole.train), config)
     truth = cmpe.solve(whole.problem, whole.train, method="exhaustive")
     rows = np.arange(len(whole.train)) if LOSS_KINDS[loss].labels else split(len(found), config)[1]
     others = np.setdiff1d(np.arange(len(found)), rows)
@@ -79,7 +79,7 @@ def test_labels_and_bounds_are_made_where_they_are_needed(loss):
 
 def test_measured_rows_replace_the_validation_rows():
     whole = one()
-    found = prepare(whole.problem, whole.train, quick(), measured=np.array([0, 3]))
+    found = prepare(whole.problem.given(whole.train), quick(), measured=np.array([0, 3]))
     assert np.flatnonzero(~np.isnan(found.reference)).tolist() == [0, 3]
 
 
@@ -89,13 +89,13 @@ def test_a_margin_lowers_every_limit():
     np.testing.assert_allclose(shifted.limits, problem.limits - 0.75)
     assert shifted.objective is problem.objective
     assert with_margin(problem, 0.0) is problem
-    assert shifted.plan is problem.plan
+    assert shifted.plan == problem.plan
 
 
 def test_labels_of_a_margin_keep_it():
     whole = one()
     margins = (-1.0, 0.0, 0.5, 50.0)
-    found = prepare(whole.problem, whole.train, quick("mse", margins=margins))
+    found = prepare(whole.problem.given(whole.train), quick("mse", margins=margins))
     limit = whole.problem.limits[0]
     for k, margin in enumerate(margins[:3]):
         known = found.usable[:, k]
@@ -115,14 +115,14 @@ def test_labels_of_a_margin_keep_it():
 def test_infeasible_rows_are_not_usable_with_any_loss():
     problem = with_margin(one().problem, 50.0)
     for loss in ("mse", "ss_cmpe", "ssl_pen"):
-        found = prepare(problem, one().train, quick(loss))
+        found = prepare(problem.given(one().train), quick(loss))
         assert not found.usable.any()
         assert np.isnan(found.p_upper).all()
 
 
 def test_no_rows_are_refused():
     with pytest.raises(EvidenceError, match="at least one row of evidence, found none"):
-        prepare(one().problem, one().train[:0], quick())
+        prepare(one().problem.given(one().train[:0]), quick())
 
 
 def test_bounds_stay_missing_where_elimination_is_too_wide(monkeypatch):
@@ -130,7 +130,7 @@ def test_bounds_stay_missing_where_elimination_is_too_wide(monkeypatch):
         raise TooLarge("too wide")
 
     monkeypatch.setattr(data_module, "lagrangian_dual", refuse)
-    found = prepare(one().problem, one().train, quick())
+    found = prepare(one().problem.given(one().train), quick())
     for missing in (found.p_upper, found.q_lower, found.multipliers):
         assert np.isnan(missing).all()
     assert found.usable.all()
@@ -139,8 +139,8 @@ def test_bounds_stay_missing_where_elimination_is_too_wide(monkeypatch):
 def test_wide_rows_get_the_multipliers_of_a_split(monkeypatch):
     monkeypatch.setattr(data_module, "QUICK_BYTES", 0)
     problem, rows = one().problem, one().train
-    assert np.isnan(prepare(problem, rows, quick()).multipliers).all()
-    found = prepare(problem, rows, quick(predict_multiplier=True)).multipliers[:, 0]
+    assert np.isnan(prepare(problem.given(rows), quick()).multipliers).all()
+    found = prepare(problem.given(rows), quick(predict_multiplier=True)).multipliers[:, 0]
     least = lagrangian_dual(problem.given(rows)).bound
     here = dual_bound(problem.given(rows), found)
     assert (here >= least - 1e-9).all()
@@ -158,11 +158,11 @@ def nobody(*_, **__):
 def test_labels_are_kept_and_read_again(loss, tmp_path, monkeypatch):
     whole = one()
     config = quick(loss, margins=(0.0, 0.5))
-    first = prepare(whole.problem, whole.train, config, cache=tmp_path)
+    first = prepare(whole.problem.given(whole.train), config, cache=tmp_path)
     files = sorted(tmp_path.iterdir())
     assert len(files) == (2 if loss == "mse" else 1)
     monkeypatch.setattr(data_module, "solve", nobody)
-    again = prepare(whole.problem, whole.train, config, cache=tmp_path)
+    again = prepare(whole.problem.given(whole.train), config, cache=tmp_path)
     for name in ("labels", "usable", "reference"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
     assert sorted(tmp_path.iterdir()) == files
@@ -170,7 +170,7 @@ def test_labels_are_kept_and_read_again(loss, tmp_path, monkeypatch):
 
 def test_other_questions_do_not_read_them(tmp_path, monkeypatch):
     whole = one()
-    prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
+    prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)
     monkeypatch.setattr(data_module, "solve", nobody)
     for problem, rows, config in (
         (with_margin(whole.problem, 0.1), whole.train, quick("mse")),
@@ -179,23 +179,25 @@ def test_other_questions_do_not_read_them(tmp_path, monkeypatch):
         (replace(whole.problem, constraints=()), whole.train, quick("mse")),
     ):
         with pytest.raises(AssertionError, match="were known"):
-            prepare(problem, rows, config, cache=tmp_path)
+            prepare(problem.given(rows), config, cache=tmp_path)
 
 
 def test_without_evidence_the_number_of_rows_counts(tmp_path):
     problem = one().problem.observing(())
     for count in (3, 1):
-        found = prepare(problem, np.zeros((count, 0), dtype=int), quick("mse"), cache=tmp_path)
+        found = prepare(
+            problem.given(np.zeros((count, 0), dtype=int)), quick("mse"), cache=tmp_path
+        )
         assert found.labels.shape == (count, 1, 9)
 
 
 def test_a_corrupt_cache_is_refused(tmp_path):
     whole = one()
-    prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
+    prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-40])
     with pytest.raises(FormatError, match=f"{file.name}: the file: expected labels"):
-        prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
+        prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)
 
 
 @pytest.mark.parametrize("wrong", ["rows", "columns"])
@@ -207,4 +209,4 @@ def test_labels_of_another_shape_are_refused(wrong, tmp_path):
     arrays = {"assignments": np.zeros(shape, dtype=np.int32), "bound": np.zeros(shape[0])}
     np.savez(tmp_path / f"labels-{key}.npz", **arrays)
     with pytest.raises(FormatError, match="labels"):
-        prepare(whole.problem, whole.train, quick("mse"), cache=tmp_path)
+        prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)

@@ -192,17 +192,6 @@ def test_records_tell_how_training_goes(finished):
     assert records[-1]["seconds_left"] == 0.0
 
 
-def test_calibration_has_every_trained_margin():
-    config = replace(CONFIG, margins=(-1.0, 0.0, 2.0))
-    solver = fit(ONE.problem, ONE.train, config)
-    found = {c.margin: c for c in solver.trained.calibration}
-    assert {-1.0, 0.0, 2.0} <= set(found)
-    assert all(c.rows == 11 and 0.0 <= c.violation <= 1.0 for c in found.values())
-    assert (
-        fit(ONE.problem, ONE.train, replace(config, validation_share=0.0)).trained.calibration == ()
-    )
-
-
 def test_the_default_is_the_preset_tuned(monkeypatch):
     short = fitting.tuned(epochs=2)
     monkeypatch.setattr(fitting, "tuned", lambda: short)
@@ -274,7 +263,9 @@ def test_a_healthy_run_is_not_warned_of():
 def test_one_distinct_row_is_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit(ONE.problem, np.repeat(ONE.train[:1], 20, axis=0), replace(CONFIG, epochs=8))
+        rows = np.repeat(ONE.train[:1], 20, axis=0)
+        solver = fit(ONE.problem, rows, replace(CONFIG, epochs=8))
+    assert solver.trained.epochs == 8
 
 
 def test_a_loss_that_is_no_number_stops_the_run(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from cmpe.errors import MethodError
 from cmpe.learning.training.data import folds, prepare
-from cmpe.learning.training.stacking import PAPER_GRID, CrossValidation, Plan, cross_validate
+from cmpe.learning.training.stacking import PAPER_GRID, CrossValidation, FoldPlan, cross_validate
 from cmpe.learning.training.trainer import Trainer
 from tests.learning.cases import quick, small_grid
 
@@ -20,7 +20,7 @@ GRID = {"learning_rate": (1e-4, 3e-2), "rho": (0.1, 10.0)}
 
 def by_hand(setting, seeds=(0,)):
     """Mean and deviation of the scores of one run per fold and seed."""
-    data = prepare(ONE.problem, ONE.train, CONFIG, measured=np.arange(len(ONE.train)))
+    data = prepare(ONE.problem.given(ONE.train), CONFIG, measured=np.arange(len(ONE.train)))
     scores = []
     for seed in seeds:
         for part in folds(len(ONE.train), 3, CONFIG.seed):
@@ -33,7 +33,7 @@ def by_hand(setting, seeds=(0,)):
 
 @pytest.fixture(scope="module")
 def found() -> CrossValidation:
-    return cross_validate(ONE.problem, ONE.train, GRID, CONFIG, Plan(folds=3, seeds=(0, 4)))
+    return cross_validate(ONE.problem, ONE.train, GRID, CONFIG, FoldPlan(folds=3, seeds=(0, 4)))
 
 
 def test_every_trial_is_what_separate_runs_find(found):
@@ -55,7 +55,7 @@ def test_the_winner_has_the_least_score(found):
 
 def test_several_stacks_find_the_same(found):
     calls = []
-    plan = Plan(folds=3, seeds=(0, 4), members=7, progress=lambda *done: calls.append(done))
+    plan = FoldPlan(folds=3, seeds=(0, 4), members=7, progress=lambda *done: calls.append(done))
     again = cross_validate(ONE.problem, ONE.train, GRID, CONFIG, plan)
     assert again.winner == found.winner
     for a, b in zip(again.trials, found.trials, strict=True):
@@ -68,16 +68,16 @@ def test_nonsense_is_refused_in_one_line():
     with pytest.raises(MethodError, match=r"a grid may vary beta, .*; found 'hidden'"):
         cross_validate(ONE.problem, ONE.train, {"hidden": (3, 4)}, CONFIG)
     with pytest.raises(MethodError, match="40 folds need as many rows, found 36"):
-        cross_validate(ONE.problem, ONE.train, GRID, CONFIG, Plan(folds=40))
+        cross_validate(ONE.problem, ONE.train, GRID, CONFIG, FoldPlan(folds=40))
     for plan in ({"folds": 1}, {"members": 0}, {"seeds": ()}):
         with pytest.raises(MethodError, match="at least 2 folds, 1 member and 1 seed"):
-            Plan(**plan)
+            FoldPlan(**plan)
 
 
 def test_seeds_are_not_part_of_the_grid():
     """They have a place of their own in the plan."""
     with pytest.raises(MethodError, match="seed"):
-        cross_validate(ONE.problem, ONE.train, {"seed": (0, 1)}, CONFIG, Plan(folds=2))
+        cross_validate(ONE.problem, ONE.train, {"seed": (0, 1)}, CONFIG, FoldPlan(folds=2))
 
 
 def test_the_papers_grid():

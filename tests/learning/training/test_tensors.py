@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 def test_f_and_g_of_whole_points_are_the_problems(seed):
     problem, evidence = random_problem(seed, Shape(zeros=False, variables=4))
     config = quick(margins=(0.0, 0.75))
-    tensors = Tensors(prepare(problem, evidence, config), config, CPU)
+    tensors = Tensors(prepare(problem.given(evidence), config), config, CPU)
     rng = np.random.default_rng(seed)
     free = tensors.relaxation.free
     values = np.stack(
@@ -47,7 +47,7 @@ def test_targets_are_the_labels():
     problem = mixed_problem()
     evidence = np.array([[0, 0], [1, 2], [1, 1]])
     config = quick("distill", margins=(0.0, 0.5))
-    data = prepare(problem, evidence, config)
+    data = prepare(problem.given(evidence), config)
     tensors = Tensors(data, config, CPU)
     free = list(tensors.relaxation.free)
     found = tensors.relaxation.coordinates.assignments(tensors.targets.float())[
@@ -57,7 +57,7 @@ def test_targets_are_the_labels():
     known = labels[:, 0] >= 0
     assert known.any()
     np.testing.assert_array_equal(found[known], labels[known][:, free])
-    assert len(Tensors(prepare(problem, evidence, quick()), quick(), CPU).targets) == 0
+    assert len(Tensors(prepare(problem.given(evidence), quick()), quick(), CPU).targets) == 0
 
 
 @pytest.mark.parametrize("factor", [1.0, 7.0])
@@ -70,6 +70,7 @@ def test_the_unit_of_temperature_grows_with_the_problem(factor):
     )
     config = quick("mse")
     units = [
-        Tensors(prepare(p, one.train, config), config, CPU).scale for p in (one.problem, scaled)
+        Tensors(prepare(p.given(one.train), config), config, CPU).scale
+        for p in (one.problem, scaled)
     ]
     assert units[1] == pytest.approx(factor * units[0], rel=1e-4)

@@ -51,7 +51,7 @@ def check_stack(loss, parts, tolerance=1e-4, **changes):
     whole = small_grid(samples=60)
     count = sum(map(len, parts[0]))
     rows = np.concatenate([whole.train, whole.test])[:count]
-    data = prepare(whole.problem, rows, base, measured=np.arange(count))
+    data = prepare(whole.problem.given(rows), base, measured=np.arange(count))
     stack, together = run(data, configs, parts)
     for k, (config, part) in enumerate(zip(configs, parts, strict=True)):
         single, alone = run(data, [config], [part])
@@ -90,7 +90,7 @@ def test_one_batch_more_is_refused():
 
 def test_a_stack_raises_no_warning(recwarn):
     base = quick()
-    data = prepare(small_grid().problem, small_grid().train, base)
+    data = prepare(small_grid().problem.given(small_grid().train), base)
     run(data, [base, replace(base, seed=1)], [split(len(data), base)] * 2)
     assert [str(w.message) for w in recwarn] == []
 
@@ -102,7 +102,7 @@ def test_a_stack_raises_no_warning(recwarn):
 )  # fmt: skip
 def test_members_must_have_one_shape(change):
     base = quick()
-    data = prepare(small_grid().problem, small_grid().train, base)
+    data = prepare(small_grid().problem.given(small_grid().train), base)
     parts = [split(len(data), base)] * 2
     with pytest.raises(MethodError, match="members of one stack may differ only in beta, gamma"):
         Trainer(data, [base, replace(base, **change)], parts)
@@ -111,14 +111,14 @@ def test_members_must_have_one_shape(change):
 
 def test_smooth_and_piecewise_members_are_not_mixed():
     base = quick()
-    data = prepare(small_grid().problem, small_grid().train, base)
+    data = prepare(small_grid().problem.given(small_grid().train), base)
     parts = [split(len(data), base)] * 2
     with pytest.raises(MethodError, match=r"all piecewise .* or all smooth"):
         Trainer(data, [base, replace(base, beta=2.0)], parts)
 
 
 def test_data_of_other_margins_are_refused():
-    data = prepare(small_grid().problem, small_grid().train, quick())
+    data = prepare(small_grid().problem.given(small_grid().train), quick())
     config = quick(margins=(0.0, 1.0))
     with pytest.raises(MethodError, match="margins"):
         Trainer(data, [config], [split(len(data), config)])
@@ -126,7 +126,7 @@ def test_data_of_other_margins_are_refused():
 
 def test_a_stack_needs_members_and_rows():
     base = quick()
-    data = prepare(small_grid().problem, small_grid().train, base)
+    data = prepare(small_grid().problem.given(small_grid().train), base)
     with pytest.raises(MethodError, match="at least one config"):
         Trainer(data, [], [])
     with pytest.raises(MethodError, match="at least one row to train on"):
@@ -271,36 +271,6 @@ def test_the_entropy_bonus_cools_to_nothing():
     assert found[0] > 0
     shares = [value / found[0] for value in found]
     assert shares == pytest.approx([1.0, 0.75, 0.5, 0.25, 0.0, 0.0, 0.0, 0.0])
-
-
-def test_infeasible_rows_are_skipped():
-    """x = 1 forces t = 5 > 1; only rows with x = 0 may move the weights."""
-    h = LogLinearModel((2, 2), (Factor((0, 1), [[0.0, 1.0], [0.0, 1.0]]),))
-    t = LogLinearModel((2, 2), (Factor((0,), [0.0, 5.0]),))
-    problem = Problem(h, (Constraint(t, 1.0),), (0,))
-    for loss in ("ss_cmpe", "mse", "ssl_pen"):
-        config = quick(loss, validation_share=0.0, batch_size=4)
-        mixed = trained(problem, np.array([[0], [1], [0], [1]]), config)
-        assert mixed.data.usable.ravel().tolist() == [True, False, True, False]
-        twin = trained(problem, np.array([[0], [0], [0], [0]]), config)
-        torch.testing.assert_close(weights(mixed), weights(twin), rtol=0, atol=1e-6)
-        penalty = mixed.program.examples.penalty[0, :, 0]
-        assert (penalty[[1, 3]] == 1.0).all()
-
-
-@pytest.mark.parametrize("loss", ["distill", "distill_pen"])
-def test_the_mix_begins_after_its_share_of_the_epochs(loss):
-    one = small_grid()
-    late, never, always = (
-        trainer_for(one.problem, one.train, quick(loss, epochs=4, **changes))
-        for changes in ({"mix": 1.0, "mix_after": 0.5}, {}, {"mix": 1.0})
-    )
-    for epoch, (a, b, c) in enumerate(
-        zip(late.epochs(), never.epochs(), always.epochs(), strict=True)
-    ):
-        same = a.measures["loss"] == pytest.approx(b.measures["loss"], rel=1e-6)
-        assert same == (epoch < 2)
-        assert a.measures["loss"] != pytest.approx(c.measures["loss"], rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from scipy.sparse.csgraph import connected_components
 
 from cmpe import ChowLiuTree, learn_chow_liu
 from cmpe.errors import InputError
-from cmpe.models.tractable.pair_counts import Indicators
 from tests.problems import all_assignments, seeds
 
 
@@ -97,27 +96,6 @@ def test_a_learned_tree_is_a_distribution(seed):
     assert tree.value(best) == pytest.approx(value)
     assert tree.marginals(np.full(len(cards), -1)).sum() == pytest.approx(len(cards))
     assert (tree.sample(5, 1) == tree.sample_given(np.full((5, len(cards)), -1), 1)).all()
-
-
-@given(seeds)
-@settings(max_examples=40)
-def test_counts_of_any_kind_agree(seed):
-    """Dense or sparse, weighted or repeated: counts are counts."""
-    data, cards = random_data(seed)
-    rng = np.random.default_rng(seed)
-    repeats = rng.integers(1, 4, len(data))
-    repeated = Indicators(np.repeat(data, repeats, axis=0), cards).counts()
-    for threshold in (0.0, 2.0):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("cmpe.models.tractable.pair_counts.SPARSE_BELOW", threshold)
-            weighted = Indicators(data, cards, repeats.astype(float)).counts()
-            plain = Indicators(np.repeat(data, repeats, axis=0), cards)
-            np.testing.assert_allclose(weighted.joint, repeated.joint)
-            np.testing.assert_array_equal(plain.counts().joint, repeated.joint)
-            some = plain.counts(np.arange(0, repeats.sum(), 2))
-            rest = plain.counts(np.arange(1, repeats.sum(), 2))
-            np.testing.assert_array_equal(repeated.without([some]).joint, rest.joint)
-            assert weighted.total == repeated.total == repeats.sum()
 
 
 def test_validation_data_choose_the_smoothing():

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from cmpe import CutsetNetwork
-from cmpe.errors import EvidenceError, ModelError, TooLarge
-from cmpe.models.tractable.expansion import expanded_entries
-from tests.problems import all_assignments, network_over, random_network, seeds
+from cmpe.errors import EvidenceError, ModelError
+from tests.problems import all_assignments, network_over, random_cutset, seeds
 
 
 def by_hand(network: CutsetNetwork, z: np.ndarray) -> float:
@@ -28,14 +27,14 @@ def random_evidence(rng: np.random.Generator, network: CutsetNetwork, count: int
     return rows
 
 
-def completions(everything: np.ndarray, row: np.ndarray) -> np.ndarray:
+def agrees(everything: np.ndarray, row: np.ndarray) -> np.ndarray:
     return ((row < 0) | (everything == row)).all(axis=1)
 
 
 @given(seeds)
 @settings(max_examples=200)
 def test_everything_agrees_with_enumeration(seed):
-    network = random_network(seed)
+    network = random_cutset(seed)
     rng = np.random.default_rng(seed)
     everything = all_assignments(network.cardinalities)
     values = np.array([by_hand(network, z) for z in everything])
@@ -45,10 +44,10 @@ def test_everything_agrees_with_enumeration(seed):
     rows = random_evidence(rng, network)
     best, best_values = network.mpe(rows)
     for row, answer, value in zip(rows, best, best_values, strict=True):
-        allowed = completions(everything, row)
+        allowed = agrees(everything, row)
         assert value == pytest.approx(values[allowed].max(), abs=1e-9)
         if value > -np.inf:
-            assert completions(answer[np.newaxis], row).all()
+            assert agrees(answer[np.newaxis], row).all()
             assert network.value(answer)[0] == pytest.approx(value, abs=1e-9)
         else:
             assert (answer == -1).all()
@@ -57,12 +56,12 @@ def test_everything_agrees_with_enumeration(seed):
 @given(seeds)
 @settings(max_examples=200)
 def test_probabilities_agree_with_enumeration(seed):
-    network = random_network(seed)
+    network = random_cutset(seed)
     everything = all_assignments(network.cardinalities)
     weights = np.exp(network.value(everything))
     rows = random_evidence(np.random.default_rng(seed), network)
     rows[0] = -1
-    totals = np.array([weights[completions(everything, row)].sum() for row in rows])
+    totals = np.array([weights[agrees(everything, row)].sum() for row in rows])
     with np.errstate(divide="ignore"):
         np.testing.assert_allclose(network.log_evidence(rows), np.log(totals), atol=1e-9)
     if totals[0] > 0:
@@ -72,14 +71,14 @@ def test_probabilities_agree_with_enumeration(seed):
         return
     found = network.marginals(known)
     for row, marginal in zip(known, found, strict=True):
-        share = weights * completions(everything, row)
+        share = weights * agrees(everything, row)
         for v, size in enumerate(network.cardinalities):
             expected = [share[everything[:, v] == k].sum() / share.sum() for k in range(size)]
             np.testing.assert_allclose(marginal[v, :size], expected, atol=1e-9)
             assert (marginal[v, size:] == 0).all()
     drawn = network.sample_given(known, seed)
     for row, z in zip(known, drawn, strict=True):
-        assert completions(z[np.newaxis], row).all()
+        assert agrees(z[np.newaxis], row).all()
         assert network.value(z)[0] > -np.inf
 
 
@@ -98,28 +97,6 @@ def test_samples_follow_the_distribution():
     some = network.sample_given(np.tile(given_row, (count, 1)), 1)
     exact = network.marginals(given_row)[0, 0]
     assert np.bincount(some[:, 0], minlength=3) / count == pytest.approx(exact, abs=0.01)
-
-
-@given(seeds)
-@settings(max_examples=100)
-def test_expansion_is_the_same_function(seed):
-    network = random_network(seed)
-    everything = all_assignments(network.cardinalities)
-    model = network.to_model()
-    np.testing.assert_allclose(model.value(everything), network.value(everything), atol=1e-9)
-    for leaf, context in enumerate(network.contexts):
-        inside = everything[completions(everything, context)]
-        np.testing.assert_allclose(
-            network.leaf_model(leaf).value(inside), network.value(inside), atol=1e-9
-        )
-        assert (network.locate(inside) == leaf).all()
-
-
-def test_expansion_is_refused_before_memory_is_taken():
-    network = network_over(np.random.default_rng(3), [2, 3, 2, 2])
-    with pytest.raises(TooLarge, match="expands to"):
-        network.to_model(most_entries=expanded_entries(network) - 1)
-    network.to_model(most_entries=expanded_entries(network))
 
 
 def test_perturbation():

@@ -13,16 +13,12 @@ from scipy.optimize import linprog
 from cmpe.errors import InputError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.attack import (
-    Attack,
     Attacked,
-    Stages,
+    AttackSettings,
+    AttackStages,
     attack,
     guided_attack,
-    linear_step,
-    predicted_attack,
-    refine,
     round_outward,
-    shrink,
 )
 
 MARGIN = 1e-3
@@ -40,6 +36,24 @@ def points(count: int, n: int, seed: int = 0) -> np.ndarray:
     """Images as real ones are: many inputs at a bound, others anywhere."""
     rng = np.random.default_rng((seed, 1))
     return np.clip(rng.uniform(-0.5, 1.5, size=(count, n)), 0.0, 1.0)
+
+
+def predicted(net, images, own, targets, slopes, config=AttackStages()) -> Attacked:
+    """The guided attack with predictions that are known before; one thread takes blocks in turn."""
+    towards, units = np.asarray(targets), np.asarray(slopes, dtype=np.float32)
+    first = 0
+
+    def guide(sums, classes):
+        nonlocal first
+        part = slice(first, first + len(sums))
+        first += len(sums)
+        return towards[part], units[part]
+
+    return guided_attack(net, images, guide, classes=own, config=config)
+
+
+def stepped(net, images, own, targets, slopes, margin=MARGIN) -> Attacked:
+    return predicted(net, images, own, targets, slopes, AttackStages("step", margin=margin))
 
 
 def check(net: ReluNetwork, images: np.ndarray, answer: Attacked, margin: float = MARGIN) -> None:
@@ -85,7 +99,7 @@ def test_answers_are_in_the_box_and_flipped(shape, levels, margin):
     n, hidden, outputs, seed = shape
     net, images = network(n, *hidden, outputs, seed=seed), points(9, n, seed)
     own = np.random.default_rng(seed).integers(0, net.classes, size=9)
-    config = Attack(margin=margin, restarts=1, levels=levels)
+    config = AttackSettings(margin=margin, restarts=1, levels=levels)
     answer = attack(net, images, classes=own, config=config)
     check(net, images, answer, margin)
     if levels:
@@ -118,7 +132,7 @@ def test_a_step_solves_the_linearised_problem(n, seed):
     rng = np.random.default_rng(seed)
     own, slopes = net.decide(images), rng.random((4, 5))
     targets = (own + rng.integers(1, 3, size=4)) % 3
-    answer = linear_step(net, images, own, targets, slopes, margin=0.01)
+    answer = stepped(net, images, own, targets, slopes, margin=0.01)
     check(net, images, answer, 0.01)
     logits = net.logits(images)
     for row in range(4):
@@ -144,7 +158,7 @@ def test_close_to_the_best_point_of_a_grid(hidden, outputs):
     ratios = []
     for seed in range(8):
         net, images = network(2, *hidden, outputs, seed=seed), points(12, 2, seed)
-        answer = attack(net, images, config=Attack(restarts=3))
+        answer = attack(net, images, config=AttackSettings(restarts=3))
         check(net, images, answer)
         for row in range(12):
             flipped = net.margins(grid, np.full(len(grid), answer.classes[row])) <= -MARGIN
@@ -176,7 +190,7 @@ def test_true_slopes_give_the_answer_back_in_one_step():
     net, images = network(6, 8, 3), points(50, 6)
     answer = attack(net, images)
     kept = answer.found & (answer.distance > 0)
-    again = linear_step(
+    again = stepped(
         net, images[kept], answer.classes[kept], answer.target[kept], answer.slopes[kept]
     )
     # greedy by the same slopes reaches the same linear margin at no greater cost
@@ -186,7 +200,7 @@ def test_true_slopes_give_the_answer_back_in_one_step():
 def test_impossible_flips_are_not_found():
     net = ReluNetwork((np.zeros((3, 2)), np.zeros((2, 3))), (np.ones(3), np.array([1.0, 0.0])))
     images = points(5, 2)
-    answer = attack(net, images, config=Attack(restarts=1))
+    answer = attack(net, images, config=AttackSettings(restarts=1))
     check(net, images, answer)
     assert not answer.found.any()
     np.testing.assert_array_equal(answer.images, images)
@@ -215,10 +229,10 @@ def test_predicted_attacks_report_what_the_network_says(search, rounds):
     net, images = network(6, 7, 4), points(40, 6)
     own, rng = net.decide(images), np.random.default_rng(0)
     targets, slopes = (own + rng.integers(1, 4, size=40)) % 4, rng.random((40, 7))
-    config = Stages(search=search, rounds=rounds, safety=0.2)
-    answer = predicted_attack(net, images, own, targets, slopes, config)
+    config = AttackStages(search=search, rounds=rounds, safety=0.2)
+    answer = predicted(net, images, own, targets, slopes, config)
     check(net, images, answer)
-    plain = linear_step(net, images, own, targets, slopes, MARGIN + 0.2)
+    plain = stepped(net, images, own, targets, slopes, MARGIN + 0.2)
     both = answer.found & plain.found
     assert (answer.distance[both] <= plain.distance[both] + 1e-6).all() or search == "walk"
 
@@ -239,8 +253,8 @@ def test_a_guide_sees_sums_and_logits():
     np.testing.assert_allclose(sums[:, :7], images @ net.weights[0].T + net.biases[0])
     np.testing.assert_allclose(sums[:, 7:], net.logits(images))
     half = np.full((300, 7), 0.5)
-    one = predicted_attack(net, images, own, (own + 1) % 4, half)
-    two = predicted_attack(net, images, own, (own + 2) % 4, half)
+    one = predicted(net, images, own, (own + 1) % 4, half)
+    two = predicted(net, images, own, (own + 2) % 4, half)
     only, both = answer.found & one.found, answer.found & one.found & two.found
     only[1::2] = both[::2] = False
     assert only.any()
@@ -254,8 +268,13 @@ def test_asking_for_more_makes_steps_longer_and_surer():
     net, images = network(8, 9, 4, seed=1), points(200, 8)
     own = net.decide(images)
     answers = [
-        predicted_attack(
-            net, images, own, (own + 1) % 4, np.full((200, 9), 0.5), Stages("step", excess=excess)
+        predicted(
+            net,
+            images,
+            own,
+            (own + 1) % 4,
+            np.full((200, 9), 0.5),
+            AttackStages("step", excess=excess),
         )
         for excess in (0.0, 0.5)
     ]
@@ -271,11 +290,11 @@ def test_of_several_steps_the_shortest_is_taken():
     towards[::3, 1] = -1  # no second one
     other = np.where(towards[:, 1] < 0, towards[:, 0], towards[:, 1])
     first, second = (
-        predicted_attack(net, images, own, which, slopes, config=Stages("step"))
+        predicted(net, images, own, which, slopes, config=AttackStages("step"))
         for which in (towards[:, 0], other)
     )
-    both = predicted_attack(net, images, own, towards, slopes, config=Stages("step", shortest=True))
-    alone = predicted_attack(net, images, own, towards, slopes, config=Stages("step"))
+    both = predicted(net, images, own, towards, slopes, config=AttackStages("step", shortest=True))
+    alone = predicted(net, images, own, towards, slopes, config=AttackStages("step"))
     np.testing.assert_array_equal(alone.images, first.images)
     np.testing.assert_allclose(both.distance, np.minimum(first.distance, second.distance))
     assert (both.distance < first.distance - 1e-6).any()
@@ -285,16 +304,15 @@ def test_of_several_steps_the_shortest_is_taken():
 def test_shrinking_and_refining_never_lengthen():
     net, images = network(6, 7, 4), points(80, 6)
     own = net.decide(images)
-    far = predicted_attack(
-        net, images, own, (own + 1) % 4, np.full((80, 7), 0.5), Stages(search="step", safety=1.0)
-    )
+    given = (net, images, own, (own + 1) % 4, np.full((80, 7), 0.5))
+    far = predicted(*given, AttackStages("step", safety=1.0))
     assert far.found.sum() > 10
-    near = shrink(net, images, far)
+    near = predicted(*given, AttackStages("shrink", safety=1.0))
     check(net, images, near)
     assert near.found[far.found].all()
-    assert (near.distance <= far.distance + 1e-9).all()
+    assert (near.distance[far.found] <= far.distance[far.found] + 1e-9).all()
     assert near.distance[far.found].mean() < far.distance[far.found].mean()
-    better = refine(net, images, near, 2)
+    better = predicted(*given, AttackStages("shrink", rounds=2, safety=1.0))
     check(net, images, better)
     assert better.found[near.found].all()
     assert (better.distance[near.found] <= near.distance[near.found] + 1e-6).all()
@@ -302,8 +320,8 @@ def test_shrinking_and_refining_never_lengthen():
 
 def test_a_start_is_never_made_worse():
     net, images = network(6, 9, 4, seed=2), points(100, 6)
-    strong = attack(net, images, config=Attack(restarts=8))
-    weak = attack(net, images, config=Attack(targets=1, rounds=0), start=strong.images)
+    strong = attack(net, images, config=AttackSettings(restarts=8))
+    weak = attack(net, images, config=AttackSettings(targets=1, rounds=0), start=strong.images)
     assert weak.found[strong.found].all()
     assert (weak.distance[strong.found] <= strong.distance[strong.found] + 1e-6).all()
 
@@ -318,7 +336,7 @@ def test_rounding_outward():
 def test_8_bit_answers_keep_their_flip():
     net = network(30, 12, 5, seed=4)
     images = np.rint(255 * points(200, 30)) / 255
-    exact, drawn = attack(net, images), attack(net, images, config=Attack(levels=True))
+    exact, drawn = attack(net, images), attack(net, images, config=AttackSettings(levels=True))
     check(net, images, drawn)
     np.testing.assert_array_equal(exact.found, drawn.found)
     levels = round_outward(images, drawn.images)
@@ -327,7 +345,7 @@ def test_8_bit_answers_keep_their_flip():
 
 def test_threads_and_blocks_do_not_change_the_answers():
     net, images = network(5, 6, 3), points(600, 5)
-    config = Attack(restarts=1)
+    config = AttackSettings(restarts=1)
     one = attack(net, images, config=config, seed=5)
     two = attack(net, images, config=config, seed=5, threads=2)
     np.testing.assert_array_equal(one.images, two.images)
@@ -339,7 +357,7 @@ def test_no_images():
     net = network(3, 4, 2)
     assert len(attack(net, np.empty((0, 3)))) == 0
     none = np.empty(0, dtype=np.int64)
-    assert len(predicted_attack(net, np.empty((0, 3)), none, none, np.empty((0, 4)))) == 0
+    assert len(predicted(net, np.empty((0, 3)), none, none, np.empty((0, 4)))) == 0
 
 
 @pytest.mark.parametrize(
@@ -361,19 +379,19 @@ def test_bad_images(images, classes, message):
 def test_bad_settings_and_predictions():
     net, images = network(4, 5, 3), points(2, 4)
     with pytest.raises(InputError, match="targets >= 1"):
-        Attack(targets=0)
+        AttackSettings(targets=0)
     with pytest.raises(InputError, match="margin"):
-        Attack(margin=-1.0)
+        AttackSettings(margin=-1.0)
     with pytest.raises(InputError, match="margin"):
-        Stages(margin=np.nan)
+        AttackStages(margin=np.nan)
     with pytest.raises(InputError, match="step, shrink or walk"):
-        Stages(search="run")  # type: ignore[arg-type]
+        AttackStages(search="run")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="predictions must be"):
-        linear_step(net, images, [0, 0], [1, 1], np.zeros((2, 4)))
-    with pytest.raises(InputError, match="one prediction per image"):
-        linear_step(net, images, [0, 0], [1, 1], np.zeros((3, 5)))
+        stepped(net, images, [0, 0], [1, 1], np.zeros((2, 4)))
+    with pytest.raises(InputError, match="predictions must be"):
+        guided_attack(net, images, lambda sums, own: (own[:1], np.zeros((2, 5), np.float32)))
     with pytest.raises(InputError, match="other than"):
-        linear_step(net, images, [0, 1], [1, 1], np.zeros((2, 5)))
+        stepped(net, images, [0, 1], [1, 1], np.zeros((2, 5)))
     with pytest.raises(InputError, match="one start per image"):
         attack(net, images, start=images[:1])
 
@@ -383,6 +401,6 @@ def test_units_that_are_off_can_be_turned_on():
     weights = (np.ones((1, 6)), np.array([[-2.0]]))
     network = ReluNetwork(weights, (np.array([-2.5]), np.array([0.5])))
     images, classes, targets = np.zeros((2, 6)), np.ones(2, np.int64), np.zeros(2, np.int64)
-    answer = predicted_attack(network, images, classes, targets, np.ones((2, 1)), Stages("walk"))
+    answer = predicted(network, images, classes, targets, np.ones((2, 1)), AttackStages("walk"))
     assert answer.found.all()
     np.testing.assert_allclose(answer.distance, 2.75 + 5e-4, atol=1e-6)

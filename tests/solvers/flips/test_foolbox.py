@@ -12,8 +12,8 @@ import pytest
 from cmpe.errors import InputError, MissingExtra
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips import foolbox as foolbox_attacks
-from cmpe.solvers.flips.attack import Attack, attack
-from cmpe.solvers.flips.foolbox import NAMES, Effort, known_attack
+from cmpe.solvers.flips.attack import AttackSettings, attack
+from cmpe.solvers.flips.foolbox import NAMES, FoolboxSettings, known_attack
 
 EFFORT = {"ead": 30, "sparse_descent": 10, "brendel_bethge": 60}
 QUICK = [name for name in NAMES if name != "brendel_bethge"]  # it is compiled for 45 s
@@ -42,7 +42,7 @@ def check(name: str, net: ReluNetwork, margin: float) -> None:
     x = images()
     own = net.decide(x)
     own[0] = (own[0] + 1) % net.classes  # of another class as it came
-    effort = Effort(steps=EFFORT.get(name), margin=margin, batch_size=5)
+    effort = FoolboxSettings(steps=EFFORT.get(name), margin=margin, batch_size=5)
     answer = known_attack(name, net, x, classes=own, effort=effort)
     left = net.margins(x, own) <= 0
     assert left[0]
@@ -56,7 +56,9 @@ def check(name: str, net: ReluNetwork, margin: float) -> None:
     flipped = answer.found & ~left
     assert flipped.sum() >= 5
     np.testing.assert_array_equal(net.decide(answer.images)[flipped], answer.target[flipped])
-    best = attack(net, x, classes=own, config=Attack(margin=margin)).distance[flipped].mean()
+    best = (
+        attack(net, x, classes=own, config=AttackSettings(margin=margin)).distance[flipped].mean()
+    )
     crude = name in ("fast_gradient", "brendel_bethge")  # one dense step; the optimizer below
     worst = 4.0 if crude else 2.0
     assert 0.8 * best < answer.distance[flipped].mean() < worst * best
@@ -104,14 +106,18 @@ def test_the_trust_region_does_not_grow_with_the_batch(optimizer):
     net, x = network(6, 5, 3), images()
     for count in (1, 8):
         optimizer.radii.clear()
-        known_attack("brendel_bethge", net, x[:count], effort=Effort(steps=100))
+        known_attack("brendel_bethge", net, x[:count], effort=FoolboxSettings(steps=100))
         assert max(optimizer.radii) == pytest.approx(1e-3 * 6)
 
 
 def test_the_seed_draws_the_starts(optimizer):
     one, two, other = (
         known_attack("brendel_bethge", network(6, 5, 3), images(), effort=effort, seed=seed).images
-        for effort, seed in ((Effort(steps=1), 4), (Effort(steps=1), 4), (Effort(steps=1), 5))
+        for effort, seed in (
+            (FoolboxSettings(steps=1), 4),
+            (FoolboxSettings(steps=1), 4),
+            (FoolboxSettings(steps=1), 5),
+        )
     )
     assert (one == two).all()
     assert (one != other).any()
@@ -121,7 +127,7 @@ def test_the_seed_draws_the_starts(optimizer):
 def test_what_cannot_be_flipped_is_marked(name):
     need_foolbox()
     constant = ReluNetwork((np.zeros((4, 6)), np.zeros((3, 4))), (np.zeros(4), np.arange(3.0)))
-    answer = known_attack(name, constant, images(3), effort=Effort(steps=2))
+    answer = known_attack(name, constant, images(3), effort=FoolboxSettings(steps=2))
     assert not answer.found.any()
     assert (answer.distance == 0).all()
     assert (answer.margin == 1).all()
@@ -137,7 +143,7 @@ def test_more_steps_are_not_worse():
     need_foolbox()
     net = network(6, 8, 3, seed=3)
     few, many = (
-        known_attack("ead", net, images(), effort=Effort(steps=steps)) for steps in (3, 30)
+        known_attack("ead", net, images(), effort=FoolboxSettings(steps=steps)) for steps in (3, 30)
     )
     assert many.found.sum() >= few.found.sum()
     both = few.found & many.found
@@ -148,9 +154,9 @@ def test_what_is_wrong_is_refused(monkeypatch):
     with pytest.raises(InputError, match="must be one of ead, "):
         known_attack("hope", network(6, 3), images())
     with pytest.raises(InputError, match="steps and batch_size >= 1"):
-        Effort(steps=0)
+        FoolboxSettings(steps=0)
     with pytest.raises(InputError, match="at least 0 and finite"):
-        Effort(margin=-1.0)
+        FoolboxSettings(margin=-1.0)
     monkeypatch.setitem(sys.modules, "foolbox", None)
     with pytest.raises(MissingExtra, match=r"cmpe\[attacks\]"):
         known_attack("ead", network(6, 3), images())

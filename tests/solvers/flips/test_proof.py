@@ -13,7 +13,7 @@ from cmpe.errors import MethodError, MissingExtra, ModelError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.flips import proof as relu_milp
-from cmpe.solvers.flips.proof import Flip, nearest_flip, nearest_flips
+from cmpe.solvers.flips.proof import ProvedFlip, nearest_flip
 from tests.networks import nearest_by_brute_force, random_image, random_network
 
 WANTED = 1e-3
@@ -33,7 +33,7 @@ SIZES = st.one_of(
 )
 
 
-def check(network: ReluNetwork, image: np.ndarray, flip: Flip, exact: float) -> None:
+def check(network: ReluNetwork, image: np.ndarray, flip: ProvedFlip, exact: float) -> None:
     """The answer is proved, equals the brute-force optimum and really flips."""
     assert flip.optimal
     if exact == np.inf:
@@ -87,7 +87,7 @@ def test_gurobi_solves_the_same_programs():
 def test_a_constant_network_has_no_flip(backend):
     network = ReluNetwork((np.zeros((3, 2)), np.zeros((2, 3))), (np.ones(3), np.array([0.0, 1.0])))
     flip = nearest_flip(network, np.array([0.0, 0.4]), solver=backend)
-    assert flip == Flip(None, np.inf, np.inf, flip.nodes, flip.seconds)
+    assert flip == ProvedFlip(None, np.inf, np.inf, flip.nodes, flip.seconds)
     assert flip.optimal
     assert flip.gap == 0.0
 
@@ -118,16 +118,6 @@ def test_the_margin_asked_for_is_the_margin_reached():
         assert reached == pytest.approx(-margin, abs=2e-6)
         distances.append(flip.distance)
     assert distances == sorted(distances)
-
-
-def test_rows_over_processes_answer_like_one_by_one():
-    network = random_network(3, (4, 5, 3))
-    images = np.array([random_image(i, 4) for i in range(3)])
-    starts = np.full_like(images, np.nan)
-    found = nearest_flips(network, images, starts, workers=2)
-    for image, flip in zip(images, found, strict=True):
-        alone = nearest_flip(network, image)
-        assert (flip.distance, flip.bound) == (alone.distance, alone.bound)
 
 
 def test_threads_may_change_between_calls(monkeypatch):

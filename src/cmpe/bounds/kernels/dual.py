@@ -16,11 +16,13 @@ from numba import njit
 from cmpe.elimination.kernels import VARIABLE, complete, eliminate_max, totals
 from cmpe.models.kernels import condition
 
-RUNNING, FREE, INFEASIBLE, BOUND = range(4)
-SLACK = 1e-14  # per bucket, of 1 + the largest number added up: what rounding can move a sum by
+# What is known of a row: an INACTIVE constraint holds at the maximiser of h alone.
+RUNNING, INACTIVE, INFEASIBLE, BOUND = range(4)
+# What rounding can move a sum by, per bucket, as a share of 1 + the largest number added up.
+SLACK = 1e-14
 MOST_STEPS = 60
 SUBGRADIENT_STEPS = 60
-CLOSE = 1e-11  # of 1 + |value|: below this no new line has appeared
+CLOSE = 1e-11  # A rise of a smaller share of 1 + |value| is no new line.
 
 
 @njit(cache=True, nogil=True)
@@ -112,7 +114,7 @@ def _bracket(plan, h, t, limit, values, carried, lower, upper, kind, ends, high,
         if total[lane] == -np.inf:
             kind[lane] = INFEASIBLE
         elif carry[lane] <= limit:
-            kind[lane], lower[lane], ends[0, lane] = FREE, total[lane], 0.0
+            kind[lane], lower[lane], ends[0, lane] = INACTIVE, total[lane], 0.0
     running = 0
     _load_least(h, t, values, carried)
     eliminate_max(plan, values, carried, total, carry)

@@ -17,7 +17,7 @@ from numba import njit
 
 from cmpe.bounds.kernels.dual import SLACK
 
-STEP = 0.7  # of Polyak's step, for mu
+STEP = 0.7  # mu makes this share of Polyak's step.
 
 
 @njit(cache=True, nogil=True)

@@ -31,9 +31,9 @@ from cmpe.bounds.relaxation import (
 )  # fmt: skip
 
 MOMENTUM = 0.8
-FIRST_SHARE = 0.02  # of 1 + |D|: how far below the best bound the first steps aim
-PATIENCE, CUT, GROWTH = 10.0, 0.6, 1.5  # the share falls after 10 steps without success
-LEAST_SHARE = 1e-9  # of 1 + |D|: below this it stops
+FIRST_SHARE = 0.02  # The first steps aim this share of 1 + |D| below the best bound.
+PATIENCE, CUT, GROWTH = 10.0, 0.6, 1.5  # The share falls after 10 steps without success.
+LEAST_SHARE = 1e-9  # The descent stops where the share of 1 + |D| is smaller.
 U = np.uint64
 
 

@@ -30,9 +30,9 @@ from cmpe.models.relu import ReluNetwork
 Signs = NDArray[np.int8]
 Indices = NDArray[np.intp]
 
-LEADING = 96  # moves that a knapsack is first tried with
-ROOM = 1e-6  # of a bound's size, well above the tolerances of back-ends
-ROUNDING = 1e-11  # of the numbers' size: what float64 sums may have lost
+LEADING = 96  # A knapsack is first tried with so many moves.
+ROOM = 1e-6  # A share of a bound's size, well above the tolerances of back-ends.
+ROUNDING = 1e-11  # A share of the numbers' size: what float64 sums may have lost.
 
 
 @dataclass(frozen=True)
@@ -86,23 +86,18 @@ def largest_rise(slopes: Floats, caps: Floats, radius: Floats) -> Floats:
     return _filled(fill, slopes.shape[-1])
 
 
-def least_cost(slopes: Floats, caps: Floats, needed: Floats, price: float = np.inf) -> Floats:
-    """min of sum t + price * shortfall, where slopes @ t + shortfall >= needed: (B, K).
-
-    Moves that gain less than 1 / price are not worth making. Without a price nothing may fall
-    short, and what cannot be reached costs inf.
-    """
+def least_cost(slopes: Floats, caps: Floats, needed: Floats) -> Floats:
+    """min of sum t where slopes @ t >= needed: (B, K); what cannot be reached costs inf."""
 
     def fill(rows: Indices | slice, count: int) -> tuple[Floats, NDArray[np.bool_]]:
         best, room = _leading(slopes, caps, rows, count)
-        useful = best > 1.0 / price
+        useful = best > 0.0
         room, best = np.where(useful, room, 0.0), np.where(useful, best, 1.0)
         gain = np.cumsum(best * room, axis=-1)
         missing = np.maximum(needed[rows, :, np.newaxis] - (gain - best * room), 0.0)
         cost = np.minimum(room, missing / best).sum(axis=-1)
-        short = np.maximum(needed[rows] - gain[..., -1], 0.0)
-        extra = np.where(short > 0, price, 0.0) * np.where(short > 0, short, 1.0)
-        return cost + extra, (short <= 0) | ~useful[..., -1]
+        short = needed[rows] > gain[..., -1]
+        return np.where(short, np.inf, cost), ~short | ~useful[..., -1]
 
     return _filled(fill, slopes.shape[-1])
 

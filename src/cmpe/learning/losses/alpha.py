@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 ABOVE = 1.0 + 1e-5  # alpha_x must exceed p*/q*, not equal it
-SLACK = 1e-5  # of 1 + |value|: what float32 can move f and g by
+SLACK = 1e-5  # float32 moves f and g by at most this times 1 + |value|
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Problems with neural functions, distances or continuous variables at relaxed points.
 
-The same face as `Relaxation`: every function of a batch of points, with gradients, whatever its
+The same face as `RelaxedProblem`: every function of a batch of points, with gradients, whatever its
 kind (`inference_functions.Functions`).
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cmpe.errors import MethodError
 from cmpe.learning.losses.leaves import LeafRelaxation
-from cmpe.learning.losses.relaxation import FLOOR, Relaxation
+from cmpe.learning.losses.relaxation import FLOOR, RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates, Observed
 from cmpe.learning.networks.heads import Linear, Plain, Residual
 from cmpe.models.distance import Distance
@@ -27,19 +27,21 @@ from cmpe.tensor.functions import Functions
 
 def relaxation_of(
     problem: Problem, *, floor: float = FLOOR, device: str = "cpu", head: str = "plain"
-) -> Relaxation:
+) -> RelaxedProblem:
     """The relaxation that suits a problem's functions; all kinds have the same face."""
     if not problem.has_tables:
-        return cast(Relaxation, FunctionRelaxation(problem, floor=floor, device=device, head=head))
+        return cast(
+            RelaxedProblem, FunctionRelaxation(problem, floor=floor, device=device, head=head)
+        )
     if head != "plain":
         raise MethodError(f"head {head} is for problems with a Distance objective")
     if problem.is_log_linear:
-        return Relaxation(problem, floor=floor, device=device)
-    return cast(Relaxation, LeafRelaxation(problem, floor=floor, device=device))
+        return RelaxedProblem(problem, floor=floor, device=device)
+    return cast(RelaxedProblem, LeafRelaxation(problem, floor=floor, device=device))
 
 
 class FunctionRelaxation:
-    """Functions of any kind; see `Relaxation` for the interface."""
+    """Functions of any kind; see `RelaxedProblem` for the interface."""
 
     def __init__(
         self, problem: Problem, *, floor: float = FLOOR, device: str = "cpu", head: str = "plain"

@@ -31,7 +31,7 @@ DENSE = 1 << 24  # coefficients up to which their matrix is dense
 
 
 class LeafRelaxation:
-    """The functions of a problem as sums over leaves; see `Relaxation` for the interface.
+    """The functions of a problem as sums over leaves; see `RelaxedProblem` for the interface.
 
     Coordinates are those of the free variables, D, then those of the observed ones, O. A potential
     of 0 counts as `floor` nats below its table's largest finite entry.

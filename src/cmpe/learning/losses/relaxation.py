@@ -53,7 +53,7 @@ class Coefficients(NamedTuple):
         return Coefficients(*(part[rows] for part in self))
 
 
-class Relaxation:
+class RelaxedProblem:
     """The functions of a problem as polynomials of the coordinates of its free variables.
 
     A potential of 0 counts as `floor` nats below its table's largest finite entry: values here

@@ -33,8 +33,8 @@ from cmpe.queries import Flip
 
 STILL = 0.5  # a logit within it moves nothing
 INK, INK_SPREAD = 0.15, 0.1
-LEAD = 5.0  # of a target's logit, below which the next one is tried, too
-FEW = 128  # inputs that move, nearly always: no need to sort all of them
+LEAD = 5.0  # where the likeliest target leads by less, the next one is tried, too
+FEW = 128  # hardly any answer moves more inputs, so only these are sorted
 FLAT_STEP = 1e-6  # a hidden unit that moves less has the slope of where it is
 
 

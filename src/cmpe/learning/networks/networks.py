@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.learning.losses.relaxation import Coefficients, Relaxation
+from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Problem
@@ -32,7 +32,7 @@ from cmpe.problem import Problem
 Parameters = Mapping[str, Tensor]
 
 
-class Inputs(NamedTuple):
+class NetworkInputs(NamedTuple):
     """What a network reads: encoded evidence with the margin, and the rows' coefficients."""
 
     encoded: Tensor  # (M, B, I)
@@ -82,7 +82,7 @@ class Network:
     predict_multiplier: bool = False
 
     @classmethod
-    def of(cls, config: TrainingConfig, inputs: int, relaxation: Relaxation) -> Network:
+    def of(cls, config: TrainingConfig, inputs: int, relaxation: RelaxedProblem) -> Network:
         """The network that a config asks for, reading `inputs` numbers and the margin."""
         inputs += len(config.margins) > 1
         constraints = relaxation.functions - 1
@@ -119,7 +119,9 @@ class Network:
             for name, shape, bound in self.shapes()
         }
 
-    def __call__(self, parameters: Parameters, inputs: Inputs, relaxation: Relaxation) -> Outputs:
+    def __call__(
+        self, parameters: Parameters, inputs: NetworkInputs, relaxation: RelaxedProblem
+    ) -> Outputs:
         """One pass of every member over its rows."""
         x = inputs.encoded
         hidden, logits = self.layers(parameters, x)
@@ -154,7 +156,7 @@ class Network:
         logits: Tensor,
         multipliers: Tensor,
         rows: Coefficients,
-        relaxation: Relaxation,
+        relaxation: RelaxedProblem,
     ) -> Tensor:
         prices = torch.nn.functional.pad(-multipliers, (1, 0), value=1.0)
         scale = 0.1 + prices.sum(-1, keepdim=True).abs()  # h - mu t is about (1 - sum of mu) h

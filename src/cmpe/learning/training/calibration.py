@@ -18,7 +18,7 @@ from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.trainer import Trainer
 
 TRIED = 33  # margins up to the largest trained one
-TRIED_ALONE = 65  # the same for head linear
+TRIED_ALONE = 65  # margins among which head linear finds its own
 MIN_ROWS = 2000  # validation rows that show a rate of violations well enough
 
 
@@ -50,8 +50,8 @@ def _by_looks(trainer: Trainer) -> list[tuple[Calibration, ...]]:
 
 
 def _by_answers(trainer: Trainer, member: int) -> tuple[Calibration, ...]:
-    """The least margin that is safe enough, by bisection: a larger one misses less. Rows that were
-    trained on miss less, too, and prove nothing."""
+    """Margins up to the least one that is safe enough, found by bisection: a larger one misses
+    less, and its answers are longer. Rows that were trained on prove nothing here."""
     problem, config = trainer.data.problem, trainer.configs[member]
     weights = {name: value.cpu() for name, value in trainer.program.adam.member(member).items()}
     solver = NeuralSolver(problem, Trained(config, problem_digest(problem), weights))
@@ -71,8 +71,8 @@ def _by_answers(trainer: Trainer, member: int) -> tuple[Calibration, ...]:
         return worst_rate(rate, len(held)) <= config.allowed_violation
 
     tried = np.linspace(0.0, max(config.margins), TRIED_ALONE).tolist()
-    bisect_left(tried, True, key=is_safe)
-    return tuple(found[margin] for margin in sorted(found))
+    least = tried[min(bisect_left(tried, True, key=is_safe), TRIED_ALONE - 1)]
+    return tuple(found[margin] for margin in sorted(found) if margin <= least)
 
 
 def _number(value: float) -> float | None:

@@ -39,12 +39,12 @@ class TrainingConfig:
     beta: float = math.inf  # steepness of ss_cmpe's gate; inf: the piecewise form
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
-    mix: float = 0.0  # of ss_cmpe in distill, of ssl_pen in distill_pen
+    mix: float = 0.0  # weight of ss_cmpe in distill and of ssl_pen in distill_pen
     mix_after: float = 0.0  # the share of the first epochs that go without it
     penalty_start: float = 1.0  # lambda_x at first
     penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
     penalty_limit: float = 1e4
-    temperature: float = 0.0  # of an entropy bonus at first, in mean fields of h; falls to 0
+    temperature: float = 0.0  # weight of an entropy bonus, in mean fields of h; falls to 0
     cooling: float = 0.8  # the share of the epochs in which it does
     margins: tuple[float, ...] = (0.0,)  # nats below q that the network can be asked to keep
     allowed_violation: float = 0.02  # the rate of violations that the calibrated margin may have

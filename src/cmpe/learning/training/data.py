@@ -22,14 +22,15 @@ from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.errors import EvidenceError, InputError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.training.config import TrainingConfig
-from cmpe.problem import Constraint, Evidence, Instances, Problem
+from cmpe.problem import Constraint, Instances, Problem
 from cmpe.queries import flip_of
 from cmpe.solvers.base import Running
 from cmpe.solvers.dispatch import solve
-from cmpe.solvers.flips.attack import Attack, attack
+from cmpe.solvers.flips.attack import AttackSettings, attack
 
-QUICK_BYTES = 1 << 20  # of a row: above it the duals of thousands of rows take minutes
-SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02  # of the split dual, whose mu stands for mu* there
+QUICK_BYTES = 1 << 20  # a row; with more, the duals of thousands of rows take minutes
+# There the mu of a split dual stands for mu*: steps of its descent, seconds to choose the splits.
+SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02
 
 
 class TrainingWarning(UserWarning):
@@ -71,8 +72,7 @@ def folds(count: int, parts: int, seed: int) -> list[tuple[NDArray[np.intp], NDA
 
 
 def prepare(
-    problem: Problem,
-    evidence: Evidence,
+    instances: Instances,
     config: TrainingConfig,
     *,
     measured: NDArray[np.intp] | None = None,
@@ -85,7 +85,7 @@ def prepare(
     `measured` rows only (by default the validation rows), to tell their regret; their bounds
     know nothing of labels.
     """
-    instances = problem.given(evidence)
+    problem = instances.problem
     count, margins = len(instances), np.array(config.margins)
     if not count:
         raise EvidenceError("training needs at least one row of evidence, found none")
@@ -130,10 +130,7 @@ def with_margin(problem: Problem, margin: float) -> Problem:
     if margin == 0.0:
         return problem
     limits = [Constraint(c.function, c.at_most - margin) for c in problem.constraints]
-    shifted = replace(problem, constraints=tuple(limits))
-    if problem.is_log_linear:
-        shifted.__dict__.update(conditioning=problem.conditioning, plan=problem.plan)  # free of q
-    return shifted
+    return replace(problem, constraints=tuple(limits))
 
 
 def _labels(
@@ -174,7 +171,8 @@ def _fill_bounds(
     distinct, where = np.unique(part.evidence, axis=0, return_inverse=True)
     where = where.ravel()
     few = Instances(part.problem, np.ascontiguousarray(distinct, dtype=np.int32))
-    if part.problem.is_log_linear and lane_bytes(part.problem) > QUICK_BYTES:
+    whole = data.problem  # its plan is that of every margin
+    if whole.is_log_linear and lane_bytes(whole) > QUICK_BYTES:
         if config.predict_multiplier and part.problem.constraints:
             split = Splitting(by_size(few.conditioning, Work(time_limit=SPLIT_SECONDS)))
             found = split.upper_bound(few, Work(steps=SPLIT_STEPS, threads=threads))
@@ -202,7 +200,7 @@ def _fill_flip_bounds(
     if flip is None or not config.kind.alpha:
         return
     images = np.asarray(part.evidence[:, flip.original], dtype=np.float64)
-    near = attack(flip.network, images, config=Attack(margin=flip.margin), threads=threads)
+    near = attack(flip.network, images, config=AttackSettings(margin=flip.margin), threads=threads)
     corner = np.maximum(images, 1.0 - images).sum(axis=1)
     data.p_upper[:, k] = part.problem.shift + np.where(near.found, near.distance, corner)
     # f + v = shift + distance + margin + reach where it is above 0: at least the bound of reach 0

@@ -23,14 +23,15 @@ import torch
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.formats.text import write_text, writing
+from cmpe.formats.text import writing
 from cmpe.learning.runs import (
     CHECKPOINT,
-    LOG,
+    Record,
     Trained,
     describe,
     read_checkpoint,
     write_checkpoint,
+    write_log,
 )
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.calibration import calibrate
@@ -42,12 +43,13 @@ from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Running
 
-FLAT = 0.01  # of the labels' spread over rows: outputs below it hardly depend on x
-QUIET = 1e-3  # the same without labels
-SETTLED = 5  # epochs before outputs are judged
-STIFF = 0.5  # share of saturated outputs above which they are
-
-Record = dict[str, Any]
+# Outputs are called flat when, after MIN_EPOCHS, they vary over the rows by less than MIN_SPREAD
+# times what the labels vary by (without labels, by less than MIN_DEVIATION), and a share of at
+# least MIN_SATURATED of them has hardly any gradient left.
+MIN_EPOCHS = 5
+MIN_SPREAD = 0.01
+MIN_DEVIATION = 1e-3
+MIN_SATURATED = 0.5
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Session:
     resume: bool = False
     checkpoint_minutes: float = 5.0
     cache: Path | None = None  # where labels are kept: the problem directory
-    threads: int = 1  # of torch and of the engines that make labels and bounds
+    threads: int = 1  # used by torch and by the engines that make labels and bounds
     progress: Callable[[Record], None] | None = None  # called after every epoch
 
 
@@ -80,7 +82,7 @@ def fit(
     rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
     with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
         data = prepare(
-            problem, np.concatenate(rows), config, measured=split(len(rows[0]), config)[1],
+            problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
             cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
         )  # fmt: skip
         return TrainingRun(data, config, session, ranks, len(rows[0])).train()
@@ -107,12 +109,12 @@ class TrainingRun:
         self._begin = self._kept = time.monotonic()
         self._before = 0.0  # seconds of the runs that this one resumes
         self._warned: set[str] = set()
+        if self.session.resume:
+            self._load()
         if self._out is not None:
             with writing(self._out):
                 self._out.mkdir(parents=True, exist_ok=True)
         self._board = Board(self._out)
-        if self.session.resume:
-            self._load()
 
     @property
     def _out(self) -> Path | None:
@@ -157,7 +159,7 @@ class TrainingRun:
         if not self.ranks.leads:
             return
         if self._out is not None:
-            _write_log(self._out, self.records)
+            write_log(self._out, self.records)
         self._board.show(record)
         if self.session.progress is not None:
             self.session.progress(record)
@@ -185,9 +187,9 @@ class TrainingRun:
                 f"the loss is not a number in epoch {record['epoch']}; lower the learning rate"
             )
         spread, number = record.get("dependence"), record["epoch"]
-        if spread is None or number < SETTLED or not self.ranks.leads:
+        if spread is None or number < MIN_EPOCHS or not self.ranks.leads:
             return
-        if spread < self._least_spread and record["saturated"] > STIFF:
+        if spread < self._least_spread and record["saturated"] > MIN_SATURATED:
             self._warn(
                 "flat",
                 f"epoch {number}: outputs hardly depend on the evidence (they vary by "
@@ -201,8 +203,10 @@ class TrainingRun:
         first = labels[:, int(np.flatnonzero(self.data.margins == 0.0)[0])]
         known = first[(first >= 0).all(axis=1)][:, list(self.trainer.program.relaxation.free)]
         if len(known) < 2 or not known.size:
-            return QUIET if len(np.unique(self.data.evidence, axis=0)) > 1 else -math.inf
-        return FLAT * float(self.trainer.program.relaxation.coordinates.of(known).std(0).mean())
+            return MIN_DEVIATION if len(np.unique(self.data.evidence, axis=0)) > 1 else -math.inf
+        return MIN_SPREAD * float(
+            self.trainer.program.relaxation.coordinates.of(known).std(0).mean()
+        )
 
     def _warn(self, kind: str, sentence: str) -> None:
         if kind not in self._warned:
@@ -225,10 +229,6 @@ class TrainingRun:
                 raise InputError(f"{self.session.out}: the checkpoint is of another {name}")
         self._before, self.records = about["seconds"], json.loads(about["records"])
         self.trainer.load_state(state)
-
-
-def _write_log(out: Path, records: list[Record]) -> None:
-    write_text(out / LOG, "".join(f"{json.dumps(r)}\n" for r in records))
 
 
 def _number(value: Any) -> float | None:

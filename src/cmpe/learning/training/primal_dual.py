@@ -13,9 +13,9 @@ from torch import Tensor
 from cmpe.learning.networks.networks import Network, Parameters
 from cmpe.learning.training.optimizer import Adam
 
-HIDDEN = 128  # paper, supplement B.C
+HIDDEN = 128  # units of the dual network (paper, supplement B.C)
 PRIMAL, DUAL = 8, 2  # epochs of each phase
-GROWTH = 2.0  # of lambda
+GROWTH = 2.0  # lambda is multiplied by it
 ENOUGH = 0.8  # lambda stays where the violation falls below this share of the last one
 
 

@@ -50,13 +50,13 @@ class CrossValidation:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FoldPlan:
     """How a cross-validation is laid out."""
 
     folds: int = 5
     seeds: Sequence[int] = (0,)
     device: str = "cpu"
-    members: int = 150  # of one stack; more are trained in several
+    members: int = 150  # in one stack; more are trained in several
     threads: int = 1
     progress: Callable[[int, int], None] | None = None  # epochs done, epochs in all
 
@@ -70,23 +70,24 @@ def cross_validate(
     evidence: Evidence,
     grid: Mapping[str, Sequence[float]] | None = None,
     config: TrainingConfig | None = None,
-    plan: Plan | None = None,
+    plan: FoldPlan | None = None,
 ) -> CrossValidation:
     """Choose the numbers in `grid` by their mean score over folds (default: the paper's grid).
 
     The score is the mean regret of rounded answers to the held-out rows, where a violated row
     counts as one that is 10 % off (see `training.Look`).
     """
-    config, plan, grid = config or paper("ss_cmpe_pen"), plan or Plan(), grid or PAPER_GRID
-    count = len(problem.given(evidence))
+    config, plan, grid = config or paper("ss_cmpe_pen"), plan or FoldPlan(), grid or PAPER_GRID
+    instances = problem.given(evidence)
+    count = len(instances)
     _check(grid, plan, count)
     running = Running(threads=plan.threads)
-    data = prepare(problem, evidence, config, measured=np.arange(count), running=running)
+    data = prepare(instances, config, measured=np.arange(count), running=running)
     return choose(data, grid, config, plan)
 
 
 def choose(
-    data: TrainingData, grid: Mapping[str, Sequence[float]], config: TrainingConfig, plan: Plan
+    data: TrainingData, grid: Mapping[str, Sequence[float]], config: TrainingConfig, plan: FoldPlan
 ) -> CrossValidation:
     """`cross_validate` with labels and bounds at hand; every row needs a reference."""
     _check(grid, plan, len(data))
@@ -122,7 +123,7 @@ def choose(
     return CrossValidation(replace(config, **best), tuple(trials))
 
 
-def _check(grid: Mapping[str, Sequence[float]], plan: Plan, count: int) -> None:
+def _check(grid: Mapping[str, Sequence[float]], plan: FoldPlan, count: int) -> None:
     free = MEMBER_FIELDS - {"seed"}  # seeds have their place in the plan
     odd = sorted(set(grid) - free)
     if odd:

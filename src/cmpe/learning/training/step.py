@@ -23,7 +23,7 @@ from cmpe.learning.losses.losses import (
     loss_named,
 )
 from cmpe.learning.losses.relaxation import Coefficients
-from cmpe.learning.networks.networks import Inputs, Network, Outputs, Parameters
+from cmpe.learning.networks.networks import Network, NetworkInputs, Outputs, Parameters
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.cuda_graphs import Replay
 from cmpe.learning.training.data import TrainingData
@@ -31,7 +31,7 @@ from cmpe.learning.training.optimizer import Adam
 from cmpe.learning.training.primal_dual import DualNetwork
 from cmpe.learning.training.tensors import Tensors
 
-MEASURE_EVERY = 8  # steps
+MEASURE_EVERY = 8  # steps from one that measures to the next
 SATURATED = 1e-3  # an output this close to 0 or 1 hardly has a gradient
 
 # What measuring steps add up, each a weighted mean over the rows of a batch.
@@ -147,7 +147,7 @@ class Program:
     ) -> Forward:
         """Run the network and, unless `lean`, evaluate every function at its relaxed outputs."""
         encoded, known = self.tensors.read(rows, margin)
-        outputs = self.network(parameters, Inputs(encoded, known), self.relaxation)
+        outputs = self.network(parameters, NetworkInputs(encoded, known), self.relaxation)
         if lean:
             return Forward(encoded, known, outputs, NOTHING, NOTHING, NOTHING)
         points = self.relaxation.head.points(known, outputs.logits, margin)

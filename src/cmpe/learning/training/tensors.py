@@ -16,7 +16,7 @@ from cmpe.learning.networks.networks import encode, with_margin_input
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData
 
-SCALE_ROWS = 1000  # whose mean field tells the scale of a problem
+SCALE_ROWS = 1000  # the mean field of that many rows tells the scale of a problem
 
 
 class Tensors:

@@ -25,8 +25,8 @@ from cmpe.learning.training.step import MEASURE_EVERY, MEASURES, Program
 from cmpe.problem import Instances
 
 Rows = NDArray[np.intp]
-VIOLATION_PRICE = 0.1  # of mean f: a violated answer counts as one that is 10 % off
-LOOK = 1024  # validation rows of one pass
+VIOLATION_PRICE = 0.1  # a violated answer counts as one that is 10 % of the mean f off
+LOOK = 1024  # validation rows that are read together
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 
 Places = NDArray[np.int64]
 
-MOST_ENTRIES = 1 << 22  # of the tables of an expanded network
+MOST_ENTRIES = 1 << 22  # An expansion to more table entries is refused.
 
 
 @dataclass(frozen=True, eq=False)

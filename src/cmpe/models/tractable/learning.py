@@ -110,7 +110,7 @@ class _Subtree:
 
 
 @dataclass(frozen=True)
-class _Node:
+class _CutsetNode:
     """What reaches a node, and its own tree."""
 
     rows: Numbers
@@ -159,7 +159,7 @@ class _Growth:
         root = self._root(self._raw.smoothed(smoothing))
         return self._grow(root, self._settings.depth)
 
-    def _root(self, counts: PairCounts) -> _Node:
+    def _root(self, counts: PairCounts) -> _CutsetNode:
         context = np.full(len(counts.cardinalities), -1, dtype=np.int32)
         everything = np.arange(len(self._indicators.rows))
         valid = np.arange(0 if self._valid is None else len(self._valid))
@@ -172,13 +172,13 @@ class _Growth:
         counts: tuple[PairCounts, PairCounts],
         context: Assignments,
         log_weight: float,
-    ) -> _Node:
+    ) -> _CutsetNode:
         active = np.flatnonzero(context < 0)
         information = mutual_information(counts[1], active)
         leaf = _Leaf(context, log_weight, *tree_arrays(counts[1], active, information))
-        return _Node(rows, valid, *counts, leaf, information)
+        return _CutsetNode(rows, valid, *counts, leaf, information)
 
-    def _grow(self, node: _Node, depth: int) -> _Subtree:
+    def _grow(self, node: _CutsetNode, depth: int) -> _Subtree:
         alone = _Subtree([node.leaf], self._score(node))
         children = self._split(node) if depth else []
         if not children:
@@ -191,7 +191,7 @@ class _Growth:
             return alone
         return together
 
-    def _score(self, node: _Node) -> float:
+    def _score(self, node: _CutsetNode) -> float:
         if self._valid is None:
             return 0.0
         return float(node.leaf.values(self._valid[node.valid]).sum())
@@ -202,10 +202,10 @@ class _Growth:
         if self._progress is not None:
             self._progress(*self._steps)
 
-    def _split(self, node: _Node) -> list[_Node]:
+    def _split(self, node: _CutsetNode) -> list[_CutsetNode]:
         """The children of the best split, or none if nothing can be split."""
         gains = node.information.sum(axis=1)
-        best: list[_Node] = []
+        best: list[_CutsetNode] = []
         best_value, tried = -math.inf, 0
         for place in np.argsort(-gains, kind="stable"):
             variable = int(node.active[place])
@@ -222,13 +222,13 @@ class _Growth:
                 break
         return best
 
-    def _fit(self, node: _Node) -> float:
+    def _fit(self, node: _CutsetNode) -> float:
         """The log-likelihood of the training rows under the node's own tree."""
         values = node.leaf.values(self._indicators.rows[node.rows])
         weights = self._indicators.weights
         return float(values.sum() if weights is None else values @ weights[node.rows])
 
-    def _is_splittable(self, node: _Node, variable: int) -> bool:
+    def _is_splittable(self, node: _CutsetNode, variable: int) -> bool:
         """Every value must keep enough weight."""
         size = node.raw.cardinalities[variable]
         values = self._indicators.rows[node.rows, variable]
@@ -237,7 +237,7 @@ class _Growth:
         counts = np.bincount(values, weights=given, minlength=size)
         return size > 1 and bool(counts.min() >= self._settings.minimum_rows)
 
-    def _children(self, node: _Node, variable: int) -> list[_Node]:
+    def _children(self, node: _CutsetNode, variable: int) -> list[_CutsetNode]:
         values = self._indicators.rows[node.rows, variable]
         size = node.raw.cardinalities[variable]
         parts = [node.rows[values == k] for k in range(size)]
@@ -269,7 +269,7 @@ class _Growth:
         assert isinstance(inheritance, float)
         return raw.smoothed(smoothing, parent, inheritance)
 
-    def _reaching(self, node: _Node, variable: int, value: int) -> Numbers:
+    def _reaching(self, node: _CutsetNode, variable: int, value: int) -> Numbers:
         if self._valid is None:
             return node.valid
         return np.asarray(node.valid[self._valid[node.valid, variable] == value])

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.arrays import Floats, Integers
 from cmpe.errors import InputError
 
-SPARSE_BELOW = 0.08  # share of ones below which a sparse product is the faster one
+SPARSE_BELOW = 0.08  # Below this share of ones a sparse product is faster.
 EXACT_IN_FLOAT32 = 1 << 24
 
 

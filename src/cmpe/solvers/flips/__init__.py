@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.arrays import FREE, Floats, Values
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.flips.attack import Attack, attack
+from cmpe.solvers.flips.attack import AttackSettings, attack
 from cmpe.solvers.flips.proof import nearest_flip
 from cmpe.solvers.gradient import Gradient
 from cmpe.solvers.milp import backend
@@ -109,13 +109,13 @@ def attacked(instances: Instances, flip: Flip, limits: Limits) -> Floats:
         given = limits.start[:, np.array(instances.problem.free)[flip.changed]]
         known = np.where(given < 0.0, images, given)
     found = attack(
-        flip.network, images, config=Attack(margin=flip.margin), start=known,
+        flip.network, images, config=AttackSettings(margin=flip.margin), start=known,
         threads=limits.running.cores, seed=limits.seed,
     )  # fmt: skip
     return np.where(found.found[:, np.newaxis], found.images, np.nan)
 
 
-def assignments(instances: Instances, flip: Flip, changed: Floats) -> Assignments:
+def assignments(instances: Instances, flip: Flip, changed: Floats) -> Values:
     """Full assignments of changed images; -1 where they are NaN."""
     free = np.empty((len(changed), len(instances.problem.free)))
     free[:, flip.changed] = changed

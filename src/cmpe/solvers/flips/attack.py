@@ -20,28 +20,26 @@ from numpy.typing import ArrayLike
 from cmpe.arrays import Floats
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.flips.batch import Attacked, Batch, checked_images, round_outward
+from cmpe.solvers.flips.batch import Attacked, ImageBatch, checked_images, round_outward
 from cmpe.solvers.flips.layers import Classes, Single
 from cmpe.solvers.flips.rounds import HOPEFUL, START, Block, Directions, joined
 
-GUESSES = (3.0, 1.0, 10.0)  # sharpness of first slopes; the later ones for few classes or no flip
-LOCAL = (0.0, 0.5, 1.0)  # rounds in turn: average slopes, the mean of both, the answer's gradient
-NEAR = (0.5, 1.0)  # the same where the first slopes are good already
-DRAWS = 16  # random points tried where nothing else flips
-NOISE = 0.3  # standard deviation of a restart's slopes around those of the best answer
+# How sharp the first slopes are; the later guesses serve few classes, or rows without a flip.
+GUESSES = (3.0, 1.0, 10.0)
+# Rounds take in turn average slopes (0), the answer's gradient (1), or the mean of both.
+LOCAL = (0.0, 0.5, 1.0)
+NEAR = (0.5, 1.0)  # Rounds take these where the first slopes are good already.
+DRAWS = 16  # So many random points are tried where nothing else flips.
+NOISE = 0.3  # A restart's slopes have this standard deviation around the best answer's.
 
 __all__ = [
-    "Attack",
+    "AttackSettings",
+    "AttackStages",
     "Attacked",
     "Guide",
-    "Stages",
     "attack",
     "guided_attack",
-    "linear_step",
-    "predicted_attack",
-    "refine",
     "round_outward",
-    "shrink",
 ]
 
 # (sums, classes) -> (targets, slopes): see guided_attack
@@ -54,7 +52,7 @@ def _check_margin(margin: float) -> None:
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackSettings:
     """How hard to try."""
 
     targets: int = 5  # ways tried: to the nearest classes, by the first linearisation
@@ -70,15 +68,15 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Stages:
+class AttackStages:
     """What follows a predicted linearisation."""
 
     search: Literal["step", "shrink", "walk"] = "walk"  # closed form; then line search; exact walk
     rounds: int = 0  # linearisations after the predicted one
     margin: float = 1e-3
-    safety: float = 0.0  # what a closed-form step asks for beyond the margin,
-    excess: float = 0.0  # and beyond that as a share of F_c - F_t: predictions are a little off
-    shortest: bool = False  # of the closed-form steps to all targets; else that to the first
+    safety: float = 0.0  # a closed-form step asks for so much beyond the margin,
+    excess: float = 0.0  # plus this share of F_c - F_t, because predictions are a little off
+    shortest: bool = False  # whether the shortest step of all targets is taken, not the first's
     levels: bool = False
 
     def __post_init__(self) -> None:
@@ -92,7 +90,7 @@ def attack(
     images: ArrayLike,
     *,
     classes: ArrayLike | None = None,
-    config: Attack = Attack(),
+    config: AttackSettings = AttackSettings(),
     start: ArrayLike | None = None,
     threads: int = 1,
     seed: int = 0,
@@ -102,7 +100,7 @@ def attack(
     `classes` are those to leave, by default what the network decides. Images that are of another
     class already come back unchanged. `seed` serves restarts.
     """
-    batch = Batch.of(network, images, classes, threads)
+    batch = ImageBatch.of(network, images, classes, threads)
     given = None if start is None else checked_images(network, start, len(batch.images))
 
     def work(block: Block, part: slice) -> None:
@@ -117,49 +115,22 @@ def attack(
     return batch.run(work, config.margin, config.levels)
 
 
-def predicted_attack(
-    network: ReluNetwork,
-    images: ArrayLike,
-    classes: ArrayLike,
-    targets: ArrayLike,
-    slopes: ArrayLike,
-    config: Stages = Stages(),
-    threads: int = 1,
-) -> Attacked:
-    """One pass with predicted target classes and predicted slopes of the hidden units (B, hidden).
-
-    `targets` is (B,), or (B, T): classes to walk to, the most likely first, -1 for none.
-    """
-    batch = Batch.of(network, images, classes, threads)
-    towards = _columns(np.asarray(targets, dtype=np.int64))
-    units = np.asarray(slopes, dtype=np.float32)
-    if not len(units) == len(towards) == len(batch.images):
-        raise EvidenceError(
-            f"one prediction per image is required: {len(batch.images)}, "
-            f"found {len(towards)} targets and {len(units)} slopes"
-        )
-
-    def work(block: Block, part: slice) -> None:
-        _follow(block, towards[part], units[part], config)
-
-    return batch.run(work, config.margin, config.levels)
-
-
 def guided_attack(
     network: ReluNetwork,
     images: ArrayLike,
     guide: Guide,
     *,
     classes: ArrayLike | None = None,
-    config: Stages = Stages(),
+    config: AttackStages = AttackStages(),
     threads: int = 1,
 ) -> Attacked:
-    """`predicted_attack` with a guide that predicts, block by block, from what is computed anyway.
+    """One pass with predictions: the guide predicts, block by block, from what is computed anyway.
 
     It is given the sums of all hidden units and the logits, (b, hidden + K), and the classes to
-    leave; a network with one output has the logits (0, F).
+    leave; a network with one output has the logits (0, F). It gives target classes, (b,), or
+    (b, T): the most likely first, -1 for none; and slopes of the hidden units, (b, hidden).
     """
-    batch = Batch.of(network, images, classes, threads)
+    batch = ImageBatch.of(network, images, classes, threads)
 
     def work(block: Block, part: slice) -> None:
         targets, slopes = guide(block.sums, block.own)
@@ -168,51 +139,11 @@ def guided_attack(
     return batch.run(work, config.margin, config.levels)
 
 
-def linear_step(
-    network: ReluNetwork,
-    images: ArrayLike,
-    classes: ArrayLike,
-    targets: ArrayLike,
-    slopes: ArrayLike,
-    margin: float = 1e-3,
-) -> Attacked:
-    """The closed-form answer when the hidden units have exactly these slopes; it may miss."""
-    return predicted_attack(
-        network, images, classes, targets, slopes, Stages(search="step", margin=margin)
-    )
-
-
-def refine(
-    network: ReluNetwork, images: ArrayLike, attacked: Attacked, rounds: int, margin: float = 1e-3
-) -> Attacked:
-    """Linearise again around answers, `rounds` times; what is not shorter is not taken."""
-    batch = Batch.of(network, images, attacked.classes, 1)
-
-    def work(block: Block, part: slice) -> None:
-        block.adopt(attacked.images[part], block.rows)
-        _rounds(block, block.best(block.rows), rounds, NEAR)
-
-    return batch.run(work, margin)
-
-
-def shrink(
-    network: ReluNetwork, images: ArrayLike, attacked: Attacked, margin: float = 1e-3
-) -> Attacked:
-    """The nearest point on the way back to each image that is still flipped."""
-    batch = Batch.of(network, images, attacked.classes, 1)
-
-    def work(block: Block, part: slice) -> None:
-        block.adopt(attacked.images[part], block.rows)
-        block.shrink(block.rows)
-
-    return batch.run(work, margin)
-
-
 def _columns(targets: Classes) -> Classes:
     return targets[:, None] if targets.ndim == 1 else targets
 
 
-def _follow(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
+def _follow(block: Block, targets: Classes, slopes: Single, config: AttackStages) -> None:
     """The stages that were asked for, from a predicted linearisation."""
     _check_predictions(block, targets, slopes)
     if config.search == "walk":
@@ -272,7 +203,7 @@ def _offer(block: Block, start: Floats) -> None:
     _rounds(block, block.best(better), len(LOCAL))
 
 
-def _step(block: Block, targets: Classes, slopes: Single, config: Stages) -> None:
+def _step(block: Block, targets: Classes, slopes: Single, config: AttackStages) -> None:
     """Adopt the closed-form answers to the linearised problem, the shortest of each image."""
     from cmpe.solvers.flips import kernels
 

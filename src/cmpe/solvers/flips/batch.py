@@ -15,8 +15,8 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.layers import Classes, Layers
 from cmpe.solvers.flips.rounds import Block, Room
 
-ROWS = 256  # of a block: its slopes by input fit the cache
-REPAIRS = 4
+ROWS = 256  # A block has so many rows: its slopes by input fit the cache.
+REPAIRS = 4  # An answer that misses the margin is pushed further so many times.
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Attacked:
     images: Floats  # (B, n), in the box
     classes: Classes  # what the images were, and the answers must not be
     distance: Floats  # sum |x' - x|
-    margin: Floats  # at the answer, by the network
+    margin: Floats  # what the network says of the answer
     found: NDArray[np.bool_]  # margin <= -m; or the image was of another class as it came
     target: Classes  # the class in front of all others but the image's own
     slopes: Floats  # (B, hidden): (relu(a') - relu(a)) / (a' - a) of every unit from x to x'
@@ -74,7 +74,7 @@ def _drawn(block: Block) -> Floats:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ImageBatch:
     """Checked images, worked on block by block."""
 
     layers: Layers
@@ -85,7 +85,7 @@ class Batch:
     @classmethod
     def of(
         cls, network: ReluNetwork, images: ArrayLike, classes: ArrayLike | None, threads: int
-    ) -> Batch:
+    ) -> ImageBatch:
         """Check what was given."""
         values = checked_images(network, images)
         if classes is None:
@@ -120,7 +120,7 @@ class Batch:
         return answer
 
 
-def judged(batch: Batch, answers: Floats, margin: float) -> Attacked:
+def judged(batch: ImageBatch, answers: Floats, margin: float) -> Attacked:
     """Answers from elsewhere (B, n) as they are, with what the network says of them."""
     answer = _unanswered(batch)
     block = Block(Room(batch.layers), batch.images, batch.own, answer.images, margin)
@@ -129,7 +129,7 @@ def judged(batch: Batch, answers: Floats, margin: float) -> Attacked:
     return answer
 
 
-def _unanswered(batch: Batch) -> Attacked:
+def _unanswered(batch: ImageBatch) -> Attacked:
     count = len(batch.images)
     return Attacked(
         images=np.empty_like(batch.images),

@@ -24,23 +24,24 @@ from numpy.typing import ArrayLike
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError, MissingExtra
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.flips.batch import Attacked, Batch, judged
+from cmpe.solvers.flips.batch import Attacked, ImageBatch, judged
 from cmpe.solvers.flips.layers import Classes, Layers
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-SLACK = 1e-5  # beyond the margin: brendel_bethge steps in float32 and a little out of the box
-DRAWS = 16  # far images tried as starts; odd draws are noise
-LEAST, GROWTH = 0.25, 1.15  # radii of the attacks that need one
-TRUST = 1e-3  # radius of the trust region by input, brendel_bethge's own choice
+# More than the margin is asked for: brendel_bethge steps in float32 and a little out of the box.
+SLACK = 1e-5
+DRAWS = 16  # So many far images are tried as starts; odd draws are noise.
+LEAST, GROWTH = 0.25, 1.15  # Attacks that need a radius try 0.25 and grow it by 15 %.
+TRUST = 1e-3  # The radius of the trust region by input that brendel_bethge's authors chose.
 
 
 @dataclass(frozen=True)
-class Effort:
+class FoolboxSettings:
     """How hard to try."""
 
-    steps: int | None = None  # of each attack; None: STEPS
+    steps: int | None = None  # None: what STEPS says of the attack
     margin: float = 1e-3  # asked for beyond a tie
     batch_size: int = 256
 
@@ -51,7 +52,7 @@ class Effort:
             raise MethodError(f"a margin must be at least 0 and finite, found {self.margin}")
 
 
-DEFAULT = Effort()
+DEFAULT = FoolboxSettings()
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def known_attack(
     images: ArrayLike,
     *,
     classes: ArrayLike | None = None,
-    effort: Effort = DEFAULT,
+    effort: FoolboxSettings = DEFAULT,
     seed: int = 0,
 ) -> Attacked:
     """A near image of another class for each of `images` (B, n), by the attack of that name.
@@ -118,7 +119,7 @@ def known_attack(
     if name not in NAMES:
         raise MethodError(f"attack must be one of {', '.join(NAMES)}, found {name!r}")
     need_foolbox()
-    batch = Batch.of(network, images, classes, 1)
+    batch = ImageBatch.of(network, images, classes, 1)
     own = network.decide(batch.images) if batch.own is None else batch.own
     answers = batch.images.copy()
     steps = STEPS[name] if effort.steps is None else effort.steps

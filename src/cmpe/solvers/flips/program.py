@@ -1,12 +1,13 @@
 """The smallest L1 change that makes one class overtake another, as a mixed-integer linear program.
 
-Columns are the moves t of `bounds.neurons` (a pixel up or down), an activation a for every neuron
-that can be on either side of 0, and a 0/1 phase s for those whose activation must not be too large:
+Columns are the moves t of `bounds.networks.neurons` (a pixel up or down), an activation a for every
+neuron that can be on either side of 0, and a 0/1 phase s for those whose activation must not be too
+large:
 
     minimise sum t   subject to   F_c - F_k <= -margin  with the neurons' values replaced by
     z                        where a neuron is always on (0 where it is always off),
     a >= z, a >= 0           where a larger a only helps to satisfy the row it enters with,
-    a <= z - low (1 - s), a <= high s, and the cuts of `flip_cuts`, where a smaller one does.
+    a <= z - low (1 - s), a <= high s, and the rows of `cuts`, where a smaller one does.
 
 Only one half is needed of a neuron that enters with one sign only, as all of the last hidden
 layer do: half of them need no phase. `low` and `high` hold for every point of the program, whose

@@ -3,7 +3,7 @@
     minimise sum |x - x'|   over x' in [0, 1]^n   subject to   margin(x') <= -margin
 
 One target class at a time, the one with the least proved distance first; each target's program
-(`flip_program`) is relaxed, cut and made smaller (`flip_root`) until its bound passes the best
+(`program`) is relaxed, cut and made smaller (`root`) until its bound passes the best
 flip known, and what is left goes to a MILP back-end. Every radius that is searched without a flip
 is a bound, so no flip has to be known at the start: the radius is doubled until one is found.
 
@@ -23,26 +23,25 @@ from cmpe.arrays import Floats
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.bounds.networks.neurons import Moves, Signs, contrasts, least_cost, margin_bounds
 from cmpe.errors import MethodError, ModelError
-from cmpe.execution.rows import map_rows
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.solution import OPTIMALITY_TOLERANCE
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.flips.program import FlipProgram, Region, flip_program
-from cmpe.solvers.flips.root import Relaxation, Root, dominated_moves, tightened, with_cuts
+from cmpe.solvers.flips.root import Root, RootRelaxation, dominated_moves, tightened, with_cuts
 from cmpe.solvers.milp import BACKENDS, MARGIN, backend
 
-WANTED = 1e-3  # the margin by which the other class must win
-MOST_ROUNDS = 6  # of relaxing and tightening
-ACCEPTED = 1e-8  # of the margin: what a back-end's own tolerances may leave
-RAY_ROUNDS = 5  # each finds the first flip on a ray 30 times closer
-SLACK = 1e-7  # of a distance: below the tolerance of an optimum
-FEW_PHASES = 3  # what is left to a back-end
-SHRINKING = 0.8  # of all caps together: a round that leaves more of them is the last
+WANTED = 1e-3  # The other class must win by this margin unless another one is asked for.
+MOST_ROUNDS = 6  # A part is relaxed and tightened at most so often.
+ACCEPTED = 1e-8  # A back-end's own tolerances may leave this much of the margin.
+RAY_ROUNDS = 5  # Each round finds the first flip on a ray 30 times closer.
+SLACK = 1e-7  # Distances that differ by less count as equal; an optimum's tolerance is larger.
+FEW_PHASES = 3  # A part with at most so many phases goes to a back-end.
+SHRINKING = 0.8  # A round that leaves more than this share of all caps is the last.
 
 
 @dataclass(frozen=True)
-class Flip:
+class ProvedFlip:
     """The nearest flip found for one input, and how near another could be."""
 
     image: Floats | None
@@ -71,11 +70,11 @@ def nearest_flip(
     solver: str = "highs",
     limits: Limits | None = None,
     margin: float = WANTED,
-) -> Flip:
+) -> ProvedFlip:
     """The nearest input of another class; `start` is one already known, NaN for none."""
     point = _checked(network, image, solver, margin)
     begin = time.perf_counter()
-    search = _Search(network, point, solver, Deadline(limits or Limits()), margin)
+    search = _FlipSearch(network, point, solver, Deadline(limits or Limits()), margin)
     if start is not None:
         known = np.asarray(start, dtype=np.float64)
         if known.shape != point.shape:
@@ -98,47 +97,8 @@ def _checked(network: ReluNetwork, image: ArrayLike, solver: str, margin: float)
     return point
 
 
-def nearest_flips(
-    network: ReluNetwork,
-    images: ArrayLike,
-    starts: ArrayLike | None = None,
-    *,
-    workers: int = 1,
-    solver: str = "highs",
-    limits: Limits | None = None,
-    margin: float = WANTED,
-) -> list[Flip]:
-    """`nearest_flip` of every row of `images` (B, n), over processes."""
-    backend(solver)  # fail now if it is not installed
-    points = np.atleast_2d(np.asarray(images, dtype=np.float64))
-    known = None if starts is None else np.atleast_2d(np.asarray(starts, dtype=np.float64))
-    job = _Job(network, points, known, solver, limits, margin)
-    found = dict(map_rows(job, len(points), workers=workers))
-    return [found[row] for row in range(len(points))]
-
-
-@dataclass(frozen=True)
-class _Job:
-    network: ReluNetwork
-    images: Floats
-    starts: Floats | None
-    solver: str
-    limits: Limits | None
-    margin: float
-
-    def __call__(self, row: int) -> Flip:
-        return nearest_flip(
-            self.network,
-            self.images[row],
-            start=None if self.starts is None else self.starts[row],
-            solver=self.solver,
-            limits=self.limits,
-            margin=self.margin,
-        )
-
-
 @dataclass(frozen=True, order=True)
-class _Node:
+class _SearchPart:
     """A part of the search: one target, the neurons forced so far, where its flips can be."""
 
     bound: float  # no flip of this part is nearer
@@ -148,7 +108,7 @@ class _Node:
     forced: tuple[Signs, ...] | None = field(compare=False)
 
 
-class _Search:
+class _FlipSearch:
     """The search for one input: its best flip, and the open nodes, nearest first."""
 
     def __init__(
@@ -162,10 +122,10 @@ class _Search:
         self.distance = np.inf
         self.radius = 0.0
         self.nodes = 0
-        self.open: list[_Node] = []
+        self.open: list[_SearchPart] = []
         self.closed = np.inf  # the least bound of the nodes that are done
 
-    def run(self) -> Flip:
+    def run(self) -> ProvedFlip:
         """Search growing radii until a flip is found, then within its distance."""
         most = float(np.maximum(self.image, 1.0 - self.image).sum())
         self.radius = min(most, self.distance if self.best is not None else self._first_radius())
@@ -173,9 +133,9 @@ class _Search:
         while True:
             proved = max(proved, self._search())
             if self.distance <= self.radius or proved < self.radius - SLACK:
-                return Flip(self.best, self.distance, min(proved, self.distance), self.nodes)
+                return ProvedFlip(self.best, self.distance, min(proved, self.distance), self.nodes)
             if self.radius >= most:
-                return Flip(None, np.inf, np.inf, self.nodes)
+                return ProvedFlip(None, np.inf, np.inf, self.nodes)
             self.radius = min(most, 2.0 * self.radius, self.distance)
 
     def offer(self, point: Floats) -> None:
@@ -230,9 +190,9 @@ class _Search:
         self, bound: float, target: int, region: Region | None, forced: tuple[Signs, ...] | None
     ) -> None:
         self.nodes += 1
-        heappush(self.open, _Node(float(bound), self.nodes, target, region, forced))
+        heappush(self.open, _SearchPart(float(bound), self.nodes, target, region, forced))
 
-    def _explore(self, node: _Node) -> None:
+    def _explore(self, node: _SearchPart) -> None:
         """Relax, cut and shrink a node; then close it, hand it on, or split it."""
         left = self._reduced(node)
         if left is None:
@@ -243,7 +203,7 @@ class _Search:
         else:
             self._split(node, flip, root, region, bound)
 
-    def _reduced(self, node: _Node) -> tuple[FlipProgram, Root, Region, float] | None:
+    def _reduced(self, node: _SearchPart) -> tuple[FlipProgram, Root, Region, float] | None:
         """The last program, its relaxation, what that leaves of the region, and the bound."""
         region, bound = node.region or Region.around(self.image, self.radius), node.bound
         rounds = 0
@@ -251,7 +211,7 @@ class _Search:
             rounds += 1
             region = replace(region, radius=min(region.radius, self.radius - region.spent))
             flip = self._program(node, region)
-            relaxation = Relaxation(flip, self.clock)
+            relaxation = RootRelaxation(flip, self.clock)
             root = relaxation.solve(region.radius)
             if root is None:
                 self._close(self.radius - SLACK)
@@ -268,17 +228,17 @@ class _Search:
                 return flip, root, smaller, bound
             region = smaller
 
-    def _program(self, node: _Node, region: Region) -> FlipProgram:
+    def _program(self, node: _SearchPart, region: Region) -> FlipProgram:
         row = self.rows[node.target]
         return flip_program(self.network, row, region, self.margin, node.forced)
 
-    def _shrunk(self, node: _Node, flip: FlipProgram, root: Root) -> Region:
+    def _shrunk(self, node: _SearchPart, flip: FlipProgram, root: Root) -> Region:
         dominated = np.zeros(len(flip.region.caps), dtype=bool)
         if node.forced is None:
             dominated = dominated_moves(self.network, self.rows[node.target], flip)
         return tightened(flip, root, self.radius - flip.region.spent, dominated)
 
-    def _dive(self, flip: FlipProgram, relaxation: Relaxation, columns: Floats) -> None:
+    def _dive(self, flip: FlipProgram, relaxation: RootRelaxation, columns: Floats) -> None:
         near = flip.region.point(flip.moves_of(columns))
         self.offer(near)
         dived = relaxation.dive(flip.phases_at(self.network, near))
@@ -286,7 +246,7 @@ class _Search:
             self.offer(flip.region.point(dived))
 
     def _split(
-        self, node: _Node, flip: FlipProgram, root: Root, region: Region, bound: float
+        self, node: _SearchPart, flip: FlipProgram, root: Root, region: Region, bound: float
     ) -> None:
         """Two nodes: the neuron whose activation is farthest from its ReLU is on, or off."""
         phases = flip.phases

@@ -1,6 +1,6 @@
 """The root of a flip program: its relaxation, its cuts, and what its prices leave of the region.
 
-The relaxation is solved by HiGHS, cut by `flip_cuts`, and solved again from the last basis. A
+The relaxation is solved by HiGHS, cut by `cuts`, and solved again from the last basis. A
 bound is never taken from the solver: any prices y of the rows prove
 
     sum t >= -( y b + sum_i max over the column's limits of (c - y A)_i z_i ),
@@ -30,8 +30,8 @@ from cmpe.solvers.milp.highs import configure
 
 ROUNDING = 1e-10
 MOST_CUT_ROUNDS = 15
-INNER = 0.4  # the weight of earlier optima in the point that cuts are made for
-LEAST_GAIN = 5e-3  # of the radius: what a round of cuts must lift the bound by
+INNER = 0.4  # Earlier optima have this weight in the point that cuts are made for.
+LEAST_GAIN = 5e-3  # A round of cuts must lift the bound by this share of the radius.
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Root:
     """What the relaxation says; `bound` counts from the region's origin."""
 
     bound: float  # at most sum t of every flip in the region
-    columns: Floats  # of the relaxed optimum
+    columns: Floats  # the relaxed optimum
     reduced: Floats  # (columns,): at most 0 where more of the column cannot help
     cuts: Cuts | None  # those that are tight
 
 
-class Relaxation:
+class RootRelaxation:
     """A flip program without its integer columns, kept in HiGHS while cuts are added."""
 
     def __init__(self, flip: FlipProgram, clock: Deadline) -> None:

@@ -14,10 +14,10 @@ from cmpe.solvers.flips.layers import Classes, Layers, Single
 Rows = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
-SAME = 1e-7  # two answers of one image that differ by less in length are one
-SLACK = 1e-10  # beyond the margin asked for: what rounding of a sum may cost
-HOPEFUL = 1.08  # a direction that is this many times as long as the best of its row is dropped
-START = 1.2  # the same in the first walk
+SAME = 1e-7  # Two answers of one image that differ by less in length are one.
+SLACK = 1e-10  # Rounding of a sum may cost this much of the margin.
+HOPEFUL = 1.08  # A direction this many times as long as the best of its row is dropped,
+START = 1.2  # or this many times in the first walk.
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Directions:
 
     rows: Rows
     targets: Classes
-    lengths: Floats  # of the answers found by the last walk
+    lengths: Floats  # how long the answers of the last walk are
     after: Floats  # the sums there
     moved: Marks  # whether that was elsewhere than the walk before
 

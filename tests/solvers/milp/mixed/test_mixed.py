@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from torch import nn
 
-from cmpe.errors import MethodError
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -22,7 +21,7 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.milp.mixed import SMALL
-from tests.problems import Shape, all_assignments, random_model, random_network, seeds
+from tests.problems import Shape, all_assignments, random_cutset, random_model, seeds
 
 
 def relu_module(rng: np.random.Generator, inputs: int, outputs: int = 1) -> nn.Module:
@@ -285,22 +284,6 @@ def test_another_back_end():
         check_equal(solve(problem, evidence, method="milp:scip"), best)
 
 
-def test_a_class_that_ties_counts_for_the_lower_one():
-    """Class 1 needs F > 0: at F = 0 the program could have either."""
-    network = ReluNetwork((np.ones((1, 1)),), (np.zeros(1),))
-    flip = ClassMargin(network, (0,), (1,), (2, 2))
-    both = (Constraint(flip, 0.0),)
-    found = solve(Problem(flip, both), method="auto", gap=0.5)
-    assert found.labels == ["optimal"]
-    assert found.objective[0] == 0.0
-    found = solve(Problem(flip, both, (), "", (1,)), method="milp")
-    assert found.feasible.all()  # the objective may take the other class than the constraint
-    assert found.objective[0] == pytest.approx(1e-6, abs=1e-8)
-    most = Problem(flip, (), (0,))
-    best = solve(most, [[0], [1]], method="exhaustive")
-    check_equal(solve(most, [[0], [1]], method="milp"), best)
-
-
 def test_bounds_of_neurons_are_wider_than_a_back_end_can_miss():
     """A program whose best point HiGHS lost where a neuron's bound was 1e-11 above its value."""
     problem, evidence = mixed_problem(146, [2, 2, 2, 2, 3], [0, 1], Shape(zeros=False))
@@ -311,7 +294,7 @@ def test_bounds_of_neurons_are_wider_than_a_back_end_can_miss():
 
 def test_a_cutset_network_beside_a_neural_one():
     for seed in range(8):
-        objective = random_network(seed)
+        objective = random_cutset(seed)
         cards = list(objective.cardinalities)
         t = relu_function(np.random.default_rng(seed), cards)
         q = float(np.median(t.value(all_assignments(cards))))
@@ -319,18 +302,3 @@ def test_a_cutset_network_beside_a_neural_one():
             problem = Problem(objective, (Constraint(t, q),))
             best = solve(problem, method="exhaustive")
             check_equal(solve(problem, method="milp"), best)
-
-
-def test_what_a_linear_program_cannot_say_is_refused():
-    def refused(problem: Problem, evidence: object, match: str) -> None:
-        with pytest.raises(MethodError, match=match):
-            solve(problem, evidence, method="milp")
-
-    h = LogLinearModel((2, 2, 2), (Factor((0, 1), np.zeros((2, 2))),))
-    both = Problem(h, (), (2,), "", (0, 1))
-    refused(both, [[0]], r"at most one free continuous variable; found 0, 1 in the scope \(0, 1\)")
-    assert solve(both.observing([0]), [[0.5]], method="milp").labels == ["optimal"]
-    smooth = NeuralFunction(nn.Sequential(nn.Linear(3, 2), nn.Tanh()), (2, 2, 2))
-    refused(Problem(smooth), None, r"found Tanh.* in the module Sequential; method local")
-    wide = NeuralFunction(nn.Linear(3, 2), (2, 2, 2))
-    refused(Problem(wide), None, "must map 3 numbers to 1; found 3 to 2")

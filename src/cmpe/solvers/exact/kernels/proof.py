@@ -18,7 +18,7 @@ from numba import njit
 
 from cmpe.bounds.kernels.dual import (
     BOUND,
-    FREE,
+    INACTIVE,
     INFEASIBLE,
     descend_dual,
     load_block,
@@ -232,7 +232,7 @@ def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
             if total[lane] == -np.inf:
                 kind_out[row] = INFEASIBLE
             elif (sums[:, lane] <= limits).all():
-                kind_out[row], gap_out[row] = FREE, 0.0
+                kind_out[row], gap_out[row] = INACTIVE, 0.0
                 upper_out[row] += rounding(values, lane, len(plan.buckets))
                 for k in range(len(plan.buckets)):
                     assignments[row, plan.buckets[k, VARIABLE]] = choice[k, lane]

@@ -5,9 +5,9 @@
     distance       z_j - z_i = p - m with p, m >= 0, and |z_j - z_i| = p + m where a smaller sum is
                    better; elsewhere a 0/1 column b lets only one of them rise
 
-`low` and `high` are the bounds of `bounds.neurons` over all values of the free variables; stable
-neurons have no columns. Every new column knows its value at a point, so that an assignment can be
-handed to a back-end as a start.
+`low` and `high` are the bounds of `bounds.networks.neurons` over all values of the free variables;
+stable neurons have no columns. Every new column knows its value at a point, so that an assignment
+can be handed to a back-end as a start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.program import kinds_of, sides_needed
 
 Indices = NDArray[np.int64]
-SAME = 1e-12  # a row without columns: what its constant may miss
+SAME = 1e-12  # The constant of a row without columns may miss its limit by this much.
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class InputColumns:
     """What a network reads: each coordinate is a number, or a column in [0, 1]."""
 
     numbers: Floats  # (D,), 0 where there is a column
@@ -146,7 +146,7 @@ class Coordinates:
         )
 
 
-def at_least(build: Columns, network: ReluNetwork, inputs: Coordinates, rows: Floats) -> Affine:
+def at_least(build: Columns, network: ReluNetwork, inputs: InputColumns, rows: Floats) -> Affine:
     """Sums of logits, `rows` (R, outputs), that can be larger than they are but never smaller."""
     if inputs.known:
         logits = network.logits(inputs.numbers)[0]

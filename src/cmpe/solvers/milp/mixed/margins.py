@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, diags_array
 from cmpe.arrays import Floats
 from cmpe.bounds.networks.neurons import contrasts, loosened, margin_bounds
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.milp.mixed.columns import Affine, Columns, Coordinates, at_least
+from cmpe.solvers.milp.mixed.columns import Affine, Columns, InputColumns, at_least
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Margin:
     """
 
     network: ReluNetwork
-    original: Coordinates
-    changed: Coordinates
+    original: InputColumns
+    changed: InputColumns
     strict: float = 0.0
 
     def require_at_most(self, build: Columns, limit: float) -> None:
@@ -92,7 +92,7 @@ class Margin:
         where = (np.repeat(np.arange(count), self._others), np.arange(len(values)))
         return csr_array((values, where), shape=(count, len(values)))
 
-    def _bounds(self, inputs: Coordinates) -> tuple[Floats, Floats]:
+    def _bounds(self, inputs: InputColumns) -> tuple[Floats, Floats]:
         """What F_c - F_k can be: least and most, (C K,)."""
         if inputs.known:
             value = self._rows @ self.network.logits(inputs.numbers)[0]

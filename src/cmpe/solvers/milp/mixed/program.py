@@ -28,9 +28,9 @@ from cmpe.models.extension import fixed
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import Slots
 from cmpe.problem import Problem
-from cmpe.solvers.milp.mixed.columns import Affine, Columns, Coordinates
+from cmpe.solvers.milp.mixed.columns import Affine, Columns, InputColumns
 
-SNAPPED = 1e-8  # a value nearer than this to an end of [0, 1] is moved to that end
+SNAPPED = 1e-8  # A value nearer than this to an end of [0, 1] is moved there.
 
 
 class Readable(Protocol):
@@ -136,7 +136,7 @@ class MixedProgram:
         constant, row = self.polytope.weighted(weights)
         return Affine(np.array([constant]), csr_array(row[np.newaxis]))
 
-    def inputs(self, scope: tuple[int, ...]) -> Coordinates:
+    def inputs(self, scope: tuple[int, ...]) -> InputColumns:
         """The coordinates that a network reads of `scope`."""
         cards = self._problem.objective.cardinalities
         slots = Slots([cards[v] for v in scope])
@@ -146,7 +146,7 @@ class MixedProgram:
             if scope[owner] not in self.known:
                 ((columns[d], _),) = self.polytope.indicator(scope[owner], int(value))[1]
         free = len([v for v in scope if v not in self.known])
-        return Coordinates(np.asarray(numbers, dtype=np.float64), columns, float(free))
+        return InputColumns(np.asarray(numbers, dtype=np.float64), columns, float(free))
 
     @cached_property
     def _free_continuous(self) -> list[tuple[int, int]]:

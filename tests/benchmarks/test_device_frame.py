@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import device_frame
 
 import cmpe
+from benchmarks import device_frame
 from cmpe.generation import grid
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # Each benchmark as a file beside its neighbours, without what a bare machine lacks, up to the
 # point where it reads its pack.
 BARE = """

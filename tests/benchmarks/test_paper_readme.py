@@ -12,7 +12,7 @@ import pytest
 from benchmarks.paper.publish import POINTS, thinned
 from benchmarks.paper.readme import KEPT, put, tables
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

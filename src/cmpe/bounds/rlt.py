@@ -18,63 +18,98 @@ which holds for any y: HiGHS's tolerances and time limit cannot make it wrong.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import hstack
 
 from cmpe.arrays import Floats
+from cmpe.bounds.base import Bounds, Work, loosened_limits, over_chunks
 from cmpe.bounds.linearization import LinearProgram, highs_model, sparse
-from cmpe.errors import ModelError, TooLarge
+from cmpe.errors import TooLarge
 from cmpe.models.polynomial import Monomial, MultilinearPolynomial
-from cmpe.problem import FEASIBILITY_TOLERANCE
+from cmpe.problem import Instances
 
-MOST_FACTORS = 10  # of one monomial: 2^10 products
-MOST_PRODUCTS = 4000  # rows of constraints times variables: beyond, constraints stay alone
-ROUNDING = 1e-12
+MOST_FACTORS = 10  # A monomial of so many factors has 2^10 products.
+MOST_PRODUCTS = 4000  # Beyond so many products with constraints, constraints stay alone.
+ROUNDING = 1e-12  # A share of the numbers' size: what float64 sums may have lost.
 
 Weights = dict[Monomial, float]
 
 
-@dataclass(frozen=True)
-class PolynomialProblem:
-    """Maximise `objective` subject to polynomial <= limit, over [0, 1]^n."""
+class Polynomials(NamedTuple):
+    """Maximise the objective subject to polynomial <= limit, over [0, 1]^n."""
 
     objective: MultilinearPolynomial
-    constraints: tuple[tuple[MultilinearPolynomial, float], ...] = ()
+    constraints: tuple[tuple[MultilinearPolynomial, float], ...]
 
-    def __post_init__(self) -> None:
-        for polynomial, _ in self.constraints:
-            if polynomial.variables != self.objective.variables:
-                raise ModelError(
-                    f"a constraint must have the objective's {self.objective.variables} variables, "
-                    f"found {polynomial.variables}"
-                )
+    @classmethod
+    def of(cls, instances: Instances) -> Polynomials:
+        """The functions before evidence; limits are those that feasible assignments stay under."""
+        models = replace(instances.problem, continuous=()).models
+        polynomials = [MultilinearPolynomial.from_model(model) for model in models]
+        limits = loosened_limits(instances).tolist()
+        return cls(polynomials[0], tuple(zip(polynomials[1:], limits, strict=True)))
 
-    def given(self, values: Mapping[int, float]) -> PolynomialProblem:
+    def given(self, values: Mapping[int, float]) -> Polynomials:
         """The problem with some variables fixed."""
-        return PolynomialProblem(
+        return Polynomials(
             _given(self.objective, values),
             tuple((_given(polynomial, values), limit) for polynomial, limit in self.constraints),
         )
 
 
-def linearization_bound(
-    problem: PolynomialProblem, *, products: bool = True, time_limit: float | None = None
-) -> float:
-    """An upper bound on the best feasible value; -inf if the relaxation is proved infeasible."""
-    program = _program(problem, products)
-    bound = _dual_bound(program, time_limit)
-    if bound is not None:
-        return bound
-    return _box_bound(program) if _feasible(program, time_limit) else -np.inf
+@dataclass(frozen=True)
+class Rlt:
+    """The bound of one linear program a row; `products` adds the constraints' products.
+
+    It needs finite tables over variables of two values or in [0, 1]. Steps are iterations of the
+    simplex method. The multipliers are the prices of the constraints' own rows.
+    """
+
+    products: bool = True
+
+    def upper_bound(self, instances: Instances, work: Work) -> Bounds:
+        """Bound every row."""
+        whole, observed = Polynomials.of(instances), instances.problem.evidence_variables
+        out = Bounds.empty(len(instances), len(whole.constraints))
+
+        def chunk(rows: slice) -> None:
+            for at in range(rows.start, rows.stop):
+                begin = time.perf_counter()
+                values = dict(zip(observed, instances.evidence[at].tolist(), strict=True))
+                found = _bounded(whole.given(values), self.products, work)
+                out.upper[at], out.infeasible[at] = found.bound, found.bound == -np.inf
+                out.multipliers[at], out.steps[at] = found.multipliers, found.steps
+                out.seconds[at] = time.perf_counter() - begin
+
+        over_chunks(instances, chunk, work.threads)
+        return out
+
+
+class _Priced(NamedTuple):
+    """A bound that the prices of some rows prove."""
+
+    bound: float
+    multipliers: Floats  # the prices of the constraints' rows, which come first
+    steps: int
+
+
+def _bounded(problem: Polynomials, products: bool, work: Work) -> _Priced:
+    """The bound of the relaxation; -inf if it is proved infeasible."""
+    program, constraints = _program(problem, products), len(problem.constraints)
+    found = _solved(program, constraints, work)
+    if found is not None:
+        return found
+    nothing = np.zeros(program.rows.shape[0])
+    bound = _priced(program, nothing) if _may_be_feasible(program, work) else -np.inf
+    return _Priced(bound, nothing[:constraints], 0)
 
 
 def _given(polynomial: MultilinearPolynomial, values: Mapping[int, float]) -> MultilinearPolynomial:
-    for variable, value in values.items():
-        if not 0.0 <= value <= 1.0:
-            raise ModelError(f"variable {variable} must be from 0 to 1, found {value}")
     weights: Weights = {}
     for monomial, weight in polynomial.weights.items():
         left = tuple(v for v in monomial if v not in values)
@@ -83,7 +118,7 @@ def _given(polynomial: MultilinearPolynomial, values: Mapping[int, float]) -> Mu
     return MultilinearPolynomial(polynomial.variables, weights)
 
 
-def _program(problem: PolynomialProblem, products: bool) -> LinearProgram:
+def _program(problem: Polynomials, products: bool) -> LinearProgram:
     """All rows are `>=`; column 0 is the constant monomial, fixed to 1."""
     used = sorted({v for p in _polynomials(problem) for m in p.weights for v in m})
     rows = [_at_least(polynomial, limit) for polynomial, limit in problem.constraints]
@@ -107,15 +142,14 @@ def _program(problem: PolynomialProblem, products: bool) -> LinearProgram:
     )  # fmt: skip
 
 
-def _polynomials(problem: PolynomialProblem) -> Iterable[MultilinearPolynomial]:
+def _polynomials(problem: Polynomials) -> Iterable[MultilinearPolynomial]:
     return (problem.objective, *(polynomial for polynomial, _ in problem.constraints))
 
 
 def _at_least(polynomial: MultilinearPolynomial, limit: float) -> Weights:
-    """q - t >= 0, with the tolerance that feasibility has everywhere."""
-    loose = limit + FEASIBILITY_TOLERANCE * max(1.0, abs(limit))
+    """q - t >= 0."""
     row = {monomial: -weight for monomial, weight in polynomial.weights.items()}
-    row[()] = row.get((), 0.0) + loose
+    row[()] = row.get((), 0.0) + limit
     return row
 
 
@@ -157,15 +191,22 @@ def _bound_products(monomial: Monomial) -> list[Weights]:
     return list(unique.values())
 
 
-def _dual_bound(program: LinearProgram, time_limit: float | None) -> float | None:
+def _solved(program: LinearProgram, constraints: int, work: Work) -> _Priced | None:
     """The bound that HiGHS's prices prove; None if it found the program infeasible."""
     import highspy
 
     solver = highspy.Highs()
-    for name, value in (("output_flag", False), ("threads", 1)):
+    options: dict[str, float] = {
+        "output_flag": False,
+        "threads": 1,
+        "random_seed": work.seed % (1 << 31),
+    }
+    if work.time_limit is not None:
+        options["time_limit"] = float(work.time_limit)
+    if work.steps is not None:
+        options["simplex_iteration_limit"] = work.steps
+    for name, value in options.items():
         solver.setOptionValue(name, value)
-    if time_limit is not None:
-        solver.setOptionValue("time_limit", float(time_limit))
     solver.passModel(highs_model(program))
     solver.run()
     if solver.getModelStatus() in (
@@ -173,10 +214,11 @@ def _dual_bound(program: LinearProgram, time_limit: float | None) -> float | Non
         highspy.HighsModelStatus.kUnboundedOrInfeasible,
     ):
         return None
-    prices = np.array(solver.getSolution().row_dual)
-    if len(prices) != program.rows.shape[0]:
+    prices = np.maximum(0.0, -np.array(solver.getSolution().row_dual))
+    if len(prices) != program.rows.shape[0] or not np.isfinite(prices).all():
         prices = np.zeros(program.rows.shape[0])
-    return _priced(program, np.maximum(0.0, -prices))
+    steps = max(0, solver.getInfo().simplex_iteration_count)
+    return _Priced(_priced(program, prices), prices[:constraints], steps)
 
 
 def _priced(program: LinearProgram, prices: Floats) -> float:
@@ -187,15 +229,11 @@ def _priced(program: LinearProgram, prices: Floats) -> float:
     return float(best.sum() - prices @ program.lower + ROUNDING * (1.0 + size))
 
 
-def _box_bound(program: LinearProgram) -> float:
-    return _priced(program, np.zeros(program.rows.shape[0]))
-
-
-def _feasible(program: LinearProgram, time_limit: float | None) -> bool:
+def _may_be_feasible(program: LinearProgram, work: Work) -> bool:
     """False if proved infeasible: some prices make even the best w fall short of the rows."""
     rows, columns = program.rows.shape
     slack = sparse([[(0, 1.0)]] * rows, 1)
-    # maximise -s subject to A w + s >= b: below 0 means that no w satisfies all rows
+    # Maximise -s subject to A w + s >= b: below 0 means that no w satisfies all rows.
     worst = float(np.abs(program.rows).sum()) + 1.0
     phase = replace(
         program,
@@ -205,5 +243,5 @@ def _feasible(program: LinearProgram, time_limit: float | None) -> bool:
         column_upper=np.append(program.column_upper, worst),
         integer=np.append(program.integer, False),
     )
-    bound = _dual_bound(phase, time_limit)
-    return bound is None or bound >= -1e-9
+    found = _solved(phase, 0, work)
+    return found is None or found.bound >= -1e-9

@@ -29,11 +29,11 @@ import cmpe
 from cmpe.errors import CmpeError, FormatError
 from cmpe.execution.local import InProcess
 from cmpe.learning.training.config import TrainingConfig, preset
+from tests.benchmarks.studies import TINY, Counting, tiny
 from tests.problems import random_problem
-from tests.studies import TINY, Counting, tiny
 
 NOWHERE = Path("/nonexistent")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,56 @@
+"""One step: what moves the weights, and what a loss is given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from cmpe import Constraint, Factor, LogLinearModel, Problem
+from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
+from cmpe.learning.losses.losses import NOTHING
+from tests.learning.cases import quick, small_grid, trained, trainer_for, weights
+
+
+def test_infeasible_rows_are_skipped():
+    """x = 1 forces t = 5 > 1; only rows with x = 0 may move the weights."""
+    h = LogLinearModel((2, 2), (Factor((0, 1), [[0.0, 1.0], [0.0, 1.0]]),))
+    t = LogLinearModel((2, 2), (Factor((0,), [0.0, 5.0]),))
+    problem = Problem(h, (Constraint(t, 1.0),), (0,))
+    for loss in ("ss_cmpe", "mse", "ssl_pen"):
+        config = quick(loss, validation_share=0.0, batch_size=4)
+        mixed = trained(problem, np.array([[0], [1], [0], [1]]), config)
+        assert mixed.data.usable.ravel().tolist() == [True, False, True, False]
+        twin = trained(problem, np.array([[0], [0], [0], [0]]), config)
+        torch.testing.assert_close(weights(mixed), weights(twin), rtol=0, atol=1e-6)
+        penalty = mixed.program.examples.penalty[0, :, 0]
+        assert (penalty[[1, 3]] == 1.0).all()
+
+
+@pytest.mark.parametrize("loss", ["distill", "distill_pen"])
+def test_the_mix_begins_after_its_share_of_the_epochs(loss):
+    one = small_grid()
+    late, never, always = (
+        trainer_for(one.problem, one.train, quick(loss, epochs=4, **changes))
+        for changes in ({"mix": 1.0, "mix_after": 0.5}, {}, {"mix": 1.0})
+    )
+    for epoch, (a, b, c) in enumerate(
+        zip(late.epochs(), never.epochs(), always.epochs(), strict=True)
+    ):
+        same = a.measures["loss"] == pytest.approx(b.measures["loss"], rel=1e-6)
+        assert same == (epoch < 2)
+        assert a.measures["loss"] != pytest.approx(c.measures["loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSS_KINDS)
+def test_a_loss_is_given_what_the_catalogue_says(loss):
+    one, kind = small_grid(), LOSS_KINDS[loss]
+    program = trainer_for(one.problem, one.train, quick(loss)).program
+    rows = torch.arange(4).unsqueeze(0)
+    forward = program.forward(program.adam.parameters, rows, torch.zeros(rows.shape))
+    found = program._evaluated(forward, rows)
+    assert (found.alpha is not NOTHING) == kind.alpha
+    assert (found.penalty is not NOTHING) == kind.penalty
+    assert (found.multipliers is not NOTHING) == kind.dual
+    assert (found.surprise is not NOTHING) == (kind.family is Family.distilled)
+    assert (found.targets is not NOTHING) == (kind.family is Family.supervised)

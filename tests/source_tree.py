@@ -1,0 +1,154 @@
+"""The source as the architecture test sees it: modules by name, their imports, and cycles."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Import:
+    """Module `name` is imported in a line, at the top level of the module or inside a function."""
+
+    name: str  # with dots
+    line: int
+    top_level: bool
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """A package below `folder`, which is named after it."""
+
+    folder: Path
+
+    @cached_property
+    def modules(self) -> dict[str, Path]:
+        """The files by the names of their modules."""
+        return {self._name(path): path for path in sorted(self.folder.rglob("*.py"))}
+
+    def _name(self, path: Path) -> str:
+        parts = path.relative_to(self.folder.parent).with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    def imports(self, module: str) -> list[Import]:
+        """Everything it imports, except what only type checkers see."""
+        return list(_imports(parsed(self.modules[module]), self.modules, top_level=True))
+
+    @cached_property
+    def arrows(self) -> dict[str, set[str]]:
+        """Which modules of the package each of its modules imports."""
+        return {
+            module: {i.name for i in self.imports(module) if i.name in self.modules}
+            for module in self.modules
+        }
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _imports(node: ast.AST, known: Mapping[str, Path], *, top_level: bool) -> Iterator[Import]:
+    if isinstance(node, ast.If) and _is_type_checking(node.test):
+        for child in node.orelse:
+            yield from _imports(child, known, top_level=top_level)
+        return
+    if isinstance(node, ast.Import):
+        yield from (Import(alias.name, node.lineno, top_level) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        for alias in node.names:
+            longer = f"{node.module}.{alias.name}"
+            yield Import(longer if longer in known else str(node.module), node.lineno, top_level)
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child, known, top_level=top_level and not inside)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def cycles_in(arrows: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
+    """Groups of modules, each of which imports itself through the others."""
+    reached = {module: _reached(module, arrows) for module in arrows}
+    groups = {
+        tuple(sorted(m for m in found if module in reached[m]))
+        for module, found in reached.items()
+        if module in found
+    }
+    return sorted(groups)
+
+
+def _reached(module: str, arrows: Mapping[str, set[str]]) -> set[str]:
+    """What an import of the module imports in the end."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        new = arrows[waiting.pop()] - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
+def is_kernel(module: str) -> bool:
+    """Compiled loops stand in `kernels.py` or in `kernels/`."""
+    return "kernels" in module.split(".")
+
+
+class Assertions:
+    """Which functions of a tree of tests assert something, themselves or through one another."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pages = {path: parsed(path) for path in sorted(folder.rglob("*.py"))}
+
+    def missing(self) -> list[str]:
+        """`file:line name` of every test that asserts nothing."""
+        return [
+            f"{path.relative_to(self._folder.parent)}:{node.lineno} {node.name}"
+            for path, page in self._pages.items()
+            for node in ast.walk(page)
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+            if not self._asserts(node, path, frozenset())
+        ]
+
+    def _asserts(self, node: ast.AST, path: Path, seen: frozenset[tuple[Path, str]]) -> bool:
+        if any(isinstance(part, ast.Assert) or _expects(part) for part in ast.walk(node)):
+            return True
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        arguments = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+        return any(self._helps(name, path, seen) for name in sorted(names | arguments))
+
+    def _helps(self, name: str, path: Path, seen: frozenset[tuple[Path, str]]) -> bool:
+        """Whether a function of this name asserts: in this file, in one that it imports the name
+        from, or a fixture of a conftest."""
+        for place in (path, *self._origins(name, path), *self._conftests(path)):
+            if (place, name) in seen:
+                continue
+            for node in self._pages[place].body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+                    return self._asserts(node, place, seen | {(place, name)})
+        return False
+
+    def _origins(self, name: str, path: Path) -> Iterator[Path]:
+        for node in ast.walk(self._pages[path]):
+            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+                file = self._folder.parent / f"{str(node.module).replace('.', '/')}.py"
+                if file in self._pages:
+                    yield file
+
+    def _conftests(self, path: Path) -> Iterator[Path]:
+        files = (folder / "conftest.py" for folder in path.parents)
+        return (file for file in files if file in self._pages)
+
+
+def _expects(node: ast.AST) -> bool:
+    """`pytest.raises`, `pytest.warns`, `np.testing.assert_allclose` and their like."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    return node.attr in ("raises", "warns", "fail") or node.attr.startswith("assert_")
