@@ -7,7 +7,7 @@ of a batch are answered once. An option that the method cannot honour is refused
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,42 +50,6 @@ def solve(
     if len(batches) == 1:
         return _answer_batch(engine, batches[0][0], limits)
     return _answer_all(engine, batches, limits)
-
-
-@dataclass(frozen=True)
-class MethodSolver:
-    """A named method as a Solver, for whatever takes one."""
-
-    method: str
-    running: Running = field(default_factory=Running)
-    gap: float = 0.0
-
-    def __post_init__(self) -> None:
-        refuse_options(method_named(self.method), Limits(gap=self.gap, running=self.running))
-
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
-        """One answer per row, in the order of the rows."""
-        return solve(
-            problem,
-            evidence,
-            method=self.method,
-            time_limit=time_limit,
-            gap=self.gap,
-            seed=seed,
-            running=self.running,
-        )
-
-
-def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> Solver:
-    """The solver called `method`; `gap` (nats) is what `auto` should certify."""
-    return MethodSolver(method, running or Running(), gap)
 
 
 def engine_of(method: Chosen, problem: Problem, limits: Limits) -> Engine:
