@@ -13,7 +13,7 @@ from cmpe.errors import InputError
 
 
 def refused(
-    action: Callable[[], object], match: str = "", kind: type[Exception] = InputError
+    action: Callable[[], object], match: str | None = None, kind: type[Exception] = InputError
 ) -> str:
     """The one line of an action that must fail."""
     with pytest.raises(kind, match=match) as error:
