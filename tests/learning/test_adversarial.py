@@ -10,7 +10,7 @@ from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.fitting import fit
 from cmpe.queries import adversarial, flip_of
-from cmpe.solvers import solve
+from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips.attack import Stages, guided_attack
 from tests.learning.losses.test_functions import images, small_network
 
