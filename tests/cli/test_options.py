@@ -149,7 +149,7 @@ def test_the_help_lists_the_registry(call):
 
 def test_the_help_says_what_workers_and_threads_are_for():
     """The methods that it names are the ones that work row by row in processes."""
-    assert "processes for milp and toulbar2, threads for the others" in WORKERS_HELP
+    assert "in processes by milp, toulbar2, exhaustive" in WORKERS_HELP
     assert "within a row for milp, more rows at the same time for the others" in THREADS_HELP
     devices = [name for name, row in METHODS.items() if row.takes_device]
     assert f"cpu, or cuda for {', '.join(devices)} and trained runs." == DEVICE_HELP
