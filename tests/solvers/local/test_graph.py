@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.models.kernels import condition
@@ -15,7 +15,9 @@ from cmpe.solvers.local.graph import (
     mean_spread,
     starts_of,
 )
-from tests.problems import random_problem, seeds, worked_example
+from tests.problems import Shape, random_problem, seeds, worked_example
+
+SHAPE = Shape(variables=6, values=3, arity=3, factors=8, constraints=2)
 
 
 def chain():
@@ -67,6 +69,47 @@ def test_nothing_free():
     assert graph.places.shape == (0, 2)
     assert graph.arcs.shape == (0, 6)
     assert graph.is_simple
+
+
+@settings(max_examples=50)
+@given(seeds)
+def test_every_slot_belongs_to_one_value_of_a_free_variable(seed):
+    problem, _ = random_problem(seed, SHAPE)
+    structure = problem.conditioning
+    graph = Graph.of(structure)
+    cards = [structure.cardinalities[v] for v in structure.free]
+    assert graph.free.tolist() == list(structure.free)
+    assert np.bincount(graph.owner.astype(int), minlength=len(cards)).tolist() == cards
+    first, end = graph.variables[:, 0], graph.variables[:, 1]
+    assert (end - first).tolist() == cards
+
+
+@settings(max_examples=50)
+@given(seeds)
+def test_arcs_join_the_variables_of_a_table_both_ways(seed):
+    problem, _ = random_problem(seed, SHAPE)
+    structure = problem.conditioning
+    graph = Graph.of(structure)
+    number = {v: i for i, v in enumerate(structure.free)}
+    wanted = {
+        (f, number[u], number[v])
+        for f, scope in enumerate(structure.scopes)
+        for u in scope
+        for v in scope
+        if u != v
+    }
+    found = {
+        (int(arc[0]), i, int(arc[3]))
+        for i, row in enumerate(graph.variables)
+        for arc in graph.arcs[int(row[2]) : int(row[3])]
+    }
+    assert found == wanted
+    touched = {
+        (int(place[0]), i)
+        for i, row in enumerate(graph.variables)
+        for place in graph.places[int(row[4]) : int(row[6])]
+    }
+    assert touched == {(f, number[v]) for f, s in enumerate(structure.scopes) for v in s}
 
 
 @given(seeds)
