@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cmpe
-from benchmarks.frame import MODELS, Record, race
+from benchmarks.frame import MODELS, Record, answer_each, race
 from cmpe.generation import grid
 
 Rows = NDArray[np.int32]
@@ -164,7 +164,7 @@ def measure(
 
     def call(on: cmpe.Problem) -> cmpe.Solutions:
         if each:
-            return cmpe.solver(method).solve(on, rows, time_limit=limit)
+            return answer_each(on, rows, method, limit)
         return cmpe.solve(on, rows, method=method, time_limit=limit)
 
     begin = (time.perf_counter(), time.process_time())

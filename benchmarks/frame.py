@@ -27,6 +27,7 @@ from typing import Any, Self, TypeVar
 
 import cmpe
 from cmpe.generation import grid
+from cmpe.solvers.dispatch import engine_of
 
 HERE = Path(__file__).parent
 UAI_FILES = HERE.parent.parent / "shared" / "data" / "uai"
@@ -225,3 +226,11 @@ def _versions() -> Record:
         except PackageNotFoundError:
             found[package] = None
     return found
+
+
+def answer_each(
+    problem: cmpe.Problem, rows: Any, method: str, time_limit: float | None = None
+) -> cmpe.Solutions:
+    """Every row answered on its own, equal ones too, which `cmpe.solve` answers once."""
+    limits = cmpe.Limits(time_limit)
+    return engine_of(method, problem, limits).answer(problem.given(rows), limits)

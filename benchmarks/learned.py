@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import cmpe
-from benchmarks.frame import HERE, Recorder, model_files, parser, print_table
+from benchmarks.frame import HERE, Recorder, answer_each, model_files, parser, print_table
 from cmpe.evaluation import Evaluation, Reference, evaluate, reference
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.runs import Calibration, Trained, is_run, read_trained
@@ -161,7 +161,7 @@ def baselines(against: Reference) -> Iterator[tuple[str, Callable[[], Solutions]
     yield "repair from random", repaired(random)
     yield "repair from ICM", repaired(nothing)
     for method in ("lagrangian", "exact"):
-        yield method, partial(cmpe.solver(method).solve, problem, rows)
+        yield method, partial(answer_each, problem, rows, method)
 
 
 def networks(

@@ -2,7 +2,7 @@
 
     python -m benchmarks.milp [--time-limit 5] [--rows 20] [--models Grids_17 ...] [--gibbs]
 
-Each model gives one problem per percentile of q, at 60 % evidence (SPEC §5). Its rows are distinct
+Each model gives one problem per percentile of q, at 60 % evidence. Its rows are distinct
 test rows, those first whose unconstrained optimum breaks the constraint (`binding`); there may be
 fewer distinct ones than asked for. With --gibbs, which writes milp_gibbs.jsonl, samples come from
 Gibbs chains instead of the exact sampler: on the grids those stay far from the modes, and the rows

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 import cmpe
 from benchmarks.exact_measure import Cell, largest, least, run_cell, warm_up
 from benchmarks.exact_paper import correctness
-from benchmarks.frame import HERE, Record, Recorder, parser, print_table, race
+from benchmarks.frame import HERE, Record, Recorder, answer_each, parser, print_table, race
 from benchmarks.targets import Check, run_parts
 from cmpe.formats.debd import read_debd
 
@@ -198,9 +198,9 @@ def exact(options: argparse.Namespace, recorder: Recorder) -> list[Check]:
 def _cpu(cell: Cell, picked: NDArray[np.int32], options: argparse.Namespace) -> Record:
     """CPU time a row: `exact` on a problem without a plan, SCIP as it is."""
     tiled = np.resize(picked, (BATCH, picked.shape[1]))
-    solver = cmpe.solver("exact")
     ours = race(
-        {"exact": lambda: solver.solve(replace(cell.problem), tiled)}, clock=time.process_time
+        {"exact": lambda: answer_each(replace(cell.problem), tiled, "exact")},
+        clock=time.process_time,
     )
     record: Record = {"exact_cpu_us": 1e6 * ours["exact"].median / BATCH}
     if SCIP in options.references:
@@ -255,8 +255,7 @@ def _leaf_record(cell: Cell, options: argparse.Namespace) -> Record:
     picked = cell.rows[:count]
     first, mean = (_seconds(lambda: cmpe.solve(problem, cell.rows)) for _ in range(2))
     tiled = np.resize(picked, cell.rows.shape)
-    solver = cmpe.solver("exact")
-    same = min(_seconds(lambda: solver.solve(problem, tiled)) for _ in range(3))
+    same = min(_seconds(lambda: answer_each(problem, tiled, "exact")) for _ in range(3))
     answers = cmpe.solve(problem, cell.rows)
     record: Record = {
         **cell.about,

@@ -39,11 +39,24 @@ class SourceTree:
 
     @cached_property
     def arrows(self) -> dict[str, set[str]]:
-        """Which modules of the package each of its modules imports."""
-        return {
-            module: {i.name for i in self.imports(module) if i.name in self.modules}
-            for module in self.modules
-        }
+        """Which modules of the package each of its modules imports.
+
+        Python runs the packages that a module stands in before the module itself.
+        """
+        return {module: set(self._run_by(module)) for module in self.modules}
+
+    def _run_by(self, module: str) -> Iterator[str]:
+        for found in self.imports(module):
+            if found.name in self.modules:
+                yield found.name
+                above = (p for p in _packages(found.name) if p in self.modules)
+                yield from (p for p in above if p not in _packages(module))
+
+
+def _packages(module: str) -> list[str]:
+    """The packages that a module stands in, and the module itself."""
+    parts = module.split(".")
+    return [".".join(parts[: k + 1]) for k in range(len(parts))]
 
 
 def parsed(path: Path) -> ast.Module:

@@ -156,6 +156,13 @@ def test_a_cycle_through_a_function_is_found(tmp_path):
     assert cycles_in(tree.arrows) == [("planted.first", "planted.inside.second", "planted.third")]
 
 
+def test_a_cycle_through_a_package_is_found(tmp_path):
+    """Python runs `inside` before `inside.part`, whichever of them is asked for."""
+    tree = planted(tmp_path, inside__part="", first="import planted.inside.part")
+    (tree.folder / "inside" / "__init__.py").write_text("import planted.first")
+    assert cycles_in(tree.arrows) == [("planted.first", "planted.inside")]
+
+
 def test_what_only_type_checkers_see_is_no_cycle(tmp_path):
     guarded = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import planted.first"
     assert not cycles_in(planted(tmp_path, first="import planted.second", second=guarded).arrows)

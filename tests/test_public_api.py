@@ -62,7 +62,6 @@ EXPECTED = [
     "reference",
     "sample",
     "solve",
-    "solver",
     "write_directory",
     "write_model",
     "write_network",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cmpe.solution import Solutions, Status
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
-    from cmpe.solvers.dispatch import solve, solver
+    from cmpe.solvers.dispatch import solve
 
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
@@ -74,7 +74,7 @@ _HOMES = {
     "cmpe.solution": ("Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
-    "cmpe.solvers.dispatch": ("solve", "solver"),
+    "cmpe.solvers.dispatch": ("solve",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -128,7 +128,6 @@ __all__ = [
     "reference",
     "sample",
     "solve",
-    "solver",
     "write_directory",
     "write_model",
     "write_network",

@@ -7,12 +7,13 @@ import pytest
 
 import cmpe
 from cmpe import ProblemDirectory, Recipe, write_directory
-from cmpe.bounding import BOUNDS, ON_DEVICE, Kind
+from cmpe.bounding import BOUNDS, ON_DEVICE
 from cmpe.cli.main import main
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
+from cmpe.problem import Form
 
-OF_TABLES = [name for name, row in BOUNDS.items() if Kind.TABLES in row.takes]
+OF_TABLES = [name for name, row in BOUNDS.items() if Form.TABLES in row.takes]
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,11 @@
-"""Models and problems as commands read them."""
+"""What commands share: models and problems, methods by name or by run, devices, progress."""
 
 from __future__ import annotations
 
 import io
+import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,23 @@ import pytest
 
 from cmpe import CutsetNetwork, LogLinearModel, write_network
 from cmpe.cli import options
-from cmpe.cli.options import read_tables
+from cmpe.cli.options import (
+    DEVICE_HELP,
+    METHOD_HELP,
+    STAGES_HELP,
+    THREADS_HELP,
+    WORKERS_HELP,
+    method_or_run,
+    read_tables,
+)
 from cmpe.errors import InputError
 from cmpe.formats.registry import read_model
+from cmpe.learning.pipeline import Pipeline
+from cmpe.solvers import METHODS
 from tests.cli.commands import MODEL, SOLVE
-from tests.problems import all_assignments, random_cutset
+from tests.problems import all_assignments, random_cutset, worked_example
 
+NAMES = ", ".join(METHODS)
 MODELS = {
     "cut.uai": (MODEL[:-4], "line 1, word 15: expected 6 x a table entry, found only 4 more words"),
     "text.uai": (MODEL.replace("6 1 2", "6 1 two"), "word 16: expected a table entry, found 'two'"),
@@ -126,3 +139,100 @@ def test_a_device_that_is_not_there(monkeypatch, device, message):
         options.check_device(device)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     options.check_device("cuda:1")
+
+
+def test_the_help_lists_the_registry(call):
+    assert f"One of {NAMES}; or the directory of a trained run." == METHOD_HELP
+    code, out, _ = call("solve", "--help")
+    assert code == 0
+    shown = "".join(c for c in out if not c.isspace() and c not in "│")
+    for sentence in (METHOD_HELP, STAGES_HELP, WORKERS_HELP, THREADS_HELP, DEVICE_HELP):
+        assert sentence.replace(" ", "") in shown
+
+
+def test_the_help_says_what_workers_and_threads_are_for():
+    """The methods that it names are the ones that work row by row in processes."""
+    assert "in processes by milp, toulbar2, exhaustive" in WORKERS_HELP
+    assert "within a row for milp, more rows at the same time for the others" in THREADS_HELP
+    devices = [name for name, row in METHODS.items() if row.takes_device]
+    assert f"cpu, or cuda for {', '.join(devices)} and trained runs." == DEVICE_HELP
+
+
+def test_an_unknown_method_is_one_line_with_the_registry(refused):
+    line = refused("solve", "--objective", "nowhere.uai", "--method", "magic")
+    assert line == f"a method is one of {NAMES}; found 'magic'"
+
+
+@pytest.mark.usefixtures("beside_model")
+def test_a_folder_called_exact_is_not_the_method(call):
+    Path("exact").mkdir()
+    (Path("exact") / "config.json").write_text("{}")
+    code, out, err = call(*SOLVE, "--method", "exact")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["method"] == "exact"
+    assert method_or_run("exact", worked_example()) == "exact"
+
+
+@pytest.mark.parametrize("kind", ["empty", "problem"])
+def test_a_folder_that_is_no_run(refused, problem, kind):
+    Path("empty").mkdir()
+    folder = "empty" if kind == "empty" else str(problem)
+    line = refused("solve", "--objective", "nowhere.uai", "--method", folder)
+    assert line == (
+        f"a method is one of {NAMES}, or the directory of a trained run; found the directory "
+        f"{folder!r}, which holds no run"
+    )
+
+
+def test_a_folder_with_another_config(refused):
+    Path("other").mkdir()
+    (Path("other") / "config.json").write_text('{"format_version": 99}')
+    line = refused(*SOLVE, "--method", "other")
+    assert line == "other/config.json: field 'format_version': expected 1, found 99"
+
+
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not row.takes_device])
+def test_a_device_for_a_method_without_one_is_refused_before_files_are_read(refused, method):
+    line = refused("solve", "--objective", "nowhere.uai", "--method", method, "--device", "cuda")
+    assert line == (
+        "methods lagrangian and local and trained networks take a device; found "
+        f"{method!r} with device 'cuda'"
+    )
+
+
+def test_a_gap_for_another_method_is_refused_before_files_are_read(refused):
+    line = refused("solve", "--objective", "nowhere.uai", "--method", "milp", "--gap", "1")
+    assert line == "only method auto takes a gap, found 'milp' with gap 1.0"
+
+
+@pytest.mark.parametrize(
+    ("package", "method", "extra"),
+    [("pytoulbar2", "toulbar2", "toulbar2"), ("pyscipopt", "milp:scip", "scip"),
+     ("gurobipy", "milp:gurobi", "gurobi")],
+)  # fmt: skip
+def test_a_missing_extra_is_named(refused, monkeypatch, package, method, extra):
+    monkeypatch.setitem(sys.modules, package, None)
+    line = refused(*SOLVE, "--method", method)
+    assert f"pip install 'cmpe[{extra}]'" in line
+
+
+def test_the_help_names_every_stage():
+    assert all(stage.name in STAGES_HELP for stage in fields(Pipeline))
+
+
+def test_stages_go_with_a_run(refused):
+    line = refused("solve", "--objective", "nowhere.uai", "--stages", "repair=no")
+    assert line == (
+        "--stages (margins, repair, certificate, search_passes, sweeps, levels) goes with a "
+        "trained run, found method auto"
+    )
+
+
+def test_stages_are_refused_before_files_are_read(refused, monkeypatch):
+    monkeypatch.setattr("cmpe.learning.runs.is_run", lambda folder: True)
+    Path("run").mkdir()
+    line = refused("solve", "nowhere", "--method", "run", "--stages", "magic=1")
+    assert line == (
+        "stages are NAME=VALUE, each NAME once of margins, repair, certificate, search_passes, "
+        "sweeps, levels; found 'magic=1'"
+    )

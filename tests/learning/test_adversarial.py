@@ -10,8 +10,8 @@ from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.fitting import fit
 from cmpe.queries import adversarial, flip_of
-from cmpe.solvers import solve
-from cmpe.solvers.flips.attack import Stages, guided_attack
+from cmpe.solvers.dispatch import solve
+from cmpe.solvers.flips.attack import AttackStages, guided_attack
 from tests.learning.losses.test_functions import images, small_network
 
 
@@ -81,7 +81,7 @@ def test_one_pass_takes_the_shorter_of_two_closed_forms(linear):
     first, both = (
         guided_attack(
             flip.network, rows.evidence, guide,
-            config=Stages("step", margin=flip.margin, safety=margin, shortest=shortest),
+            config=AttackStages("step", margin=flip.margin, safety=margin, shortest=shortest),
         ).images
         for shortest in (False, True)
     )  # fmt: skip

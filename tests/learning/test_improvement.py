@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import cmpe
-from cmpe.learning.improvement import Draft, cores_of, searches
+from cmpe.learning.improvement import Draft, searches
 from cmpe.learning.pipeline import Pipeline
 from cmpe.queries import adversarial
 from cmpe.solvers.base import Limits, Running
@@ -95,10 +95,6 @@ def test_time_or_passes_mean_search_where_there_are_tables():
     assert searches(GRID.problem, Pipeline(), 1.0)
     assert searches(GRID.problem, Pipeline(search_passes=2), None)
     assert not searches(adversarial(small_network()), Pipeline(), 1.0)
-
-
-def test_workers_are_threads_here():
-    assert cores_of(Running(workers=3, threads=2)) == 6
 
 
 def test_problems_without_tables_are_repaired_from_the_networks_answer():

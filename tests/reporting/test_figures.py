@@ -2,7 +2,7 @@ import pytest
 
 from cmpe.errors import InputError, MissingExtra
 from cmpe.reporting.figures import draw_learning, draw_trace, save
-from cmpe.solvers.exact import TraceEvent
+from cmpe.solvers.exact.trace import TraceEvent
 
 EVENTS = [
     TraceEvent(0.001, float("nan"), 12.0, 0),

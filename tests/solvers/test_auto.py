@@ -126,4 +126,4 @@ def test_gaps_that_make_no_sense_are_refused():
     with pytest.raises(MethodError, match="at least 0, found -1"):
         cmpe.solve(worked_example(), gap=-1)
     with pytest.raises(MethodError, match="only method auto takes a gap, found 'milp'"):
-        cmpe.solver("milp", gap=0.1)
+        cmpe.solve(worked_example(), method="milp", gap=0.1)

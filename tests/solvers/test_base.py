@@ -8,9 +8,8 @@ import pytest
 
 from cmpe import Limits, Running
 from cmpe.errors import MethodError
-from cmpe.solvers.base import Deadline, Engine, Solver, check_start, checked
+from cmpe.solvers.base import Deadline, Engine, Solver
 from cmpe.solvers.exact.complete import Exact
-from tests.problems import worked_example
 
 
 @pytest.mark.parametrize(
@@ -75,16 +74,3 @@ def test_engines_and_solvers_are_told_apart():
     assert isinstance(Exact(), Engine)
     assert not isinstance(Exact(), Solver)
     assert not isinstance("exact", Engine)
-
-
-def test_evidence_is_put_into_a_start():
-    instances = worked_example().given([[1, 1], [0, 1]])
-    rows = checked(instances, [[0, 0, 1, 0], [-1, -1, -1, -1]])
-    assert rows.tolist() == [[1, 1, 1, 0], [0, 1, -1, -1]]
-    assert checked(instances, -1).tolist() == [[1, 1, -1, -1], [0, 1, -1, -1]]
-
-
-@pytest.mark.parametrize("start", [[[0, 0]], [[0, 0, 0, 2]], [[0, 0, -2, 0]]])
-def test_a_start_that_does_not_fit_is_refused(start):
-    with pytest.raises(MethodError, match="a start must"):
-        check_start(worked_example().given([[1, 1]]), np.array(start))

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import cmpe
-from cmpe import METHODS, Running, Solutions, Status
+from cmpe import METHODS, Running, Solutions
 from cmpe.errors import InputError, MethodError
 from cmpe.problem import Form
 from cmpe.solvers import method_named
 from cmpe.solvers.base import Engine
-from cmpe.solvers.dispatch import MethodSolver, engine_of
+from cmpe.solvers.dispatch import engine_of
 from tests.problems import random_problem, worked_example
 
 ROWS = np.array([[1, 1], [0, 0], [1, 1], [0, 1]])
@@ -139,8 +139,6 @@ def test_what_a_solver_of_ones_own_cannot_be_told_is_refused(options, named):
 def test_a_gap_is_refused_by_name(method):
     with pytest.raises(MethodError, match=f"only method auto takes a gap, found '{method}'"):
         cmpe.solve(worked_example(), ROWS, method=method, gap=0.1)
-    with pytest.raises(MethodError, match="only method auto"):
-        MethodSolver(method, gap=0.1)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].takes_device])
@@ -162,11 +160,6 @@ def test_an_unknown_method_lists_all():
 def test_a_start_of_another_length_is_refused():
     with pytest.raises(MethodError, match="a start must have 4 rows, found 1"):
         cmpe.solve(worked_example(), ROWS, running=Running(start=[[0, 0, 0, 0]]))
-
-
-def test_a_named_solver_is_the_method():
-    found = cmpe.solver("exact").solve(worked_example(), ROWS)
-    assert [Status(s).label for s in found.status] == cmpe.solve(worked_example(), ROWS).labels
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if Form.OTHER not in METHODS[m].engines])

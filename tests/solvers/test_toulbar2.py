@@ -1,6 +1,7 @@
 """toulbar2 against enumeration where it needs more than one run, and Ctrl-C given back."""
 
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -100,3 +101,56 @@ def test_several_constraints_are_knapsacks():
     assert found.labels == ["optimal"]
     never = ask(Toulbar2(), Problem(h, (Constraint(one, 1.0), Constraint(last.scale(-1.0), -2.0))))
     assert never.labels == ["infeasible"]
+
+
+class Stopped:
+    """A run of toulbar2 that ends in one of its ways."""
+
+    class Contradiction(Exception):  # noqa: N818 - the names of pytoulbar2
+        pass
+
+    class SolverOut(Exception):  # noqa: N818
+        pass
+
+    def __init__(self, result):
+        self.result = result
+
+    def Solve(self, timeLimit):  # noqa: N802
+        if isinstance(self.result, type):
+            raise self.result
+        return self.result
+
+    def GetDDualBound(self):  # noqa: N802
+        return -30.0
+
+
+@pytest.mark.parametrize(
+    ("result", "seconds", "expected"),
+    [
+        (Stopped.SolverOut, None, (None, -np.inf, True)),
+        (Stopped.Contradiction, None, (None, -np.inf, True)),
+        (None, None, (None, -np.inf, True)),
+        (([1, 0, 9], -20.0, 1), None, ([1, 0], 11.0, False)),
+        (None, 1e-9, (None, 16.0, False)),  # as if its limit came first: only the dual bound counts
+        (([1, 0, 9], -20.0, 1), 1e-9, ([1, 0], 16.0, False)),
+    ],
+)
+def test_what_the_end_of_a_run_proves(monkeypatch, result, seconds, expected):
+    """Costs of 2 units a nat, 2 of them lost to rounding."""
+    network = SimpleNamespace(rounding=2, scale=2.0, structure=SimpleNamespace(free=(0, 1)))
+    clock = iter([0.0, 100.0])
+    monkeypatch.setattr(toulbar2.time, "process_time", lambda: next(clock))
+    answer = toulbar2._answer(Stopped(result), network, cmpe.Limits(seconds))
+    values = None if answer.free_values is None else answer.free_values.tolist()
+    assert (values, answer.bound, answer.infeasible) == expected
+
+
+def test_functions_that_contradict_are_a_proof(monkeypatch):
+    class Contradicting(Stopped):
+        def AddVariable(self, *_):  # noqa: N802
+            raise self.Contradiction
+
+    package = SimpleNamespace(CFN=lambda *_, **__: Contradicting(None))
+    monkeypatch.setattr(toulbar2, "_package", lambda: package)
+    found = ask(Toulbar2(), worked_example(), [[1, 1]])
+    assert found.labels == ["infeasible"]

@@ -6,13 +6,13 @@ from hypothesis import given
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.bounds.base import Work, row_tables
 from cmpe.bounds.splitting import by_size
-from cmpe.errors import MethodError, TooLarge
+from cmpe.errors import TooLarge
 from cmpe.tensor import tables as wide_tables
 from cmpe.tensor.answers import improved
 from cmpe.tensor.max_product import max_product
 from cmpe.tensor.messages import message_bounds
 from cmpe.tensor.split import split_bounds
-from cmpe.tensor.tables import Runs, WideTables, checked_rows
+from cmpe.tensor.tables import Runs, WideTables
 from tests.problems import random_problem, seeds
 from tests.tensor.cases import wide_instances
 
@@ -74,15 +74,3 @@ def test_constants_and_single_values(call):
     problem = Problem(model, (Constraint(model, 5.0),))
     found = call(problem.given())
     assert found.tolist() == [[0, 0]] if found.ndim == 2 else np.allclose(found, [3.0])
-
-
-def test_starts_are_checked_and_get_their_evidence():
-    model = LogLinearModel((2, 1, 3))
-    instances = Problem(model, (), (0,)).given([[1], [0]])
-    assert checked_rows(instances, -1).tolist() == [[1, 0, -1], [0, 0, -1]]
-    assert checked_rows(instances, [[0, 0, 2], [1, 0, 1]]).tolist() == [[1, 0, 2], [0, 0, 1]]
-    for wrong in ([[0, 0, 3]] * 2, [[0, 0, -2]] * 2):
-        with pytest.raises(MethodError, match="a start must hold values of its variables"):
-            checked_rows(instances, wrong)
-    with pytest.raises(MethodError, match=r"shape \(2, 3\), found \(3,\)"):
-        checked_rows(instances, [0, 0, 0])

@@ -26,7 +26,8 @@ SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
 WORKERS_HELP = (
-    "Rows answered at the same time: processes for milp and toulbar2, threads for the others."
+    "Rows answered at the same time: in processes by milp, toulbar2, exhaustive and the reduction "
+    "of wide rows, in threads by the others."
 )
 THREADS_HELP = (
     "Threads of each worker: within a row for milp, more rows at the same time for the others."
@@ -35,7 +36,8 @@ STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
     "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
 )
-DEVICE_HELP = "cpu, or cuda for lagrangian, local and trained runs."
+_ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
+DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."
 
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:

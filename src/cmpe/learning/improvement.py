@@ -36,7 +36,7 @@ class Draft:
 
     def improved(self, pipeline: Pipeline, limits: Limits) -> Assignments:
         """Better answers (B, n) by the stages that were asked for; limits are those of a row."""
-        problem, cores = self.instances.problem, cores_of(limits.running)
+        problem, cores = self.instances.problem, limits.running.cores
         if searches(problem, pipeline, limits.seconds):
             budget = Budget(pipeline.search_passes or PASSES, limits.seconds)
             return search(
@@ -69,8 +69,3 @@ def searches(problem: Problem, pipeline: Pipeline, seconds: float | None) -> boo
     """Whether answers are searched rather than repaired."""
     asked = seconds is not None or pipeline.search_passes > 0
     return asked and problem.is_log_linear
-
-
-def cores_of(running: Running) -> int:
-    """How many cores the compiled stages may use: they share memory, so workers are threads."""
-    return running.workers * running.threads

@@ -31,13 +31,14 @@ from cmpe.errors import EvidenceError, Interrupted, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.adversarial import flipped
 from cmpe.learning.certificates import CERTIFICATES, Certified
-from cmpe.learning.improvement import Draft, cores_of, searches
+from cmpe.learning.improvement import Draft, searches
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import PASS_ROWS, Predictor
 from cmpe.learning.runs import Trained, read_trained, write_trained
 from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.base import Limits, Running, check_start
+from cmpe.solvers.base import Limits, Running
 
 SEARCHED_TOGETHER = 16  # rows that one core searches side by side
 LEAST_SECONDS = 1e-3  # what is left to a row's search when pass and bound took all its time
@@ -154,7 +155,7 @@ class NeuralSolver:
     ) -> Solutions:
         """Pass, bound, then what improves the answers in the time that is left."""
         begin = time.perf_counter()
-        cores, stages = cores_of(limits.running), self.stages
+        cores, stages = limits.running.cores, self.stages
         answers, multipliers = self._passes(block, limits.running)
         draft = Draft(block, self._best([answers, *start]), multipliers)
         proved = CERTIFICATES[stages.certificate](block, multipliers, cores)
@@ -172,7 +173,7 @@ class NeuralSolver:
     def _passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
         device = self.running.device if running.device == "cpu" else running.device
-        predictor, cores = self._predictor(device), cores_of(running)
+        predictor, cores = self._predictor(device), running.cores
         if self._is_linear:
             # A repaired answer ends on a flip, so the network is not asked for more than that.
             alone = 0.0 if self.stages.repair else self.calibrated_margin()
@@ -195,7 +196,7 @@ def _parts(count: int, limits: Limits) -> Iterator[slice]:
     """Rows that are answered together: under a time limit about a second's work."""
     rows = PASS_ROWS
     if limits.seconds is not None:
-        cores = cores_of(limits.running)
+        cores = limits.running.cores
         rows = min(rows, max(SEARCHED_TOGETHER * cores, math.ceil(cores / limits.seconds)))
     yield from (slice(first, first + rows) for first in range(0, max(1, count), rows))
 

@@ -6,8 +6,8 @@ of a batch are answered once. An option that the method cannot honour is refused
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from cmpe.arrays import FREE, Indices, Values
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Form, Instances, Problem
 from cmpe.problem.groups import by_observed
+from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
-from cmpe.solvers import method_named
-from cmpe.solvers.base import Engine, Limits, Method, Running, Solver, check_start
+from cmpe.solvers import METHODS, method_named
+from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
 from cmpe.solvers.branches import Branches
 
 Chosen = str | Engine | Solver
@@ -51,42 +52,6 @@ def solve(
     return _answer_all(engine, batches, limits)
 
 
-@dataclass(frozen=True)
-class MethodSolver:
-    """A named method as a Solver, for whatever takes one."""
-
-    method: str
-    running: Running = field(default_factory=Running)
-    gap: float = 0.0
-
-    def __post_init__(self) -> None:
-        refuse_options(method_named(self.method), Limits(gap=self.gap, running=self.running))
-
-    def solve(
-        self,
-        problem: Problem,
-        evidence: Evidence | None = None,
-        *,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> Solutions:
-        """One answer per row, in the order of the rows."""
-        return solve(
-            problem,
-            evidence,
-            method=self.method,
-            time_limit=time_limit,
-            gap=self.gap,
-            seed=seed,
-            running=self.running,
-        )
-
-
-def solver(method: str, running: Running | None = None, *, gap: float = 0.0) -> Solver:
-    """The solver called `method`; `gap` (nats) is what `auto` should certify."""
-    return MethodSolver(method, running or Running(), gap)
-
-
 def engine_of(method: Chosen, problem: Problem, limits: Limits) -> Engine:
     """The engine that answers a problem, after refusing what it cannot honour."""
     if isinstance(method, str):
@@ -106,15 +71,21 @@ def engine_of(method: Chosen, problem: Problem, limits: Limits) -> Engine:
 def refuse_options(method: Method, limits: Limits, form: Form = Form.TABLES) -> None:
     """Refuse, in one sentence, an option that a method cannot honour."""
     if limits.gap and not method.takes_gap:
+        takers = _names(row for row in METHODS.values() if row.takes_gap)
         raise MethodError(
-            f"only method auto takes a gap, found {method.name!r} with gap {limits.gap}"
+            f"only method {takers} takes a gap, found {method.name!r} with gap {limits.gap}"
         )
     if limits.running.device != "cpu" and (not method.takes_device or form in BEYOND_TABLES):
         where = " of problems made of tables" if form in BEYOND_TABLES else ""
+        takers = _names(row for row in METHODS.values() if row.takes_device)
         raise MethodError(
-            f"methods lagrangian and local{where} and trained networks take a device; found "
+            f"methods {takers}{where} and trained networks take a device; found "
             f"{method.name!r} with device {limits.running.device!r}"
         )
+
+
+def _names(rows: Iterable[Method]) -> str:
+    return " and ".join(row.name for row in rows)
 
 
 def _engine_for(method: Method, problem: Problem) -> Engine:

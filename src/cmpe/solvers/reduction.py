@@ -27,8 +27,9 @@ from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
 from cmpe.errors import Interrupted, TooLarge
 from cmpe.problem import Instances, Problem
+from cmpe.problem.starts import checked
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions, Status
-from cmpe.solvers.base import Limits, checked
+from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import (
     MOST_ROUNDS,
     SECONDS_PER_ROUND,

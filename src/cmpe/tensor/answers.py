@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from cmpe.arrays import FREE, Assignments
 from cmpe.bounds.lagrangian import Dual, dual_by_branch
 from cmpe.problem import Instances
+from cmpe.problem.starts import checked
 from cmpe.tensor.device import scalar_on
 from cmpe.tensor.dual import minimised
 from cmpe.tensor.max_product import max_product
 from cmpe.tensor.moves import walked
-from cmpe.tensor.tables import WideTables, checked_rows
+from cmpe.tensor.tables import WideTables
 
 STEPS = 20  # A row makes at most so many moves per free variable.
 
@@ -46,7 +47,7 @@ def improved(
     judged by the problem's own functions in float64: a feasible start is never made worse. The
     compiled `local` also makes chains, exchanges and kicks, so that its answers differ.
     """
-    rows = checked_rows(instances, assignments)
+    rows = checked(instances, assignments)
     scalar_on(device)
     if instances.problem.is_log_linear:
         return _improved(instances, rows, device, steps)
@@ -73,7 +74,7 @@ def _improved_by_branch(
         left[numbers] = False
         if len(numbers):
             part = branch.instances(evidence[numbers])
-            inside = checked_rows(part, rows[numbers])
+            inside = checked(part, rows[numbers])
             out[numbers] = _improved(part, inside, device, steps)
     return out
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.arrays import FREE, Assignments, Integers
+from cmpe.arrays import Assignments, Integers
 from cmpe.bounds.base import PADDING
 from cmpe.elimination.plan import MEMORY_LIMIT
-from cmpe.errors import MethodError, TooLarge
+from cmpe.errors import TooLarge
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF, scalar_on
 from cmpe.tensor.layout import Bags, EvidenceTables, satisfied
@@ -186,20 +186,3 @@ class WideTables:
     def complete(self, z: Tensor, rows: slice) -> Assignments:
         """Values of the free variables (F, B) as full assignments (B, n)."""
         return self.instances.complete(z.T.cpu().numpy(), rows)
-
-
-def checked_rows(instances: Instances, assignments: ArrayLike) -> Assignments:
-    """A copy of full assignments (B, n), or of one number for all, with the evidence in.
-
-    -1 in a row means that it has no start; a variable of a single value is never free.
-    """
-    problem, shape = instances.problem, (len(instances), instances.problem.variables)
-    given = np.asarray(assignments)
-    if given.ndim and given.shape != shape:
-        raise MethodError(f"a start must have shape {shape}, found {given.shape}")
-    free = list(problem.free)
-    values = np.broadcast_to(given, shape)[:, free]
-    cards = np.asarray(problem.objective.cardinalities)[free]
-    if (values >= cards).any() or (values < FREE).any():
-        raise MethodError("a start must hold values of its variables, or -1 where there is none")
-    return instances.complete(values)

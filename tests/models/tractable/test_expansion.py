@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from cmpe.errors import TooLarge
 from cmpe.models.tractable.expansion import expanded_entries
-from tests.models.tractable.test_cutset import completions
+from tests.models.tractable.test_cutset import agrees
 from tests.problems import all_assignments, network_over, random_cutset, seeds
 
 
@@ -20,7 +20,7 @@ def test_expansion_is_the_same_function(seed):
     model = network.to_model()
     np.testing.assert_allclose(model.value(everything), network.value(everything), atol=1e-9)
     for leaf, context in enumerate(network.contexts):
-        inside = everything[completions(everything, context)]
+        inside = everything[agrees(everything, context)]
         np.testing.assert_allclose(
             network.leaf_model(leaf).value(inside), network.value(inside), atol=1e-9
         )

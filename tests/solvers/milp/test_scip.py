@@ -71,3 +71,16 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyscipopt", None)
     with pytest.raises(MissingExtra, match=r"SCIP \(pyscipopt\) .* 'cmpe\[scip\]'"):
         load()
+
+
+def test_a_search_that_was_stopped_without_an_answer_has_its_bound(monkeypatch):
+    class Stopped:
+        """The methods of PySCIPOpt that are asked."""
+
+        def __getattr__(self, name):
+            found = {"getStatus": "timelimit", "getDualbound": 4.5, "infinity": 1e20}
+            return lambda: found.get(name, 0)
+
+    monkeypatch.setattr(scip, "_model", lambda *_: (Stopped(), []))
+    found = maximise(programs.program([1], [], [], []), Limits(), None)
+    assert (found.columns, found.bound, found.infeasible) == (None, 4.5, False)

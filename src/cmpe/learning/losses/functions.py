@@ -1,7 +1,7 @@
 """Problems with neural functions, distances or continuous variables at relaxed points.
 
 The same face as `RelaxedProblem`: every function of a batch of points, with gradients, whatever its
-kind (`inference_functions.Functions`).
+kind (`tensor.functions.Functions`).
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class RowResults:
     assignments: Assignments  # (B, n)
     bound: Floats
     gap: Floats  # inf where nothing was found
-    kind: NDArray[np.int64]  # of bounds.dual_kernels
+    kind: NDArray[np.int64]  # see bounds.kernels.dual
     multipliers: Floats  # (B, m)
     states: NDArray[np.int64]
 

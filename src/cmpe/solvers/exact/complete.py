@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cmpe.problem import Instances
+from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, checked
+from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import eliminate, rounds_within, too_wide
 from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import Reduction, first_answers

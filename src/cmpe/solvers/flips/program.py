@@ -24,12 +24,11 @@ from scipy.sparse import csr_array
 
 from cmpe.arrays import Floats
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.bounds.networks.neurons import Layer, Moves, Signs, hidden_layers, loosened, relu_bounds
+from cmpe.bounds.networks.neurons import Layer, Moves, hidden_layers, loosened, relu_bounds
+from cmpe.bounds.networks.phases import Forced, Needs, kinds_of, sides_needed
 from cmpe.models.relu import ReluNetwork
 
 Indices = NDArray[np.int64]
-Needs = tuple[tuple[NDArray[np.bool_], NDArray[np.bool_]], ...]
-Forced = tuple[Signs, ...] | None  # of each hidden layer, 0 where free
 
 
 @dataclass(frozen=True)
@@ -161,39 +160,6 @@ def flip_program(
     needs = sides_needed(network, row[np.newaxis], layers, forced)
     build = _Build(network, region, layers, needs, forced)
     return FlipProgram(region, build.program(row, margin), build.phases(), layers, needs)
-
-
-def sides_needed(
-    network: ReluNetwork, rows: Floats, layers: tuple[Layer, ...], forced: Forced = None
-) -> Needs:
-    """Of each layer: which activations must not be too small, and which not too large.
-
-    They serve sums of logits, `rows` (R, outputs), that must not be too small themselves.
-    The row z <= 0 of a neuron that is forced off must not see too small a z, z >= 0 not too
-    large a one, whether or not the neuron itself is needed.
-    """
-    weight = rows @ network.weights[-1]
-    lower, upper = np.ones(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
-    out = []
-    for depth in range(len(layers) - 1, -1, -1):
-        rises, falls, alive = weight > 0, weight < 0, layers[depth].high[0] > 0
-        needs = (lower @ rises | upper @ falls) & alive, (lower @ falls | upper @ rises) & alive
-        out.append(needs)
-        lower, upper, weight = *needs, network.weights[depth]
-        if forced is not None:
-            lower, upper = lower | (forced[depth] < 0), upper | (forced[depth] > 0)
-    return tuple(out[::-1])
-
-
-def kinds_of(
-    layers: tuple[Layer, ...], needs: Needs
-) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Of each layer: the neurons with an activation column, and those with a phase."""
-    out = []
-    for layer, (lower, upper) in zip(layers, needs, strict=True):
-        unstable = layer.unstable[0] & (lower | upper)
-        out.append((unstable, unstable & upper))
-    return out
 
 
 class _Build:

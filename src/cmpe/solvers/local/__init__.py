@@ -28,8 +28,9 @@ from cmpe.arrays import FREE, Assignments, Unsigned
 from cmpe.errors import Interrupted
 from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.problem import Instances
+from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running, checked
+from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local.graph import Graph, Rules, joined
 
 CHUNK = 512  # rows of one compiled call

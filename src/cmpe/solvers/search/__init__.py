@@ -24,8 +24,9 @@ from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.errors import Interrupted, MethodError
 from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.problem import Instances, Problem
+from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, checked
+from cmpe.solvers.base import Limits
 from cmpe.solvers.local.graph import Graph, Rules, joined, mean_spread
 from cmpe.solvers.search.block import SearchBlock, Shared
 from cmpe.solvers.search.pool import Subgraphs, subgraphs

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from scipy.sparse import csr_array
 
 from cmpe.bounds.linearization import LinearProgram
+from cmpe.solvers.base import Limits
+from cmpe.solvers.milp.highs import maximise
 from cmpe.solvers.milp.mixed.columns import (
     Affine,
     Columns,
@@ -16,7 +18,7 @@ from cmpe.solvers.milp.mixed.columns import (
     split_distance,
 )
 from tests.networks import random_network
-from tests.problems import seeds
+from tests.problems import all_assignments, seeds
 
 
 def a_box(count: int) -> Columns:
@@ -98,3 +100,46 @@ def test_new_columns_know_their_values():
     program = build.program(column(build, int(switch)))
     assert program.integer.tolist() == [False, False, False, True]
     assert program.cost.tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
+def best(build: Columns, value: Affine, fixed: np.ndarray, sign: float) -> float:
+    """The largest value, or with sign -1 the smallest, where the box's own columns are fixed."""
+    build.require(Affine(np.zeros(len(fixed)), build.pick(range(len(fixed)))), fixed, fixed)
+    found = maximise(build.program(value.through(np.array([[sign]]))), Limits(), None)
+    assert not found.infeasible
+    return sign * found.bound
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_logits_are_never_smaller_than_they_are(seed):
+    """The program may add to them, but its least value at a corner is the network's."""
+    network, rows = random_network(seed, (3, 4, 2)), np.array([[1.0, -1.0]])
+    for corner in all_assignments([2, 2, 2]).astype(np.float64):
+        build = a_box(3)
+        value = at_least(build, network, InputColumns(np.zeros(3), np.arange(3), 3.0), rows)
+        exact = float(rows[0] @ network.logits(corner)[0])
+        assert best(build, value, corner, -1.0) == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.parametrize(("z", "w"), [(0.0, 1.0), (0.75, 0.25), (0.5, 0.5), (1.0, 0.0)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_distance_can_only_grow_and_not_even_that_where_it_is_exact(z, w, exact):
+    found = []
+    for sign in (1.0, -1.0):
+        build = a_box(2)
+        difference = Affine(np.zeros(1), build.pick([0]) - build.pick([1]))
+        value = split_distance(build, difference, np.array([2.0]), exact=exact)
+        found.append(best(build, value, np.array([z, w]), sign))
+    assert found[0] == pytest.approx(-2.0 * abs(z - w), abs=1e-6)
+    least = -2.0 * abs(z - w) if exact else -2.0 * (2.0 - abs(z - w))
+    assert found[1] == pytest.approx(least, abs=1e-6)
+
+
+def test_what_the_first_layer_sees_of_free_inputs():
+    network = random_network(3, (3, 4, 2))
+    some = InputColumns(np.array([0.0, 1.0, 0.0]), np.array([4, -1, 7]), 2.0)
+    assert not some.known
+    moves = some.moves(network)
+    np.testing.assert_allclose(moves.values[0], network.weights[0][:, 1] + network.biases[0])
+    np.testing.assert_array_equal(moves.slopes, network.weights[0][:, [0, 2]])
+    assert (moves.caps.tolist(), moves.radius.tolist()) == ([[1.0, 1.0]], [2.0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from torch import nn
@@ -11,8 +13,8 @@ from cmpe.models.distance import Distance
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
-from cmpe.problem import Problem
-from cmpe.solvers import solve
+from cmpe.problem import Constraint, Problem
+from cmpe.solvers.dispatch import solve
 from cmpe.solvers.milp.mixed.kinds import (
     ReadableDistance,
     ReadableMargin,
@@ -73,3 +75,32 @@ def test_another_kind_is_refused_by_name():
     assert type(readable(Strange((2, 2), ((0, 1),)), None)) is ReadableDistance
     with pytest.raises(MethodError, match="found a function of kind Other; method local"):
         readable(Other(), None)
+
+
+@pytest.mark.parametrize("known", [0.0, 0.25, 0.5, 1.0])
+def test_distances_to_a_known_number(known):
+    """max -|z - v| is 0 for z in [0, 1], and -min(v, 1 - v) where z is 0 or 1."""
+    near = Distance((2, 2), ((0, 1),))
+    between = Problem(near, (), (1,), "", (0, 1))
+    assert solve(between, [[known]], method="milp").objective[0] == pytest.approx(0.0, abs=1e-7)
+    whole = solve(Problem(near, (), (1,), "", (1,)), [[known]], method="milp")
+    assert whole.objective[0] == pytest.approx(-min(known, 1.0 - known))
+    far = Problem(LogLinearModel((2, 2)), (Constraint(near, -0.7),), (1,), "", (0, 1))
+    expected = "optimal" if max(known, 1.0 - known) >= 0.7 else "infeasible"
+    assert solve(far, [[known]], method="milp").labels == [expected]
+
+
+def test_which_pairs_of_a_distance_are_linear():
+    """z0 and z1 in [0, 1], z2 of two values, z3 = 0.25 and z4 = 1 known."""
+
+    class Row:
+        known: ClassVar = {3: 0.25, 4: 1.0}
+        continuous: ClassVar = [0, 1]
+
+    pairs = ((0, 1), (0, 2), (0, 3), (2, 4), (3, 4), (1, 1))
+    distance = Distance((2,) * 5, pairs, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0))
+    total, constant, sides = ReadableDistance(distance)._split(Row, np.array(distance.weights))
+    # -8 |1 - z2| = -8 + 8 z2, and -16 |0.25 - 1| is a number.
+    assert total.tolist() == [0.0, 0.0, 8.0, 0.0, 0.0]
+    assert constant == -8.0 - 12.0
+    assert sides.any(axis=1).tolist() == [True, True, True, False, False, False]

@@ -75,3 +75,61 @@ def test_a_known_optimum():
     answer = backend("highs")(program, Limits(), None)
     assert row.decode(answer.columns).tolist() == [0, 1]
     np.testing.assert_allclose(answer.bound, 1.0, atol=1e-6)
+
+
+def pair(*continuous: int) -> Problem:
+    h = LogLinearModel((2, 2, 1), (Factor((0, 1), np.array([[0.0, 1.0], [2.0, 3.0]])),))
+    return Problem(h, (), (), "", continuous)
+
+
+def test_evidence_enters_as_numbers():
+    """z0 = 0.25 weighs the two rows of the table; a variable of one value is known too."""
+    row = row_of(pair(0).observing((0,)), [[0.25]])
+    assert row.known == {0: 0.25, 2: 0.0}
+    assert not row.has_continuous
+    build, program = row.columns(0.0)
+    assert program is not None
+    assert build.count == 1  # of z1
+    np.testing.assert_allclose(program.offset + program.cost, [1.5])
+    np.testing.assert_allclose(program.offset, 0.5)
+
+
+def test_entries_and_their_twins():
+    """The twin of an entry has the other value of the variable in [0, 1]."""
+    row = row_of(pair(0), None)
+    start = len(row.tables[0]) - 4
+    found = {(entry - start, twin - start) for entry, twin in row.weighed_entries()}
+    assert found == {(0, 2), (1, 3), (2, 0), (3, 1)}
+    assert not list(row_of(pair(), None).weighed_entries())
+
+
+def test_indicators_select_what_an_assignment_has():
+    row = row_of(pair(), None)
+    start = len(row.tables[0]) - 4
+    each = row.indicators([(start + k,) for k in range(4)])
+    either = row.indicators([(start, start + 3)])
+    for number, values in enumerate(np.ndindex(2, 2)):
+        columns = row.polytope.encode(values)
+        np.testing.assert_allclose(each.at(columns), np.eye(4)[number])
+        np.testing.assert_allclose(either.at(columns), [float(number in (0, 3))])
+        np.testing.assert_allclose(row.weighted(row.tables[0]).at(columns), [number])
+
+
+def test_the_largest_finite_entries_add_up():
+    tables = (Factor((0,), [-np.inf, -2.0]), Factor((0, 1), [[1.0, 5.0], [-np.inf, 0.0]]))
+    row = row_of(Problem(LogLinearModel((2, 2), tables)), None)
+    assert row.highest(row.tables[0]) == 0.0 + 5.0  # 0 in place of -inf
+
+
+def test_what_a_network_reads():
+    """z0 is known, z1 has three values and so two indicators, z2 is one number."""
+    tables = (Factor((1,), np.zeros(3)), Factor((2,), np.zeros(2)))
+    row = row_of(Problem(LogLinearModel((2, 3, 2), tables), (), (0,)), [[1]])
+    inputs = row.inputs((0, 1, 2))
+    assert inputs.numbers.tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert inputs.columns[0] == -1
+    assert inputs.reach == 2.0
+    for values in np.ndindex(3, 2):
+        columns = row.polytope.encode(values)
+        expected = [values[0] == 1, values[0] == 2, values[1]]
+        np.testing.assert_allclose(columns[inputs.columns[1:]], expected)

@@ -1,4 +1,4 @@
-"""Frontiers: the dynamic programme over one row's losses (see `exact_kernels`).
+"""Frontiers: the dynamic programme over one row's losses (see `proof`).
 
 Arrays are handed over one by one: numba counts references for every array of a tuple that a
 function unpacks, which costs more than the work of a small list.

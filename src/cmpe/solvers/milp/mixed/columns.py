@@ -22,8 +22,8 @@ from scipy.sparse import csr_array, diags_array, vstack
 from cmpe.arrays import Floats
 from cmpe.bounds.linearization import LinearProgram
 from cmpe.bounds.networks.neurons import Layer, Moves, hidden_layers, loosened
+from cmpe.bounds.networks.phases import kinds_of, sides_needed
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.flips.program import kinds_of, sides_needed
 
 Indices = NDArray[np.int64]
 SAME = 1e-12  # The constant of a row without columns may miss its limit by this much.
