@@ -1,8 +1,12 @@
-"""What every test relies on: one hypothesis profile, and a Ctrl-C that arrives."""
+"""What every test relies on: one hypothesis profile, one thread a worker, a Ctrl-C that arrives."""
 
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
+
+# Workers share the cores: torch with a thread per core in each of them would crawl.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # No deadlines, since compilation takes seconds; the same examples in every run.
 settings.register_profile(

@@ -288,4 +288,4 @@ def test_a_run_refuses_another_problem(refused, problem, run, tmp_path):
         line = refused(*words)
         assert line.startswith(f"{run}: trained for another problem (grid): its models, limits ")
     line = refused("solve", problem, "--method", problem)
-    assert line == f"{problem}/config.json: cannot be read: No such file or directory"
+    assert line.endswith(f"found the directory '{problem}', which holds no run")

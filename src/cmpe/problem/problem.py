@@ -43,7 +43,7 @@ class Form(Enum):
     """What a problem's functions are made of; each method says which forms it answers."""
 
     TABLES = "log-linear models of discrete variables"
-    LEAVES = "cutset networks: a log-linear model in every leaf"
+    LEAVES = "cutset networks"  # a log-linear model in every leaf
     CONTINUOUS = "log-linear models with variables in [0, 1]"
     OTHER = "functions without tables"
 

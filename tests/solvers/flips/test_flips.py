@@ -73,7 +73,7 @@ def test_starts_that_do_not_fit_are_refused(method):
         ([[0, np.nan]], "values of its variables"),
         ([[0, -2]], "values of its variables"),
         ([[0, 0, 0]], r"shape \(1, 2\), found \(1, 3\)"),
-        ([[0, 0], [0, 0]], r"shape \(1, 2\), found \(2, 2\)"),
+        ([[0, 0], [0, 0]], "must have 1 rows, found 2"),
     ):
         with pytest.raises(MethodError, match=said):
             solve(table, [[0]], method=method, running=Running(start=np.array(start)))
