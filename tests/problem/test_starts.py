@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from cmpe import LogLinearModel, Problem
+from cmpe.arrays import FREE
 from cmpe.errors import MethodError
-from cmpe.problem.starts import check_start, checked
-from tests.problems import worked_example
+from cmpe.problem.starts import by_leaf, check_start, checked, not_worse
+from tests.problems import random_network_problem, worked_example
 
 
 def test_evidence_is_put_into_a_start():
@@ -32,3 +33,23 @@ def test_a_variable_of_one_value_needs_no_start():
             checked(instances, wrong)
     with pytest.raises(MethodError, match=r"shape \(2, 3\), found \(3,\)"):
         checked(instances, [0, 0, 0])
+
+
+def test_a_start_is_kept_where_it_is_feasible_and_worth_more():
+    problem = worked_example()
+    start = np.array([[1, 1, 0, 1], [1, 1, 0, 0], [-1, -1, -1, -1], [1, 1, 1, 1]])
+    found = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 1], [1, 1, 0, 1]])
+    kept = not_worse(problem, found, start)
+    assert kept.tolist() == [[1, 1, 0, 1], [1, 1, 1, 1], [1, 1, 0, 1], [1, 1, 0, 1]]
+
+
+def test_rows_go_to_the_leaf_where_they_start():
+    problem, evidence = random_network_problem(3)
+    instances = problem.given(evidence)
+    nothing = checked(instances, FREE)
+    seen = np.zeros(len(evidence), dtype=int)
+    for numbers, part, inside in by_leaf(instances, nothing):
+        seen[numbers] += 1
+        assert (part.full()[:, list(problem.evidence_variables)] == evidence[numbers]).all()
+        assert inside.shape == (len(numbers), problem.variables)
+    assert (seen == 1).all()

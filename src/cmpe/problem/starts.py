@@ -1,13 +1,16 @@
-"""Assignments to begin from: one per row, checked."""
+"""Assignments to begin from: one per row, checked, never lost to a worse answer."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmpe.arrays import FREE, Assignments, Values
+from cmpe.arrays import FREE, Assignments, Indices, Values
 from cmpe.errors import MethodError
 from cmpe.problem.instances import Instances
+from cmpe.problem.problem import Problem
 
 
 def checked(instances: Instances, assignments: ArrayLike) -> Assignments:
@@ -37,3 +40,33 @@ def check_start(instances: Instances, start: Values) -> None:
     whole = (values == np.floor(values)) | np.isin(free, problem.continuous)
     if not (whole & ((values == FREE) | (values >= 0)) & (values <= most)).all():
         raise MethodError("a start must hold values of its variables, or -1 where there is none")
+
+
+def not_worse(problem: Problem, found: Assignments, start: Assignments) -> Assignments:
+    """Each row's `found`, or its `start` where that is feasible and worth more: (B, n)."""
+    given = (start >= 0).all(axis=1)
+    keep = np.zeros(len(found), dtype=bool)
+    if given.any():
+        worth = [problem.objective.value(rows[given]) for rows in (start, found)]
+        sound = [
+            problem.are_feasible(h, problem.constraint_values(rows[given]))
+            for h, rows in zip(worth, (start, found), strict=True)
+        ]
+        keep[given] = sound[0] & ~(sound[1] & (worth[1] >= worth[0]))
+    return np.where(keep[:, np.newaxis], start, found)
+
+
+def by_leaf(
+    instances: Instances, rows: Assignments
+) -> Iterator[tuple[Indices, Instances, Assignments]]:
+    """Rows (B, n) by the leaf where they start: numbers, instances of the leaf, starts in it.
+
+    A row without a start takes the first leaf that its evidence allows.
+    """
+    evidence, left = instances.full(), np.ones(len(rows), dtype=bool)
+    for branch in instances.problem.branches:
+        numbers = np.flatnonzero(left & branch.agrees(rows) & branch.agrees(evidence))
+        left[numbers] = False
+        if len(numbers):
+            part = branch.instances(evidence[numbers])
+            yield numbers, part, checked(part, rows[numbers])

@@ -6,13 +6,12 @@ float64 on every device.
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from cmpe.arrays import FREE, Assignments
 from cmpe.bounds.lagrangian import Dual, dual_by_branch
 from cmpe.problem import Instances
-from cmpe.problem.starts import checked
+from cmpe.problem.starts import by_leaf, checked, not_worse
 from cmpe.tensor.device import scalar_on
 from cmpe.tensor.dual import minimised
 from cmpe.tensor.max_product import max_product
@@ -51,7 +50,10 @@ def improved(
     scalar_on(device)
     if instances.problem.is_log_linear:
         return _improved(instances, rows, device, steps)
-    return _improved_by_branch(instances, rows, device, steps)
+    out = rows.copy()
+    for numbers, part, inside in by_leaf(instances, rows):
+        out[numbers] = _improved(part, inside, device, steps)
+    return out
 
 
 def _improved(instances: Instances, rows: Assignments, device: str, steps: int) -> Assignments:
@@ -60,28 +62,5 @@ def _improved(instances: Instances, rows: Assignments, device: str, steps: int) 
     if blank.any():
         part = Instances(instances.problem, instances.evidence[blank])
         start[blank] = max_product(part, device)
-    return _not_worse(instances, walked(WideTables(instances, device), start, steps), start)
-
-
-def _improved_by_branch(
-    instances: Instances, rows: Assignments, device: str, steps: int
-) -> Assignments:
-    """Each row stays in the leaf where it starts; without a start it takes the first possible."""
-    evidence, out = instances.full(), rows.copy()
-    left = np.ones(len(rows), dtype=bool)
-    for branch in instances.problem.branches:
-        numbers = np.flatnonzero(left & branch.agrees(rows) & branch.agrees(evidence))
-        left[numbers] = False
-        if len(numbers):
-            part = branch.instances(evidence[numbers])
-            inside = checked(part, rows[numbers])
-            out[numbers] = _improved(part, inside, device, steps)
-    return out
-
-
-def _not_worse(instances: Instances, found: Assignments, start: Assignments) -> Assignments:
-    """`start` where it is feasible and `found` is not, or is worse."""
-    problem = instances.problem
-    worse = ~problem.is_feasible(found)
-    worse |= problem.objective.value(found) < problem.objective.value(start)
-    return np.where((worse & problem.is_feasible(start))[:, np.newaxis], start, found)
+    found = walked(WideTables(instances, device), start, steps)
+    return not_worse(instances.problem, found, start)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -26,9 +25,10 @@ from numpy.typing import ArrayLike
 
 from cmpe.arrays import FREE, Assignments, Unsigned
 from cmpe.errors import Interrupted
+from cmpe.execution.threads import over_threads
 from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.problem import Instances
-from cmpe.problem.starts import checked
+from cmpe.problem.starts import by_leaf, checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local.graph import Graph, Rules, joined
@@ -105,27 +105,13 @@ def improve(
     """
     rows = checked(instances, assignments)
     effort = Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks)
-    if not instances.problem.is_log_linear:
-        _improve_by_branch(instances, rows, effort, threads)
+    if instances.problem.is_log_linear:
+        _improve(instances, rows, effort, threads)
         return rows
-    _improve(instances, rows, effort, threads)
+    for numbers, part, inside in by_leaf(instances, rows.copy()):
+        _improve(part, inside, effort, threads)
+        rows[numbers] = inside
     return rows
-
-
-def _improve_by_branch(
-    instances: Instances, rows: Assignments, effort: Effort, threads: int
-) -> None:
-    """A row without a start takes the first leaf that its evidence allows."""
-    evidence = instances.full()
-    open_rows = np.ones(len(rows), dtype=bool)
-    for branch in instances.problem.branches:
-        numbers = np.flatnonzero(open_rows & branch.agrees(rows) & branch.agrees(evidence))
-        open_rows[numbers] = False
-        if len(numbers):
-            part = branch.instances(evidence[numbers])
-            inside = checked(part, rows[numbers])
-            _improve(part, inside, effort, threads)
-            rows[numbers] = inside
 
 
 def _improve(instances: Instances, rows: Assignments, effort: Effort, threads: int) -> None:
@@ -163,13 +149,9 @@ class _LocalBatch:
         count = len(self.rows)
         until = np.inf if seconds is None else time.perf_counter() + seconds * count
         chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                for rows in pool.map(lambda rows: self._chunk(rows, effort, until), chunks):
-                    self.finished = rows.stop
-                    yield rows.stop
-            finally:
-                pool.shutdown(cancel_futures=True)
+        for rows in over_threads(lambda rows: self._chunk(rows, effort, until), chunks, threads):
+            self.finished = rows.stop
+            yield rows.stop
 
     def _chunk(self, rows: slice, effort: Effort, until: float) -> slice:
         from cmpe.solvers.local.kernels import repair as kernels

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from weakref import WeakKeyDictionary
@@ -22,9 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.arrays import FREE, Assignments, Floats
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.errors import Interrupted, MethodError
+from cmpe.execution.threads import over_threads
 from cmpe.models.conditioning import Conditioning, Gather
-from cmpe.problem import Instances, Problem
-from cmpe.problem.starts import checked
+from cmpe.problem import Instances
+from cmpe.problem.starts import checked, not_worse
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.local.graph import Graph, Rules, joined, mean_spread
@@ -113,7 +113,7 @@ class _SearchBatch:
 
     def settled(self) -> Assignments:
         """The rows, or their start where that is feasible and worth more."""
-        return _keep_start(self.instances.problem, self.rows, self.start)
+        return not_worse(self.instances.problem, self.rows, self.start)
 
     def answers(self) -> Solutions:
         """What the rows are worth."""
@@ -153,13 +153,9 @@ class _SearchBatch:
             return
         edges = np.linspace(0, count, -(-count // LANES) + 1).astype(int)  # of even blocks
         blocks = [slice(a, b) for a, b in pairwise(edges.tolist())]
-        with ThreadPoolExecutor(threads) as executor:
-            try:
-                for rows in executor.map(lambda rows: self._block(rows, budget, begin), blocks):
-                    self.finished = rows.stop
-                    yield rows.stop
-            finally:
-                executor.shutdown(cancel_futures=True)
+        for rows in over_threads(lambda rows: self._block(rows, budget, begin), blocks, threads):
+            self.finished = rows.stop
+            yield rows.stop
 
     def _block(self, rows: slice, budget: Budget, kind: str) -> slice:
         begin = budget.clock()
@@ -172,20 +168,6 @@ class _SearchBatch:
         self.rows[rows] = block.run(budget, begin)
         self._seconds[rows] = (budget.clock() - begin) / (rows.stop - rows.start)
         return rows
-
-
-def _keep_start(problem: Problem, found: Assignments, start: Assignments) -> Assignments:
-    """Each row's `found`, or its `start` where that is feasible and worth more."""
-    given = (start >= 0).all(axis=1)
-    keep = np.zeros(len(found), dtype=bool)
-    if given.any():
-        worth = [problem.objective.value(rows[given]) for rows in (start, found)]
-        sound = [
-            problem.are_feasible(h, problem.constraint_values(rows[given]))
-            for h, rows in zip(worth, (start, found), strict=True)
-        ]
-        keep[given] = sound[0] & ~(sound[1] & (worth[1] >= worth[0]))
-    return np.where(keep[:, np.newaxis], start, found)
 
 
 def _prices(instances: Instances, multipliers: ArrayLike) -> Floats:
