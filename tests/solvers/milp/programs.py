@@ -75,3 +75,6 @@ def check_time_limit(maximise):
     assert not found.infeasible
     reached = 0.0 if found.columns is None else float(hard.cost @ found.columns)
     assert found.bound >= reached - 1e-3
+
+
+CHECKS = (check_optimum, check_every_kind_of_row, check_infeasible, check_time_limit)

@@ -11,15 +11,7 @@ from cmpe.solvers.milp.highs import configure, load, maximise
 from tests.solvers.milp import programs
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        programs.check_optimum,
-        programs.check_every_kind_of_row,
-        programs.check_infeasible,
-        programs.check_time_limit,
-    ],
-)
+@pytest.mark.parametrize("check", programs.CHECKS)
 def test_programs_with_known_answers(check):
     assert load() is maximise
     check(maximise)

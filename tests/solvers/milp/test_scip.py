@@ -15,15 +15,7 @@ from tests.solvers.milp import programs
 pytest.importorskip("pyscipopt")
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        programs.check_optimum,
-        programs.check_every_kind_of_row,
-        programs.check_infeasible,
-        programs.check_time_limit,
-    ],
-)
+@pytest.mark.parametrize("check", programs.CHECKS)
 def test_programs_with_known_answers(check):
     assert load() is maximise
     check(maximise)
