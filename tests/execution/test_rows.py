@@ -1,10 +1,29 @@
 import multiprocessing
+import subprocess
+import sys
+from functools import partial
+from operator import getitem
 
 import pytest
 
-from cmpe.errors import BackendError
+from cmpe.errors import BackendError, MethodError
 from cmpe.execution.rows import map_rows
 from tests.execution.work import die_at_three, square
+
+# A job larger than a pipe holds, in a script without a guard: its workers die as they start.
+LARGE_JOB = """
+import multiprocessing.spawn, os, signal, sys, threading
+from functools import partial
+from operator import getitem
+from cmpe.execution.rows import map_rows
+{before}
+print(list(map_rows(partial(getitem, bytes(1_000_000)), 4, workers=2)))
+"""
+# Workers that never read what they are sent, and Ctrl-C half a second later.
+DEAF = """
+multiprocessing.spawn.set_executable({deaf!r})
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -15,6 +34,36 @@ def test_every_row_comes_back_once(workers):
 def test_a_dead_worker_is_said():
     with pytest.raises(BackendError, match="worker process died"):
         list(map_rows(die_at_three, 20, workers=2))
+
+
+def last_line(path, before=""):
+    """What a script says last, within seconds; a file, since a process left behind keeps a pipe."""
+    path.write_text(LARGE_JOB.format(before=before))
+    said = path.with_suffix(".log")
+    with said.open("w") as log:
+        subprocess.run([sys.executable, path], stderr=log, timeout=30, check=False)
+    return said.read_text().splitlines()[-1]
+
+
+def test_workers_that_die_while_they_start_are_said(tmp_path):
+    assert "a worker process died" in last_line(tmp_path / "unguarded.py")
+
+
+def test_ctrl_c_ends_a_call_whose_workers_do_not_answer(tmp_path):
+    deaf = tmp_path / "deaf"
+    deaf.write_text("#!/bin/sh\nexec sleep 9\n")
+    deaf.chmod(0o755)
+    assert last_line(tmp_path / "script.py", DEAF.format(deaf=str(deaf))) == "KeyboardInterrupt"
+
+
+def test_a_large_job_travels():
+    rows = dict(map_rows(partial(getitem, bytes(range(256)) * 1000), 3, workers=2))
+    assert rows == {0: 0, 1: 1, 2: 2}
+
+
+def test_a_job_that_cannot_be_sent_is_refused():
+    with pytest.raises(MethodError, match=r"sent to other processes: .*lambda"):
+        list(map_rows(lambda row: row, 2, workers=2))
 
 
 def test_stopping_early_ends_the_workers():

@@ -1,7 +1,7 @@
 """Map a job over row numbers: in this process, or in local processes.
 
-Every process receives the job once and then only row numbers. On Ctrl-C the caller keeps every
-result already yielded.
+The job lies in a file, which every process reads once; then they receive only row numbers. On
+Ctrl-C the caller keeps every result already yielded.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from cmpe.errors import BackendError
-from cmpe.execution.processes import DIED, pool, stop, without_interrupt
+from cmpe.execution.processes import DIED, Parcels, pool, stop, unpacked, without_interrupt
 
 Result = TypeVar("Result")
-
-_job: Callable[[int], Any] | None = None
 
 
 def map_rows(
@@ -33,12 +33,14 @@ def map_rows(
 def _over_processes(
     job: Callable[[int], Result], count: int, workers: int
 ) -> Iterator[tuple[int, Result]]:
-    processes = pool(workers, _install, job)
+    parcels = Parcels()
+    processes = pool(workers)
     waiting: dict[Future[Result], int] = {}
     try:
+        path = parcels.put(job)
         for row in range(count):
             with without_interrupt():
-                waiting[processes.submit(_call, row)] = row
+                waiting[processes.submit(_call, path, row)] = row
             if len(waiting) < 4 * workers:  # enough to keep every worker busy
                 continue
             yield from _finished(waiting)
@@ -48,6 +50,7 @@ def _over_processes(
         raise BackendError(DIED) from None
     finally:
         stop(processes, unfinished=bool(waiting))
+        parcels.close()
 
 
 def _finished(waiting: dict[Future[Result], int]) -> Iterator[tuple[int, Result]]:
@@ -56,11 +59,8 @@ def _finished(waiting: dict[Future[Result], int]) -> Iterator[tuple[int, Result]
         yield waiting.pop(future), future.result()
 
 
-def _install(job: Callable[[int], Any]) -> None:
-    global _job
-    _job = job
+_job = lru_cache(maxsize=1)(unpacked)  # a worker reads it once
 
 
-def _call(row: int) -> Any:
-    assert _job is not None
-    return _job(row)
+def _call(path: Path, row: int) -> Any:
+    return _job(path)(row)
