@@ -1,13 +1,16 @@
 import multiprocessing
+import os
+import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from operator import getitem
 
 import pytest
 
 from cmpe.errors import BackendError, MethodError
-from cmpe.execution.rows import map_rows
+from cmpe.execution.rows import map_rows, map_rows_in_threads
 from tests.execution.work import die_at_three, square
 
 # A job larger than a pipe holds, in a script without a guard: its workers die as they start.
@@ -64,6 +67,28 @@ def test_a_large_job_travels():
 def test_a_job_that_cannot_be_sent_is_refused():
     with pytest.raises(MethodError, match=r"sent to other processes: .*lambda"):
         list(map_rows(lambda row: row, 2, workers=2))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_row_comes_back_once_from_threads(threads):
+    stop = threading.Event()
+    found = dict(map_rows_in_threads(square, 20, stop, threads=threads))
+    assert found == {r: r * r for r in range(20)}
+
+
+def test_ctrl_c_waits_for_what_the_running_rows_return():
+    stop, found = threading.Event(), {}
+
+    def until_stopped(row):
+        if row:
+            stop.wait(30)
+        return row
+
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - while the rows run
+        for row, result in map_rows_in_threads(until_stopped, 20, stop, threads=2):
+            found[row] = result
+    assert found == {0: 0, 1: 1, 2: 2}
 
 
 def test_stopping_early_ends_the_workers():

@@ -1,13 +1,15 @@
-"""Map a job over row numbers: in this process, or in local processes.
+"""Map a job over row numbers: in this process, in local processes, or in threads.
 
 The job lies in a file, which every process reads once; then they receive only row numbers. On
-Ctrl-C the caller keeps every result already yielded.
+Ctrl-C the caller keeps every result already yielded. Jobs that wait for a process of their own run
+in threads, and are told to stop by an event.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +53,26 @@ def _over_processes(
     finally:
         stop(processes, unfinished=bool(waiting))
         parcels.close()
+
+
+def map_rows_in_threads(
+    job: Callable[[int], Result], count: int, stop: threading.Event, *, threads: int
+) -> Iterator[tuple[int, Result]]:
+    """The same in threads. Ctrl-C sets `stop`, and goes on when the running rows have returned."""
+    interrupt: KeyboardInterrupt | None = None
+    with ThreadPoolExecutor(threads) as pool:
+        rows = {pool.submit(job, row): row for row in range(count)}
+        try:
+            for future in as_completed(list(rows)):
+                yield rows.pop(future), future.result()
+        except KeyboardInterrupt as caught:
+            interrupt = caught
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    if interrupt is not None:
+        yield from ((row, f.result()) for f, row in rows.items() if not f.cancelled())
+        raise interrupt
 
 
 def _finished(waiting: dict[Future[Result], int]) -> Iterator[tuple[int, Result]]:
