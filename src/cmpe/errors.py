@@ -9,7 +9,7 @@
     │   └── MissingExtra      an optional dependency or its licence is missing
     ├── TooLarge              refused before the memory was taken
     └── BackendError          a solver of another project failed
-    Interrupted               Ctrl-C (a KeyboardInterrupt); carries what was finished
+    Interrupted               Ctrl-C (a KeyboardInterrupt); carries what is known
 
 A message says what was required, then what was found, then where.
 """
@@ -71,7 +71,7 @@ class BackendError(CmpeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a solve; `solutions` holds the finished rows, the others are unknown."""
+    """Ctrl-C during a solve; `solutions` holds what is known of every row, finished or not."""
 
     def __init__(self, solutions: Solutions, finished: int) -> None:
         super().__init__(f"interrupted after {finished} of {len(solutions)} rows")
