@@ -40,7 +40,7 @@ from cmpe.learning.training.data import TrainingData, TrainingWarning, prepare, 
 from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
-from cmpe.problem import Evidence, Problem
+from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.solvers.base import Running
 
 # Outputs are called flat when, after MIN_EPOCHS, they vary over the rows by less than MIN_SPREAD
@@ -78,6 +78,7 @@ def fit(
     `more` rows, say altered copies, are trained on and never held out to validate on.
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
+    need_problem(problem, "fit")
     config, session = config or tuned(), session or Session()
     rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
     with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
