@@ -63,8 +63,8 @@ def wrong_rows(case: Case, method: str, known: list[Truth]) -> list[tuple[int, s
         return [(0, traceback.format_exc(limit=-3))]
     found = []
     for row, truth in enumerate(known[: len(case.rows)]):
-        for sentence in _judged(case, row, answers.take(np.array([row])), truth):
-            found.append((row, f"{sentence} (truth {truth.strict!r} to {truth.loose!r})"))
+        wrong = _judged(case, row, answers.take(np.array([row])), truth)
+        found += [(row, f"{w} (truth {truth.strict!r} to {truth.loose!r})") for w in wrong]
     return found
 
 
