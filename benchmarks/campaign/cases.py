@@ -207,6 +207,10 @@ def told(case: Case) -> bytes:
 
 
 def _plain(array: NDArray[Any]) -> Any:
-    return np.where(np.isfinite(array), array, None).tolist() if array.dtype.kind == "f" else (
-        array.tolist()
-    )  # fmt: skip
+    if array.dtype.kind != "f":
+        return array.tolist()
+    return [_plain(part) for part in array] if array.ndim else _number(float(array))
+
+
+def _number(number: float) -> float | None:
+    return number if np.isfinite(number) else None

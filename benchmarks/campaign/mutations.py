@@ -46,7 +46,7 @@ def _once(rng: Rng, name: str, data: bytes) -> bytes:
     suffix = "." + name.rsplit(".", 1)[-1]
     if suffix in PACK and rng.random() < 0.6:
         try:
-            inner = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[suffix].decompress(data)  # type: ignore[attr-defined]
+            inner = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[suffix].decompress(data)
         except Exception:
             return _bytes(rng, data)
         return PACK[suffix](_once(rng, name.rsplit(".", 1)[0], inner))

@@ -191,6 +191,7 @@ def killed_study(place: Place) -> None:
         place.killed(*told, *scale, "killed", within=12.0)
     place.must(place.run(*told, *scale, "killed").code == 0, "a killed study must go on")
     one, other = (_results(place.folder / name) for name in ("whole", "killed"))
+    place.must(bool(one), "a study must have results")
     place.must(one == other, "a killed study must have the results of a whole one")
 
 

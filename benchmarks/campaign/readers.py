@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -146,24 +146,22 @@ def _sample(reader: str, folder: Path, read: Callable[[Path], object], *changed:
     return Sample(reader, files, read, changed or tuple(files))
 
 
+def _in(name: str, read: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda place: read(place / name)
+
+
 def _one(reader: str, path: Path, read: Callable[[Path], object]) -> list[Sample]:
     """One file as it is, and packed."""
-    plain = Sample(
-        reader, {path.name: path.read_bytes()}, lambda place: read(place / path.name), (path.name,)
-    )
-    out = [plain]
-    for suffix, pack in PACK.items():
-        name = path.name + suffix
-        data = {name: pack(path.read_bytes())}
-        out.append(replace(
-            plain, files=data, changed=(name,), read=lambda place, name=name: read(place / name),
-        ))  # fmt: skip
-    return out
+    data = {path.name: path.read_bytes()}
+    data |= {path.name + suffix: pack(data[path.name]) for suffix, pack in PACK.items()}
+    return [
+        Sample(reader, {name: packed}, _in(name, read), (name,)) for name, packed in data.items()
+    ]
 
 
 def _problem() -> cmpe.Problem:
     h, t = grid(2, 3, seed=1), grid(2, 3, seed=2)
-    return cmpe.Problem(h, [cmpe.Constraint(t, at_most=30.0)], (0, 3, 4), name="p")
+    return cmpe.Problem(h, (cmpe.Constraint(t, at_most=30.0),), (0, 3, 4), name="p")
 
 
 def _models(folder: Path) -> list[Sample]:
@@ -179,12 +177,8 @@ def _models(folder: Path) -> list[Sample]:
             if len(list(place.iterdir())) == 1:
                 out += _one(f"model {suffix}", place / f"m{suffix}", cmpe.read_model)
             else:
-                name = f"m{suffix}"
-                out.append(
-                    _sample(
-                        f"model {suffix}", place, lambda f, name=name: cmpe.read_model(f / name)
-                    )
-                )
+                read = _in(f"m{suffix}", cmpe.read_model)
+                out.append(_sample(f"model {suffix}", place, read))
     (folder / "tree").mkdir()
     cmpe.write_network(tree, folder / "tree" / "m")
     out.append(_sample("network", folder / "tree", lambda f: cmpe.read_network(f / "m.json")))
@@ -270,9 +264,7 @@ def _run(folder: Path, problem: cmpe.Problem, rows: Any) -> Sample:
         read_checkpoint(place)
         return cmpe.NeuralSolver.load(place, problem).predictor.network
 
-    return _sample(
-        "run", out, read, "config.json", "config.json", "weights.safetensors", "log.jsonl", CHECKPOINT
-    )  # fmt: skip
+    return _sample("run", out, read, "config.json", "weights.safetensors", "log.jsonl", CHECKPOINT)
 
 
 def _report(folder: Path) -> Sample:

@@ -43,7 +43,7 @@ def permuted(rng: np.random.Generator, case: Case) -> tuple[Case, float, float]:
 def scaled(rng: np.random.Generator, case: Case) -> tuple[Case, float, float]:
     """h times a number."""
     by = float(10.0 ** rng.uniform(-2, 2))
-    model = case.problem.objective
+    model: Any = case.problem.objective
     factors = tuple(cmpe.Factor(f.scope, f.log_table * by) for f in model.factors)
     problem = replace(case.problem, objective=replace(model, factors=factors))
     return replace(case, problem=problem), by, 0.0
@@ -52,7 +52,7 @@ def scaled(rng: np.random.Generator, case: Case) -> tuple[Case, float, float]:
 def shifted(rng: np.random.Generator, case: Case) -> tuple[Case, float, float]:
     """h plus a number."""
     by = float(rng.normal() * 10)
-    model = case.problem.objective
+    model: Any = case.problem.objective
     constant = cmpe.Factor((), np.array(by))
     problem = replace(case.problem, objective=replace(model, factors=(*model.factors, constant)))
     return replace(case, problem=problem), 1.0, by
@@ -98,7 +98,7 @@ def unit(rng: np.random.Generator, journal: Journal) -> None:
     change = CHANGES[int(rng.integers(len(CHANGES)))]
     try:
         other, factor, constant = change(rng, case)
-        _compare(journal, case, other, method, change.__name__, factor, constant)
+        _compare(journal, case, other, method, change.__name__, (factor, constant))
         _repeat(rng, journal, case, str(rng.choice(REPEATED)))
         _singly(journal, case, method)
     except Exception:
@@ -112,16 +112,11 @@ def _facts(problem: cmpe.Problem, rows: Values, method: str) -> tuple[Values, Fl
 
 
 def _compare(
-    journal: Journal,
-    case: Case,
-    other: Case,
-    method: str,
-    name: str,
-    factor: float,
-    constant: float,
+    journal: Journal, case: Case, other: Case, method: str, name: str, affine: tuple[float, float]
 ) -> None:
     journal.count(f"relations: {name}", len(case.rows))
     journal.count("row-by-method checks", 2 * len(case.rows))
+    factor, constant = affine
     status, before = _facts(case.problem, case.rows, method)
     again, after = _facts(other.problem, other.rows, method)
     hair = CLOSE * max(1.0, factor) * (1.0 + np.abs(np.where(np.isfinite(before), before, 0.0)))
