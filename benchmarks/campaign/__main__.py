@@ -64,6 +64,7 @@ class Watched:
         self.process = subprocess.Popen(
             [*map(str, command), "--seed", str(seed), "--seconds", str(seconds)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True,
+            cwd=Path(__file__).parents[2],
         )  # fmt: skip
         self.lines: queue.Queue[str] = queue.Queue()
         self.errors: list[str] = []

@@ -156,10 +156,10 @@ def _array(rng: Rng, array: Any) -> Any:
         if choice == 3:
             return np.asfortranarray(array.T)
         if array.size and array.dtype.kind in "iuf":
+            wild = [0, 1, 2, 127] if array.dtype.kind in "iu" else [np.nan, np.inf, -np.inf, 9e9]
+            if array.dtype.kind == "i":
+                wild.append(-1)
             changed = array.copy()
-            wild = (
-                [0, 1, 2, -1, 127] if array.dtype.kind in "iu" else [np.nan, np.inf, -np.inf, 9e9]
-            )
             changed.ravel()[int(rng.integers(array.size))] = wild[int(rng.integers(len(wild)))]
             return changed
         return np.zeros(tuple(int(k) for k in rng.integers(0, 4, int(rng.integers(0, 4)))))

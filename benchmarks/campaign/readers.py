@@ -272,11 +272,12 @@ def _report(folder: Path) -> Sample:
 
     place = folder / "report"
     place.mkdir()
-    cells = {
-        "dataset": "grid", "group": "uai", "q": 30, "method": "exact", "rows": 5, "distinct": 5,
-        "regret": 0.0, "gap": 0.0, "violation": 0.0, "seconds": 0.1,
-    }  # fmt: skip
-    (place / "cells.jsonl").write_text(json.dumps(cells) + "\n", encoding="ascii")
+    every = {"rows": 5, "distinct": 5, "regret": 0.0, "gap": None, "violation": 0.25}
+    cell = {"dataset": "grid", "group": "uai", "q": 30, "method": "exact", "seed": 0}
+    cells = [{**cell, "every": every, "settings": {"beta": 1.0}}, {**cell, "status": "missing"}]
+    cells[1]["method"] = "milp"
+    text = "".join(f"{json.dumps(row)}\n" for row in cells)
+    (place / "cells.jsonl").write_text(text, encoding="ascii")
     (place / "provenance.json").write_text('{"seed": 1}', encoding="ascii")
     return _sample("report", place, read_results)
 
