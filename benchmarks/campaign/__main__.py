@@ -68,30 +68,36 @@ class Watched:
         )  # fmt: skip
         self.lines: queue.Queue[str] = queue.Queue()
         self.errors: list[str] = []
-        threading.Thread(target=self._listen, daemon=True).start()
-        threading.Thread(target=self._collect, daemon=True).start()
+        self._ears = [
+            threading.Thread(target=f, daemon=True) for f in (self._listen, self._collect)
+        ]
+        for ear in self._ears:
+            ear.start()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
+        with self.process.stdout as stream:
+            for line in stream:
+                self.lines.put(line)
 
     def _collect(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.errors = [*self.errors[-30:], line]
+        with self.process.stderr as stream:
+            for line in stream:
+                self.errors = [*self.errors[-30:], line]
 
     def heed(self, progress: Progress, folder: Path) -> bool:
         """Take what it said; False once it is gone."""
         is_gone = self.process.poll() is not None
         if is_gone:
-            time.sleep(0.2)  # its last lines
+            self._hear_out()
         while not self.lines.empty():
             self._take(json.loads(self.lines.get()), progress, folder)
         if is_gone and self.process.returncode:
             self._blame(f"ended with {self.process.returncode}", progress, folder)
         if not is_gone and time.monotonic() - self.heard > SILENCE:
             self.end()
+            self._hear_out()
             self._blame(f"said nothing for {SILENCE:.0f} s", progress, folder, kind="hang")
             return False
         return not is_gone
@@ -108,6 +114,11 @@ class Watched:
         journal = Journal()
         journal.find(kind, about)
         progress.add(self.part, self.unit, journal.to_json(), folder)
+
+    def _hear_out(self) -> None:
+        """Its last lines; a process that it left behind may hold the pipes open."""
+        for ear in self._ears:
+            ear.join(5.0)
 
     def end(self) -> None:
         """Kill it and what it started."""

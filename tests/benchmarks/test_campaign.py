@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.campaign import __main__ as campaign
 from benchmarks.campaign import answers, processes, readers, relations
-from benchmarks.campaign.__main__ import PARTS, generator, main, unit_of
+from benchmarks.campaign.__main__ import PARTS, Watched, generator, main, unit_of
 from benchmarks.campaign.cases import KINDS, Truth, random_case, told, truths
 from benchmarks.campaign.journal import Journal, Progress
 from benchmarks.campaign.mutations import PACK
@@ -146,6 +147,18 @@ def test_a_campaign_is_summed_up_and_goes_on(tmp_path):
     assert summary["counts"]["row-by-method checks"] > before
     with pytest.raises(SystemExit, match="holds a campaign of seed 5"):
         Progress.read(tmp_path, 6)
+
+
+def test_a_worker_that_crashes_or_hangs_is_a_finding(tmp_path, monkeypatch):
+    progress = Progress(0)
+    worker = Watched("answers", 0, 7, 60.0)
+    worker.process.kill()
+    worker.process.wait()
+    assert not worker.heed(progress, tmp_path)
+    monkeypatch.setattr(campaign, "SILENCE", 0.0)
+    assert not Watched("answers", 0, 8, 60.0).heed(progress, tmp_path)
+    assert [(f["kind"], f["unit"]) for f in progress.findings] == [("crash", 7), ("hang", 8)]
+    assert progress.next == {"answers": 9}
 
 
 def test_findings_are_kept_with_what_reproduces_them(tmp_path):
