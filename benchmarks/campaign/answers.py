@@ -11,6 +11,7 @@ from importlib.util import find_spec
 import numpy as np
 
 import cmpe
+from benchmarks.campaign import beyond
 from benchmarks.campaign.cases import Case, Truth, random_case, told, truths, value
 from benchmarks.campaign.journal import Journal
 from cmpe.errors import CmpeError
@@ -21,11 +22,15 @@ SELDOM = {
     "milp:scip": ("pyscipopt", 0.2), "milp:gurobi": ("gurobipy", 0.1),
     "toulbar2": ("pytoulbar2", 0.02),
 }  # fmt: skip
+BEYOND = 0.02  # the share of problems without tables
 CLOSE = 1e-6  # relative to max(1, the numbers added up)
 
 
 def unit(rng: np.random.Generator, journal: Journal) -> None:
     """One problem, all methods."""
+    if rng.random() < BEYOND:
+        beyond.unit(rng, journal)
+        return
     case = random_case(rng)
     seldom = [n for n, (package, share) in SELDOM.items() if rng.random() < share and _has(package)]
     known = truths(case)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.campaign import __main__ as campaign
-from benchmarks.campaign import answers, processes, readers, relations
+from benchmarks.campaign import answers, beyond, processes, readers, relations
 from benchmarks.campaign.__main__ import PARTS, Watched, generator, main, unit_of
 from benchmarks.campaign.cases import KINDS, Truth, random_case, told, truths
 from benchmarks.campaign.journal import Journal, Progress
@@ -69,6 +69,23 @@ def test_wrong_answers_are_noticed_and_made_small():
     assert any("above the optimum" in wrong for _, wrong in lower)
     assert len(answers.wrong_bounds(case, "lagrangian", higher)) == len(known)
     assert json.loads(told(case))["rows"] == case.rows.tolist()
+
+
+def test_problems_without_tables_are_judged():
+    rng = np.random.default_rng(0)
+    problem = beyond._continuous(rng)
+    row = rng.random(len(problem.evidence_variables))
+    found = cmpe.solve(problem, row, method="local")
+    assert beyond.judged(rng, problem, row, {"local": found}) == []
+    lower = replace(found, bound=np.array([-1e9]))
+    assert "bound -1000000000.0 is below" in beyond.judged(rng, problem, row, {"local": lower})[0]
+    points = np.rint(rng.random((9, problem.variables)))
+    for function in problem.functions:
+        np.testing.assert_allclose(beyond.value(function, points), function.value(points))
+    flip = beyond._flip(rng)
+    points = rng.random((9, flip.variables))
+    for function in flip.functions:
+        np.testing.assert_allclose(beyond.value(function, points), function.value(points))
 
 
 def test_an_error_of_a_method_is_noticed(monkeypatch):
