@@ -74,11 +74,13 @@ def test_wrong_answers_are_noticed_and_made_small():
 def test_problems_without_tables_are_judged():
     rng = np.random.default_rng(0)
     problem = beyond._continuous(rng)
-    row = rng.random(len(problem.evidence_variables))
-    found = cmpe.solve(problem, row, method="local")
-    assert beyond.judged(rng, problem, row, {"local": found}) == []
-    lower = replace(found, bound=np.array([-1e9]))
-    assert "bound -1000000000.0 is below" in beyond.judged(rng, problem, row, {"local": lower})[0]
+    points = rng.random((50, problem.variables))
+    point = points[problem.is_feasible(points)][:1]
+    row = point[0, list(problem.evidence_variables)]
+    found = {"local": cmpe.Solutions.of(problem, point, bound=[1e9])}
+    assert beyond.judged(rng, problem, row, found) == []
+    found["milp"] = cmpe.Solutions.of(problem, point, bound=[-1e9])
+    assert "bound -1000000000.0 is below" in beyond.judged(rng, problem, row, found)[0]
     points = np.rint(rng.random((9, problem.variables)))
     for function in problem.functions:
         np.testing.assert_allclose(beyond.value(function, points), function.value(points))
