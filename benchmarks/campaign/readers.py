@@ -172,8 +172,7 @@ def _models(folder: Path) -> list[Sample]:
         for suffix in known.suffixes:
             place = folder / f"model{number}{suffix}"
             place.mkdir()
-            model = grid(2, 2, seed=3) if known.only_tables else network
-            cmpe.write_model(model, place / f"m{suffix}")
+            _write(network if not known.only_tables else grid(2, 2, seed=3), place / f"m{suffix}")
             if len(list(place.iterdir())) == 1:
                 out += _one(f"model {suffix}", place / f"m{suffix}", cmpe.read_model)
             else:
@@ -183,6 +182,17 @@ def _models(folder: Path) -> list[Sample]:
     cmpe.write_network(tree, folder / "tree" / "m")
     out.append(_sample("network", folder / "tree", lambda f: cmpe.read_network(f / "m.json")))
     return out
+
+
+def _write(model: Any, path: Path) -> None:
+    """Write a model, or a Bayesian network where only that can be written."""
+    try:
+        cmpe.write_model(model, path)
+    except CmpeError:
+        first, second = np.array([0.25, 0.75]), np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]])
+        with np.errstate(divide="ignore"):
+            tables = [((0,), np.log(first)), ((0, 1), np.log(second))]
+        cmpe.write_model(cmpe.LogLinearModel.from_tables((2, 3), tables), path)
 
 
 def _rows(folder: Path) -> list[Sample]:
