@@ -246,3 +246,13 @@ def test_rows_that_a_small_file_asks_for_are_refused(tmp_path, monkeypatch):
 def test_a_variable_may_be_named_twice(tmp_path):
     path = save(tmp_path, "4 0 1 0 1 1 2 1 2")
     assert samples_of(path, PROBLEM) == [{0: 1, 1: 2}]
+
+
+def test_more_axes_than_an_array_has_are_refused(tmp_path):
+    """A shape of 70 axes, one of them 0, so that no byte is needed."""
+    header = npy(np.zeros(0)).replace(b"(0,)" + b" " * 220, b"")
+    shape = "(0, " + "1, " * 69 + ")"
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    data = header[:8] + struct.pack("<H", len(text) + 1) + text + b"\n"
+    with pytest.raises(FormatError, match="the shape: expected sizes of an array"):
+        read_evidence(save(tmp_path, data, "e.npy"), PROBLEM)
