@@ -22,7 +22,7 @@ from benchmarks.campaign.journal import Journal, Json, Progress
 from benchmarks.frame import circumstances
 
 # The parts, and the share of the time that each gets.
-PARTS = {"answers": 0.3, "relations": 0.15, "readers": 0.4, "processes": 0.15}
+PARTS = {"answers": 0.22, "relations": 0.1, "readers": 0.55, "processes": 0.13}
 SLICE = 60.0  # seconds of one worker
 SILENCE = 240.0  # A worker that says nothing for so long hangs.
 
