@@ -24,7 +24,7 @@ from benchmarks.frame import circumstances
 # The parts, and the share of the time that each gets.
 PARTS = {"answers": 0.22, "relations": 0.1, "readers": 0.55, "processes": 0.13}
 SLICE = 60.0  # seconds of one worker
-SILENCE = 240.0  # A worker that says nothing for so long hangs.
+SILENCE = 600.0  # A worker that says nothing for so long hangs.
 
 
 def generator(seed: int, part: str, unit: int) -> np.random.Generator:

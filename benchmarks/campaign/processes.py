@@ -28,7 +28,7 @@ from cmpe.formats.labels import problem_digest
 from cmpe.generation import grid
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_SECONDS = 120.0
+MOST_SECONDS = 300.0
 COMMAND = "from cmpe.cli.main import main; main()"
 TRAINING = ("--set", "hidden=[4]", "--set", "batch_size=16", "--checkpoint-minutes", "0")
 
