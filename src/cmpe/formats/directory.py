@@ -64,6 +64,13 @@ def function_names(constraints: int) -> list[str]:
     return [OBJECTIVE, *("constraint" if n == 1 else f"constraint_{n}" for n in numbers)]
 
 
+def holds_problem(path: Path | str) -> bool:
+    """Whether there is a problem in a directory, or a part of one."""
+    folder = Path(path)
+    tables = (folder / f"{OBJECTIVE}{suffix}" for suffix in (TABLES, ARRAYS))
+    return any(file.exists() for file in (folder / DESCRIPTION, folder / TRAIN, *tables))
+
+
 def write_directory(content: ProblemDirectory, path: Path | str) -> None:
     """Write every file under a temporary name first: a full disk leaves what was there before."""
     folder = Path(path)

@@ -81,3 +81,12 @@ def as_rows(assignments: ArrayLike, variables: int) -> Values:
     if rows.ndim != 2 or rows.shape[1] != variables:
         raise ModelError(f"assignments must be (B, {variables}), found {rows.shape}")
     return rows
+
+
+def need_function(value: object, where: str, example: str) -> None:
+    """Refuse what is no function, and say how the call is written."""
+    if not (hasattr(value, "cardinalities") and callable(getattr(value, "value", None))):
+        raise ModelError(
+            f"{where} needs a function such as a LogLinearModel, found {type(value).__name__}; "
+            f"write {example}"
+        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from cmpe.arguments import real_number
 from cmpe.errors import ModelError
-from cmpe.models.function import Function
+from cmpe.models.function import Function, need_function
 from cmpe.models.tractable.branching import simplest
 
 FEASIBILITY_TOLERANCE = 1e-6
@@ -20,8 +21,10 @@ class Constraint:
     at_most: float
 
     def __post_init__(self) -> None:
+        need_function(self.function, "a constraint", "Constraint(t, at_most=q)")
         object.__setattr__(self, "function", simplest(self.function))
-        object.__setattr__(self, "at_most", float(self.at_most))
+        limit = real_number("at_most", self.at_most, ModelError, example="12.5")
+        object.__setattr__(self, "at_most", limit)
         if not math.isfinite(self.at_most):
             raise ModelError(f"at_most must be a finite number, found {self.at_most}")
 

@@ -7,7 +7,7 @@ min f, g <= 0 of the losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arguments import whole_number
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.elimination.plan import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
-from cmpe.models.function import Function
+from cmpe.models.function import Function, need_function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of, simplest
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem.constraint import Constraint
 from cmpe.problem.evidence import (
     Evidence,
+    as_given,
     check_range,
     from_mapping,
     two_dimensional,
@@ -63,21 +65,22 @@ class Problem:
     continuous: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        need_function(self.objective, "the objective", "Problem(h, [Constraint(t, at_most=q)])")
         object.__setattr__(self, "objective", simplest(self.objective))
-        object.__setattr__(self, "constraints", tuple(self.constraints))
-        observed = tuple(int(v) for v in self.evidence_variables)
+        object.__setattr__(self, "constraints", _constraints(self.constraints))
+        observed = _numbers("evidence_variables", self.evidence_variables)
         object.__setattr__(self, "evidence_variables", observed)
         for number, constraint in enumerate(self.constraints):
             if constraint.function.cardinalities != self.objective.cardinalities:
                 raise ModelError(
                     f"constraint {number} must have the objective's variables and cardinalities"
                 )
-        continuous = tuple(int(v) for v in self.continuous)
+        continuous = _numbers("continuous", self.continuous)
         object.__setattr__(self, "continuous", continuous)
         for name, which in (("evidence_variables", observed), ("continuous", continuous)):
             if len(set(which)) != len(which):
                 raise ModelError(f"{name} must be distinct")
-            if which and not (min(which) >= 0 and max(which) < self.variables):
+            if which and max(which) >= self.variables:
                 raise ModelError(f"{name} must be from 0 to {self.variables - 1}")
         if any(self.objective.cardinalities[v] != 2 for v in continuous):
             raise ModelError("a continuous variable has cardinality 2: the ends of [0, 1]")
@@ -152,7 +155,7 @@ class Problem:
 
     def observing(self, variables: Sequence[int]) -> Problem:
         """The same problem with another set of evidence variables."""
-        chosen = tuple(int(v) for v in variables)
+        chosen = _numbers("evidence_variables", variables)
         return (
             self if chosen == self.evidence_variables else replace(self, evidence_variables=chosen)
         )
@@ -179,12 +182,14 @@ class Problem:
         """One instance per row of `evidence`.
 
         Evidence is (B, |X|) or (|X|,) in the order of `evidence_variables`, a mapping from
-        variable to value or to B values, or (B, n) with -1 at exactly the free variables.
+        variable to value or to B values, a frame whose columns are variables, or (B, n) with -1
+        at exactly the free variables.
         """
         observed = self.evidence_variables
         if evidence is None:
             evidence = np.zeros((1, 0), dtype=np.int32)
         fractions = bool(self.continuous)
+        evidence = as_given(evidence, self.variables, observed)
         if isinstance(evidence, Mapping):
             rows = from_mapping(evidence, observed, fractions=fractions)
         else:
@@ -264,6 +269,38 @@ class Problem:
     def minimisation(self, assignments: ArrayLike) -> tuple[Floats, Floats]:
         """(f, g) with f = C - h >= 1 (B,) and g = t - q (B, m): the form of the losses."""
         return self.shift - self.objective.value(assignments), self.violations(assignments)
+
+
+def need_problem(value: object, who: str) -> None:
+    """Refuse what is no problem, and say how `who` is called."""
+    if not isinstance(value, Problem):
+        raise ModelError(
+            f"{who} needs a Problem, found {type(value).__name__}; write "
+            f"{who}(cmpe.Problem(h, [cmpe.Constraint(t, at_most=q)]), ...), or give the `problem` "
+            "of what cmpe.read_directory returns"
+        )
+
+
+def _constraints(given: object) -> tuple[Constraint, ...]:
+    if not isinstance(given, Iterable):
+        raise ModelError(
+            f"constraints must be a list, found {type(given).__name__}; write "
+            "Problem(h, [Constraint(t, at_most=q)])"
+        )
+    constraints = tuple(given)
+    for number, constraint in enumerate(constraints):
+        if not isinstance(constraint, Constraint):
+            raise ModelError(
+                f"constraint {number} must be a Constraint, found {type(constraint).__name__}; "
+                "write Constraint(t, at_most=q)"
+            )
+    return constraints
+
+
+def _numbers(name: str, variables: object) -> tuple[int, ...]:
+    if isinstance(variables, str) or not isinstance(variables, Iterable):
+        raise ModelError(f"{name} must be a list of variable numbers, found {variables!r:.60}")
+    return tuple(whole_number(f"each of {name}", v, 0, ModelError) for v in variables)
 
 
 @dataclass(frozen=True)
