@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cmpe import queries
     from cmpe.bounding import BOUNDS, bound
     from cmpe.bounds.base import Bounds, Work
+    from cmpe.domain import Domain
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from cmpe.learning.training.config import TrainingConfig, preset
     from cmpe.learning.training.fitting import Session, fit
     from cmpe.learning.training.stacking import cross_validate
+    from cmpe.models.constraint import Constraint, between
     from cmpe.models.distance import Distance
+    from cmpe.models.linear import Costs, count, linear
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.neural import ClassMargin, NeuralFunction
     from cmpe.models.polynomial import MultilinearPolynomial
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from cmpe.models.tractable.chow_liu import ChowLiuTree, learn_chow_liu
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
-    from cmpe.problem import Constraint, Instances, Problem
+    from cmpe.problem import Instances, Problem
     from cmpe.sampling import sample
     from cmpe.solution import Solutions, Status
     from cmpe.solvers import METHODS
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
     "cmpe.bounds.base": ("Bounds", "Work"),
+    "cmpe.domain": ("Domain",),
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
@@ -64,12 +68,14 @@ _HOMES = {
     "cmpe.learning.training.fitting": ("Session", "fit"),
     "cmpe.learning.solver": ("NeuralSolver",),
     "cmpe.learning.training.stacking": ("cross_validate",),
+    "cmpe.models.constraint": ("Constraint", "between"),
     "cmpe.models.distance": ("Distance",),
+    "cmpe.models.linear": ("Costs", "count", "linear"),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.neural": ("ClassMargin", "NeuralFunction"),
     "cmpe.models.polynomial": ("MultilinearPolynomial",),
     "cmpe.models.relu": ("ReluNetwork",),
-    "cmpe.problem": ("Constraint", "Instances", "Problem"),
+    "cmpe.problem": ("Instances", "Problem"),
     "cmpe.sampling": ("sample",),
     "cmpe.solution": ("Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
@@ -86,9 +92,11 @@ __all__ = [
     "ClassMargin",
     "CmpeError",
     "Constraint",
+    "Costs",
     "CutsetNetwork",
     "CutsetSettings",
     "Distance",
+    "Domain",
     "Engine",
     "Factor",
     "Instances",
@@ -110,13 +118,16 @@ __all__ = [
     "Status",
     "TrainingConfig",
     "Work",
+    "between",
     "bound",
+    "count",
     "cross_validate",
     "evaluate",
     "fit",
     "generate",
     "learn_chow_liu",
     "learn_cutset",
+    "linear",
     "preset",
     "queries",
     "read_directory",

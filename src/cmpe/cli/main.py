@@ -108,7 +108,7 @@ def _run(arguments: list[str]) -> int:
     """Not `app()`: its own loop would swallow Ctrl-C and what the command says of it."""
     command = typer.main.get_command(make_app(arguments))
     try:
-        with command.make_context("cmpe", arguments) as context:
+        with command.make_context("cmpe", arguments, obj=tuple(arguments)) as context:
             return int(command.invoke(context) or 0)
     except typer.Exit as stop:
         return stop.exit_code

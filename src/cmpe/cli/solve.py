@@ -11,11 +11,13 @@ import typer
 
 from cmpe.cli.options import (
     DEVICE_HELP,
+    EVIDENCE_HELP,
     METHOD_HELP,
     STAGES_HELP,
     THREADS_HELP,
     WORKERS_HELP,
     Format,
+    limits_in_order,
     method_or_run,
     progress_bar,
     read_problem,
@@ -38,6 +40,7 @@ TABLE_ROWS = 25
 
 
 def solve(
+    context: typer.Context,
     problem_dir: Annotated[
         Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
     ] = None,
@@ -46,12 +49,12 @@ def solve(
         list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
     ] = None,
     at_most: Annotated[
-        list[float] | None, typer.Option(help="The bound q of each constraint, in their order.")
+        list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
     ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(help="E.evid, E.npy or E.csv; default: the directory's test rows."),
+    at_least: Annotated[
+        list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
     ] = None,
+    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
@@ -79,11 +82,11 @@ def solve(
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
     refuse_unknown(method, Limits(time_limit, seed, gap, Running(workers, threads, device)))
     staged = read_stages(stages, method)
-    problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
+    limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
+    problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
     rows = _read_rows(problem, directory, evidence)
-    running = Running(
-        workers, threads, device, _read_start(start, problem, 1 if rows is None else len(rows))
-    )
+    begun = _read_start(start, problem, 1 if rows is None else len(rows))
+    running = Running(workers, threads, device, begun)
     for file in (output, trace):
         if file is not None:
             check_writable(file)

@@ -21,7 +21,7 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
     table = Table(title=Text(problem.name) if problem.name else None, title_justify="left")
     table.add_column("row", justify="right")
     table.add_column("status")
-    constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} <= {c.at_most:.6g}"
+    constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} {c.relation} {c.limit:.6g}"
                    for j, c in enumerate(problem.constraints)]  # fmt: skip
     for heading in ("objective", *constraints, "bound", "gap", "ms"):
         table.add_column(heading, justify="right")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cmpe.arrays import Values
 from cmpe.errors import EvidenceError, FormatError
 from cmpe.formats.text import Tokens, lines_of, parse_object, read_text
-from cmpe.problem import Problem
+from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
 
 
@@ -64,7 +64,7 @@ def _row(tokens: Tokens, variables: int) -> list[int]:
 
 def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
     """One JSON object a row, in order."""
-    limits = problem.limits.tolist()
+    limits = problem.constraints
     gap = solutions.gap
     for i in range(len(solutions)):
         row = solutions.assignments[i].tolist()
@@ -84,11 +84,17 @@ def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
         )
 
 
-def _constraints(limits: Sequence[float], solutions: Solutions, i: int) -> list[dict[str, Any]]:
+def _constraints(
+    limits: Sequence[Constraint], solutions: Solutions, i: int
+) -> list[dict[str, Any]]:
     values, violations = solutions.constraint_values[i], solutions.violations[i]
     return [
-        {"value": _number(values[j]), "at_most": limit, "violation": _number(violations[j])}
-        for j, limit in enumerate(limits)
+        {
+            "value": _number(values[j]),
+            "at_least" if c.mirrored else "at_most": c.limit,
+            "violation": _number(violations[j]),
+        }
+        for j, c in enumerate(limits)
     ]
 
 

@@ -62,6 +62,16 @@ def suffix_of(path: Path | str) -> str:
     return _uncompressed(path).suffix
 
 
+def unpacked_name(path: Path | str) -> str:
+    """The file's name without the suffix of the compression."""
+    return _uncompressed(path).name
+
+
+def is_replaceable(path: Path | str) -> bool:
+    """Whether `path` is a plain file, or nothing yet: no device and no pipe."""
+    return not _is_device(Path(path))
+
+
 def stem_of(path: Path | str) -> str:
     """The name without the suffixes of format and compression."""
     return _uncompressed(path).stem

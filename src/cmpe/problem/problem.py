@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -17,14 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Floats, Values
+from cmpe.domain import Domain
 from cmpe.elimination.plan import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
+from cmpe.models.constraint import Constraint
 from cmpe.models.function import Function
+from cmpe.models.linear import Costs
 from cmpe.models.loglinear import LogLinearModel
-from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of, simplest
+from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of
 from cmpe.models.tractable.cutset import CutsetNetwork
-from cmpe.problem.constraint import Constraint
 from cmpe.problem.evidence import (
     Evidence,
     check_range,
@@ -32,6 +34,7 @@ from cmpe.problem.evidence import (
     two_dimensional,
 )
 from cmpe.problem.instances import Instances
+from cmpe.problem.posing import Conditions, domain_of, posed
 
 if TYPE_CHECKING:
     from cmpe.elimination.kernels import CompiledPlan
@@ -48,9 +51,12 @@ class Form(Enum):
     OTHER = "functions without tables"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Problem:
     """An objective, any number of constraints, and the variables that evidence fixes.
+
+    Functions with names are joined by name: each may be over some of the variables, in any order;
+    the objective's come first. Functions without names are over the same variables.
 
     Variables listed in `continuous` take any number in [0, 1]; they have two values in every
     function's cardinalities, and log-linear functions are their multilinear extensions there.
@@ -62,25 +68,38 @@ class Problem:
     name: str = ""
     continuous: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "objective", simplest(self.objective))
-        object.__setattr__(self, "constraints", tuple(self.constraints))
-        observed = tuple(int(v) for v in self.evidence_variables)
-        object.__setattr__(self, "evidence_variables", observed)
-        for number, constraint in enumerate(self.constraints):
-            if constraint.function.cardinalities != self.objective.cardinalities:
-                raise ModelError(
-                    f"constraint {number} must have the objective's variables and cardinalities"
-                )
-        continuous = tuple(int(v) for v in self.continuous)
-        object.__setattr__(self, "continuous", continuous)
-        for name, which in (("evidence_variables", observed), ("continuous", continuous)):
-            if len(set(which)) != len(which):
-                raise ModelError(f"{name} must be distinct")
-            if which and not (min(which) >= 0 and max(which) < self.variables):
-                raise ModelError(f"{name} must be from 0 to {self.variables - 1}")
-        if any(self.objective.cardinalities[v] != 2 for v in continuous):
+    def __init__(
+        self,
+        objective: Function | Costs,
+        constraints: Conditions = (),
+        evidence_variables: Sequence[int | str] = (),
+        name: str = "",
+        continuous: Sequence[int | str] = (),
+    ) -> None:
+        domain, target, limited = posed(objective, constraints)
+        observed = _numbers(domain, evidence_variables, "evidence_variables")
+        ranged = _numbers(domain, continuous, "continuous")
+        self.__dict__.update(
+            objective=target,
+            constraints=limited,
+            evidence_variables=observed,
+            name=name,
+            continuous=ranged,
+            domain=domain,
+        )
+        if any(domain.cardinalities[v] != 2 for v in ranged):
             raise ModelError("a continuous variable has cardinality 2: the ends of [0, 1]")
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Names, states and cardinalities of all variables."""
+        return domain_of(self.objective)
+
+    def __repr__(self) -> str:
+        named = f"{self.name!r}: " if self.name else ""
+        words = [f"{self.variables} variables", f"{len(self.evidence_variables)} observed"]
+        words += [f"t {c.relation} {c.limit:g}" for c in self.constraints]
+        return f"Problem({named}{', '.join(words)})"
 
     @property
     def variables(self) -> int:
@@ -150,12 +169,15 @@ class Problem:
         cards = self.objective.cardinalities
         return tuple(v for v, k in enumerate(cards) if k > 1 and v not in known)
 
-    def observing(self, variables: Sequence[int]) -> Problem:
+    def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""
-        chosen = tuple(int(v) for v in variables)
-        return (
-            self if chosen == self.evidence_variables else replace(self, evidence_variables=chosen)
-        )
+        chosen = _numbers(self.domain, variables, "evidence_variables")
+        if chosen == self.evidence_variables:
+            return self
+        other = object.__new__(Problem)  # joined and checked already
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        other.__dict__.update(kept, evidence_variables=chosen, domain=self.domain)
+        return other
 
     @cached_property
     def conditioning(self) -> Conditioning:
@@ -234,6 +256,11 @@ class Problem:
         return np.array([c.at_most for c in self.constraints])
 
     @property
+    def signs(self) -> Floats:
+        """-1 for each constraint that was given as `>=`, 1 for the others: (m,)."""
+        return np.array([c.sign for c in self.constraints])
+
+    @property
     def tolerances(self) -> Floats:
         """Each constraint's tolerance: (m,)."""
         return np.array([c.tolerance for c in self.constraints])
@@ -266,6 +293,17 @@ class Problem:
         return self.shift - self.objective.value(assignments), self.violations(assignments)
 
 
+def _numbers(domain: Domain, variables: Sequence[int | str], what: str) -> tuple[int, ...]:
+    """Variables given by name or number, as numbers; each once."""
+    try:
+        found = tuple(domain.variable(v) for v in variables)
+    except ModelError as error:
+        raise ModelError(f"{what}: {error}") from None
+    if len(set(found)) != len(found):
+        raise ModelError(f"{what} must be distinct")
+    return found
+
+
 @dataclass(frozen=True)
 class Branch:
     """The part of a problem where one joint leaf of its functions holds."""
@@ -277,10 +315,10 @@ class Branch:
     def problem(self) -> Problem:
         """The same problem with the leaf's tables; it observes what the leaf fixes, too."""
         objective, *functions = models_of(self.whole.functions, self.leaf)
-        limits = (c.at_most for c in self.whole.constraints)
         fixed = np.flatnonzero(self.leaf.context >= 0).tolist()
         observed = sorted({*self.whole.evidence_variables, *fixed})
-        constraints = tuple(map(Constraint, functions, limits))
+        pairs = zip(self.whole.constraints, functions, strict=True)
+        constraints = tuple(replace(c, function=function) for c, function in pairs)
         return Problem(objective, constraints, tuple(observed), self.whole.name)
 
     def agrees(self, rows: Values) -> NDArray[np.bool_]:

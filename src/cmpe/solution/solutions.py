@@ -97,7 +97,7 @@ class Solutions:
         return cls(
             assignments=rows,
             objective=objective,
-            constraint_values=values,
+            constraint_values=values * problem.signs,
             violations=values - problem.limits,
             bound=upper,
             status=status,
