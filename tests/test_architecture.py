@@ -23,6 +23,7 @@ TESTS = ROOT / "tests"
 # A room may use the rooms before it; rooms of one line do not use each other.
 ORDER = (
     ("errors", "arrays"),
+    ("arguments",),
     ("domain",),
     ("execution", "models"),
     ("elimination",),
@@ -44,8 +45,8 @@ PLANNED: set[str] = set()  # rooms that have their place but may not have been b
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # Narrower than the order: these rooms use nothing but what is listed.
 ONLY = {
-    "formats": {"arrays", "domain", "errors", "models", "problem", "solution"},
-    "bounds": {"arrays", "domain", "errors", "models", "elimination", "problem"},
+    "formats": {"arguments", "arrays", "domain", "errors", "models", "problem", "solution"},
+    "bounds": {"arguments", "arrays", "domain", "errors", "models", "elimination", "problem"},
 }
 OPTIONAL = {
     "foolbox",

@@ -75,7 +75,7 @@ USAGE = [
         [*SOLVE, "--constraint", "m.uai"],
         "needs one --at-most or --at-least: found 1 and 0",
     ),
-    ([*SOLVE, "--constraint", "m.uai", "--at-most", "nan"], "t <= q must be a finite number"),
+    ([*SOLVE, "--constraint", "m.uai", "--at-most", "nan"], "at_most must be a finite number"),
     (
         [*SOLVE, "--constraint", "t.uai", "--at-most", "1"],
         "t.uai must have the same variables",

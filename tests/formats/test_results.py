@@ -183,7 +183,7 @@ ROW = {"assignment": [0, 1], "status": "optimal", "bound": 1.0, "method": "m", "
         ({"status": "fine"}, "field 'status': expected a status, found 'fine'"),
         ({"bound": "1"}, "field 'bound': expected a number, or null, found '1'"),
         ({"method": None}, "field 'method': expected a string, found None"),
-        ({"seconds": None}, "field 'seconds': expected a number, found None"),
+        ({"seconds": None}, "field 'seconds': expected a number from 0 up, found None"),
         ("MPE\n2 0 7\n", "row 0, variable 1: evidence must be from 0 to 1, found 7"),
     ],
 )

@@ -60,10 +60,10 @@ def test_a_count_may_be_the_objective():
     [
         (lambda: count("a"), r'as in count\({"A": "yes", "B": "on"}\); found str'),
         (lambda: linear({"a": 3}), "costs by state for 'a'"),
-        (lambda: linear({"a": {"yes": "3"}}), "the cost of 'a' in state 'yes' must be a finite"),
+        (lambda: linear({"a": {"yes": "3"}}), "the cost of 'a' in state 'yes' must be a number"),
         (lambda: count({"z": 1}).over(DOMAIN), "there is no variable 'z'"),
         (lambda: count({"b": "hgih"}).over(DOMAIN), "'b' has no state 'hgih'; did you mean 'high'"),
-        (lambda: count({"a": 1}) <= "2", "count <= k must be a finite number, found '2'"),
+        (lambda: count({"a": 1}) <= "2", "at_most must be a number, as in at_most=12.5"),
         (lambda: count({"a": 1}) * np.inf, "a weight must be a finite number"),
         (lambda: Problem(count({"a": 1}), []), "counts and costs need a model"),
     ],

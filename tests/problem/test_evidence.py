@@ -1,6 +1,9 @@
 """Rows of evidence as people give them: one form inside, and a sentence for what does not fit."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from cmpe import LogLinearModel, Problem
@@ -45,6 +48,20 @@ def test_observed_groups_cover_the_rows():
         ([[0.5, 1]], "whole numbers"),
         ([[[0]]], "one or two axes"),
         ([["a", "b"]], "whole numbers"),
+        ([[0, 1], [0]], "rows of equal length, found rows that differ"),
+        ([[0, np.inf]], "values of variables, found 0.0 to inf"),
+        (np.array([[0, 2**64 - 1]], dtype=np.uint64), "found 0 to 18446744073709551615"),
+        (
+            {0: [0, 1], 1: [0]},
+            "variable 0 has 2, variable 1 has 1; a value of all rows",
+        ),
+        ({0: [0, 1], 1: [[0]]}, "variable 1 must have a value, or a list .*; found 2 axes"),
+        ({"a": 0, 1: 0}, "a key of evidence.* must be a whole number, found 'a'"),
+        ({9: 0}, "variables 0 to 3, found 9"),
+        ("rows.evid", "read a file with cmpe.read_evidence"),
+        (Path("rows.evid"), "found 'rows.evid'"),
+        (pd.DataFrame({"a": [0]}), "must be a whole number, found 'a'"),
+        (pd.DataFrame([[0, 1]], columns=[1, 1]), "columns of a frame must be distinct"),
     ],
 )
 def test_wrong_evidence_is_said(evidence, message):
@@ -101,3 +118,11 @@ def test_values_out_of_range_are_said_by_row_and_variable():
     ):
         with pytest.raises(EvidenceError, match=message):
             check_range(np.array([[0.0, 0.0], row]), (1, 3), cards, within)
+
+
+def test_a_frame_with_columns_by_position_is_refused_where_it_is_ambiguous():
+    """Columns 0 and 1 of a default frame: the first two evidence variables, or variables 0, 1?"""
+    problem = worked_example().observing([2, 3])
+    with pytest.raises(EvidenceError, match=r"name its columns by variables, or give frame.to_num"):
+        problem.given(pd.DataFrame([[0, 1]]))
+    assert problem.given(pd.DataFrame([[0, 1]]).to_numpy()).evidence.tolist() == [[0, 1]]

@@ -166,7 +166,7 @@ def test_operators():
     for wrong, message in (
         (lambda: 1 <= t <= 3, r"1 <= t <= 3 is written cmpe.between\(t, 1, 3\)"),
         (lambda: between(t, 3, 1), "between needs least <= most, found 3 and 1"),
-        (lambda: t <= "3", "must be a finite number, found '3'"),
+        (lambda: t <= "3", "at_most must be a number, as in at_most=12.5; found '3'"),
         (lambda: -hard, "-t needs finite tables; t >= q is right"),
     ):
         with pytest.raises(ModelError, match=message):
@@ -179,12 +179,12 @@ def test_operators():
     ("make", "message"),
     [
         (lambda t: Problem(t, t <= 3), r"write Problem\(h, \[t <= q\]\)"),
-        (lambda t: Problem(t, [t]), r"write \[t <= q\] or \[t >= q\], found \[t\]"),
-        (lambda t: Problem(t, [count({0: 1})]), r"write \[t <= q\]"),
-        (lambda t: Problem(t, ["t <= 3"]), "a constraint is written t <= q, found a value of type"),
-        (lambda t: Problem(t, 3), "constraints are a list"),
-        (lambda t: Problem("model.uai"), "the objective must be a function, such as cmpe.read_mod"),
-        (lambda t: Problem(t, [Constraint(None, 3)]), "constraint 0 must be a function"),
+        (lambda t: Problem(t, [t]), "constraint 0 must have a limit, found LogLinearModel; write"),
+        (lambda t: Problem(t, [count({0: 1})]), "constraint 0 must have a limit, found Costs"),
+        (lambda t: Problem(t, ["t <= 3"]), "constraint 0 must have a limit, found str"),
+        (lambda t: Problem(t, 3), "constraints must be a list, found int"),
+        (lambda t: Problem("model.uai"), "the objective needs a function such as a LogLinearModel"),
+        (lambda t: Problem(t, [Constraint(None, 3)]), "a constraint needs a function"),
         (lambda t: Problem(t, (), ["Rain"]), "evidence_variables: these variables have no names"),
     ],
 )

@@ -31,9 +31,9 @@ from cmpe.domain import Domain
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.evidence import check_rows, read_array
 from cmpe.formats.functions import read_function, write_function
-from cmpe.formats.names import parse_domain
 from cmpe.formats.network import write_arrays
 from cmpe.formats.registry import read_model
+from cmpe.formats.tables.names import parse_domain
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
 from cmpe.formats.uai import storable, write_uai
 from cmpe.models.distance import Distance
@@ -67,6 +67,13 @@ def function_names(constraints: int) -> list[str]:
     """The files of the functions, without their suffix."""
     numbers = range(1, constraints + 1)
     return [OBJECTIVE, *("constraint" if n == 1 else f"constraint_{n}" for n in numbers)]
+
+
+def holds_problem(path: Path | str) -> bool:
+    """Whether there is a problem in a directory, or a part of one."""
+    folder = Path(path)
+    tables = (folder / f"{OBJECTIVE}{suffix}" for suffix in (TABLES, ARRAYS))
+    return any(file.exists() for file in (folder / DESCRIPTION, folder / TRAIN, *tables))
 
 
 def write_directory(content: ProblemDirectory, path: Path | str) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
-from cmpe.formats.names import names_file, read_names, write_names
+from cmpe.formats.tables.names import names_file, read_names, write_names
 from cmpe.formats.tables.uai_numbers import read_at_once
 from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -35,6 +35,9 @@ LOG_SUFFIX = ".LG"
 MOST_AXES = 64  # A NumPy array has no more.
 # A variable in no factor could claim any number of values for free.
 MOST_VALUES = 1 << 20
+# Each costs hundreds of bytes in memory, and one of no variables six in a file.
+MOST_FACTORS = 1 << 21
+MOST_VARIABLES = 1 << 24
 
 
 def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearModel:
@@ -73,6 +76,7 @@ def _read_words(path: Path | str, text: str, is_log: bool) -> LogLinearModel:
     if kind not in ("MARKOV", "BAYES"):
         raise tokens.error("MARKOV or BAYES", repr(kind[:40]), back=1)
     count = tokens.whole("the number of variables", least=1)
+    _check_count(tokens, count, "a cardinality", MOST_VARIABLES)
     cards = tokens.wholes(count, "a cardinality", least=1, most=MOST_VALUES)
     scopes = _read_scopes(tokens, count)
     factors = [
@@ -85,7 +89,7 @@ def _read_words(path: Path | str, text: str, is_log: bool) -> LogLinearModel:
 
 def _read_scopes(tokens: Tokens, variables: int) -> list[tuple[int, ...]]:
     count = tokens.whole("the number of factors")
-    tokens.need(count, "the arity of a factor")
+    _check_count(tokens, count, "the arity of a factor", MOST_FACTORS)
     scopes = []
     for number in range(count):
         arity = tokens.whole(f"the arity of factor {number}", most=min(variables, MOST_AXES))
@@ -96,29 +100,45 @@ def _read_scopes(tokens: Tokens, variables: int) -> list[tuple[int, ...]]:
     return scopes
 
 
+def _check_count(tokens: Tokens, count: int, of: str, most: int) -> None:
+    tokens.need(count, of)
+    if count > most:
+        raise tokens.error(f"at most {most}", str(count), back=1)
+
+
 def _read_table(tokens: Tokens, number: int, shape: list[int], is_log: bool) -> Floats:
     size = math.prod(shape)
     wanted = f"the table size {size if size < 10**18 else 'above 10^18'} of factor {number}"
     declared = tokens.whole(wanted)
     if declared != size:
         raise tokens.error(wanted, str(declared), back=1)
-    values = np.array(tokens.reals(size, "a table entry"), dtype=np.float64)
+    tokens.need(size, "a table entry")
+    values, done = np.empty(size), 0
+    for words in tokens.blocks(size, "a table entry"):
+        values[done : done + len(words)] = _entries(tokens, words, is_log)
+        done += len(words)
+    values.setflags(write=False)
+    return values.reshape(shape)
+
+
+def _entries(tokens: Tokens, words: list[str], is_log: bool) -> Floats:
+    """The logarithms that the words taken last stand for."""
+    values = np.array(tokens.floats(words, "a table entry"), dtype=np.float64)
     wrong = np.isnan(values) | (values == np.inf if is_log else values < 0)
     expected = "a finite number or -inf" if is_log else "a finite potential of at least 0"
     if wrong.any():
-        back = size - int(np.argmax(wrong))
-        raise tokens.error(expected, repr(tokens.recent(back)[:40]), back)
+        at = int(np.argmax(wrong))
+        raise tokens.error(expected, repr(words[at][:40]), len(words) - at)
     if not is_log:
         with np.errstate(divide="ignore"):
             values = np.log(values)
         for at in np.flatnonzero(np.isinf(values)).tolist():
-            values[at] = _log(tokens, size - at, expected)
-    return values.reshape(shape)
+            values[at] = _log(tokens, words[at], len(words) - at, expected)
+    return values
 
 
-def _log(tokens: Tokens, back: int, expected: str) -> float:
+def _log(tokens: Tokens, word: str, back: int, expected: str) -> float:
     """The log of a word that float64 reads as 0 or inf; 1e-400 is neither."""
-    word = tokens.recent(back)
     try:
         log = float(Decimal(word).ln())
     except InvalidOperation:  # even the exponent is out of range
@@ -140,7 +160,7 @@ def write_uai(model: LogLinearModel, path: Path | str) -> None:
             table = _potentials(table, f"{path}: factor {number}")
         lines += ["", str(table.size), " ".join(map(repr, table.tolist()))]
     write_text(path, "\n".join(lines) + "\n")
-    write_names(model.domain, names_file(path))
+    write_names(model.domain, path)
 
 
 def storable(model: LogLinearModel) -> LogLinearModel:

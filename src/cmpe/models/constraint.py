@@ -13,8 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-import numpy as np
-
+from cmpe.arguments import real_number
 from cmpe.domain import Named
 from cmpe.errors import ModelError
 
@@ -37,6 +36,7 @@ class Constraint:
     support: Function | None = None  # -inf where a mirrored function must not be, 0 elsewhere
 
     def __post_init__(self) -> None:
+        need_function(self.function, "a constraint", "Constraint(t, at_most=q)")
         object.__setattr__(self, "at_most", limit_of(self.at_most, "at_most"))
 
     @property
@@ -78,11 +78,11 @@ class Bounded(Named):
     __array_ufunc__ = None  # np.float64(3) >= t is t <= 3, not an array
 
     def __le__(self, limit: float) -> Constraint:
-        return Constraint(self, limit_of(limit, "t <= q"))  # type: ignore[arg-type]
+        return Constraint(self, limit_of(limit, "at_most"))  # type: ignore[arg-type]
 
     def __ge__(self, limit: float) -> Constraint:
         minus, support = self.negated()
-        return Constraint(minus, -limit_of(limit, "t >= q"), mirrored=True, support=support)
+        return Constraint(minus, -limit_of(limit, "at_least"), mirrored=True, support=support)
 
     def negated(self) -> tuple[Function, Function | None]:
         """(-t where t is finite and 0 elsewhere, what is -inf where t is and 0 elsewhere)."""
@@ -101,10 +101,19 @@ def between(function: Bounded, least: float, most: float) -> tuple[Constraint, C
 
 def limit_of(value: float, what: str) -> float:
     """A limit as a float; anything but a finite number is refused."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
-        raise ModelError(f"{what} must be a finite number, found {value!r}")
-    return float(value)
+    limit = real_number(what, value, ModelError, example="12.5")
+    if not math.isfinite(limit):
+        raise ModelError(f"{what} must be a finite number, found {limit}")
+    return limit
+
+
+def need_function(value: object, where: str, example: str) -> None:
+    """Refuse what is no function, and say how the call is written."""
+    if not (hasattr(value, "cardinalities") and callable(getattr(value, "value", None))):
+        raise ModelError(
+            f"{where} needs a function such as a LogLinearModel, found {type(value).__name__}; "
+            f"write {example}"
+        )
 
 
 def _short(function: Function) -> str:

@@ -44,10 +44,10 @@ class Costs:
         return LogLinearModel(domain.cardinalities, tuple(factors), domain.names, domain.states)
 
     def __le__(self, limit: float) -> LinearConstraint:
-        return LinearConstraint(self, limit_of(limit, "count <= k"), mirrored=False)
+        return LinearConstraint(self, limit_of(limit, "at_most"), mirrored=False)
 
     def __ge__(self, limit: float) -> LinearConstraint:
-        return LinearConstraint(self, limit_of(limit, "count >= k"), mirrored=True)
+        return LinearConstraint(self, limit_of(limit, "at_least"), mirrored=True)
 
     def __mul__(self, weight: float) -> Costs:
         by = limit_of(weight, "a weight")

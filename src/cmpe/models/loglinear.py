@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     from cmpe.models.interop import NamedTables
 
 
+def _own(table: ArrayLike) -> Floats:
+    """A copy in C order, or the array itself where nobody can write to it."""
+    if isinstance(table, np.ndarray) and table.dtype == np.float64 and table.flags.c_contiguous:
+        owner = table if table.base is None else table.base
+        if isinstance(owner, np.ndarray) and owner.flags.owndata and not owner.flags.writeable:
+            return table
+    return np.array(table, dtype=np.float64, order="C", copy=True)
+
+
 @dataclass(frozen=True, eq=False)
 class Factor:
     """A log-table over the variables of its scope; axis k belongs to `scope[k]`."""
@@ -39,7 +48,7 @@ class Factor:
     def __post_init__(self) -> None:
         scope = tuple(int(v) for v in self.scope)
         # C order always: a table made by transposing is copied into its own layout.
-        table = np.array(self.log_table, dtype=np.float64, order="C", copy=True)
+        table = _own(self.log_table)
         if len(set(scope)) != len(scope) or any(v < 0 for v in scope):
             raise ModelError(f"a scope must list distinct variables from 0 up, found {scope}")
         if table.ndim != len(scope):

@@ -3,7 +3,7 @@
 from cmpe.models.constraint import FEASIBILITY_TOLERANCE, Constraint
 from cmpe.problem.evidence import Evidence
 from cmpe.problem.instances import Instances
-from cmpe.problem.problem import Branch, Form, Problem
+from cmpe.problem.problem import Branch, Form, Problem, need_problem
 
 __all__ = [
     "FEASIBILITY_TOLERANCE",
@@ -13,4 +13,5 @@ __all__ = [
     "Form",
     "Instances",
     "Problem",
+    "need_problem",
 ]

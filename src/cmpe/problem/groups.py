@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cmpe.arrays import Indices
-from cmpe.problem.evidence import Evidence, observed_groups
+from cmpe.problem.evidence import Evidence, as_given, observed_groups
 from cmpe.problem.instances import Instances
 from cmpe.problem.problem import Problem
 
@@ -17,9 +17,11 @@ def by_observed(
 ) -> list[tuple[Instances, Indices]]:
     """Instances by the set of variables that their rows observe, with the rows' numbers.
 
-    A mapping observes its keys; an array of all variables observes what is not -1 in each row; an
-    array of the problem's evidence variables, or nothing, observes those.
+    A mapping or frame observes its keys or columns; an array of all variables observes what is
+    not -1 in each row; an array of the problem's evidence variables, or nothing, observes those.
     """
+    if evidence is not None:
+        evidence = as_given(evidence, problem.variables, problem.evidence_variables)
     if isinstance(evidence, Mapping):
         problem = problem.observing(sorted(evidence))
     elif evidence is not None and np.ndim(evidence):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cmpe.domain import Domain, Placement, join
 from cmpe.errors import ModelError
-from cmpe.models.constraint import Bounded, Constraint
+from cmpe.models.constraint import Constraint, need_function
 from cmpe.models.function import Function
 from cmpe.models.linear import Costs, LinearConstraint
 from cmpe.models.loglinear import LogLinearModel
@@ -53,33 +53,24 @@ def domain_of(function: Function) -> Domain:
 
 
 def _flattened(constraints: Any) -> Iterator[Condition]:
-    if isinstance(constraints, Condition):
-        raise ModelError("constraints are a list: write Problem(h, [t <= q])")
-    if not isinstance(constraints, Sequence):
-        raise ModelError(
-            f"constraints are a list, as in Problem(h, [t <= q]); found {_kind(constraints)}"
-        )
-    for entry in constraints:
+    if isinstance(constraints, str) or not isinstance(constraints, Iterable):
+        found = type(constraints).__name__
+        raise ModelError(f"constraints must be a list, found {found}; write Problem(h, [t <= q])")
+    for number, entry in enumerate(constraints):
         if isinstance(entry, Condition):
             yield entry
         elif isinstance(entry, list | tuple):
             yield from _flattened(entry)
-        elif isinstance(entry, Bounded | Costs):
-            raise ModelError("a constraint has a limit: write [t <= q] or [t >= q], found [t]")
         else:
-            raise ModelError(f"a constraint is written t <= q, found {_kind(entry)}")
+            found = type(entry).__name__
+            raise ModelError(
+                f"constraint {number} must have a limit, found {found}; write t <= q or t >= q"
+            )
 
 
 def _function(function: Any, who: str) -> Function:
-    if not hasattr(function, "cardinalities") or not hasattr(function, "value"):
-        raise ModelError(
-            f"{who} must be a function, such as cmpe.read_model gives; found {_kind(function)}"
-        )
+    need_function(function, who, "Problem(h, [t <= q])")
     return simplest(function)
-
-
-def _kind(value: object) -> str:
-    return f"a value of type {type(value).__name__}"
 
 
 def _placed(function: Function, placement: Placement) -> Function:

@@ -7,7 +7,7 @@ min f, g <= 0 of the losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
@@ -29,6 +29,7 @@ from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem.evidence import (
     Evidence,
+    as_given,
     check_range,
     from_mapping,
     two_dimensional,
@@ -201,12 +202,14 @@ class Problem:
         """One instance per row of `evidence`.
 
         Evidence is (B, |X|) or (|X|,) in the order of `evidence_variables`, a mapping from
-        variable to value or to B values, or (B, n) with -1 at exactly the free variables.
+        variable to value or to B values, a frame whose columns are variables, or (B, n) with -1
+        at exactly the free variables.
         """
         observed = self.evidence_variables
         if evidence is None:
             evidence = np.zeros((1, 0), dtype=np.int32)
         fractions = bool(self.continuous)
+        evidence = as_given(evidence, self.variables, observed)
         if isinstance(evidence, Mapping):
             rows = from_mapping(evidence, observed, fractions=fractions)
         else:
@@ -293,8 +296,20 @@ class Problem:
         return self.shift - self.objective.value(assignments), self.violations(assignments)
 
 
+def need_problem(value: object, who: str) -> None:
+    """Refuse what is no problem, and say how `who` is called."""
+    if not isinstance(value, Problem):
+        raise ModelError(
+            f"{who} needs a Problem, found {type(value).__name__}; write "
+            f"{who}(cmpe.Problem(h, [cmpe.Constraint(t, at_most=q)]), ...), or give the `problem` "
+            "of what cmpe.read_directory returns"
+        )
+
+
 def _numbers(domain: Domain, variables: Sequence[int | str], what: str) -> tuple[int, ...]:
     """Variables given by name or number, as numbers; each once."""
+    if isinstance(variables, str) or not isinstance(variables, Iterable):
+        raise ModelError(f"{what} must be a list of variables, found {variables!r:.60}")
     try:
         found = tuple(domain.variable(v) for v in variables)
     except ModelError as error:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cmpe.arrays import FREE, Indices, Values
 from cmpe.errors import Interrupted, MethodError
-from cmpe.problem import Evidence, Form, Instances, Problem
+from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
@@ -37,12 +37,13 @@ def solve(
 ) -> Solutions:
     """Answer every row of `evidence` with `method`: a name, or a solver (a trained one, say).
 
-    Evidence is what `Problem.given` takes, and more: a mapping may observe any variables, and
-    full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
+    Evidence is what `Problem.given` takes, and more: a mapping or frame may observe any variables,
+    and full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
     solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
     `auto` may stop. `running` says how many workers and threads, on which device, where to start,
     and what to call with progress. An answer is never worse than its start.
     """
+    need_problem(problem, "solve")
     limits = Limits(time_limit, seed, gap, running or Running())
     engine = engine_of(method, problem, limits)
     batches = by_observed(problem, evidence)

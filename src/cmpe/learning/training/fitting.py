@@ -23,12 +23,12 @@ import torch
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.formats.text import writing
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
     Trained,
     describe,
+    locked,
     read_checkpoint,
     write_checkpoint,
     write_log,
@@ -40,7 +40,7 @@ from cmpe.learning.training.data import TrainingData, TrainingWarning, prepare, 
 from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
-from cmpe.problem import Evidence, Problem
+from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.solvers.base import Running
 
 # Outputs are called flat when, after MIN_EPOCHS, they vary over the rows by less than MIN_SPREAD
@@ -78,9 +78,14 @@ def fit(
     `more` rows, say altered copies, are trained on and never held out to validate on.
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
+    need_problem(problem, "fit")
     config, session = config or tuned(), session or Session()
     rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
-    with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
+    with (
+        torch_threads(session.threads),
+        ranks_from_environment(session.device) as ranks,
+        locked(session.out if ranks.leads else None),
+    ):
         data = prepare(
             problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
             cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
@@ -111,9 +116,6 @@ class TrainingRun:
         self._warned: set[str] = set()
         if self.session.resume:
             self._load()
-        if self._out is not None:
-            with writing(self._out):
-                self._out.mkdir(parents=True, exist_ok=True)
         self._board = Board(self._out)
 
     @property

@@ -81,13 +81,13 @@ class CutsetNetwork(Bounded):
         if ((self.contexts < FREE) | (self.contexts >= cards)).any():
             raise ModelError("a context must hold values of its variables, or -1")
         shares = np.where(self.contexts >= 0, 1.0 / cards, 1.0).prod(axis=1)
+        if shares.sum() < 1.0 - 1e-9:
+            raise ModelError("the contexts of the leaves must cover every assignment")
         fixed = self.contexts[:, self.split_variables]
         for leaf in range(1, self.leaves):
             both = (fixed[:leaf] >= 0) & (fixed[leaf] >= 0)
             if not (both & (fixed[:leaf] != fixed[leaf])).any(axis=1).all():
                 raise ModelError(f"the context of leaf {leaf} must exclude those before it")
-        if not math.isclose(shares.sum(), 1.0, rel_tol=1e-9):
-            raise ModelError("the contexts of the leaves must cover every assignment")
 
     def _check_tables(self) -> None:
         fixed = self.contexts >= 0
@@ -124,14 +124,14 @@ class CutsetNetwork(Bounded):
     @cached_property
     def order(self) -> Places:
         """The variables of each leaf's tree, parents before children, padded by -1: (L, n)."""
-        depth = np.zeros(self.parents.shape, dtype=np.int64)
-        at = self.parents
-        for _ in range(self.variables):
+        at, depth = self.parents.astype(np.int64), (self.parents >= 0).astype(np.int64)
+        for _ in range(self.variables.bit_length()):  # `at` is 1, 2, 4, ... parents up
             inside = at >= 0
             if not inside.any():
                 break
-            depth += inside
-            at = np.where(inside, np.take_along_axis(self.parents, np.where(inside, at, 0), 1), -1)
+            above = np.where(inside, at, 0)
+            depth += np.where(inside, np.take_along_axis(depth, above, 1), 0)
+            at = np.where(inside, np.take_along_axis(at, above, 1), -1)
         if (at >= 0).any():
             raise ModelError("parents must form a tree, found a cycle")
         fixed = self.contexts >= 0

@@ -8,15 +8,22 @@ from typing import Any
 
 from cmpe.domain import Domain
 from cmpe.errors import FormatError, ModelError
-from cmpe.formats.text import is_replaceable, parse_object, read_bytes, unpacked_name, write_text
+from cmpe.formats.text import (
+    is_device,
+    parse_object,
+    read_bytes,
+    stem_of,
+    suffix_of,
+    write_text,
+    writing,
+)
 
 SUFFIX = ".names"
 
 
 def names_file(path: Path | str) -> Path:
     """Where the names of a model file are: MODEL.uai.names, also for a packed model."""
-    file = Path(path)
-    return file.with_name(unpacked_name(file) + SUFFIX)
+    return Path(path).with_name(stem_of(path) + suffix_of(path) + SUFFIX)
 
 
 def read_names(path: Path | str) -> Domain:
@@ -40,9 +47,13 @@ def parse_domain(path: Path | str, variables: Any) -> Domain:
         raise FormatError(f"{path}: {error}") from None
 
 
-def write_names(domain: Domain, path: Path) -> None:
-    """Write the names, or remove those of another model where there are none."""
+def write_names(domain: Domain, path: Path | str) -> None:
+    """Write the names of the model in file `path`, or remove another's where there are none."""
+    side = names_file(path)
+    if is_device(Path(path)):
+        return
     if domain.names:
-        write_text(path, json.dumps(domain.to_mapping(), indent=1) + "\n")
-    elif is_replaceable(path):
-        path.unlink(missing_ok=True)
+        write_text(side, json.dumps(domain.to_mapping(), indent=1) + "\n")
+    else:
+        with writing(side):
+            side.unlink(missing_ok=True)

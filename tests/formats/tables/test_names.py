@@ -8,7 +8,7 @@ import pytest
 from cmpe import LogLinearModel, read_model, read_uai, write_model, write_uai
 from cmpe.domain import Domain
 from cmpe.errors import FormatError, ModelError
-from cmpe.formats.names import names_file, parse_domain, read_names
+from cmpe.formats.tables.names import names_file, parse_domain, read_names
 
 TABLES = [(("Rain", "Level"), np.arange(6.0).reshape(2, 3))]
 NAMED = LogLinearModel.from_tables([2, 3], TABLES, ["Rain", "Level"], [["no", "yes"], ()])
