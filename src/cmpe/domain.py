@@ -157,7 +157,7 @@ class Domain:
         if text in known:
             return known[text]
         is_whole = _is_whole(value) or (_is_real(value) and float(value).is_integer())
-        if is_whole and not any(map(_is_number, known)):
+        if is_whole and not self.has_numbers(variable):
             if 0 <= value < len(known):
                 return int(value)
             raise ModelError(
@@ -167,6 +167,10 @@ class Domain:
         raise ModelError(
             f"{self.called(variable)} has no state {value!r}; {_nearest(text, tuple(known))}"
         )
+
+    def has_numbers(self, variable: int) -> bool:
+        """Whether some state of a variable is called by a number."""
+        return any(map(_is_number, self.states_of(variable)))
 
     def without_names(self) -> Domain:
         """The cardinalities alone."""

@@ -100,3 +100,16 @@ def _supported(
                 )
             objective = objective.to_model() + support
     return objective, tuple(replace(c, support=None) for c in constraints)
+
+
+def numbers_of(domain: Domain, variables: Sequence[int | str], what: str) -> tuple[int, ...]:
+    """Variables given by name or number, as numbers; each once."""
+    if isinstance(variables, str) or not isinstance(variables, Iterable):
+        raise ModelError(f"{what} must be a list of variables, found {variables!r:.60}")
+    try:
+        found = tuple(domain.variable(v) for v in variables)
+    except ModelError as error:
+        raise ModelError(f"{what}: {error}") from None
+    if len(set(found)) != len(found):
+        raise ModelError(f"{what} must be distinct")
+    return found

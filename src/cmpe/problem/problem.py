@@ -7,7 +7,7 @@ min f, g <= 0 of the losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
@@ -29,13 +29,15 @@ from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem.evidence import (
     Evidence,
-    as_given,
+    FullRows,
+    Given,
+    Reading,
     check_range,
     from_mapping,
     two_dimensional,
 )
 from cmpe.problem.instances import Instances
-from cmpe.problem.posing import Conditions, domain_of, posed
+from cmpe.problem.posing import Conditions, domain_of, numbers_of, posed
 
 if TYPE_CHECKING:
     from cmpe.elimination.kernels import CompiledPlan
@@ -78,8 +80,8 @@ class Problem:
         continuous: Sequence[int | str] = (),
     ) -> None:
         domain, target, limited = posed(objective, constraints)
-        observed = _numbers(domain, evidence_variables, "evidence_variables")
-        ranged = _numbers(domain, continuous, "continuous")
+        observed = numbers_of(domain, evidence_variables, "evidence_variables")
+        ranged = numbers_of(domain, continuous, "continuous")
         self.__dict__.update(
             objective=target,
             constraints=limited,
@@ -172,7 +174,7 @@ class Problem:
 
     def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""
-        chosen = _numbers(self.domain, variables, "evidence_variables")
+        chosen = numbers_of(self.domain, variables, "evidence_variables")
         if chosen == self.evidence_variables:
             return self
         other = object.__new__(Problem)  # joined and checked already
@@ -202,16 +204,26 @@ class Problem:
         """One instance per row of `evidence`.
 
         Evidence is (B, |X|) or (|X|,) in the order of `evidence_variables`, a mapping from
-        variable to value or to B values, a frame whose columns are variables, or (B, n) with -1
-        at exactly the free variables.
+        variable to value or to B values, a list of mappings, a frame whose columns are variables,
+        or (B, n) with -1 at exactly the free variables. Where the model has names, variables and
+        states are given by name or by number.
         """
-        observed = self.evidence_variables
-        if evidence is None:
-            evidence = np.zeros((1, 0), dtype=np.int32)
-        fractions = bool(self.continuous)
-        evidence = as_given(evidence, self.variables, observed)
+        return self.instances(np.zeros((1, 0)) if evidence is None else self.read(evidence))
+
+    def read(self, evidence: Evidence, *, ignore_extra: bool = False) -> Given:
+        """Evidence in numbers; columns that are no variables may be ignored."""
+        reading = Reading(
+            self.domain, self.evidence_variables, frozenset(self.continuous), ignore_extra
+        )
+        return reading.read(evidence)
+
+    def instances(self, evidence: Given) -> Instances:
+        """One instance per row of evidence in numbers, which must observe what the problem does."""
+        observed, fractions = self.evidence_variables, bool(self.continuous)
         if isinstance(evidence, Mapping):
             rows = from_mapping(evidence, observed, fractions=fractions)
+        elif isinstance(evidence, FullRows):
+            rows = self._from_full(evidence.rows)
         else:
             rows = two_dimensional(evidence, fractions=fractions)
             if rows.shape[1] == self.variables != len(observed):
@@ -221,7 +233,7 @@ class Problem:
                 f"evidence must have {len(observed)} columns (the evidence variables) or "
                 f"{self.variables} (all variables, -1 where free), found {rows.shape[1]}"
             )
-        check_range(rows, observed, self.objective.cardinalities, frozenset(self.continuous))
+        check_range(rows, observed, self.domain, frozenset(self.continuous))
         return Instances(self, np.ascontiguousarray(rows, dtype=self.dtype))
 
     def full_rows(self, evidence: ArrayLike) -> Values:
@@ -231,8 +243,8 @@ class Problem:
             raise EvidenceError(
                 f"evidence must have {self.variables} columns, found {rows.shape[1]}"
             )
-        filled, cards = np.where(rows == FREE, 0, rows), self.objective.cardinalities
-        check_range(filled, range(self.variables), cards, frozenset(self.continuous))
+        filled = np.where(rows == FREE, 0, rows)
+        check_range(filled, range(self.variables), self.domain, frozenset(self.continuous))
         return np.ascontiguousarray(rows, dtype=self.dtype)
 
     def _from_full(self, rows: Values) -> Values:
@@ -242,7 +254,8 @@ class Problem:
         if wrong.any():
             row, variable = (int(i) for i in np.argwhere(wrong)[0])
             need = "observed" if wanted[variable] else "free (-1)"
-            raise EvidenceError(f"row {row}: variable {variable} must be {need} in this problem")
+            called = self.domain.called(variable)
+            raise EvidenceError(f"row {row}: {called} must be {need} in this problem")
         return rows[:, list(self.evidence_variables)]
 
     def constraint_values(self, assignments: ArrayLike) -> Floats:
@@ -304,19 +317,6 @@ def need_problem(value: object, who: str) -> None:
             f"{who}(cmpe.Problem(h, [cmpe.Constraint(t, at_most=q)]), ...), or give the `problem` "
             "of what cmpe.read_directory returns"
         )
-
-
-def _numbers(domain: Domain, variables: Sequence[int | str], what: str) -> tuple[int, ...]:
-    """Variables given by name or number, as numbers; each once."""
-    if isinstance(variables, str) or not isinstance(variables, Iterable):
-        raise ModelError(f"{what} must be a list of variables, found {variables!r:.60}")
-    try:
-        found = tuple(domain.variable(v) for v in variables)
-    except ModelError as error:
-        raise ModelError(f"{what}: {error}") from None
-    if len(set(found)) != len(found):
-        raise ModelError(f"{what} must be distinct")
-    return found
 
 
 @dataclass(frozen=True)
