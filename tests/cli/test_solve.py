@@ -192,7 +192,7 @@ EVIDENCE = {
     "range.csv": ("0,2\n0,3", "row 1, variable 1: evidence must be from 0 to 2, found 3"),
     "wide.csv": ("0,1,0", "every row: expected 0 columns or 2 columns, found 3"),
     "text.npy": ("0 1", "expected a .npy array, found"),
-    "other.txt": ("0 1", "expected a file ending in .evid, .npy or .csv"),
+    "other.txt": ("0 1", "expected a file ending in .evid, .npy, .csv or .p"),
     "none.evid": (None, "cannot be read: No such file or directory"),
 }
 

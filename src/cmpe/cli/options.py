@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
-EVIDENCE_HELP = "E.evid, E.npy or E.csv; default: the directory's test rows."
+EVIDENCE_HELP = "E.evid, .npy, .csv (a header of names) or .parquet; default: the test rows."
 WORKERS_HELP = (
     "Rows answered at the same time: in processes by milp, toulbar2, exhaustive and the reduction "
     "of wide rows, in threads by the others."
@@ -54,8 +54,23 @@ class Format(StrEnum):
     """How answers are written."""
 
     json = "json"
+    csv = "csv"
+    parquet = "parquet"
     uai = "uai"
     table = "table"
+
+
+# What the suffix of --output stands for.
+FORMAT_OF_SUFFIX = {
+    ".json": Format.json,
+    ".jsonl": Format.json,
+    ".csv": Format.csv,
+    ".parquet": Format.parquet,
+    ".uai": Format.uai,
+    ".mpe": Format.uai,
+    ".MPE": Format.uai,
+    ".txt": Format.table,
+}
 
 
 def read_problem(

@@ -12,6 +12,7 @@ import typer
 from cmpe.cli.options import (
     DEVICE_HELP,
     EVIDENCE_HELP,
+    FORMAT_OF_SUFFIX,
     METHOD_HELP,
     STAGES_HELP,
     THREADS_HELP,
@@ -26,7 +27,7 @@ from cmpe.cli.options import (
 )
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
-from cmpe.formats.text import check_writable
+from cmpe.formats.text import check_writable, suffix_of
 from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def solve(
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     output: Annotated[Path | None, typer.Option(help="Write here instead of to stdout.")] = None,
     format: Annotated[
-        Format | None, typer.Option(help="Default: table on a terminal, json otherwise.")
+        Format | None, typer.Option(help="Default: by OUTPUT's suffix; table on a terminal, json.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
     threads: Annotated[int, typer.Option(min=1, help=THREADS_HELP)] = 1,
@@ -104,7 +105,15 @@ def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Forma
     """The format that was asked for, or the one that suits where the answers go."""
     if asked is Format.uai and problem.continuous:
         raise InputError("--format uai holds whole numbers, found variables in [0, 1]; use json")
-    return asked or (Format.table if output is None and sys.stdout.isatty() else Format.json)
+    if output is None:
+        if asked is Format.parquet:
+            raise InputError("--format parquet needs --output FILE.parquet")
+        return asked or (Format.table if sys.stdout.isatty() else Format.json)
+    suffix = suffix_of(output)
+    if asked is None and suffix and suffix not in FORMAT_OF_SUFFIX:
+        known = ", ".join(FORMAT_OF_SUFFIX)
+        raise InputError(f"{output}: expected a suffix of {known}, or --format; found {suffix!r}")
+    return asked or FORMAT_OF_SUFFIX.get(suffix, Format.json)
 
 
 @dataclass(frozen=True)
@@ -207,22 +216,28 @@ def _read_start(path: Path | None, problem: Problem, count: int) -> Values | Non
 def _write(problem: Problem, solutions: Solutions, to: _Destination) -> None:
     from cmpe.formats.text import write_text
 
+    if to.shape is Format.parquet and to.output is not None:
+        return solutions.to_parquet(to.output)
     text = _text(problem, solutions, to.shape, None if to.output else TABLE_ROWS)
     if to.output is None:
         sys.stdout.write(text)
-        return
+        return None
     try:
         write_text(to.output, text)
     except InputError as error:
         sys.stdout.write(text)
         raise InputError(f"{error}; the answers went to stdout instead") from None
+    return None
 
 
 def _text(problem: Problem, solutions: Solutions, shape: Format, most: int | None) -> str:
     from cmpe.formats.results import format_mpe, json_rows
+    from cmpe.solution.frames import csv_text
 
     if shape is Format.json:
         return "".join(f"{line}\n" for line in json_rows(problem, solutions))
+    if shape is Format.csv:
+        return csv_text(solutions)
     if shape is Format.uai:
         return format_mpe(solutions.assignments)
     return table_text(problem, solutions, most)

@@ -85,6 +85,7 @@ def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
                 "feasible": bool(solutions.feasible[i]),
                 "constraints": _constraints(limits, solutions, i),
                 "assignment": row if min(row, default=0) >= 0 else None,
+                **({"states": dict(solutions[i])} if problem.domain.names else {}),
                 "method": str(solutions.method[i]),
                 "seconds": float(solutions.seconds[i]),
             }

@@ -53,15 +53,16 @@ def _gathered(path: Path | str, pieces: Iterable[bytes], most: int) -> bytes:
     return buffer.getvalue()
 
 
-def read_text(path: Path | str) -> str:
-    """The whole file as ASCII text."""
+def read_text(path: Path | str, encoding: str = "ascii") -> str:
+    """The whole file as text, ASCII unless names may have other letters."""
     data = read_bytes(path)
     try:
-        return data.decode("ascii")
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{data[error.start]:02x}"
-        raise FormatError.at(path, f"line {line}", "plain ASCII text", found) from None
+        expected = "plain ASCII text" if encoding == "ascii" else f"{encoding} text"
+        raise FormatError.at(path, f"line {line}", expected, found) from None
 
 
 def suffix_of(path: Path | str) -> str:
