@@ -45,7 +45,16 @@ PLANNED: set[str] = set()  # rooms that have their place but may not have been b
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # Narrower than the order: these rooms use nothing but what is listed.
 ONLY = {
-    "formats": {"arguments", "arrays", "display", "domain", "errors", "models", "problem", "solution"},
+    "formats": {
+        "arguments",
+        "arrays",
+        "display",
+        "domain",
+        "errors",
+        "models",
+        "problem",
+        "solution",
+    },
     "bounds": {"arguments", "arrays", "domain", "errors", "models", "elimination", "problem"},
 }
 OPTIONAL = {

@@ -7,7 +7,7 @@ import pytest
 
 from cmpe import LogLinearModel, Problem, Solutions, Status, solve
 from cmpe.errors import ModelError
-from cmpe.solution import ConstraintValue, Row
+from cmpe.solution import Answer, ConstraintValue
 
 NAMES, STATES = ("Rain", "Level"), (("no", "yes"), ("low", "mid", "high"))
 TABLE = np.arange(6.0).reshape(2, 3)
@@ -18,7 +18,7 @@ PROBLEM = Problem(MODEL, [MODEL <= 4.0, MODEL >= 1.0])
 def test_a_row_is_a_mapping():
     answers = solve(PROBLEM, [{"Rain": "yes"}, {}])
     row = answers[0]
-    assert isinstance(row, Row)
+    assert isinstance(row, Answer)
     assert dict(row) == {"Rain": "yes", "Level": "mid"}
     assert row.free == {"Level": "mid"}
     assert (row["Level"], row[1], "Rain" in row, "rain" in row) == ("mid", "mid", True, False)

@@ -9,7 +9,7 @@ from cmpe.display import shortened
 
 if TYPE_CHECKING:
     from cmpe.problem import Problem
-    from cmpe.solution import Row, Solutions
+    from cmpe.solution import Answer, Solutions
 
 TABLE_WIDTH, ANSWER_WIDTH = 140, 48  # characters
 
@@ -48,7 +48,7 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
     return stream.getvalue() + _summary(solutions, shown)
 
 
-def answer_text(row: Row, most: int) -> str:
+def answer_text(row: Answer, most: int) -> str:
     """What was decided: NAME=STATE where variables have names, else the values in their order."""
     named = any(isinstance(key, str) for key in row)
     words = [f"{key}={state}" if named else str(state) for key, state in row.free.items()]

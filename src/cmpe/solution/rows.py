@@ -26,7 +26,7 @@ class ConstraintValue(NamedTuple):
     violation: float  # above 0 where it is broken
 
 
-class Row(Mapping[Any, Any]):
+class Answer(Mapping[Any, Any]):
     """The answer to one row of evidence: a mapping from variable to state.
 
     Variables and states are names where the model has them, and numbers elsewhere. Without an

@@ -14,7 +14,7 @@ from cmpe.arrays import Floats, Values
 from cmpe.display import html_table, number_text, shortened
 from cmpe.domain import Domain
 from cmpe.problem import Problem
-from cmpe.solution.rows import WIDTH, Row
+from cmpe.solution.rows import WIDTH, Answer
 from cmpe.solution.status import Status
 
 OPTIMALITY_TOLERANCE = 1e-6
@@ -22,14 +22,14 @@ SHOWN_ROWS = 10
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """What answers are shown with: the variables, and each constraint's relation and limit."""
 
     domain: Domain
     limits: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, problem: Problem) -> Asked:
+    def of(cls, problem: Problem) -> Question:
         """Of a problem."""
         return cls(problem.domain, tuple((c.relation, c.limit) for c in problem.constraints))
 
@@ -49,7 +49,7 @@ class Solutions:
     status: NDArray[np.int8]  # (B,), of Status
     method: NDArray[np.str_]  # (B,)
     seconds: Floats  # (B,)
-    asked: Asked
+    asked: Question
     observed: NDArray[np.bool_] | None = None  # (B, n): what was evidence, where that is known
 
     @classmethod
@@ -95,7 +95,7 @@ class Solutions:
             status=status,
             method=np.array(np.broadcast_to(np.asarray(method, dtype=np.str_), count)),
             seconds=np.array(np.broadcast_to(np.asarray(seconds, dtype=float), count)),
-            asked=Asked.of(problem),
+            asked=Question.of(problem),
         )
 
     def __len__(self) -> int:
@@ -120,18 +120,18 @@ class Solutions:
         return gap
 
     @overload
-    def __getitem__(self, rows: int) -> Row: ...
+    def __getitem__(self, rows: int) -> Answer: ...
     @overload
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Solutions: ...
-    def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Row | Solutions:
+    def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Answer | Solutions:
         if isinstance(rows, int | np.integer):
             if not -len(self) <= rows < len(self):
                 raise IndexError(f"there are {len(self)} rows, found number {rows}")
-            return Row(self, int(rows) % len(self))
+            return Answer(self, int(rows) % len(self))
         return self.take(np.arange(len(self))[rows])
 
-    def __iter__(self) -> Iterator[Row]:
-        return (Row(self, i) for i in range(len(self)))
+    def __iter__(self) -> Iterator[Answer]:
+        return (Answer(self, i) for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Solutions):
