@@ -37,6 +37,8 @@ ORDER = (
     ("bounding",),
     ("solvers",),
     ("learning",),
+    ("solving",),
+    ("estimator",),
     ("evaluation",),
     ("adversarial", "inspection", "reporting"),
     ("cli",),

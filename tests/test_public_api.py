@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.resources import files
 
 import pytest
@@ -15,6 +16,7 @@ import cmpe
 EXPECTED = [
     "BOUNDS",
     "METHODS",
+    "Answer",
     "Bounds",
     "ChowLiuTree",
     "ClassMargin",
@@ -26,6 +28,7 @@ EXPECTED = [
     "Distance",
     "Domain",
     "Engine",
+    "Explainer",
     "Factor",
     "Instances",
     "Interrupted",
@@ -89,7 +92,8 @@ def test_names_are_sorted():
 
 
 def test_dir_agrees():
-    assert set(dir(cmpe)) == set(cmpe.__all__)
+    assert set(dir(cmpe)) == {*cmpe.__all__, "__version__"}
+    assert cmpe.__version__ == version("cmpe")
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cmpe.bounds.base import Bounds, Work
     from cmpe.domain import Domain
     from cmpe.errors import CmpeError, Interrupted
+    from cmpe.estimator import Explainer
     from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
@@ -43,16 +44,17 @@ if TYPE_CHECKING:
     from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
     from cmpe.problem import Instances, Problem
     from cmpe.sampling import sample
-    from cmpe.solution import Solutions, Status
+    from cmpe.solution import Answer, Solutions, Status
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
-    from cmpe.solvers.dispatch import solve
+    from cmpe.solving import solve
 
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
     "cmpe.bounds.base": ("Bounds", "Work"),
     "cmpe.domain": ("Domain",),
     "cmpe.errors": ("CmpeError", "Interrupted"),
+    "cmpe.estimator": ("Explainer",),
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
@@ -77,16 +79,17 @@ _HOMES = {
     "cmpe.models.relu": ("ReluNetwork",),
     "cmpe.problem": ("Instances", "Problem"),
     "cmpe.sampling": ("sample",),
-    "cmpe.solution": ("Solutions", "Status"),
+    "cmpe.solution": ("Answer", "Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
-    "cmpe.solvers.dispatch": ("solve",),
+    "cmpe.solving": ("solve",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BOUNDS",
     "METHODS",
+    "Answer",
     "Bounds",
     "ChowLiuTree",
     "ClassMargin",
@@ -98,6 +101,7 @@ __all__ = [
     "Distance",
     "Domain",
     "Engine",
+    "Explainer",
     "Factor",
     "Instances",
     "Interrupted",
@@ -147,6 +151,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("cmpe")
     if name == "queries":
         return import_module("cmpe.queries")
     if name in _HOME:
@@ -155,4 +163,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return [*__all__, "__version__"]
