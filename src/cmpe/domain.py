@@ -313,7 +313,7 @@ def _as_text(value: Any, known: Mapping[str, int]) -> str:
 def _nearest(word: str, known: Sequence[str]) -> str:
     """What may have been meant, or what there is."""
     lowered = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.75)
+    near = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     return f"did you mean {lowered[near[0]]!r}?" if near else f"there is {_listed(known)}"
 
 

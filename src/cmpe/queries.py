@@ -7,7 +7,7 @@ tolerance, so both sides are posed with it taken off: D <= 0, and D > 0 by at le
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from cmpe.errors import ModelError
 from cmpe.models.constraint import Bounded, limit_of
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
-from cmpe.models.linear import State, Variable, count, linear
+from cmpe.models.linear import State, count, linear
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
@@ -41,7 +41,7 @@ class Query(NamedTuple):
 
 
 def explanation_with_few(
-    model: Function, findings: Mapping[Variable, State | Collection[State]], at_most: float
+    model: Function, findings: Mapping[Any, State | Collection[State]], at_most: float
 ) -> Problem:
     """Most likely explanation in which at most so many variables have the states given for them.
 
@@ -51,7 +51,7 @@ def explanation_with_few(
 
 
 def explanation_within_budget(
-    model: Function, costs: Mapping[Variable, Mapping[State, float]], budget: float
+    model: Function, costs: Mapping[Any, Mapping[Any, float]], budget: float
 ) -> Problem:
     """Most likely explanation whose states cost no more than the budget.
 
@@ -70,11 +70,11 @@ def agreeable_explanation(model: Function, other: Bounded, surprise: float) -> P
 
 def counterfactual(
     model: LogLinearModel,
-    case: Mapping[Variable, State],
-    target: Mapping[Variable, State],
+    case: Mapping[Any, State],
+    target: Mapping[Any, State],
     at_least: float,
-    costs: Mapping[Variable, float] | None = None,
-    immutable: Collection[Variable] = (),
+    costs: Mapping[Any, float] | None = None,
+    immutable: Collection[str | int] = (),
 ) -> Query:
     """Nearest plausible counterfactual: the cheapest changes to a case that lead to the target.
 
@@ -112,7 +112,7 @@ def counterfactual(
 
 def nearest_assignment(
     model: LogLinearModel,
-    reference: Sequence[int] | Mapping[Variable, State],
+    reference: Sequence[int] | Mapping[Any, State],
     at_least: float,
     evidence_variables: Sequence[int | str] = (),
 ) -> Problem:
@@ -141,7 +141,7 @@ def decision_preserving_mpe(
 
 def smallest_flip(
     decision: LogLinearModel,
-    reference: Sequence[int] | Mapping[Variable, State],
+    reference: Sequence[int] | Mapping[Any, State],
     evidence_variables: Sequence[int | str] = (),
 ) -> Problem:
     """Fewest changes to `reference` that turn the decision D > 0 into D <= 0, or back.
@@ -213,9 +213,7 @@ def flip_of(problem: Problem) -> Flip | None:
     )
 
 
-def reference_values(
-    domain: Domain, reference: Sequence[int] | Mapping[Variable, State]
-) -> list[int]:
+def reference_values(domain: Domain, reference: Sequence[int] | Mapping[Any, State]) -> list[int]:
     """A whole assignment as numbers, given by names and states or as numbers in order."""
     if isinstance(reference, Mapping):
         numbers = {domain.variable(v): s for v, s in reference.items()}
@@ -233,9 +231,7 @@ def reference_values(
     return [int(value) for value in reference]
 
 
-def minus_hamming(
-    domain: Domain, reference: Sequence[int] | Mapping[Variable, State]
-) -> LogLinearModel:
+def minus_hamming(domain: Domain, reference: Sequence[int] | Mapping[Any, State]) -> LogLinearModel:
     """-(number of variables that differ from `reference`), as a log-linear model."""
     values = reference_values(domain, reference)
     factors = tuple(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from cmpe.arguments import real_number
 from cmpe.domain import Named
@@ -23,8 +23,19 @@ if TYPE_CHECKING:
 FEASIBILITY_TOLERANCE = 1e-6
 
 
-@dataclass(frozen=True)
-class Constraint:
+class Condition:
+    """What a problem takes as a constraint: a function or a count with a limit."""
+
+
+class Limitable(Protocol):
+    """What can be given a limit from above and from below."""
+
+    def __le__(self, limit: float) -> Condition: ...
+    def __ge__(self, limit: float) -> Condition: ...
+
+
+@dataclass(frozen=True, repr=False)
+class Constraint(Condition):
     """function(x, y) <= at_most. A function value of -inf always satisfies it.
 
     `mirrored`: what was asked is -function >= -at_most.
@@ -92,7 +103,7 @@ class Bounded(Named):
         )
 
 
-def between(function: Bounded, least: float, most: float) -> tuple[Constraint, Constraint]:
+def between(function: Limitable, least: float, most: float) -> tuple[Condition, Condition]:
     """least <= function <= most: two constraints, which `Problem` takes as one entry."""
     if not limit_of(least, "least") <= limit_of(most, "most"):
         raise ModelError(f"between needs least <= most, found {least} and {most}")

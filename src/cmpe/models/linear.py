@@ -16,7 +16,7 @@ import numpy as np
 
 from cmpe.domain import Domain
 from cmpe.errors import ModelError
-from cmpe.models.constraint import Constraint, limit_of
+from cmpe.models.constraint import Condition, Constraint, limit_of
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 Variable = str | int
@@ -79,7 +79,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class LinearConstraint:
+class LinearConstraint(Condition):
     """A count or cost with a limit, which `over` makes a constraint of a model's variables."""
 
     terms: Costs
@@ -92,13 +92,13 @@ class LinearConstraint:
         return function >= self.limit if self.mirrored else function <= self.limit
 
 
-def count(states: Mapping[Variable, State | Collection[State]]) -> Costs:
+def count(states: Mapping[Any, State | Collection[State]]) -> Costs:
     """How many of the variables have the state, or one of the states, given for them."""
     _need_mapping(states, 'count({"A": "yes", "B": "on"})')
     return Costs({v: dict.fromkeys(_several(chosen), 1.0) for v, chosen in states.items()})
 
 
-def linear(costs: Mapping[Variable, Mapping[State, float]]) -> Costs:
+def linear(costs: Mapping[Any, Mapping[Any, float]]) -> Costs:
     """The sum over variables of the cost of their state; states that are not listed cost 0."""
     _need_mapping(costs, 'linear({"A": {"yes": 2.5}})')
     for variable, by_state in costs.items():

@@ -8,13 +8,12 @@ from typing import Any
 
 from cmpe.domain import Domain, Placement, join
 from cmpe.errors import ModelError
-from cmpe.models.constraint import Constraint, need_function
+from cmpe.models.constraint import Condition, Constraint, need_function
 from cmpe.models.function import Function
 from cmpe.models.linear import Costs, LinearConstraint
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.branching import simplest
 
-Condition = Constraint | LinearConstraint
 Conditions = Sequence[Condition | Sequence[Condition]]  # `between` gives two at once
 
 
@@ -36,7 +35,7 @@ def posed(
     at = len(functions) - len(numbered)
     settled: list[Constraint] = []
     for condition in asked:
-        if isinstance(condition, LinearConstraint):
+        if not isinstance(condition, Constraint):
             settled.append(condition.over(domain))
             continue
         support = condition.support
@@ -52,12 +51,12 @@ def domain_of(function: Function) -> Domain:
     return domain
 
 
-def _flattened(constraints: Any) -> Iterator[Condition]:
+def _flattened(constraints: Any) -> Iterator[Constraint | LinearConstraint]:
     if isinstance(constraints, str) or not isinstance(constraints, Iterable):
         found = type(constraints).__name__
         raise ModelError(f"constraints must be a list, found {found}; write Problem(h, [t <= q])")
     for number, entry in enumerate(constraints):
-        if isinstance(entry, Condition):
+        if isinstance(entry, Constraint | LinearConstraint):
             yield entry
         elif isinstance(entry, list | tuple):
             yield from _flattened(entry)
