@@ -1,0 +1,1 @@
+"""Wide rows: presolve, then search and bounds in alternation."""

@@ -1,0 +1,326 @@
+"""The race on one wide row: presolve, then search and bounds in alternation, until the deadline.
+
+Presolve sweeps the row's tables (`network`), dives for a first answer, lets `search` improve it and
+takes away what cannot be better. What is left is a smaller problem (`reduced`). Three contestants
+work on it in turns: `search` for better answers, `branching` (depth first, on soft consistency)
+and `splitting` (`solvers.reduction`) for the bound and the proof. A turn's length follows what a
+contestant earned: nats by which answer and bound came closer, per second. Whenever the answer
+improves, values are taken away again; when enough of them are gone, the contestants start anew on
+what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from cmpe.arrays import Assignments, Floats, Integers
+from cmpe.bounds.base import Work
+from cmpe.bounds.messages import Messages
+from cmpe.errors import TooLarge
+from cmpe.problem import Instances
+from cmpe.solvers.base import Limits
+from cmpe.solvers.exact import MOST_ROUNDS, eliminate
+from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.reduction import BestFirst, Splits, is_narrow
+from cmpe.solvers.search import Search
+from cmpe.solvers.wide.network import Network, NetworkShape
+from cmpe.solvers.wide.reduced import Reduced
+
+TURN = 0.02  # of the limit: the first turn of a contestant; each of its turns is longer
+LONGER = 1.4
+LONGEST = 0.15  # of the limit
+LEAST = 0.2  # of what the most successful contestant gets
+FADING = 0.5  # of what was earned before, after a turn
+FIRST_SHARE = 0.05  # of the limit, for each step of presolve
+IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
+WORTH = 0.15  # of the values must be gone for the contestants to start anew
+
+
+@dataclass
+class Known:
+    """What is known of a row: the incumbent, and a bound on everything."""
+
+    best: Incumbent
+    upper: float = np.inf
+
+    @property
+    def closed(self) -> bool:
+        """Whether the bound proves the incumbent, or that there is none."""
+        return self.upper <= self.best.enough or self.upper == -np.inf
+
+    @property
+    def reach(self) -> float:
+        """How far the bound is above the incumbent."""
+        return self.upper - self.best.objective
+
+
+class _LiftedIncumbent(Incumbent):
+    """The incumbent of a row as an incumbent of its smaller problem."""
+
+    def __init__(self, whole: Incumbent, reduced: Reduced) -> None:
+        super().__init__(reduced.instances.problem, whole.gap)
+        self._whole, self._reduced = whole, reduced
+
+    def offer(self, assignment: Assignments) -> bool:
+        return not (assignment < 0).any() and self._whole.offer(self._reduced.lift(assignment))
+
+    @property
+    def enough(self) -> float:
+        return self._whole.enough
+
+
+class Contestant(Protocol):
+    """Works on a row in turns."""
+
+    name: str
+
+    def play(self, until: float) -> float:
+        """Work until then; a bound on what is better than the incumbent (inf: none)."""
+        ...
+
+
+class SearchTurns:
+    """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
+
+    name = "search"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, seed: int) -> None:
+        self._reduced, self._best, self._seed = reduced, best, seed
+
+    def play(self, until: float) -> float:
+        seconds = until - time.perf_counter()
+        if seconds > 0:
+            start = None
+            if self._best.assignment is not None:
+                start = self._reduced.lower(self._best.assignment)
+            limits = Limits(seconds, self._seed)
+            if start is not None:
+                limits = limits.running_with(start=start[np.newaxis])
+            found = Search(bounds=False).answer(self._reduced.instances, limits)
+            self._seed += 1
+            if (found.assignments[0] >= 0).all():
+                self._best.offer(self._reduced.lift(found.assignments[0]))
+        return np.inf
+
+
+class ConsistencyTurns:
+    """Sweeps over all tables; answers decoded from them."""
+
+    name = "consistency"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, network: Network) -> None:
+        self._reduced, self._best, self._network = reduced, best, network
+
+    def play(self, until: float) -> float:
+        network, best, count, idle = self._network, self._best, 4, 0
+        while time.perf_counter() < until and network.upper > best.enough:
+            network.require(best.enough)
+            before, objective = network.upper, best.objective
+            if not network.tighten(until, count, -1.0):
+                break
+            self._decode()
+            earned = before - network.upper + (best.objective - objective)
+            idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
+            if idle == 2:
+                break
+            count = min(2 * count, 256)
+        return network.upper
+
+    def _decode(self) -> None:
+        for way in range(2):
+            found = self._network.decoded(way)[np.newaxis]
+            self._best.offer(self._reduced.lift(self._reduced.instances.complete(found)[0]))
+
+
+class BranchTurns:
+    """Depth-first branch and bound on the network of the smaller problem."""
+
+    name = "branching"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, network: Network) -> None:
+        self._reduced, self._best, self._network = reduced, best, network
+        network.plant()
+
+    def play(self, until: float) -> float:
+        network, best = self._network, self._best
+        instances = self._reduced.instances
+        while not network.explored and time.perf_counter() < until:
+            network.accept(best.objective, best.enough)
+            found = network.explore(until)
+            if found is not None:
+                best.offer(self._reduced.lift(instances.complete(found[np.newaxis])[0]))
+        return network.open_bound
+
+
+class SplitTurns:
+    """Best-first search over what is fixed, bounded by split relaxations."""
+
+    name = "splitting"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, splits: Splits) -> None:
+        self._search = BestFirst(_LiftedIncumbent(best, reduced), splits, 0.0, None)
+        full = np.full(reduced.instances.problem.variables, -1, dtype=np.int32)
+        observed = list(reduced.instances.problem.evidence_variables)
+        full[observed] = reduced.instances.evidence[0]
+        self._search.push(np.inf, full)
+
+    def play(self, until: float) -> float:
+        self._search.until = until
+        for _ in self._search.run():
+            pass
+        return self._search.bound
+
+
+@dataclass
+class _Account:
+    """A contestant, what it earned lately, and how long it played."""
+
+    contestant: Contestant
+    rate: float = 0.0
+    played: float = 0.0
+    turns: int = 0
+
+
+@dataclass
+class Race:
+    """One row on its way."""
+
+    instances: Instances
+    row: int
+    limits: Limits
+    splits: Splits
+    known: Known
+    begin: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        seconds = self.limits.seconds
+        self.seconds = np.inf if seconds is None else seconds
+        self.until = self.begin + self.seconds
+        self.reduced = Reduced.of(self.instances, self.row)
+        self.shrunk = False
+        self.network: Network
+
+    def run(self) -> Iterator[str]:
+        """What was done, step after step."""
+        for step in self._presolve():
+            yield step
+            if self._over():
+                return
+        while not self._over():
+            accounts = self._enter()
+            while not self._over():
+                account = self._next(accounts)
+                improved = self._turn(account)
+                yield account.contestant.name
+                if improved and self._shrinks():
+                    yield "shrunk"
+                    break
+
+    def _over(self) -> bool:
+        return self.known.closed or time.perf_counter() >= self.until
+
+    def _soon(self, share: float) -> float:
+        """A share of the limit from now, the deadline at most."""
+        return min(self.until, time.perf_counter() + share * self.seconds)
+
+    # --- presolve ---
+
+    def _presolve(self) -> Iterator[str]:
+        self._network_of(self._multipliers())
+        yield self._once(self._consistency(), 2 * FIRST_SHARE)
+        yield self._once(self._branching(), FIRST_SHARE)
+        yield self._once(SearchTurns(self.reduced, self.known.best, self.limits.seed), FIRST_SHARE)
+        self._shrinks()
+        yield "shrunk"
+
+    def _once(self, contestant: Contestant, share: float) -> str:
+        bound = contestant.play(self._soon(share))
+        self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
+        return contestant.name
+
+    def _network_of(self, multipliers: Floats) -> None:
+        instances = self.reduced.instances
+        self.network = Network(NetworkShape(instances.conditioning), instances, 0, multipliers)
+        self.network.require(self.known.best.enough)
+
+    def _multipliers(self) -> Floats:
+        """Prices of the constraints, by message passing."""
+        instances = self.reduced.instances
+        if not instances.problem.constraints:
+            return np.zeros(0)
+        found = Messages().upper_bound(instances, Work(FIRST_SHARE * min(self.seconds, 100.0)))
+        self.known.upper = min(self.known.upper, float(found.upper[0]))
+        return found.multipliers[0]
+
+    def _consistency(self) -> ConsistencyTurns:
+        return ConsistencyTurns(self.reduced, self.known.best, self.network)
+
+    def _branching(self) -> BranchTurns:
+        """Depth first, from what consistency has made of the tables so far."""
+        return BranchTurns(self.reduced, self.known.best, self.network.copied())
+
+    def _shrinks(self) -> bool:
+        """Take away what is not better than the incumbent; whether much is gone."""
+        network, known = self.network, self.known
+        network.require(known.best.enough)
+        possible = network.tighten(self._soon(FIRST_SHARE), 8)
+        known.upper = min(known.upper, max(network.upper, known.best.enough))
+        if not possible or known.closed:
+            return True
+        left, before = int(network.sizes.sum()), sum(map(len, self.reduced.domains))
+        if before - left < WORTH * before:
+            return False
+        self.reduced = self.reduced.restricted(network.domains())
+        self.shrunk = True
+        self._network_of(self._multipliers())
+        return True
+
+    # --- turns ---
+
+    def _enter(self) -> list[_Account]:
+        """The contestants on the present problem."""
+        best, seed = self.known.best, self.limits.seed
+        problem = self.reduced.instances.problem
+        if is_narrow(problem, self.until - time.perf_counter()):
+            self._eliminate()
+            if self.known.closed:
+                return []
+        self._once(self._consistency(), FIRST_SHARE)
+        splits = Splits(problem, seed) if self.shrunk else self.splits
+        return [
+            _Account(SearchTurns(self.reduced, best, seed + 1)),
+            _Account(self._consistency()),
+            _Account(self._branching()),
+            _Account(SplitTurns(self.reduced, best, splits)),
+        ]
+
+    def _eliminate(self) -> None:
+        found = eliminate(self.reduced.instances, MOST_ROUNDS)
+        if (found.assignments[0] >= 0).all():
+            self.known.best.offer(self.reduced.lift(found.assignments[0]))
+        self.known.upper = min(self.known.upper, max(float(found.bound[0]), self.known.best.enough))
+
+    def _next(self, accounts: list[_Account]) -> _Account:
+        """The one that played least for what it earned."""
+        most = max(max(a.rate for a in accounts), 1e-12)
+        return min(accounts, key=lambda a: a.played / max(LEAST, a.rate / most))
+
+    def _turn(self, account: _Account) -> bool:
+        """Let one play; whether the answer improved."""
+        known, begin = self.known, time.perf_counter()
+        before, objective = known.reach, known.best.objective
+        share = min(LONGEST, TURN * LONGER**account.turns)
+        bound = account.contestant.play(self._soon(share))
+        known.upper = min(known.upper, max(bound, known.best.enough))
+        spent = max(1e-6, time.perf_counter() - begin)
+        earned = before - known.reach if np.isfinite(before) else 1.0
+        earned = earned if np.isfinite(earned) else 0.0
+        account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent
+        account.played += spent
+        account.turns += 1
+        return known.best.objective > objective
