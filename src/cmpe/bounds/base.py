@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Indices
+from cmpe.errors import OutOfTime
 from cmpe.problem import Instances
 
 # A share of max(1, |q|): tables are added up in another order than by the problem.
@@ -40,6 +41,12 @@ class Work:
     steps: int | None = None
     threads: int = 1
     seed: int = 0
+    until: float = np.inf  # a moment of `time.perf_counter`: splits are not made after it
+
+    def check_time(self) -> None:
+        """Give up what prepares a bound when the deadline has come."""
+        if time.perf_counter() >= self.until:
+            raise OutOfTime("the time limit came while a relaxation was being made")
 
     @property
     def most_steps(self) -> int:

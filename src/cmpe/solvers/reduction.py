@@ -25,7 +25,7 @@ from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
-from cmpe.errors import Interrupted, TooLarge
+from cmpe.errors import Interrupted, OutOfTime, TooLarge
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions, Status
@@ -115,9 +115,9 @@ class Splits:
             with suppress(TooLarge):
                 value_bounds(first, self.of(first.problem, 0), Work(steps=1))
 
-    def of(self, problem: Problem, attempt: int) -> Relaxation:
-        """A split of a node, another one at every attempt."""
-        work = Work(time_limit=STEP_SECONDS, seed=self._seed + attempt)
+    def of(self, problem: Problem, attempt: int, until: float = np.inf) -> Relaxation:
+        """A split of a node, another one at every attempt; OutOfTime if it takes too long."""
+        work = Work(time_limit=STEP_SECONDS, seed=self._seed + attempt, until=until)
         if problem.evidence_variables != self._root:
             return by_size(problem.conditioning, work)
         if attempt not in self._made:
@@ -182,6 +182,8 @@ class BestFirst:
         self.best = best
         self._settled = -np.inf  # greatest bound of a node that cannot be taken further
         self._problem, self._splits, self.until = best.problem, splits, until
+        self.latest = until  # when a split must be made
+        self.out_of_time = False  # whether one was not
         self._nodes = np.inf if nodes is None else nodes
         self._count = 0
 
@@ -193,10 +195,13 @@ class BestFirst:
     def run(self) -> Iterator[None]:
         """Node after node until all are closed or a limit is reached."""
         done = 0
-        while self.open and done < self._nodes and time.perf_counter() < self.until:
+        while self.open and done < self._nodes and not self._is_over():
             self.expand()
             done += 1
             yield
+
+    def _is_over(self) -> bool:
+        return self.out_of_time or time.perf_counter() >= self.until
 
     def push(self, bound: float, row: Assignments) -> None:
         """Keep a node, unless it holds nothing better than the incumbent."""
@@ -218,7 +223,11 @@ class BestFirst:
         bound, row = -node.negated, node.row
         for attempt in range(CUTS):
             try:
-                relaxation = self._splits.of(problem, attempt)
+                relaxation = self._splits.of(problem, attempt, self.latest)
+            except OutOfTime:
+                self.out_of_time = True
+                self.push(bound, row)
+                return
             except TooLarge:  # cannot be split
                 self._settled = max(self._settled, bound)
                 return
