@@ -66,10 +66,10 @@ def rounds_within(problem: Problem, limits: Limits) -> int:
 def too_wide(problem: Problem, limits: Limits) -> bool:
     """Whether to go without elimination: no memory or no time for it, or it would be slow.
 
-    An unconstrained row takes one elimination, a constrained one dozens.
+    Rows that are slow to eliminate but need no more than memory allows may come back to it.
     """
-    most = min(MOST_BYTES, SLOW_BYTES) if problem.constraints else MOST_BYTES
-    return lane_bytes(problem) > most or rounds_within(problem, limits) < 1
+    slow = min(MOST_BYTES, SLOW_BYTES)
+    return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,8 @@ class Network:
             finite = array[array > -np.inf]
             size = max(size, float(np.abs(finite).max(initial=0.0)))
         self.net = self._consistency.Net(**self.shape.arrays, alone=alone, values=values)
+        if base == -np.inf:
+            self.possible, base = False, 0.0
         self.state.levels[2] = base
         self.state.levels[3] = ROUNDING * (1.0 + abs(base) + size)
         self.state.message[:] = 0.0
@@ -160,7 +162,7 @@ class Network:
         """Keep the bound, which only falls."""
         levels = self.state.levels
         if not self.possible:
-            self.upper = min(self.upper, max(-np.inf, levels[1]))
+            self.upper = min(self.upper, levels[1])
         else:
             now = levels[0] + levels[3] + 1e-10 * abs(levels[0])
             self.upper = min(self.upper, max(now, levels[1]))

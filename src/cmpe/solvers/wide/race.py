@@ -12,20 +12,23 @@ what is left.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Floats, Integers
+from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.base import Work
+from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.bounds.messages import Messages
-from cmpe.errors import TooLarge
-from cmpe.problem import Instances
+from cmpe.errors import CmpeError
+from cmpe.problem import Instances, Problem
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import MOST_ROUNDS, eliminate
 from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import BestFirst, Splits, is_narrow
 from cmpe.solvers.search import Search
 from cmpe.solvers.wide.network import Network, NetworkShape
@@ -37,6 +40,12 @@ LONGEST = 0.15  # of the limit
 LEAST = 0.2  # of what the most successful contestant gets
 FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for each step of presolve
+SPLIT_SHARE = 0.1  # of the limit, for making one split
+MILP_LATE = 0.3  # of the limit: HiGHS waits until the others have played so long
+MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
+LEAST_MILP = 0.5  # seconds
+SECONDS_PER_ENTRY = 1e-8  # one elimination of a row, per bucket entry
+SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
 WORTH = 0.15  # of the values must be gone for the contestants to start anew
 
@@ -75,19 +84,29 @@ class _LiftedIncumbent(Incumbent):
 
 
 class Contestant(Protocol):
-    """Works on a row in turns."""
+    """Works on a row in turns, until it is `finished`: nothing more can come of it."""
 
     name: str
+
+    @property
+    def finished(self) -> bool: ...
 
     def play(self, until: float) -> float:
         """Work until then; a bound on what is better than the incumbent (inf: none)."""
         ...
 
 
+def _from_incumbent(limits: Limits, reduced: Reduced, best: Incumbent) -> Limits:
+    """The limits with the incumbent to start from, if it is an assignment of what is left."""
+    start = None if best.assignment is None else reduced.lower(best.assignment)
+    return limits if start is None else limits.running_with(start=start[np.newaxis])
+
+
 class SearchTurns:
     """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
 
     name = "search"
+    finished = False
 
     def __init__(self, reduced: Reduced, best: Incumbent, seed: int) -> None:
         self._reduced, self._best, self._seed = reduced, best, seed
@@ -95,12 +114,7 @@ class SearchTurns:
     def play(self, until: float) -> float:
         seconds = until - time.perf_counter()
         if seconds > 0:
-            start = None
-            if self._best.assignment is not None:
-                start = self._reduced.lower(self._best.assignment)
-            limits = Limits(seconds, self._seed)
-            if start is not None:
-                limits = limits.running_with(start=start[np.newaxis])
+            limits = _from_incumbent(Limits(seconds, self._seed), self._reduced, self._best)
             found = Search(bounds=False).answer(self._reduced.instances, limits)
             self._seed += 1
             if (found.assignments[0] >= 0).all():
@@ -115,6 +129,7 @@ class ConsistencyTurns:
 
     def __init__(self, reduced: Reduced, best: Incumbent, network: Network) -> None:
         self._reduced, self._best, self._network = reduced, best, network
+        self.finished = False
 
     def play(self, until: float) -> float:
         network, best, count, idle = self._network, self._best, 4, 0
@@ -123,15 +138,17 @@ class ConsistencyTurns:
             before, objective = network.upper, best.objective
             if not network.tighten(until, count, -1.0):
                 break
-            self._decode()
+            self.decode()
             earned = before - network.upper + (best.objective - objective)
             idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
             if idle == 2:
+                self.finished = True
                 break
             count = min(2 * count, 256)
         return network.upper
 
-    def _decode(self) -> None:
+    def decode(self) -> None:
+        """Offer what each order of the variables decodes."""
         for way in range(2):
             found = self._network.decoded(way)[np.newaxis]
             self._best.offer(self._reduced.lift(self._reduced.instances.complete(found)[0]))
@@ -142,16 +159,24 @@ class BranchTurns:
 
     name = "branching"
 
-    def __init__(self, reduced: Reduced, best: Incumbent, network: Network) -> None:
-        self._reduced, self._best, self._network = reduced, best, network
+    def __init__(
+        self, reduced: Reduced, best: Incumbent, network: Network, nodes: int = 1 << 60
+    ) -> None:
+        self._reduced, self._best, self._network, self._nodes = reduced, best, network, nodes
         network.plant()
+
+    @property
+    def finished(self) -> bool:
+        return self._network.explored
 
     def play(self, until: float) -> float:
         network, best = self._network, self._best
         instances = self._reduced.instances
         while not network.explored and time.perf_counter() < until:
             network.accept(best.objective, best.enough)
-            found = network.explore(until)
+            if network.nodes >= self._nodes:
+                break
+            found = network.explore(until, self._nodes - network.nodes)
             if found is not None:
                 best.offer(self._reduced.lift(instances.complete(found[np.newaxis])[0]))
         return network.open_bound
@@ -162,18 +187,49 @@ class SplitTurns:
 
     name = "splitting"
 
-    def __init__(self, reduced: Reduced, best: Incumbent, splits: Splits) -> None:
+    def __init__(
+        self, reduced: Reduced, best: Incumbent, splits: Splits, patience: float
+    ) -> None:
+        self._patience = patience  # seconds for one split
         self._search = BestFirst(_LiftedIncumbent(best, reduced), splits, 0.0, None)
-        full = np.full(reduced.instances.problem.variables, -1, dtype=np.int32)
-        observed = list(reduced.instances.problem.evidence_variables)
-        full[observed] = reduced.instances.evidence[0]
-        self._search.push(np.inf, full)
+        self._search.push(np.inf, reduced.instances.full()[0])
+
+    @property
+    def finished(self) -> bool:
+        return self._search.out_of_time or not self._search.open
 
     def play(self, until: float) -> float:
         self._search.until = until
+        self._search.latest = max(until, time.perf_counter() + self._patience)
         for _ in self._search.run():
             pass
         return self._search.bound
+
+
+class MilpTurns:
+    """One run of HiGHS on what is left, where that is a small program."""
+
+    name = "milp"
+
+    def __init__(self, reduced: Reduced, best: Incumbent) -> None:
+        self._reduced, self._best = reduced, best
+        self.finished = False
+
+    @staticmethod
+    def suits(reduced: Reduced) -> bool:
+        """Whether the program is small enough to help."""
+        return len(reduced.instances.conditioning.layout.values) <= MILP_ENTRIES
+
+    def play(self, until: float) -> float:
+        self.finished = True
+        seconds = until - time.perf_counter()
+        if seconds < LEAST_MILP:
+            return np.inf
+        limits = _from_incumbent(Limits(seconds), self._reduced, self._best)
+        found = Milp("highs").answer(self._reduced.instances, limits)
+        if (found.assignments[0] >= 0).all():
+            self._best.offer(self._reduced.lift(found.assignments[0]))
+        return float(found.bound[0])
 
 
 @dataclass
@@ -184,6 +240,15 @@ class _Account:
     rate: float = 0.0
     played: float = 0.0
     turns: int = 0
+
+
+def can_eliminate(problem: Problem, seconds: float) -> bool:
+    """Whether one elimination (unconstrained), or dozens, fit into memory and time."""
+    if is_narrow(problem, seconds):
+        return True
+    entries = float(min(problem.plan.operations, 1 << 60))
+    alone = not problem.constraints and lane_bytes(problem) <= MOST_BYTES
+    return alone and SECONDS_PER_ENTRY * entries <= 0.5 * seconds
 
 
 @dataclass
@@ -203,7 +268,25 @@ class Race:
         self.until = self.begin + self.seconds
         self.reduced = Reduced.of(self.instances, self.row)
         self.shrunk = False
+        self.failed: set[str] = set()
         self.network: Network
+
+    def prove_at_once(self) -> bool:
+        """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
+        self._eliminate_small()
+        self._network_of(self._multipliers())
+        known, best = self.known, self.known.best
+        for _ in range(SWEEPS // 4):
+            if known.closed:
+                return True
+            self.network.require(best.enough)
+            self.network.tighten(np.inf, 4, -1.0)
+            self._consistency().decode()
+            known.upper = min(known.upper, max(self.network.upper, best.enough))
+        nodes = DIVE + len(self.reduced.instances.problem.free)
+        dive = BranchTurns(self.reduced, best, self.network, nodes)
+        known.upper = min(known.upper, max(dive.play(np.inf), best.enough))
+        return known.closed
 
     def run(self) -> Iterator[str]:
         """What was done, step after step."""
@@ -212,14 +295,21 @@ class Race:
             if self._over():
                 return
         while not self._over():
+            self._eliminate()
+            yield "elimination"
+            if self._over():
+                return
             accounts = self._enter()
-            while not self._over():
+            while not self._over() and accounts:
                 account = self._next(accounts)
                 improved = self._turn(account)
+                accounts = [a for a in accounts if self._goes_on(a)]
                 yield account.contestant.name
                 if improved and self._shrinks():
                     yield "shrunk"
                     break
+            if not accounts:
+                return
 
     def _over(self) -> bool:
         return self.known.closed or time.perf_counter() >= self.until
@@ -231,6 +321,8 @@ class Race:
     # --- presolve ---
 
     def _presolve(self) -> Iterator[str]:
+        self._eliminate_small()
+        yield "elimination"
         self._network_of(self._multipliers())
         yield self._once(self._consistency(), 2 * FIRST_SHARE)
         yield self._once(self._branching(), FIRST_SHARE)
@@ -238,8 +330,23 @@ class Race:
         self._shrinks()
         yield "shrunk"
 
+    def _played(self, contestant: Contestant, share: float) -> float:
+        """A turn; what fails costs neither the answer nor the bound."""
+        try:
+            return contestant.play(self._soon(share))
+        except (CmpeError, MemoryError, ArithmeticError) as error:
+            warnings.warn(f"{contestant.name} failed: {error}", RuntimeWarning, stacklevel=2)
+            self.failed.add(contestant.name)
+            return np.inf
+
+    def _eliminate_small(self) -> None:
+        """Maximise out what leaves no larger tables."""
+        if self.reduced.can_eliminate():
+            self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE))
+            self.shrunk = True
+
     def _once(self, contestant: Contestant, share: float) -> str:
-        bound = contestant.play(self._soon(share))
+        bound = self._played(contestant, share)
         self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
         return contestant.name
 
@@ -253,7 +360,9 @@ class Race:
         instances = self.reduced.instances
         if not instances.problem.constraints:
             return np.zeros(0)
-        found = Messages().upper_bound(instances, Work(FIRST_SHARE * min(self.seconds, 100.0)))
+        limit = FIRST_SHARE * self.seconds if self.seconds < np.inf else None
+        work = Work(limit, 4 * SWEEPS)
+        found = Messages().upper_bound(instances, work)
         self.known.upper = min(self.known.upper, float(found.upper[0]))
         return found.multipliers[0]
 
@@ -272,11 +381,12 @@ class Race:
         known.upper = min(known.upper, max(network.upper, known.best.enough))
         if not possible or known.closed:
             return True
-        left, before = int(network.sizes.sum()), sum(map(len, self.reduced.domains))
+        left, before = int(network.sizes.sum()), self.reduced.values
         if before - left < WORTH * before:
             return False
         self.reduced = self.reduced.restricted(network.domains())
         self.shrunk = True
+        self._eliminate_small()
         self._network_of(self._multipliers())
         return True
 
@@ -284,26 +394,31 @@ class Race:
 
     def _enter(self) -> list[_Account]:
         """The contestants on the present problem."""
-        best, seed = self.known.best, self.limits.seed
-        problem = self.reduced.instances.problem
-        if is_narrow(problem, self.until - time.perf_counter()):
-            self._eliminate()
-            if self.known.closed:
-                return []
+        best, seed, reduced = self.known.best, self.limits.seed, self.reduced
         self._once(self._consistency(), FIRST_SHARE)
-        splits = Splits(problem, seed) if self.shrunk else self.splits
-        return [
-            _Account(SearchTurns(self.reduced, best, seed + 1)),
+        splits = Splits(reduced.instances.problem, seed) if self.shrunk else self.splits
+        accounts = [
+            _Account(SearchTurns(reduced, best, seed + 1)),
             _Account(self._consistency()),
             _Account(self._branching()),
-            _Account(SplitTurns(self.reduced, best, splits)),
+            _Account(SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds)),
         ]
+        if MilpTurns.suits(reduced):
+            accounts.append(_Account(MilpTurns(reduced, best), played=MILP_LATE * self.seconds))
+        return accounts
 
     def _eliminate(self) -> None:
+        """Where the problem has become narrow, that is all there is to do."""
+        problem, known = self.reduced.instances.problem, self.known
+        if not can_eliminate(problem, self.until - time.perf_counter()):
+            return
         found = eliminate(self.reduced.instances, MOST_ROUNDS)
         if (found.assignments[0] >= 0).all():
-            self.known.best.offer(self.reduced.lift(found.assignments[0]))
-        self.known.upper = min(self.known.upper, max(float(found.bound[0]), self.known.best.enough))
+            known.best.offer(self.reduced.lift(found.assignments[0]))
+        known.upper = min(known.upper, max(float(found.bound[0]), known.best.enough))
+
+    def _goes_on(self, account: _Account) -> bool:
+        return not (account.contestant.finished or account.contestant.name in self.failed)
 
     def _next(self, accounts: list[_Account]) -> _Account:
         """The one that played least for what it earned."""
@@ -315,7 +430,7 @@ class Race:
         known, begin = self.known, time.perf_counter()
         before, objective = known.reach, known.best.objective
         share = min(LONGEST, TURN * LONGER**account.turns)
-        bound = account.contestant.play(self._soon(share))
+        bound = self._played(account.contestant, share)
         known.upper = min(known.upper, max(bound, known.best.enough))
         spent = max(1e-6, time.perf_counter() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
