@@ -1,15 +1,14 @@
 """Method `exact` as a whole: elimination where it can be had, and what becomes of other rows.
 
 Rows that the engine cannot prove within its memory go to MILP with their incumbent and bound.
-Rows too wide to eliminate, or wide enough for it to be slow (`too_wide`), go through `search`,
-then `reduction`, and what that leaves open to MILP if time remains. docs/wide.md explains it.
+Rows too wide to eliminate, or wide enough for it to be slow (`too_wide`), go to the race
+(`solvers.wide`) where there is a time limit. Without one they go through its presolve, `search`,
+then `reduction`, and what that leaves open to MILP. docs/wide.md explains it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
 
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.problem import Instances
@@ -19,7 +18,7 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import MOST_ROUNDS, eliminate, rounds_within, too_wide
 from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import Reduction, first_answers
-from cmpe.solvers.stages import Stage, certified, continue_with, incumbents, merged
+from cmpe.solvers.stages import Stage, certified, continue_with, merged
 from cmpe.solvers.wide import Wide
 
 REDUCTION_SHARE = 0.75  # of the time that search leaves; the rest is for MILP
@@ -33,6 +32,14 @@ class _Eliminated:
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         return eliminate(instances, MOST_ROUNDS, limits.running)
+
+
+@dataclass(frozen=True)
+class _FirstAnswers:
+    """A short search as a stage; it reports no progress, for nothing is proved by it."""
+
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        return first_answers(instances, limits)
 
 
 BY_MILP = Stage(Milp("highs"), "milp")
@@ -64,9 +71,8 @@ def answer_wide(instances: Instances, limits: Limits) -> Solutions:
     if not instances.problem.constraints and lane_bytes(instances.problem) <= MOST_BYTES:
         by_elimination = Stage(_Eliminated(), "exact")
         return continue_with(by_elimination, instances, known, limits)
-    found = first_answers(instances, limits.running_with(start=incumbents(known)))
-    names = np.char.add(known.method, "+search").tolist()
-    return prove_wide(instances, merged(instances.problem, known, found, names), limits)
+    known = continue_with(Stage(_FirstAnswers(), "search"), instances, known, limits)
+    return prove_wide(instances, known, limits)
 
 
 def prove_wide(instances: Instances, known: Solutions, limits: Limits) -> Solutions:

@@ -20,7 +20,6 @@ from cmpe.solvers.reduction import Splits
 from cmpe.solvers.rows import RowAnswer, solve_rows
 from cmpe.solvers.wide.race import Known, Race
 
-METHOD = "wide"
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,8 @@ class Wide:
         splits = Splits(instances.problem, limits.seed)
         told = replace(limits.of_a_row(), seconds=None) if self.briefly else limits.of_a_row()
         job = _RaceRow(instances, start, told, splits)
-        return solve_rows(instances, job, METHOD, limits.running)
+        name = "presolve" if self.briefly else "race"
+        return solve_rows(instances, job, name, limits.running)
 
 
 @dataclass(frozen=True)
