@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
@@ -176,7 +177,9 @@ class _Ordering:
         return order, float(cost)
 
 
-def _candidate_orders(ordering: _Ordering, restarts: int) -> Iterator[tuple[Integers | None, float]]:
+def _candidate_orders(
+    ordering: _Ordering, restarts: int
+) -> Iterator[tuple[Integers | None, float]]:
     """Orders of min-weight, min-fill and a sweep in turn with their costs, inf if hopeless."""
     from cmpe.elimination.kernels.ordering import FILL, WEIGHT
 
@@ -197,10 +200,10 @@ def neighbours_of(
     pairs = [np.zeros(0, dtype=np.int64)]
     for arity, group in by_arity.items():
         members = number[np.array(group, dtype=np.int64)]
-        for i in range(arity):
-            for j in range(arity):
-                if i != j:
-                    pairs.append(np.unique(members[:, i] * count + members[:, j]))
+        pairs += [
+            np.unique(members[:, i] * count + members[:, j])
+            for i, j in permutations(range(arity), 2)
+        ]
     edges = np.unique(np.concatenate(pairs))
     starts = np.searchsorted(edges, count * np.arange(count + 1, dtype=np.int64))
     return starts.astype(np.int64), (edges % max(1, count)).astype(np.int64)

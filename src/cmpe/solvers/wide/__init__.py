@@ -21,7 +21,6 @@ from cmpe.solvers.rows import RowAnswer, solve_rows
 from cmpe.solvers.wide.race import Known, Race
 
 
-
 @dataclass(frozen=True)
 class Wide:
     """Answers wide rows within their time limit, or (`briefly`) as far as a moment takes it."""

@@ -88,7 +88,8 @@ def _ranges(starts: Integers, lengths: Integers) -> Integers:
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     shift = np.repeat(starts - (ends - lengths), lengths)
-    return (np.arange(total) + shift).astype(np.int64)
+    ranges: Integers = (np.arange(total) + shift).astype(np.int64)
+    return ranges
 
 
 class Network:
@@ -276,4 +277,4 @@ class Network:
     def open_bound(self) -> float:
         """On what is not explored: the incumbent and this bound everything."""
         found = float(self._branching.open_bound(self.state, self._tree))
-        return min(self.upper, max(found + 1e-10 * abs(found), self.state.levels[1]))
+        return min(self.upper, max(found + 1e-10 * abs(found), float(self.state.levels[1])))

@@ -15,11 +15,10 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.bounds.messages import Messages
@@ -28,11 +27,17 @@ from cmpe.problem import Instances, Problem
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import MOST_ROUNDS, eliminate
 from cmpe.solvers.incumbent import Incumbent
-from cmpe.solvers.milp import Milp
-from cmpe.solvers.reduction import BestFirst, Splits, is_narrow
-from cmpe.solvers.search import Search
+from cmpe.solvers.reduction import Splits, is_narrow
 from cmpe.solvers.wide.network import Network, NetworkShape
 from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.turns import (
+    BranchTurns,
+    ConsistencyTurns,
+    Contestant,
+    MilpTurns,
+    SearchTurns,
+    SplitTurns,
+)
 
 TURN = 0.02  # of the limit: the first turn of a contestant; each of its turns is longer
 LONGER = 1.4
@@ -42,11 +47,8 @@ FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for each step of presolve
 SPLIT_SHARE = 0.1  # of the limit, for making one split
 MILP_LATE = 0.3  # of the limit: HiGHS waits until the others have played so long
-MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
-LEAST_MILP = 0.5  # seconds
 SECONDS_PER_ENTRY = 1e-8  # one elimination of a row, per bucket entry
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
-IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
 WORTH = 0.15  # of the values must be gone for the contestants to start anew
 
 
@@ -66,170 +68,6 @@ class Known:
     def reach(self) -> float:
         """How far the bound is above the incumbent."""
         return self.upper - self.best.objective
-
-
-class _LiftedIncumbent(Incumbent):
-    """The incumbent of a row as an incumbent of its smaller problem."""
-
-    def __init__(self, whole: Incumbent, reduced: Reduced) -> None:
-        super().__init__(reduced.instances.problem, whole.gap)
-        self._whole, self._reduced = whole, reduced
-
-    def offer(self, assignment: Assignments) -> bool:
-        return not (assignment < 0).any() and self._whole.offer(self._reduced.lift(assignment))
-
-    @property
-    def enough(self) -> float:
-        return self._whole.enough
-
-
-class Contestant(Protocol):
-    """Works on a row in turns, until it is `finished`: nothing more can come of it."""
-
-    name: str
-
-    @property
-    def finished(self) -> bool: ...
-
-    def play(self, until: float) -> float:
-        """Work until then; a bound on what is better than the incumbent (inf: none)."""
-        ...
-
-
-def _from_incumbent(limits: Limits, reduced: Reduced, best: Incumbent) -> Limits:
-    """The limits with the incumbent to start from, if it is an assignment of what is left."""
-    start = None if best.assignment is None else reduced.lower(best.assignment)
-    return limits if start is None else limits.running_with(start=start[np.newaxis])
-
-
-class SearchTurns:
-    """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
-
-    name = "search"
-    finished = False
-
-    def __init__(self, reduced: Reduced, best: Incumbent, seed: int) -> None:
-        self._reduced, self._best, self._seed = reduced, best, seed
-
-    def play(self, until: float) -> float:
-        seconds = until - time.perf_counter()
-        if seconds > 0:
-            limits = _from_incumbent(Limits(seconds, self._seed), self._reduced, self._best)
-            found = Search(bounds=False).answer(self._reduced.instances, limits)
-            self._seed += 1
-            if (found.assignments[0] >= 0).all():
-                self._best.offer(self._reduced.lift(found.assignments[0]))
-        return np.inf
-
-
-class ConsistencyTurns:
-    """Sweeps over all tables; answers decoded from them."""
-
-    name = "consistency"
-
-    def __init__(self, reduced: Reduced, best: Incumbent, network: Network) -> None:
-        self._reduced, self._best, self._network = reduced, best, network
-        self.finished = False
-
-    def play(self, until: float) -> float:
-        network, best, count, idle = self._network, self._best, 4, 0
-        while time.perf_counter() < until and network.upper > best.enough:
-            network.require(best.enough)
-            before, objective = network.upper, best.objective
-            if not network.tighten(until, count, -1.0):
-                break
-            self.decode()
-            earned = before - network.upper + (best.objective - objective)
-            idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
-            if idle == 2:
-                self.finished = True
-                break
-            count = min(2 * count, 256)
-        return network.upper
-
-    def decode(self) -> None:
-        """Offer what each order of the variables decodes."""
-        for way in range(2):
-            found = self._network.decoded(way)[np.newaxis]
-            self._best.offer(self._reduced.lift(self._reduced.instances.complete(found)[0]))
-
-
-class BranchTurns:
-    """Depth-first branch and bound on the network of the smaller problem."""
-
-    name = "branching"
-
-    def __init__(
-        self, reduced: Reduced, best: Incumbent, network: Network, nodes: int = 1 << 60
-    ) -> None:
-        self._reduced, self._best, self._network, self._nodes = reduced, best, network, nodes
-        network.plant()
-
-    @property
-    def finished(self) -> bool:
-        return self._network.explored
-
-    def play(self, until: float) -> float:
-        network, best = self._network, self._best
-        instances = self._reduced.instances
-        while not network.explored and time.perf_counter() < until:
-            network.accept(best.objective, best.enough)
-            if network.nodes >= self._nodes:
-                break
-            found = network.explore(until, self._nodes - network.nodes)
-            if found is not None:
-                best.offer(self._reduced.lift(instances.complete(found[np.newaxis])[0]))
-        return network.open_bound
-
-
-class SplitTurns:
-    """Best-first search over what is fixed, bounded by split relaxations."""
-
-    name = "splitting"
-
-    def __init__(
-        self, reduced: Reduced, best: Incumbent, splits: Splits, patience: float
-    ) -> None:
-        self._patience = patience  # seconds for one split
-        self._search = BestFirst(_LiftedIncumbent(best, reduced), splits, 0.0, None)
-        self._search.push(np.inf, reduced.instances.full()[0])
-
-    @property
-    def finished(self) -> bool:
-        return self._search.out_of_time or not self._search.open
-
-    def play(self, until: float) -> float:
-        self._search.until = until
-        self._search.latest = max(until, time.perf_counter() + self._patience)
-        for _ in self._search.run():
-            pass
-        return self._search.bound
-
-
-class MilpTurns:
-    """One run of HiGHS on what is left, where that is a small program."""
-
-    name = "milp"
-
-    def __init__(self, reduced: Reduced, best: Incumbent) -> None:
-        self._reduced, self._best = reduced, best
-        self.finished = False
-
-    @staticmethod
-    def suits(reduced: Reduced) -> bool:
-        """Whether the program is small enough to help."""
-        return len(reduced.instances.conditioning.layout.values) <= MILP_ENTRIES
-
-    def play(self, until: float) -> float:
-        self.finished = True
-        seconds = until - time.perf_counter()
-        if seconds < LEAST_MILP:
-            return np.inf
-        limits = _from_incumbent(Limits(seconds), self._reduced, self._best)
-        found = Milp("highs").answer(self._reduced.instances, limits)
-        if (found.assignments[0] >= 0).all():
-            self._best.offer(self._reduced.lift(found.assignments[0]))
-        return float(found.bound[0])
 
 
 @dataclass
@@ -273,7 +111,6 @@ class Race:
 
     def prove_at_once(self) -> bool:
         """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
-        self._eliminate_small()
         self._network_of(self._multipliers())
         known, best = self.known, self.known.best
         for _ in range(SWEEPS // 4):
@@ -297,15 +134,13 @@ class Race:
         while not self._over():
             self._eliminate()
             yield "elimination"
-            if self._over():
-                return
-            accounts = self._enter()
+            accounts = [] if self._over() else self._enter()
             while not self._over() and accounts:
                 account = self._next(accounts)
                 improved = self._turn(account)
                 accounts = [a for a in accounts if self._goes_on(a)]
                 yield account.contestant.name
-                if improved and self._shrinks():
+                if (improved or self._is_worth_it()) and self._shrinks():
                     yield "shrunk"
                     break
             if not accounts:
@@ -321,14 +156,23 @@ class Race:
     # --- presolve ---
 
     def _presolve(self) -> Iterator[str]:
-        self._eliminate_small()
-        yield "elimination"
         self._network_of(self._multipliers())
-        yield self._once(self._consistency(), 2 * FIRST_SHARE)
+        yield self._once(self._consistency(), FIRST_SHARE)
+        if self._eliminate_small():
+            self._network_of(self._multipliers())
+            yield self._once(self._consistency(), FIRST_SHARE)
         yield self._once(self._branching(), FIRST_SHARE)
         yield self._once(SearchTurns(self.reduced, self.known.best, self.limits.seed), FIRST_SHARE)
         self._shrinks()
         yield "shrunk"
+
+    def _eliminate_small(self) -> bool:
+        """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
+        if not self.reduced.can_eliminate():
+            return False
+        self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE))
+        self.shrunk = True
+        return True
 
     def _played(self, contestant: Contestant, share: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
@@ -338,12 +182,6 @@ class Race:
             warnings.warn(f"{contestant.name} failed: {error}", RuntimeWarning, stacklevel=2)
             self.failed.add(contestant.name)
             return np.inf
-
-    def _eliminate_small(self) -> None:
-        """Maximise out what leaves no larger tables."""
-        if self.reduced.can_eliminate():
-            self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE))
-            self.shrunk = True
 
     def _once(self, contestant: Contestant, share: float) -> str:
         bound = self._played(contestant, share)
@@ -364,7 +202,8 @@ class Race:
         work = Work(limit, 4 * SWEEPS)
         found = Messages().upper_bound(instances, work)
         self.known.upper = min(self.known.upper, float(found.upper[0]))
-        return found.multipliers[0]
+        multipliers: Floats = found.multipliers[0]
+        return multipliers
 
     def _consistency(self) -> ConsistencyTurns:
         return ConsistencyTurns(self.reduced, self.known.best, self.network)
@@ -372,6 +211,11 @@ class Race:
     def _branching(self) -> BranchTurns:
         """Depth first, from what consistency has made of the tables so far."""
         return BranchTurns(self.reduced, self.known.best, self.network.copied())
+
+    def _is_worth_it(self) -> bool:
+        """Whether enough values are out for everything to start anew on what is left."""
+        before = self.reduced.values
+        return before - int(self.network.sizes.sum()) >= WORTH * before
 
     def _shrinks(self) -> bool:
         """Take away what is not better than the incumbent; whether much is gone."""
@@ -381,8 +225,7 @@ class Race:
         known.upper = min(known.upper, max(network.upper, known.best.enough))
         if not possible or known.closed:
             return True
-        left, before = int(network.sizes.sum()), self.reduced.values
-        if before - left < WORTH * before:
+        if not self._is_worth_it():
             return False
         self.reduced = self.reduced.restricted(network.domains())
         self.shrunk = True
