@@ -9,7 +9,7 @@ from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import generate, grid
 from cmpe.solvers import auto, exact, reduction
 from cmpe.solvers.exact import complete
-from cmpe.solvers.wide import race
+from cmpe.solvers.wide import race, turns
 from tests.problems import Shape, random_problem, seeds, worked_example
 
 
@@ -55,7 +55,8 @@ def wide(monkeypatch):
     """Everything is too wide to eliminate, and every split is loose."""
     monkeypatch.setattr(exact, "MOST_BYTES", -1)
     monkeypatch.setattr(complete, "MOST_BYTES", -1)
-    monkeypatch.setattr(race, "MOST_BYTES", -1)
+    monkeypatch.setattr(turns, "MOST_BYTES", -1)
+    monkeypatch.setattr(turns, "NARROW_BYTES", -1)
     monkeypatch.setattr(race, "SWEEPS", 0)
     monkeypatch.setattr(race, "DIVE", -1000)
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)

@@ -33,6 +33,36 @@ class Gather(NamedTuple):
     targets: Integers
 
 
+class Gathers(NamedTuple):
+    """Those of several models end to end: compiled code is then the same for any number."""
+
+    gather: Gather  # targets are within one model's entries
+    first: Integers  # (M + 1,) where each model's tables start
+
+    @classmethod
+    def of(cls, parts: Sequence[Gather]) -> Gathers:
+        """Lay them end to end."""
+        return cls(
+            Gather(
+                np.concatenate([g.values for g in parts]),
+                _chained([g.offsets for g in parts]),
+                _chained([g.starts for g in parts]),
+                np.concatenate([g.columns for g in parts]),
+                np.concatenate([g.strides for g in parts]),
+                _chained([g.entries for g in parts]),
+                np.concatenate([g.steps for g in parts]),
+                np.concatenate([g.targets for g in parts]),
+            ),
+            np.cumsum([0, *(len(g.offsets) - 1 for g in parts)], dtype=np.int64),
+        )
+
+
+def _chained(starts: Sequence[Integers]) -> Integers:
+    """Starts of lists that follow one another as starts of all of them."""
+    sizes = np.concatenate([np.diff(own) for own in starts])
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+
+
 class Conditioning:
     """The tables that several models keep once `observed` is known.
 

@@ -63,6 +63,7 @@ def test_branch_and_bound_finds_the_optimum_and_proves_it(seed, swept):
                     if instances.problem.is_feasible(whole)[0]:
                         best = max(best, float(instances.problem.objective.value(whole)[0]))
                         network.accept(best, best + 1e-9)
+            assert network.open_bound <= network.state.levels[1]  # nothing is left
         assert best == pytest.approx(h.max(initial=-np.inf), abs=1e-6)
 
 

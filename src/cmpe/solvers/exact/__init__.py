@@ -27,7 +27,7 @@ MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
 SECONDS_PER_ROUND = 0.02  # a rough upper limit
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
-_loaded: set[int] = set()  # numbers of functions for which compiled code is there
+_loaded: list[bool] = []  # whether compiled code is there
 
 
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
@@ -138,11 +138,10 @@ class Elimination:
         return seconds
 
     def _load(self) -> None:
-        """Load compiled code, which no row should be charged with, once per number of functions."""
-        functions = len(self._batch.gathers)
-        if functions not in _loaded:
+        """Load compiled code, which no row should be charged with, once."""
+        if not _loaded:
             self._chunk(slice(0, 0))
-            _loaded.add(functions)
+            _loaded.append(True)
 
     def _chunk(self, rows: slice) -> float:
         from cmpe.solvers.exact.kernels import proof as kernels

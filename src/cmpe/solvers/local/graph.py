@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmpe.arrays import Floats, Integers, Unsigned
-from cmpe.models.conditioning import Conditioning, Gather
+from cmpe.models.conditioning import Conditioning, Gather, Gathers
 from cmpe.models.flat import FlatTables
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Problem
@@ -116,21 +116,8 @@ def _arcs(
 def joined(structure: Conditioning) -> Gather:
     """One gather for all functions, whose entries follow one another."""
     parts, size = structure.gathers, len(structure.layout.values)
-    return Gather(
-        np.concatenate([g.values for g in parts]),
-        _chained([g.offsets for g in parts]),
-        _chained([g.starts for g in parts]),
-        np.concatenate([g.columns for g in parts]),
-        np.concatenate([g.strides for g in parts]),
-        _chained([g.entries for g in parts]),
-        np.concatenate([g.steps for g in parts]),
-        np.concatenate([g.targets + k * size for k, g in enumerate(parts)]),
-    )
-
-
-def _chained(starts: Sequence[Integers]) -> Integers:
-    """The start positions of lists laid end to end."""
-    return starts_of(np.concatenate([np.diff(own) for own in starts]))
+    targets = np.concatenate([g.targets + k * size for k, g in enumerate(parts)])
+    return Gathers.of(parts).gather._replace(targets=targets)
 
 
 def starts_of(sizes: Sequence[int] | Integers) -> Integers:

@@ -48,6 +48,15 @@ class Eliminations:
         kept: Assignments = values[list(self.kept)]
         return kept
 
+    def messages(self, messages: dict[Scope, list[Floats]]) -> dict[Scope, list[Floats]]:
+        """Messages of tables that are as they were, or that others were added to."""
+        number = {v: i for i, v in enumerate(self.kept)}
+        return {
+            tuple(number[v] for v in scope): own
+            for scope, own in messages.items()
+            if all(v in number for v in scope)
+        }
+
 
 class _Elimination:
     """Tables by variable, and the variables that are worth eliminating."""
@@ -91,7 +100,7 @@ class _Elimination:
             for u in own:
                 if u != v:
                     self.mention[u].discard(n)
-            total = total + _aligned(table, own, (*scope, v))
+            total += _aligned(table, own, (*scope, v))
         self.mention[v] = set()
         self._add(scope, total.max(axis=-1))
         for u in scope:
@@ -120,6 +129,15 @@ def eliminate_small(model: LogLinearModel, until: float = math.inf) -> Eliminati
     )
     left = LogLinearModel(tuple(model.cardinalities[v] for v in kept), factors)
     return Eliminations(left, kept, model.variables, tuple(steps))
+
+
+def eliminate_all(model: LogLinearModel, order: Sequence[int]) -> Eliminations:
+    """Eliminate every variable, in this order: `lift` of nothing is then an optimum."""
+    work = _Elimination(model)
+    steps = [work.eliminate(v) for v in order]
+    total = sum(float(table) for _, table in work.tables.values())
+    left = LogLinearModel((), (Factor((), np.array(total)),))
+    return Eliminations(left, (), model.variables, tuple(steps))
 
 
 def _joined(work: _Elimination) -> Sequence[tuple[Scope, Floats]]:

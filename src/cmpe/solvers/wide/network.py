@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from copy import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from cmpe.solvers.local.graph import starts_of
 ROUNDING = 1e-11  # of the largest number in the tables, and of the bound
 TREE_BYTES = 1 << 27  # of the levels that branch and bound can come back to
 SLICE_SECONDS = 0.02  # a compiled call takes about so long
+
+
+Messages = dict[tuple[int, ...], list[Floats]]
 
 
 class NetworkShape:
@@ -137,6 +141,7 @@ class Network:
 
     def price(self, multipliers: Floats) -> None:
         """Begin anew with other multipliers; values that are out stay out."""
+        self.multipliers = multipliers
         limits, size = self._judged.limits, 0.0
         base, alone, values = self._base[0], self._alone[0].copy(), self._values[0].copy()
         for j, mu in enumerate(multipliers):
@@ -214,6 +219,26 @@ class Network:
         self._consistency.decode(self.net, self.state, way, out)
         return out
 
+    def messages(self) -> Messages:
+        """The messages of each table of two and more variables, by its scope."""
+        arrays, free = self.shape.arrays, self.shape.structure.free
+        cards, out = np.diff(self.shape.place), {}
+        starts, variable, sends = arrays["starts"], arrays["variable"], arrays["sends"]
+        for low, high in pairwise(starts.tolist()):
+            scope = tuple(free[v] for v in variable[low:high])
+            ends = sends[low:high] + cards[variable[low:high]]
+            out[scope] = [
+                self.state.message[a:b] for a, b in zip(sends[low:high], ends, strict=True)
+            ]
+        return out
+
+    def take_over(self, messages: Messages) -> None:
+        """Begin with the messages of tables of the same scope in a larger network."""
+        for scope, own in self.messages().items():
+            for target, source in zip(own, messages.get(scope, own), strict=True):
+                target[:] = source
+        self._begin()
+
     # --- branch and bound ---
 
     def plant(self) -> None:
@@ -277,4 +302,6 @@ class Network:
     def open_bound(self) -> float:
         """On what is not explored: the incumbent and this bound everything."""
         found = float(self._branching.open_bound(self.state, self._tree))
-        return min(self.upper, max(found + 1e-10 * abs(found), float(self.state.levels[1])))
+        if found > -np.inf:
+            found += 1e-10 * abs(found)
+        return min(self.upper, max(found, float(self.state.levels[1])))

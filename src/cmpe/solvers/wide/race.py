@@ -20,36 +20,37 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
-from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.bounds.messages import Messages
 from cmpe.errors import CmpeError
-from cmpe.problem import Instances, Problem
+from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
-from cmpe.solvers.exact import MOST_ROUNDS, eliminate
 from cmpe.solvers.incumbent import Incumbent
-from cmpe.solvers.reduction import Splits, is_narrow
+from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.network import Network, NetworkShape
 from cmpe.solvers.wide.reduced import Reduced
 from cmpe.solvers.wide.turns import (
     BranchTurns,
     ConsistencyTurns,
     Contestant,
+    EliminationTurns,
     MilpTurns,
     SearchTurns,
     SplitTurns,
 )
 
-TURN = 0.02  # of the limit: the first turn of a contestant; each of its turns is longer
+TURN = 1.0  # paces: the first turn of a contestant; each of its turns is longer
 LONGER = 1.4
-LONGEST = 0.15  # of the limit
+LONGEST = 0.15  # of the limit: a turn, and each step of presolve
+LEAST_PACE = 0.1  # seconds
+SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
 LEAST = 0.2  # of what the most successful contestant gets
 FADING = 0.5  # of what was earned before, after a turn
-FIRST_SHARE = 0.05  # of the limit, for each step of presolve
+FIRST_SHARE = 0.05  # of the limit, for multipliers and for eliminating small variables
 SPLIT_SHARE = 0.1  # of the limit, for making one split
-MILP_LATE = 0.3  # of the limit: HiGHS waits until the others have played so long
-SECONDS_PER_ENTRY = 1e-8  # one elimination of a row, per bucket entry
+MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
+AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
-WORTH = 0.15  # of the values must be gone for the contestants to start anew
+WORTH = 0.25  # of the values must be gone for the contestants to start anew
 
 
 @dataclass
@@ -80,15 +81,6 @@ class _Account:
     turns: int = 0
 
 
-def can_eliminate(problem: Problem, seconds: float) -> bool:
-    """Whether one elimination (unconstrained), or dozens, fit into memory and time."""
-    if is_narrow(problem, seconds):
-        return True
-    entries = float(min(problem.plan.operations, 1 << 60))
-    alone = not problem.constraints and lane_bytes(problem) <= MOST_BYTES
-    return alone and SECONDS_PER_ENTRY * entries <= 0.5 * seconds
-
-
 @dataclass
 class Race:
     """One row on its way."""
@@ -107,6 +99,7 @@ class Race:
         self.reduced = Reduced.of(self.instances, self.row)
         self.shrunk = False
         self.failed: set[str] = set()
+        self.split_seconds = 0.0  # what the first turn of splitting took
         self.network: Network
 
     def prove_at_once(self) -> bool:
@@ -132,9 +125,7 @@ class Race:
             if self._over():
                 return
         while not self._over():
-            self._eliminate()
-            yield "elimination"
-            accounts = [] if self._over() else self._enter()
+            accounts = self._enter()
             while not self._over() and accounts:
                 account = self._next(accounts)
                 improved = self._turn(account)
@@ -149,20 +140,25 @@ class Race:
     def _over(self) -> bool:
         return self.known.closed or time.perf_counter() >= self.until
 
-    def _soon(self, share: float) -> float:
-        """A share of the limit from now, the deadline at most."""
-        return min(self.until, time.perf_counter() + share * self.seconds)
+    def _soon(self, seconds: float) -> float:
+        """So many seconds from now, a share of the limit and the deadline at most."""
+        return min(self.until, time.perf_counter() + min(seconds, LONGEST * self.seconds))
+
+    def _pace(self) -> float:
+        """What a moment is on the present problem, in seconds: dozens of sweeps."""
+        entries = len(self.reduced.instances.conditioning.layout.values)
+        return max(LEAST_PACE, SECONDS_PER_NUMBER * entries)
 
     # --- presolve ---
 
     def _presolve(self) -> Iterator[str]:
         self._network_of(self._multipliers())
-        yield self._once(self._consistency(), FIRST_SHARE)
+        yield self._once(self._consistency(), 4.0)
         if self._eliminate_small():
-            self._network_of(self._multipliers())
-            yield self._once(self._consistency(), FIRST_SHARE)
-        yield self._once(self._branching(), FIRST_SHARE)
-        yield self._once(SearchTurns(self.reduced, self.known.best, self.limits.seed), FIRST_SHARE)
+            self._hand_over(self.network, 0)
+            yield self._once(self._consistency(), 4.0)
+        yield self._once(self._branching(), 2.0)
+        yield self._once(SearchTurns(self.reduced, self.known.best, self.limits.seed), 2.0)
         self._shrinks()
         yield "shrunk"
 
@@ -170,21 +166,21 @@ class Race:
         """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
         if not self.reduced.can_eliminate():
             return False
-        self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE))
+        self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE * self.seconds))
         self.shrunk = True
         return True
 
-    def _played(self, contestant: Contestant, share: float) -> float:
+    def _played(self, contestant: Contestant, seconds: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
         try:
-            return contestant.play(self._soon(share))
+            return contestant.play(self._soon(seconds))
         except (CmpeError, MemoryError, ArithmeticError) as error:
             warnings.warn(f"{contestant.name} failed: {error}", RuntimeWarning, stacklevel=2)
             self.failed.add(contestant.name)
             return np.inf
 
-    def _once(self, contestant: Contestant, share: float) -> str:
-        bound = self._played(contestant, share)
+    def _once(self, contestant: Contestant, paces: float) -> str:
+        bound = self._played(contestant, paces * self._pace())
         self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
         return contestant.name
 
@@ -221,44 +217,48 @@ class Race:
         """Take away what is not better than the incumbent; whether much is gone."""
         network, known = self.network, self.known
         network.require(known.best.enough)
-        possible = network.tighten(self._soon(FIRST_SHARE), 8)
+        possible = network.tighten(self._soon(self._pace()), 8)
         known.upper = min(known.upper, max(network.upper, known.best.enough))
         if not possible or known.closed:
             return True
         if not self._is_worth_it():
             return False
+        before = len(self.reduced.steps)
         self.reduced = self.reduced.restricted(network.domains())
         self.shrunk = True
         self._eliminate_small()
-        self._network_of(self._multipliers())
+        self._hand_over(network, before)
         return True
+
+    def _hand_over(self, network: Network, steps: int) -> None:
+        """A network of the present problem with the messages of what it had before `steps`."""
+        messages = network.messages()
+        for step in self.reduced.steps[steps:]:
+            messages = step.messages(messages)
+        self._network_of(network.multipliers)
+        self.network.take_over(messages)
 
     # --- turns ---
 
     def _enter(self) -> list[_Account]:
-        """The contestants on the present problem."""
+        """The contestants on the present problem; some wait until others have played a while."""
         best, seed, reduced = self.known.best, self.limits.seed, self.reduced
-        self._once(self._consistency(), FIRST_SHARE)
         splits = Splits(reduced.instances.problem, seed) if self.shrunk else self.splits
         accounts = [
-            _Account(SearchTurns(reduced, best, seed + 1)),
             _Account(self._consistency()),
             _Account(self._branching()),
-            _Account(SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds)),
+            _Account(SearchTurns(reduced, best, seed + 1)),
+            _Account(
+                SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds),
+                played=self.split_seconds,
+            ),
         ]
         if MilpTurns.suits(reduced):
             accounts.append(_Account(MilpTurns(reduced, best), played=MILP_LATE * self.seconds))
+        elimination = EliminationTurns(reduced, best, self.until)
+        if not elimination.finished:
+            accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts
-
-    def _eliminate(self) -> None:
-        """Where the problem has become narrow, that is all there is to do."""
-        problem, known = self.reduced.instances.problem, self.known
-        if not can_eliminate(problem, self.until - time.perf_counter()):
-            return
-        found = eliminate(self.reduced.instances, MOST_ROUNDS)
-        if (found.assignments[0] >= 0).all():
-            known.best.offer(self.reduced.lift(found.assignments[0]))
-        known.upper = min(known.upper, max(float(found.bound[0]), known.best.enough))
 
     def _goes_on(self, account: _Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)
@@ -272,13 +272,16 @@ class Race:
         """Let one play; whether the answer improved."""
         known, begin = self.known, time.perf_counter()
         before, objective = known.reach, known.best.objective
-        share = min(LONGEST, TURN * LONGER**account.turns)
-        bound = self._played(account.contestant, share)
+        share = LONGEST * self.seconds
+        seconds = min(share, TURN * self._pace() * LONGER**account.turns)
+        bound = self._played(account.contestant, seconds)
         known.upper = min(known.upper, max(bound, known.best.enough))
         spent = max(1e-6, time.perf_counter() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
         account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent
         account.played += spent
+        if account.turns == 0 and account.contestant.name == SplitTurns.name:
+            self.split_seconds = spent
         account.turns += 1
         return known.best.objective > objective

@@ -19,8 +19,9 @@ from cmpe.elimination.plan import neighbours_of
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.solvers.wide.elimination import NEIGHBOURS, eliminate_small
+from cmpe.solvers.wide.network import Messages
 
-WORTH = 0.05  # of the variables must look eliminable for it to be tried
+WORTH = 0.2  # of the variables must look eliminable for it to be tried
 
 
 class ReducingStep(Protocol):
@@ -32,6 +33,10 @@ class ReducingStep(Protocol):
 
     def lower(self, values: Assignments) -> Assignments | None:
         """An assignment of the smaller problem, if there is one."""
+        ...
+
+    def messages(self, messages: Messages) -> Messages:
+        """What is left of messages of the larger problem's tables."""
         ...
 
 
@@ -58,6 +63,17 @@ class Fixing:
             if at == len(domain) or domain[at] != values[v]:
                 return None
             out[i] = at
+        return out
+
+    def messages(self, messages: Messages) -> Messages:
+        """Messages of the larger problem's tables, of those that keep all their variables."""
+        place = {int(v): i for i, v in enumerate(self.variables)}
+        out = {}
+        for scope, own in messages.items():
+            if all(v in place for v in scope):
+                kept = [place[v] for v in scope]
+                left = [m[self.domains[i]] for m, i in zip(own, kept, strict=True)]
+                out[tuple(kept)] = left
         return out
 
 

@@ -8,16 +8,21 @@ from typing import Protocol
 import numpy as np
 
 from cmpe.arrays import Assignments
+from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
+from cmpe.solvers import exact
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.milp import Milp
-from cmpe.solvers.reduction import BestFirst, Splits
+from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
 from cmpe.solvers.search import Search
+from cmpe.solvers.wide.elimination import eliminate_all
 from cmpe.solvers.wide.network import Network
 from cmpe.solvers.wide.reduced import Reduced
 
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
 LEAST_MILP = 0.5  # seconds
+SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
+ROUNDING = 1e-10  # of a bound
 IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
 
 
@@ -192,3 +197,35 @@ class MilpTurns:
         if (found.assignments[0] >= 0).all():
             self._best.offer(self._reduced.lift(found.assignments[0]))
         return float(found.bound[0])
+
+
+class EliminationTurns:
+    """Elimination of all that is left, once, where it fits into memory and time."""
+
+    name = "elimination"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, until: float) -> None:
+        self._reduced, self._best = reduced, best
+        self._until = until
+        problem = reduced.instances.problem
+        self._alone = not problem.constraints and not problem.evidence_variables
+        narrow = lane_bytes(problem) <= (MOST_BYTES if self._alone else NARROW_BYTES)
+        each = SECONDS_PER_ENTRY if self._alone else exact.SECONDS_PER_ENTRY
+        self.seconds = each * problem.plan.operations if narrow else np.inf
+        self.finished = time.perf_counter() + self.seconds > until
+
+    def play(self, until: float) -> float:
+        """Eliminate, if there is still time: this cannot be interrupted."""
+        self.finished = True
+        if time.perf_counter() + self.seconds > self._until:
+            return np.inf
+        problem = self._reduced.instances.problem
+        if self._alone:
+            found = eliminate_all(problem.models[0], problem.plan.order)
+            bound = float(found.model.value(np.zeros((1, 0), dtype=np.int32))[0])
+            self._best.offer(self._reduced.lift(found.lift(np.zeros(0, dtype=np.int32))))
+            return bound if bound == -np.inf else bound + ROUNDING * abs(bound)
+        answer = exact.eliminate(self._reduced.instances, exact.MOST_ROUNDS)
+        if (answer.assignments[0] >= 0).all():
+            self._best.offer(self._reduced.lift(answer.assignments[0]))
+        return float(answer.bound[0])
