@@ -88,7 +88,9 @@ class Conditioning:
 
     @staticmethod
     def _kept(scope: Scope, known: set[int]) -> Scope:
-        return tuple(sorted(v for v in scope if v not in known))
+        if known.isdisjoint(scope):
+            return scope if len(scope) < 2 else tuple(sorted(scope))
+        return tuple(sorted([v for v in scope if v not in known]))
 
     def _gather(
         self, model: LogLinearModel, kept: Sequence[Scope], known: Sequence[Gather]
@@ -105,14 +107,19 @@ class Conditioning:
         strides: list[int] = []
         steps: list[int] = []
         targets: list[int] = []
+        offsets: dict[tuple[tuple[int, ...], ...], list[int]] = {}  # few shapes, many tables
         for factor, scope in zip(model.factors, kept, strict=True):
             stride = strides_of(factor.scope, self.cardinalities)
-            for v in factor.scope:
-                if v in column:
-                    columns.append(column[v])
-                    strides.append(stride[v])
+            if len(scope) < len(factor.scope):
+                for v in factor.scope:
+                    if v in column:
+                        columns.append(column[v])
+                        strides.append(stride[v])
             starts.append(len(columns))
-            own = _offsets([self.cardinalities[v] for v in scope], [stride[v] for v in scope])
+            shape = tuple([self.cardinalities[v] for v in scope]), tuple([stride[v] for v in scope])
+            if shape not in offsets:
+                offsets[shape] = _offsets(*shape)
+            own = offsets[shape]
             steps += own
             targets += range(place[scope], place[scope] + len(own))
             entries.append(len(steps))

@@ -52,7 +52,9 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
 def seconds_of_elimination(problem: Problem) -> float:
     """About what a row's dual and losses take, at most."""
     # The operations of a very wide plan are an integer too large for a float.
-    return SECONDS_PER_ENTRY * float(min(problem.plan.operations, 10**300))
+    # Every step of the dual carries all functions along, and more of them take more steps.
+    effort = max(1.0, 0.25 * (1 + len(problem.constraints)) ** 2)
+    return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
 
 
 def rounds_within(problem: Problem, limits: Limits) -> int:

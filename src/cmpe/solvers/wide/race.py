@@ -95,7 +95,7 @@ class Race:
     def __post_init__(self) -> None:
         seconds = self.limits.seconds
         self.seconds = np.inf if seconds is None else seconds
-        self.until = self.begin + self.seconds
+        self.until = min(self.begin + self.seconds, self.limits.until)
         self.reduced = Reduced.of(self.instances, self.row)
         self.shrunk = False
         self.failed: set[str] = set()
@@ -153,6 +153,8 @@ class Race:
 
     def _presolve(self) -> Iterator[str]:
         self._network_of(self._multipliers())
+        self._consistency().play_once()  # an answer and a bound, late as it may be
+        self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
         yield self._once(self._consistency(), 4.0)
         if self._eliminate_small():
             self._hand_over(self.network, 0)

@@ -111,6 +111,13 @@ class ConsistencyTurns:
             count = min(2 * count, 256)
         return network.upper
 
+    def play_once(self) -> None:
+        """One sweep there and back, and what it decodes."""
+        self._network.require(self._best.enough)
+        self._network.tighten(np.inf, 1)
+        if self._network.possible:
+            self.decode()
+
     def decode(self) -> None:
         """Offer what each order of the variables decodes."""
         for way in range(2):
