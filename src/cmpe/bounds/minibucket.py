@@ -21,7 +21,7 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import Schedule, minimise
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.elimination.plan import Scope
+from cmpe.elimination.orders import Scope
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 

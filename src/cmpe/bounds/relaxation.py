@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Integers
 from cmpe.bounds.base import Work
-from cmpe.elimination.plan import Plan, Scope, plan_in_order
+from cmpe.elimination.orders import Scope
+from cmpe.elimination.plan import Plan, plan_in_order
 from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import strides_of

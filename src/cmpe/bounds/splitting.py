@@ -28,7 +28,8 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import minimise
 from cmpe.bounds.minibucket import Occurrences, at_most_entries, mini_buckets
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.elimination.plan import Graph, Scope, interaction_graph, make_plan
+from cmpe.elimination.orders import Scope
+from cmpe.elimination.plan import Graph, interaction_graph, make_plan
 from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances

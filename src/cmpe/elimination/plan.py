@@ -18,26 +18,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 
-from cmpe.arrays import Floats, Integers
+from cmpe.arrays import Floats
+from cmpe.elimination.orders import HOPELESS, Ordering, Scope, candidate_orders
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import LogLinearModel
 
 MEMORY_LIMIT = 4 << 30  # Elimination takes at most so many bytes.
 CHEAP = 16  # A plan of so few bucket entries per variable needs no better order.
-HOPELESS = 40  # Nobody can eliminate a bucket of more than 2^40 entries.
 HEURISTICS = 3  # Each start makes so many orders.
 MOST_SPELLED = 3000  # Buckets of more variables are not spelled out where they are hopeless.
-WORK_PER_SECOND = 1 << 28  # Steps of a greedy order in a second, about.
-LEAST_WORK = 1 << 22
-NOISE = 0.01  # Ties go to a random variable.
 Graph = list[set[int]]
-Scope = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,7 @@ def make_plan(
     chosen = np.array(range(len(cardinalities)) if variables is None else variables, dtype=np.int64)
     least, best = math.inf, None
     for number, (order, cost) in enumerate(
-        _candidate_orders(_Ordering(cardinalities, scopes, chosen, seed, until), restarts)
+        candidate_orders(Ordering(cardinalities, scopes, chosen, seed, until), restarts)
     ):
         if order is not None and (best is None or cost < least):
             best, least = order, cost
@@ -135,78 +130,6 @@ def make_plan(
     if least == math.inf and len(chosen) > MOST_SPELLED:
         return Plan(tuple(cardinalities), tuple(scopes), (), hopeless=True)
     return plan_in_order(tuple(cardinalities), tuple(scopes), kept)
-
-
-class _Ordering:
-    """The interaction graph of some variables for compiled code, and its random numbers."""
-
-    def __init__(
-        self,
-        cardinalities: Sequence[int],
-        scopes: Sequence[Scope],
-        chosen: Integers,
-        seed: int,
-        until: float,
-    ) -> None:
-        self.bits = np.log2(np.array(cardinalities, dtype=np.float64)[chosen])
-        number = np.full(len(cardinalities), -1, dtype=np.int64)
-        number[chosen] = np.arange(len(chosen))
-        self.starts, self.neighbours = neighbours_of(number, len(chosen), scopes)
-        self.generator = np.random.default_rng(seed)
-        self.until = until
-
-    def greedy(self, rule: int) -> tuple[Integers | None, float]:
-        from cmpe.elimination.kernels import ordering
-
-        noise = NOISE * self.generator.random(len(self.bits))
-        left = self.until - time.perf_counter()
-        work = int(min(1 << 60, max(LEAST_WORK, left * WORK_PER_SECOND)))
-        graph = (self.starts, self.neighbours, self.bits)
-        order, cost = ordering.greedy(*graph, noise, rule, float(HOPELESS), work)
-        return (None if cost == math.inf else order), float(cost)
-
-    def sweep(self, centred: bool) -> tuple[Integers, float]:
-        from cmpe.elimination.kernels import ordering
-
-        roots = self.generator.permutation(len(self.bits))
-        order = ordering.sweep_order(self.starts, self.neighbours, roots, centred)
-        position = np.empty(len(order))
-        position[order] = np.arange(len(order))
-        graph = (self.starts, self.neighbours, self.bits)
-        _, cost = ordering.greedy(*graph, position, ordering.GIVEN, float(HOPELESS), 1 << 60)
-        return order, float(cost)
-
-
-def _candidate_orders(
-    ordering: _Ordering, restarts: int
-) -> Iterator[tuple[Integers | None, float]]:
-    """Orders of min-weight, min-fill and a sweep in turn with their costs, inf if hopeless."""
-    from cmpe.elimination.kernels.ordering import FILL, WEIGHT
-
-    for start in range(restarts):
-        yield ordering.greedy(WEIGHT)
-        yield ordering.greedy(FILL)
-        yield ordering.sweep(centred=bool(start % 2))
-
-
-def neighbours_of(
-    number: Integers, count: int, scopes: Sequence[Scope]
-) -> tuple[Integers, Integers]:
-    """Which of `count` variables share a scope, as (starts, neighbours); `number[v]` is v's."""
-    by_arity: dict[int, list[Scope]] = {}
-    for scope in scopes:
-        if len(scope) > 1:
-            by_arity.setdefault(len(scope), []).append(scope)
-    pairs = [np.zeros(0, dtype=np.int64)]
-    for arity, group in by_arity.items():
-        members = number[np.array(group, dtype=np.int64)]
-        pairs += [
-            np.unique(members[:, i] * count + members[:, j])
-            for i, j in permutations(range(arity), 2)
-        ]
-    edges = np.unique(np.concatenate(pairs))
-    starts = np.searchsorted(edges, count * np.arange(count + 1, dtype=np.int64))
-    return starts.astype(np.int64), (edges % max(1, count)).astype(np.int64)
 
 
 def interaction_graph(variables: int, scopes: Sequence[Scope]) -> Graph:

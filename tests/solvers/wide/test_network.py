@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import cmpe
 from cmpe.generation import grid
-from cmpe.solvers.wide.network import Network, NetworkShape
+from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from tests.problems import Shape, completions, random_problem, seeds
 
 AWKWARD = Shape(variables=5, factors=9, constraints=2)
@@ -24,7 +24,7 @@ def networks(seed: int):
         h = problem.objective.value(every)
         feasible = problem.is_feasible(every)
         prices = rng.choice([0.0, 0.3, 2.0], len(problem.constraints))
-        network = Network(shape, instances, row, prices)
+        network = RowNetwork(shape, instances, row, prices)
         yield instances.take(slice(row, row + 1)), every[feasible], h[feasible], network
 
 
@@ -71,7 +71,7 @@ def test_a_grid_is_decoded_and_its_levels_need_not_fit(monkeypatch):
     monkeypatch.setattr("cmpe.solvers.wide.network.TREE_BYTES", 1)
     instances = cmpe.Problem(grid(4, 4, seed=2)).given()
     truth = cmpe.solve(instances.problem, method="exhaustive").objective[0]
-    network = Network(NetworkShape(instances.conditioning), instances, 0, np.zeros(0))
+    network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, np.zeros(0))
     network.tighten(np.inf, 20)
     other = network.copied()
     value = instances.problem.objective.value(instances.complete(network.decoded()[np.newaxis]))
@@ -90,7 +90,7 @@ def test_a_grid_is_decoded_and_its_levels_need_not_fit(monkeypatch):
 
 def test_exploring_stops_at_a_number_of_nodes_and_goes_on():
     instances = cmpe.Problem(grid(4, 4, seed=2)).given()
-    network = Network(NetworkShape(instances.conditioning), instances, 0, np.zeros(0))
+    network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, np.zeros(0))
     network.plant()
     assert network.explore(np.inf, 5) is None
     assert network.nodes == 5

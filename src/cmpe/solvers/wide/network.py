@@ -96,7 +96,7 @@ def _ranges(starts: Integers, lengths: Integers) -> Integers:
     return ranges
 
 
-class Network:
+class RowNetwork:
     """The tables of one row under some multipliers, and what consistency has made of them."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Network:
         count = len(shape.arrays["order"])
         values, tables = int(shape.place[-1]), len(shape.arrays["offsets"]) - 1
         cards = np.diff(shape.place)
-        self.state = consistency.State(
+        self.state = consistency.NetworkState(
             size=cards.astype(np.int64),
             left=np.arange(values, dtype=np.int64) - np.repeat(shape.place[:-1], cards),
             belief=np.zeros(values),
@@ -133,10 +133,10 @@ class Network:
         self._tree: Any = None
         self.price(multipliers)
 
-    def copied(self) -> Network:
+    def copied(self) -> RowNetwork:
         """The same network in a state of its own."""
         other = copy(self)
-        other.state = self._consistency.State(*(array.copy() for array in self.state))
+        other.state = self._consistency.NetworkState(*(array.copy() for array in self.state))
         return other
 
     def price(self, multipliers: Floats) -> None:

@@ -26,7 +26,7 @@ from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits
-from cmpe.solvers.wide.network import Network, NetworkShape
+from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.reduced import Reduced
 from cmpe.solvers.wide.turns import (
     BranchTurns,
@@ -100,7 +100,7 @@ class Race:
         self.shrunk = False
         self.failed: set[str] = set()
         self.split_seconds = 0.0  # what the first turn of splitting took
-        self.network: Network
+        self.network: RowNetwork
 
     def prove_at_once(self) -> bool:
         """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
@@ -188,7 +188,7 @@ class Race:
 
     def _network_of(self, multipliers: Floats) -> None:
         instances = self.reduced.instances
-        self.network = Network(NetworkShape(instances.conditioning), instances, 0, multipliers)
+        self.network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, multipliers)
         self.network.require(self.known.best.enough)
 
     def _multipliers(self) -> Floats:
@@ -232,7 +232,7 @@ class Race:
         self._hand_over(network, before)
         return True
 
-    def _hand_over(self, network: Network, steps: int) -> None:
+    def _hand_over(self, network: RowNetwork, steps: int) -> None:
         """A network of the present problem with the messages of what it had before `steps`."""
         messages = network.messages()
         for step in self.reduced.steps[steps:]:

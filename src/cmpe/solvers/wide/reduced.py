@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from cmpe.arrays import Assignments, Floats, Integers
-from cmpe.elimination.plan import neighbours_of
+from cmpe.elimination.orders import neighbours_of
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.solvers.wide.elimination import NEIGHBOURS, eliminate_small

@@ -16,7 +16,7 @@ from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
 from cmpe.solvers.search import Search
 from cmpe.solvers.wide.elimination import eliminate_all
-from cmpe.solvers.wide.network import Network
+from cmpe.solvers.wide.network import RowNetwork
 from cmpe.solvers.wide.reduced import Reduced
 
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
@@ -90,7 +90,7 @@ class ConsistencyTurns:
 
     name = "consistency"
 
-    def __init__(self, reduced: Reduced, best: Incumbent, network: Network) -> None:
+    def __init__(self, reduced: Reduced, best: Incumbent, network: RowNetwork) -> None:
         self._reduced, self._best, self._network = reduced, best, network
         self.finished = False
 
@@ -131,7 +131,7 @@ class BranchTurns:
     name = "branching"
 
     def __init__(
-        self, reduced: Reduced, best: Incumbent, network: Network, nodes: int = 1 << 60
+        self, reduced: Reduced, best: Incumbent, network: RowNetwork, nodes: int = 1 << 60
     ) -> None:
         self._reduced, self._best, self._network, self._nodes = reduced, best, network, nodes
         network.plant()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cmpe.elimination.kernels.ordering import enter, winner
+from cmpe.elimination.orders.kernels import enter, winner
 from cmpe.solvers.local.kernels.repair import draw
 
 CLOSED, OPEN = 0, 1

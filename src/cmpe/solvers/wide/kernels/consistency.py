@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-TOTAL, ENOUGH, BASE, MARGIN = range(4)  # of State.levels
+TOTAL, ENOUGH, BASE, MARGIN = range(4)  # of NetworkState.levels
 
 
 class Net(NamedTuple):
@@ -42,7 +42,7 @@ class Net(NamedTuple):
     values: np.ndarray  # (E,) and those of two and more
 
 
-class State(NamedTuple):
+class NetworkState(NamedTuple):
     """What is known of a row, all of it changed in place."""
 
     size: np.ndarray  # (n,) values left
@@ -176,6 +176,22 @@ def favourite(net, state, v):
 
 
 @njit(cache=True, nogil=True)
+def _add_up(net, state, v, s):
+    """Add what was collected at slot s to the beliefs of v; a value without support is out."""
+    p, k = net.place[v], state.size[v] - 1
+    while k >= 0:
+        gain = state.scratch[0, k]
+        a = state.left[p + k]
+        if gain == -np.inf:
+            state.scratch[0, k] = state.scratch[0, state.size[v] - 1]
+            _drop(net, state, v, k)
+        else:
+            state.message[net.sends[s] + a] += gain
+            state.belief[p + a] += gain
+        k -= 1
+
+
+@njit(cache=True, nogil=True)
 def visit(net, state, v, way):
     """Collect, drop values, deal out; -1 if no value is left, else the work it took."""
     p, n = net.place[v], len(net.order)
@@ -195,18 +211,7 @@ def visit(net, state, v, way):
             work += _collect_many(net, state, s, f)
         total -= state.best[n + f]
         state.best[n + f] = 0.0
-        k = state.size[v] - 1
-        while k >= 0:
-            gain = state.scratch[0, k]
-            a = state.left[p + k]
-            if gain == -np.inf:
-                last = state.size[v] - 1
-                state.scratch[0, k] = state.scratch[0, last]
-                _drop(net, state, v, k)
-            else:
-                state.message[net.sends[s] + a] += gain
-                state.belief[p + a] += gain
-            k -= 1
+        _add_up(net, state, v, s)
         if state.size[v] == 0:
             return -1
     best = -np.inf
