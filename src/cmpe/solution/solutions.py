@@ -43,7 +43,7 @@ _SENTENCES = {
     Status.FEASIBLE: "satisfies every constraint; a better assignment may exist below the bound",
     Status.INFEASIBLE: "proved: no assignment satisfies every constraint",
     Status.VIOLATED: "the best assignment found breaks a constraint",
-    Status.UNKNOWN: "a limit was reached and no assignment was found",
+    Status.UNKNOWN: "a limit was reached and no assignment of non-zero weight was found",
 }
 
 
@@ -90,7 +90,7 @@ class Solutions:
         upper = np.where(proved, -np.inf, np.broadcast_to(np.asarray(bound, dtype=float), count))
         upper[feasible] = np.maximum(upper[feasible], objective[feasible])
         status = np.full(count, Status.UNKNOWN, dtype=np.int8)
-        status[found] = Status.VIOLATED
+        status[found & (objective > -np.inf)] = Status.VIOLATED
         status[feasible] = Status.FEASIBLE
         status[feasible & _closed(upper, objective)] = Status.OPTIMAL
         status[proved] = Status.INFEASIBLE

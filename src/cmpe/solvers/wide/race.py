@@ -41,7 +41,7 @@ from cmpe.solvers.wide.turns import (
 TURN = 1.0  # paces: the first turn of a contestant; each of its turns is longer
 LONGER = 1.4
 LONGEST = 0.15  # of the limit: a turn, and each step of presolve
-LEAST_PACE = 0.1  # seconds
+LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
 LEAST = 0.2  # of what the most successful contestant gets
 FADING = 0.5  # of what was earned before, after a turn
