@@ -62,8 +62,8 @@ def test_after_the_deadline_there_is_still_an_answer():
 def test_values_that_cannot_be_better_are_taken_away(monkeypatch):
     monkeypatch.setattr(module, "WORTH", 0.01)
     rng = np.random.default_rng(0)
-    tables = [((v,), rng.normal(size=4) * 4.0) for v in range(12)]
-    tables += [((u, v), 0.3 * rng.normal(size=(4, 4))) for v in range(12) for u in range(v)]
+    tables = [((v,), rng.normal(size=4) * 3.0) for v in range(12)]
+    tables += [((u, v), 0.5 * rng.normal(size=(4, 4))) for v in range(12) for u in range(v)]
     problem = cmpe.Problem(cmpe.LogLinearModel.from_tables([4] * 12, tables))
     best = cmpe.solve(problem, method="milp")
     race, known = race_of(problem, 30.0)
