@@ -39,6 +39,13 @@ def test_take_and_concatenate_keep_rows_whole():
     assert back.assignments.tolist() == [[0, 0, 1, 1], [1, 1, 0, 1]]
 
 
+def test_an_assignment_of_weight_zero_violates_nothing():
+    model = LogLinearModel.from_tables([2], [((0,), [-np.inf, 0.0])])
+    answers = Solutions.of(Problem(model), [[0], [1]], bound=1.0)
+    assert answers.labels == ["unknown", "feasible"]
+    assert "weight" in Status.UNKNOWN.sentence
+
+
 def test_every_status_has_a_sentence():
     assert all(status.sentence and status.label.islower() for status in Status)
 

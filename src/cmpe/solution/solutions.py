@@ -82,7 +82,7 @@ class Solutions:
         upper = np.where(proved, -np.inf, np.broadcast_to(np.asarray(bound, dtype=float), count))
         upper[feasible] = np.maximum(upper[feasible], objective[feasible])
         status = np.full(count, Status.UNKNOWN, dtype=np.int8)
-        status[found] = Status.VIOLATED
+        status[found & (objective > -np.inf)] = Status.VIOLATED
         status[feasible] = Status.FEASIBLE
         status[feasible & _closed(upper, objective)] = Status.OPTIMAL
         status[proved] = Status.INFEASIBLE

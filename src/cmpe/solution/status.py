@@ -33,5 +33,5 @@ _SENTENCES = {
     Status.FEASIBLE: "satisfies every constraint; a better assignment may exist below the bound",
     Status.INFEASIBLE: "proved: no assignment satisfies every constraint",
     Status.VIOLATED: "the best assignment found breaks a constraint",
-    Status.UNKNOWN: "a limit was reached and no assignment was found",
+    Status.UNKNOWN: "a limit was reached and no assignment of non-zero weight was found",
 }

@@ -50,7 +50,11 @@ def solve(  # noqa: PLR0913
     need_problem(problem, "solve")
     limits = Limits(time_limit, seed, gap, running or Running())
     engine = engine_of(method, problem, limits)
+    limits = limits.begun(1)
     batches = by_observed(problem, evidence, ignore_extra=ignore_extra)
+    rows = sum(len(numbers) for _, numbers in batches)
+    if limits.seconds is not None:
+        limits = replace(limits, until=limits.until + (rows - 1) * limits.seconds)
     _check_starts(batches, limits.start)
     if len(batches) > 1:
         return _answer_all(engine, batches, limits)

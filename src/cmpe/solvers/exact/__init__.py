@@ -29,7 +29,7 @@ MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
 SECONDS_PER_ROUND = 0.02  # a rough upper limit
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
-_loaded: set[int] = set()  # numbers of functions for which compiled code is there
+_loaded: list[bool] = []  # whether compiled code is there
 
 
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
@@ -54,7 +54,9 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
 def seconds_of_elimination(problem: Problem) -> float:
     """About what a row's dual and losses take, at most."""
     # The operations of a very wide plan are an integer too large for a float.
-    return SECONDS_PER_ENTRY * float(min(problem.plan.operations, 10**300))
+    # Every step of the dual carries all functions along, and more of them take more steps.
+    effort = max(1.0, 0.25 * (1 + len(problem.constraints)) ** 2)
+    return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
 
 
 def rounds_within(problem: Problem, limits: Limits) -> int:
@@ -68,10 +70,10 @@ def rounds_within(problem: Problem, limits: Limits) -> int:
 def too_wide(problem: Problem, limits: Limits) -> bool:
     """Whether to go without elimination: no memory or no time for it, or it would be slow.
 
-    An unconstrained row takes one elimination, a constrained one dozens.
+    Rows that are slow to eliminate but need no more than memory allows may come back to it.
     """
-    most = min(MOST_BYTES, SLOW_BYTES) if problem.constraints else MOST_BYTES
-    return lane_bytes(problem) > most or rounds_within(problem, limits) < 1
+    slow = min(MOST_BYTES, SLOW_BYTES)
+    return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,10 @@ class Elimination:
         return seconds
 
     def _load(self) -> None:
-        """Load compiled code, which no row should be charged with, once per number of functions."""
-        functions = len(self._batch.gathers)
-        if functions not in _loaded:
+        """Load compiled code, which no row should be charged with, once."""
+        if not _loaded:
             self._chunk(slice(0, 0))
-            _loaded.add(functions)
+            _loaded.append(True)
 
     def _chunk(self, rows: slice) -> float:
         from cmpe.solvers.exact.kernels import proof as kernels
