@@ -7,6 +7,7 @@ tests read that row. docs/architecture.md goes through it step by step.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
