@@ -195,11 +195,14 @@ def test_lazy_and_guarded_imports_are_told_apart(tmp_path):
     assert found == [("typing", True), ("ray", True), ("planted.models.kernels", False)]
 
 
-# Of learning, only what makes training data and what works after the network's pass.
+# Of learning, only what makes training data, what works after the network's pass, and what asks
+# how dear labels and answers are.
 ASK_ENGINES = {
     "cmpe.learning.adversarial",
     "cmpe.learning.certificates",
     "cmpe.learning.improvement",
+    "cmpe.learning.price",
+    "cmpe.learning.training.config",
     "cmpe.learning.training.data",
 }
 
