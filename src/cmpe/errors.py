@@ -8,6 +8,7 @@
     │   ├── MethodError       an unknown method, or an option the method cannot take
     │   └── MissingExtra      an optional dependency or its licence is missing
     ├── TooLarge              refused before the memory was taken
+    │   └── OutOfTime         a time limit came before something was ready to be used
     └── BackendError          a solver of another project failed
     Interrupted               Ctrl-C (a KeyboardInterrupt); carries what is known
 
@@ -64,6 +65,10 @@ class MissingExtra(InputError):  # noqa: N818 - a noun reads better where it is 
 
 class TooLarge(CmpeError):  # noqa: N818
     """The work was refused before its memory was taken."""
+
+
+class OutOfTime(TooLarge):
+    """A time limit came before something was ready to be used."""
 
 
 class BackendError(CmpeError):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits
 from cmpe.errors import MethodError, TooLarge
+from cmpe.models.conditioning import Gathers
 from cmpe.problem import Instances, Problem
 
 WORKING_SET = 1 << 22  # The lanes of one block may fill so many bytes.
@@ -92,7 +93,7 @@ class Batch:
         self._chunk = chunk_rows(problem)
         self.plan = problem.compiled_plan
         self.offsets = structure.layout.offsets
-        self.gathers = tuple(structure.gathers)
+        self.gathers = Gathers.of(structure.gathers)
         self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
         self.finite = all(c.function.is_finite for c in problem.constraints)
         self.limits = loosened_limits(instances)  # (m,)
@@ -291,7 +292,8 @@ def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
 
     batch = Batch(instances)
     upper, kind = np.zeros(len(instances)), np.zeros(len(instances), dtype=np.int64)
-    gathers = (batch.gathers[0], batch.gathers[1 + j])
+    parts = instances.conditioning.gathers
+    gathers = Gathers.of([parts[0], parts[1 + j]])
     limit = instances.problem.constraints[j].at_most
 
     def work(rows: slice) -> None:

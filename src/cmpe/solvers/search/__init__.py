@@ -34,6 +34,7 @@ from cmpe.solvers.search.pool import Subgraphs, subgraphs
 from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
 
 METHOD = "search"
+POOL_SHARE = 0.4  # of the time of all rows, for their pool
 BEGINNINGS = ("random", "icm", "messages")
 
 
@@ -53,7 +54,11 @@ class Search:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment found, else the least violated one."""
         given = FREE if limits.start is None else limits.start
-        work = _SearchBatch(instances, checked(instances, given), limits.seed)
+        # A pool for one row must leave it time; rows that share one can wait for it.
+        until = np.inf
+        if limits.seconds is not None:
+            until = time.perf_counter() + POOL_SHARE * len(instances) * limits.seconds
+        work = _SearchBatch(instances, checked(instances, given), limits.seed, until=until)
         cores = limits.running.cores
         try:
             for done in work.run(Budget(self.passes, limits.seconds), cores, self.begin):
@@ -97,10 +102,11 @@ class _SearchBatch:
         rows: Assignments,
         seed: int,
         multipliers: ArrayLike | None = None,
+        until: float = np.inf,
     ) -> None:
         structure, problem = instances.conditioning, instances.problem
         if structure not in _COMPILED:
-            pool = subgraphs(structure, KINDS)
+            pool = subgraphs(structure, KINDS, until=until)
             _COMPILED[structure] = Graph.of(structure), joined(structure), pool
         rules = Rules.of(problem)
         scales = mean_spread(problem.models[0]) * rules.weights
