@@ -93,3 +93,24 @@ class Progress:
         part = folder / "summary.json.part"
         part.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
         part.replace(folder / "summary.json")
+
+
+def table(summary: Json) -> str:
+    """The figures of a campaign as Markdown: what docs/reliability.md shows of the last long run."""
+    counts, most = summary["counts"], summary["most"]
+    read, refused = counts["inputs that were read"], counts["inputs that were refused"]
+    scenarios = {k.split(": ")[1]: n for k, n in counts.items() if k.startswith("scenarios: ")}
+    rows = {
+        "time": f"{summary['seconds'] / 60:.0f} minutes, {summary['jobs']} processes, "
+        f"{summary['machine']['cores_used']} cores, seed {summary['seed']}",
+        "random problems": f"{counts['problems']:,}, {counts['rows']:,} rows",
+        "row-by-method checks": f"{counts['row-by-method checks']:,}",
+        "mutated files": f"{counts['inputs']:,}: {refused:,} refused, {read:,} read",
+        "scenarios of processes": f"{counts['scenarios']}: "
+        + ", ".join(f"{n} {name}" for name, n in scenarios.items()),
+        "memory of a process that reads": f"{most['gigabytes of a process that reads']:.2f} GB",
+        "slowest file": f"{most['seconds of an input']:.1f} s of one core",
+        "findings": f"{len(summary['findings'])}",
+    }
+    lines = [f"| {name} | {figure} |" for name, figure in rows.items()]
+    return "\n".join(["| what | how much |", "|---|---|", *lines])
