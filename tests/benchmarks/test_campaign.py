@@ -194,6 +194,10 @@ def test_findings_are_kept_with_what_reproduces_them(tmp_path):
     again = Progress.read(tmp_path, 0)
     assert (again.findings, again.next, again.most) == ([finding], {"readers": 4}, {"seconds": 2.0})
     assert set(PARTS) == {"answers", "relations", "readers", "processes"}
+    again.try_again(lambda part, unit: {"findings": [finding]})
+    assert again.findings == [finding]
+    again.try_again(lambda part, unit: {"findings": []})
+    assert (again.findings, again.mended) == ([], [finding])
 
 
 def test_the_page_shows_the_figures_of_the_run_that_is_kept():

@@ -79,3 +79,8 @@ def test_presets_by_name():
 
 def test_member_fields_are_fields():
     assert {f.name for f in fields(TrainingConfig)} >= MEMBER_FIELDS
+
+
+def test_whole_numbers_may_be_long():
+    """They are compared, never turned into floating-point numbers."""
+    assert TrainingConfig(batch_size=10**400).batch_size == 10**400
