@@ -84,11 +84,8 @@ class Progress:
             self._keep(part, unit, finding, folder)
 
     def _keep(self, part: str, unit: int, finding: Json, folder: Path) -> None:
-        name = (
-            f"{len(self.findings) + len(self.mended):04d}-{part}-{unit}-{finding['kind']}".replace(
-                "/", "_"
-            )
-        )
+        number = len(self.findings) + len(self.mended)
+        name = f"{number:04d}-{part}-{unit}-{finding['kind']}".replace("/", "_")
         place = folder / "reproductions" / name
         place.mkdir(parents=True, exist_ok=True)
         for file, data in finding["files"].items():
