@@ -69,6 +69,12 @@ class Trained:
     epochs: int = 0  # done
     finished: bool = True  # False after Ctrl-C: resume continues
     name: str = ""
+    passes: tuple[float, ...] = ()  # margins that calibration asks for together
+
+    @property
+    def asked_margins(self) -> tuple[float, ...]:
+        """The margins of the passes: those that calibration chose, else the calibrated one."""
+        return self.passes or (self.calibrated_margin(),)
 
     def calibrated_margin(self, allowed: float | None = None) -> float:
         """The margin of least regret whose rate of violations is at most `allowed` with 95 %
@@ -109,6 +115,7 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
         "finished": trained.finished,
         "training": trained.config.to_json(),
         "calibration": [asdict(c) for c in trained.calibration],
+        "passes": list(trained.passes),
     }
     write_text(place / CONFIG, json.dumps(description, indent=1) + "\n")
 
@@ -126,13 +133,14 @@ def read_trained(folder: Path | str) -> Trained:
         calibration = tuple(Calibration(**c) for c in found["calibration"])
         digest, name = str(found["problem_sha256"]), str(found["name"])
         epochs, finished = int(found["epochs"]), bool(found["finished"])
+        passes = tuple(float(margin) for margin in found.get("passes", ()))
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError.at(file, "the file", "a trained solver", f"{error!r}") from None
     try:
         parameters = {k: v.float() for k, v in load(read_bytes(place / WEIGHTS)).items()}
     except SafetensorError as error:
         raise FormatError.at(place / WEIGHTS, "the file", "safetensors", str(error)) from None
-    return Trained(config, digest, parameters, calibration, epochs, finished, name)
+    return Trained(config, digest, parameters, calibration, epochs, finished, name, passes)
 
 
 def write_log(folder: Path | str, records: Sequence[Record]) -> None:
