@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cmpe.errors import MethodError
-from cmpe.problem import Form
+from cmpe.problem import Form, need_problem
 
 if TYPE_CHECKING:  # the list is read by the help of the command line, which has to be quick
     from cmpe.bounds.base import Bounder, Bounds, Work
@@ -158,6 +158,7 @@ def bound(
     from cmpe.bounds.base import Bounds, Work
     from cmpe.problem.groups import by_observed
 
+    need_problem(problem, "bound")
     check(method, device)
     amount = work or Work()
     if device != CPU and amount.threads > 1:

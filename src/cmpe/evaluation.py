@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Values
 from cmpe.errors import InputError
-from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.queries import flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers.dispatch import solve
@@ -91,6 +91,7 @@ def reference(problem: Problem, evidence: Evidence, *, method: str | None = None
     The method is `exact` by default, and `auto` for problems without tables: a reference that is
     not proved there is the best known answer (`Metrics.optimal` tells the share that is).
     """
+    need_problem(problem, "reference")
     instances = problem.given(evidence)
     best = solve(problem, instances.evidence, method=method or _default(problem))
     free = _unconstrained(instances, method)

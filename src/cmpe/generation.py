@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arguments import real_number, whole_number
 from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import InputError
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -40,6 +41,12 @@ class Recipe:
     time_limit: float | None = None  # seconds for all samples together
 
     def __post_init__(self) -> None:
+        for name in ("evidence_fraction", "noise_variance"):
+            number = real_number(name, getattr(self, name), InputError)
+            object.__setattr__(self, name, number)
+        for name, least in {"percentile": 0, "samples": 2, "seed": 0, "memory_limit": 0}.items():
+            count = whole_number(name, getattr(self, name), least, InputError)
+            object.__setattr__(self, name, count)
         if not 0 <= self.evidence_fraction <= 1:
             raise InputError(
                 f"evidence_fraction must be from 0 to 1, found {self.evidence_fraction}"
@@ -48,10 +55,6 @@ class Recipe:
             raise InputError(f"noise_variance must be at least 0, found {self.noise_variance}")
         if not 1 <= self.percentile <= QUANTILE_SAMPLES:
             raise InputError(f"percentile must be from 1 to 100, found {self.percentile}")
-        if self.samples < 2:
-            raise InputError(f"samples must be at least 2, found {self.samples}")
-        if self.seed < 0:
-            raise InputError(f"seed must be at least 0, found {self.seed}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise InputError(f"time_limit must be above 0 seconds, found {self.time_limit}")
 

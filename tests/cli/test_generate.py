@@ -55,3 +55,16 @@ USAGE = [
 @pytest.mark.parametrize(("arguments", "message"), USAGE)
 def test_bad_arguments(refused, arguments, message):
     assert message in refused(*arguments)
+
+
+def test_an_old_problem_is_not_replaced_without_a_word(call, model, tmp_path):
+    told = generated(model, tmp_path / "p")
+    assert call(*told)[0] == 0
+    before = (tmp_path / "p" / "problem.json").read_bytes()
+    other = generated(model, tmp_path / "p", seed=9)
+    code, _, err = call(*other)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'p'}: holds a problem already; add --force" in err
+    assert (tmp_path / "p" / "problem.json").read_bytes() == before
+    assert call(*other, "--force")[0] == 0
+    assert (tmp_path / "p" / "problem.json").read_bytes() != before

@@ -81,6 +81,17 @@ def test_a_run_directory_and_a_line_are_written(call, problem, tmp_path):
     assert list(problem.glob("labels-*.npz"))  # for the next run
 
 
+def test_a_finished_run_is_not_replaced_without_a_word(call, problem, run):
+    before = weights(run)
+    told = ("train", problem, "--out", run, *QUICK, "--seed", 1)
+    code, _, err = call(*told)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "holds a finished run; add --force to replace it, --resume to train on, or" in err
+    assert weights(run) == before
+    assert call(*told, "--force")[0] == 0
+    assert weights(run) != before
+
+
 def test_one_seed_gives_the_same_weights_another_does_not(call, problem, run, tmp_path):
     for name, seed in (("same", 0), ("other", 1)):
         assert call("train", problem, "--out", tmp_path / name, *QUICK, "--seed", seed)[0] == 0
@@ -141,7 +152,10 @@ def test_ctrl_c_leaves_a_run_that_can_be_used_and_resumed(call, refused, problem
     assert (kept.epochs, kept.finished) == (done, False)
     assert call("solve", problem, "--method", out)[0] == 0
     line = refused(*told, "--epochs", done + 2)
-    assert line == f"{out}: holds an unfinished run; add --resume or choose another --out"
+    assert line == (
+        f"{out}: holds an unfinished run; add --resume to go on, --force to begin again, or "
+        "choose another --out"
+    )
     assert read_trained(out).epochs == done
     code, said, err = call(*told, "--epochs", done + 2, "--resume")
     assert (code, err) == (0, "")

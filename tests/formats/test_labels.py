@@ -11,6 +11,7 @@ from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.labels import Labels, fingerprint, problem_digest, read_labels, write_labels
 from tests.problems import worked_example
+from tests.refusals import refused
 
 LABELS = Labels(np.array([[0, 1, 0, 1], [-1, -1, -1, -1]], dtype=np.int32), np.array([14.0, -1e9]))
 
@@ -40,9 +41,27 @@ def test_other_files_are_refused_in_one_line(kind, tmp_path):
         np.savez(path, assignments=np.array([[{}]], dtype=object), bound=np.zeros(1))
     else:
         path.write_bytes({"empty": b"", "text": b"hello\n", "cut": whole[: len(whole) // 2]}[kind])
-    with pytest.raises(FormatError, match=r"labels-abc\.npz: the file: expected labels") as caught:
-        read_labels(tmp_path, "abc")
-    assert "\n" not in str(caught.value)
+    line = refused(lambda: read_labels(tmp_path, "abc"), kind=FormatError)
+    assert line.startswith(str(path))
+
+
+def test_labels_are_unpacked_no_further_than_their_shape(tmp_path):
+    """3 MB of zeros unpack to gigabytes; the shape that is asked for says how much to expect."""
+    path = tmp_path / "labels-abc.npz"
+    np.savez_compressed(path, assignments=np.zeros((3, 100_000), np.int8), bound=np.zeros(3))
+    assert len(read_labels(tmp_path, "abc").assignments) == 3
+    message = "expected arrays of at most 65608 bytes, found more"
+    refused(lambda: read_labels(tmp_path, "abc", (3, 2)), message, FormatError)
+
+
+def test_an_encrypted_archive_is_refused(tmp_path):
+    write_labels(tmp_path, "abc", LABELS)
+    path = tmp_path / "labels-abc.npz"
+    whole = bytearray(path.read_bytes())
+    for signature, offset in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        whole[whole.index(signature) + offset] |= 1
+    path.write_bytes(bytes(whole))
+    refused(lambda: read_labels(tmp_path, "abc"), "RuntimeError: .* is encrypted", FormatError)
 
 
 def test_flipped_bytes_are_noticed(tmp_path):

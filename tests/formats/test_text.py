@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from cmpe.errors import FormatError, InputError
+from cmpe.errors import FormatError, InputError, TooLarge
 from cmpe.formats import text
 from cmpe.formats.text import (
     Tokens,
@@ -21,6 +21,7 @@ from cmpe.formats.text import (
     check_writable,
     lines_of,
     parse_object,
+    parts_of,
     read_bytes,
     read_text,
     stem_of,
@@ -62,12 +63,40 @@ def test_a_truncated_or_foreign_archive_is_refused(tmp_path, suffix):
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "bomb.gz"
-    monkeypatch.setattr(text, "MOST_BYTES", 1000)
+    monkeypatch.setattr(text, "MOST_UNPACKED", 1000)
     write_text(path, "0" * 1000)
     assert len(read_bytes(path)) == 1000
     write_text(path, "0" * 100_000)
     with pytest.raises(FormatError, match="expected at most 1000 bytes, found more"):
         read_bytes(path)
+
+
+@pytest.mark.parametrize("name", ["zeros.uai", "zeros.npy", "zeros.gz", "zeros.xz"])
+def test_a_file_that_is_too_large_is_refused_unread(tmp_path, name):
+    """10 GB of zeros on a disk that stores none of them."""
+    path = tmp_path / name
+    with path.open("wb") as stream:
+        stream.truncate(10 << 30)
+    begin = time.perf_counter()
+    with pytest.raises(FormatError, match="expected at most 1073741824 bytes, found more"):
+        read_bytes(path)
+    assert time.perf_counter() - begin < 1.0
+
+
+def test_an_object_that_is_too_long_is_refused(monkeypatch):
+    monkeypatch.setattr(text, "MOST_JSON", 10)
+    with pytest.raises(FormatError, match="an object of at most 10 bytes, found one of 14"):
+        parse_object("f", '{"a": 1234567}')
+
+
+def test_not_enough_memory_is_one_line(tmp_path, monkeypatch):
+    def exhausted(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(text, "_gathered", exhausted)
+    (tmp_path / "a").write_bytes(b"0")
+    with pytest.raises(TooLarge, match="not enough memory to read it"):
+        read_bytes(tmp_path / "a")
 
 
 def test_what_cannot_be_read_says_why(tmp_path):
@@ -197,7 +226,36 @@ def test_tokens_say_what_they_expected(content, take, message):
 
 
 def test_lines_of_numbers_what_is_not_blank():
-    assert lines_of("a\n\n \t\nb") == [(1, "a"), (4, "b")]
+    assert list(lines_of("a\n\n \t\nb")) == [(1, "a"), (4, "b")]
+    assert list(lines_of("a\r\n\rb\r")) == [(1, "a"), (3, "b")]
+    assert list(lines_of("")) == []
+
+
+def test_parts_are_those_of_split():
+    for content in ("", ",", "a", "a,b,,c,"):
+        assert list(parts_of(content, ",")) == content.split(",")
+
+
+def test_words_are_made_block_by_block(monkeypatch):
+    """However the blocks fall, words, counts and places are those of the whole text."""
+    content = "".join(f"{k} {'x' * (k % 7)}\n\t" for k in range(60))
+    places = [
+        (number, word)
+        for number, line in enumerate(content.split("\n"), 1)
+        for word in range(1, 1 + len(line.split()))
+    ]
+    for block in (1, 5, 64, 1 << 20):
+        monkeypatch.setattr(text, "_BLOCK", block)
+        words = tokens(content)
+        assert words.left == len(content.split()) == len(places)
+        for line, word in places[:40]:
+            assert f"line {line}, word {word}:" in str(words.error("x", "y"))
+            words.word("a word")
+        assert [w for some in words.blocks(30, "words") for w in some] == content.split()[40:70]
+        assert f"line {places[69][0]}, word {places[69][1]}:" in str(words.error("x", "y", back=1))
+    numbers = tokens(" ".join(map(str, range(1000))))
+    assert numbers.reals(1000, "a number").tolist() == list(range(1000))
+    numbers.finish()
 
 
 @pytest.mark.parametrize(

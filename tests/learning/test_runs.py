@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +15,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cmpe.errors import FormatError, InputError
+from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
 from cmpe.learning.runs import (
     Calibration,
     Trained,
     is_run,
+    locked,
     read_checkpoint,
     read_log,
     read_trained,
@@ -27,14 +32,14 @@ from cmpe.learning.runs import (
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import Session, fit
 from tests.learning.cases import GRID, quick, small_grid, untrained
-from tests.refusals import refused
+from tests.refusals import fill_disk, refused
 
 ONE = small_grid()
 
 
 def some_run():
     parameters = {"weight0": torch.randn((1, 3, 2)), "bias0": torch.zeros((1, 2))}
-    calibration = (Calibration(0.0, 10, None, 1.0), Calibration(1.5, 10, 0.25, 0.1))
+    calibration = (Calibration(0.0, None, 10, 1.0), Calibration(1.5, 0.25, 10, 0.1))
     config = quick(beta=math.inf, margins=(0.0, 1.5))
     return Trained(config, "abc", parameters, calibration, epochs=3, name="näme")
 
@@ -112,6 +117,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 @pytest.mark.parametrize("keep", [0, 4, 20, 200, -1, -30])
 def test_truncated_weights_are_refused(keep, folder):
+    change(folder, weights_sha256=KeyError)
     file = folder / "weights.safetensors"
     file.write_bytes(file.read_bytes()[:keep])
     run_refused(folder, r"weights\.safetensors: the file: expected safetensors")
@@ -140,6 +146,16 @@ def test_a_config_that_is_no_config_is_refused(text, folder):
         {"epochs": None},
         {"problem_sha256": KeyError},
         {"problem_sha256": None},
+        {"epochs": math.inf},
+        {"epochs": 1e400},
+        {"epochs": -1},
+        {"finished": "yes"},
+        {"training": {"epochs": math.inf}},
+        {"training": {"epochs": math.nan}},
+        {"training": {"learning_rate": 10**400}},
+        {"calibration": [{"margin": "0", "regret": 1.0, "rows": 3, "violation": 0.5}]},
+        {"calibration": [{"margin": 0, "regret": {}, "rows": 3, "violation": 0.5}]},
+        {"calibration": [{"margin": 0, "regret": 1.0, "rows": math.inf, "violation": 0.5}]},
     ],
 )
 def test_odd_fields_are_refused(changes, folder):
@@ -160,6 +176,7 @@ def test_weights_of_another_network_are_refused(folder):
 
 
 def test_missing_and_extra_weights_are_refused(folder):
+    change(folder, weights_sha256=KeyError)  # as runs of older versions
     file = folder / "weights.safetensors"
     whole = load_file(file)
     fewer = {k: v for k, v in whole.items() if k != "bias0"}
@@ -169,12 +186,69 @@ def test_missing_and_extra_weights_are_refused(folder):
 
 
 def test_weights_of_another_kind_of_number_are_read(folder):
+    change(folder, weights_sha256=KeyError)
     before = NeuralSolver.load(folder, ONE.problem).solve(ONE.problem, ONE.test)
     file = folder / "weights.safetensors"
     whole = load_file(file)
     save_file({k: v.double() for k, v in whole.items()}, file)
     after = NeuralSolver.load(folder, ONE.problem).solve(ONE.problem, ONE.test)
     np.testing.assert_array_equal(after.assignments, before.assignments)
+
+
+def test_the_config_knows_its_weights(folder):
+    """Weights of another run, which fit the same network, are not taken for those of this one."""
+    file = folder / "weights.safetensors"
+    save_file({k: v + 1 for k, v in load_file(file).items()}, file)
+    run_refused(folder, r"sha256: expected the weights of config\.json beside it, found others")
+
+
+def test_a_full_disk_leaves_the_old_run(folder, monkeypatch):
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    trained = read_trained(folder)
+    other = replace(trained, parameters={k: v + 1 for k, v in trained.parameters.items()})
+    fill_disk(monkeypatch)
+    refused(lambda: write_trained(other, folder), "No space left on device")
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+def test_one_trainer_a_directory(tmp_path):
+    """The lock of a process that was killed is gone; that of one that lives is not."""
+    out = tmp_path / "run"
+    script = (
+        "import sys, time; from pathlib import Path; from cmpe.learning.runs import locked\n"
+        "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(out)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "locked\n"
+        session = Session(out)
+        rows = ONE.train
+        message = "another process is training in this directory"
+        refused(lambda: fit(ONE.problem, rows, quick(epochs=1), session), message)
+        other.kill()
+    with locked(out):
+        refused(lambda: locked(out).__enter__(), message)
+    with locked(out), locked(None):
+        assert out.is_dir()
+    with contextlib.suppress(KeyError), locked(tmp_path / "new"):
+        raise KeyError
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_loads_its_own_problem_from_the_file_that_was_written(tmp_path):
+    """Tables that were made by arithmetic are written as the nearest potentials."""
+    made = small_grid()
+    solver = untrained(made.problem)
+    solver.save(tmp_path / "run")
+    write_directory(ProblemDirectory(made.problem, made.train, made.test), tmp_path / "problem")
+    again = read_directory(tmp_path / "problem").problem
+    tables = [f.log_table for f in made.problem.objective.factors]
+    assert any(
+        not np.array_equal(table, factor.log_table)
+        for table, factor in zip(tables, again.objective.factors, strict=True)
+    )
+    assert NeuralSolver.load(tmp_path / "run", again).solve(again, made.test).feasible.any()
 
 
 def test_checkpoints_survive_the_round_trip(tmp_path):

@@ -9,9 +9,7 @@ directory cannot change.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -24,9 +22,10 @@ from numpy.typing import NDArray
 from cmpe.adversarial.attacked_sets import Part, parts_of
 from cmpe.adversarial.methods import METHODS, StudyEffort, answer, check, run_of
 from cmpe.arrays import Floats
-from cmpe.errors import FormatError, InputError
+from cmpe.errors import FormatError, InputError, ModelError
 from cmpe.formats.images import ImageSet
-from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
+from cmpe.formats.network import load_arrays, save_arrays
+from cmpe.formats.text import parse_object, read_bytes, write_text, writing
 from cmpe.learning.classifier import ClassifierConfig, accuracy, classify, train_classifier
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.attack import round_outward
@@ -195,11 +194,11 @@ class AttackStudy:
         place = self._file(method)
         if not place.exists():
             return None
-        kept: dict[str, Any] = {**_read_arrays(place)}
+        kept: dict[str, Any] = {**load_arrays(place)}
         try:
             kept |= {name: float(kept[name]) for name in ("train_seconds", "seconds")}
             return AttackOutcome(**(kept | {"method": str(kept["method"])}))
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             raise FormatError.at(place, "the file", "results of a method", "other") from None
 
     def table(self, outcomes: Sequence[AttackOutcome]) -> list[dict[str, Any]]:
@@ -300,25 +299,14 @@ def _ratio(values: Floats, reference: Floats, less: float = 0.0) -> float | None
 
 
 def _write_arrays(place: Path, arrays: dict[str, Any]) -> None:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
     with writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(place) as stream:
-        stream.write(buffer.getvalue())
-
-
-def _read_arrays(place: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with np.load(io.BytesIO(read_bytes(place)), allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
-        raise FormatError.at(place, "the file", "arrays as written by cmpe", "other") from None
+    save_arrays(place, arrays)
 
 
 def read_networks(place: Path) -> tuple[ReluNetwork, ...]:
     """The networks that a study kept in its `classifier.npz`."""
-    arrays = _read_arrays(place)
+    arrays = load_arrays(place)
     depth = sum(name.startswith("weights_0_") for name in arrays)
     try:
         return tuple(
@@ -328,5 +316,5 @@ def read_networks(place: Path) -> tuple[ReluNetwork, ...]:
             )
             for k in range(len(arrays) // max(1, 2 * depth))
         )
-    except KeyError:
+    except (KeyError, ValueError, TypeError, ModelError):
         raise FormatError.at(place, "the file", "a classifier", "other") from None

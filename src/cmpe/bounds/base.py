@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Indices
 from cmpe.errors import OutOfTime
 from cmpe.problem import Instances
@@ -47,6 +48,14 @@ class Work:
         """Give up what prepares a bound when the deadline has come."""
         if time.perf_counter() >= self.until:
             raise OutOfTime("the time limit came while a relaxation was being made")
+
+    def __post_init__(self) -> None:
+        least = {"threads": 1, "seed": 0} | ({} if self.steps is None else {"steps": 0})
+        for name, number in least.items():
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), number))
+        if self.time_limit is not None:
+            seconds = real_number("time_limit", self.time_limit, example="10 (seconds)")
+            object.__setattr__(self, "time_limit", seconds)
 
     @property
     def most_steps(self) -> int:

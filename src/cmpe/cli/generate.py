@@ -20,13 +20,15 @@ def generate(
     percentile: Annotated[int, typer.Option(help="q: which of 100 sorted samples of M2.")] = 80,
     samples: Annotated[int, typer.Option(help="Evidence rows; 90 % train, 10 % test.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the problem in OUT.")] = False,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for sampling: shorter chains where it is slow.")
     ] = None,
 ) -> int:
     """Make a constrained problem from a model as the paper does, and write it to a directory."""
     from cmpe.cli.options import read_tables
-    from cmpe.formats.directory import ProblemDirectory, as_stored, write_directory
+    from cmpe.errors import InputError
+    from cmpe.formats.directory import ProblemDirectory, as_stored, holds_problem, write_directory
     from cmpe.formats.text import stem_of
     from cmpe.generation import Recipe, perturbed
     from cmpe.generation import generate as make
@@ -34,6 +36,8 @@ def generate(
     recipe = Recipe(
         evidence_fraction, noise_variance, percentile, samples, seed, time_limit=time_limit
     )
+    if holds_problem(out) and not force:
+        raise InputError(f"{out}: holds a problem already; add --force, or choose another --out")
     first = as_stored(read_tables(model))
     noisy = as_stored(perturbed(first, recipe))
     made = make(first, recipe, name=stem_of(model), noisy=noisy)

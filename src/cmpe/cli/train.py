@@ -53,6 +53,7 @@ def train(
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     resume: Annotated[bool, typer.Option(help="Continue from OUT's checkpoint.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run in OUT.")] = False,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any other setting as NAME=VALUE; may be repeated."),
@@ -74,7 +75,7 @@ def train(
     check_device(device)
     content = read_directory(problem_dir)
     config = preset_named(preset.value, loss, content.problem, **changes)
-    _check_out(out, resume)
+    _check_out(out, resume, force)
     with live() as show:
         solver = fit(
             content.problem,
@@ -125,18 +126,26 @@ def _settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, A
     return found
 
 
-def _check_out(out: Path, resume: bool) -> None:
-    """An unfinished run is not overwritten by accident."""
-    from cmpe.learning.runs import CHECKPOINT, CONFIG, read_trained
+def _check_out(out: Path, resume: bool, force: bool) -> None:
+    """A run is not overwritten by accident."""
+    from cmpe.learning.runs import CHECKPOINT, CONFIG, is_finished
 
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a directory, found a file")
     if (out / "problem.json").exists():
         raise InputError(f"{out}: is a problem directory; choose another one for the run")
-    killed = (out / CHECKPOINT).exists() and not (out / CONFIG).exists()
-    stopped = (out / CONFIG).exists() and not read_trained(out).finished
-    if not resume and (killed or stopped):
-        raise InputError(f"{out}: holds an unfinished run; add --resume or choose another --out")
+    if resume or force:
+        return
+    if (out / CONFIG).exists() and is_finished(out):
+        raise InputError(
+            f"{out}: holds a finished run; add --force to replace it, --resume to train on, or "
+            "choose another --out"
+        )
+    if (out / CONFIG).exists() or (out / CHECKPOINT).exists():
+        raise InputError(
+            f"{out}: holds an unfinished run; add --resume to go on, --force to begin again, or "
+            "choose another --out"
+        )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cmpe.errors import FormatError
 from cmpe.formats.evidence import read_array
-from cmpe.formats.text import lines_of, read_text, suffix_of
+from cmpe.formats.text import lines_of, parts_of, read_text, suffix_of
 
 
 def read_debd(path: Path | str) -> NDArray[np.uint8]:
@@ -18,11 +18,16 @@ def read_debd(path: Path | str) -> NDArray[np.uint8]:
     digits = _single_digits(text)
     if digits is not None:
         return digits
-    lines = lines_of(text)
-    if not lines:
+    cells, width = bytearray(), 0
+    for number, line in lines_of(text):
+        found = line.count(",") + 1
+        width = width or found
+        if found != width:
+            raise FormatError.at(path, f"line {number}", f"{width} columns", str(found))
+        cells.extend(_cell(path, number, cell.strip()) for cell in parts_of(line, ","))
+    if not cells:
         raise FormatError.at(path, "line 1", "a row of data", "an empty file")
-    width = lines[0][1].count(",") + 1
-    return np.array([_row(path, n, line, width) for n, line in lines], dtype=np.uint8)
+    return np.frombuffer(cells, dtype=np.uint8).reshape(-1, width)
 
 
 def _single_digits(text: str) -> NDArray[np.uint8] | None:
@@ -36,15 +41,11 @@ def _single_digits(text: str) -> NDArray[np.uint8] | None:
     return digits if regular and (digits <= 9).all() else None
 
 
-def _row(path: Path | str, number: int, line: str, width: int) -> list[int]:
-    cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) != width:
-        raise FormatError.at(path, f"line {number}", f"{width} columns", str(len(cells)))
-    for cell in cells:
-        if not (cell.isdigit() and len(cell) <= 3 and int(cell) < 256):
-            expected = "whole numbers from 0 to 255"
-            raise FormatError.at(path, f"line {number}", expected, repr(cell[:40]))
-    return [int(cell) for cell in cells]
+def _cell(path: Path | str, number: int, cell: str) -> int:
+    if not (cell.isdigit() and len(cell) <= 3 and int(cell) < 256):
+        expected = "whole numbers from 0 to 255"
+        raise FormatError.at(path, f"line {number}", expected, repr(cell[:40]))
+    return int(cell)
 
 
 def read_data(path: Path | str) -> NDArray[np.integer]:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,31 +23,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Values
-from cmpe.errors import EvidenceError, FormatError, InputError
-from cmpe.formats.text import lines_of, read_bytes, read_text, suffix_of, write_text
+from cmpe.errors import EvidenceError, FormatError, InputError, TooLarge
+from cmpe.formats.tables.columns import full_rows_of, has_header, parse_csv, read_frame
+from cmpe.formats.text import lines_of, parts_of, read_bytes, read_text, suffix_of, write_text
 from cmpe.problem import Problem
 
+MOST_ROWS = 1 << 32  # bytes of rows in memory
+MOST_LINES = 1 << 22  # of an `.evid` file: each takes microseconds
 
-def _numbered_samples(path: Path | str) -> list[tuple[int, dict[int, int]]]:
-    """(line, sample) pairs."""
-    lines = [(number, _numbers(path, number, line)) for number, line in lines_of(read_text(path))]
-    if not lines:
+
+@dataclass
+class _Lines:
+    """The numbers of a file, line by line, in little memory."""
+
+    numbers: array[int] = field(default_factory=lambda: array("i"))
+    lines: array[int] = field(default_factory=lambda: array("i"))  # the number of each line
+    ends: array[int] = field(default_factory=lambda: array("q"))  # where it ends in `numbers`
+
+    def line(self, k: int) -> Sequence[int]:
+        return self.numbers[self.ends[k - 1] if k else 0 : self.ends[k]]
+
+
+def _read_lines(path: Path | str, variables: int) -> _Lines:
+    """Refuses what is neither one sample of so many variables nor as many as the first line says.
+
+    A sample may name a variable twice, so that it has at most twice as many pairs as variables.
+    """
+    found, longest, text = _Lines(), 1 + 4 * variables, read_text(path)
+    if text.count("\n") > MOST_LINES:
+        raise FormatError(f"{path}: expected at most {MOST_LINES} lines, found more")
+    for number, line in lines_of(text):
+        words = line.split(None, longest)
+        found.numbers.extend(_numbers(path, number, words[:longest]))
+        found.lines.append(number)
+        found.ends.append(len(found.numbers))
+        if len(words) > longest:
+            expected = f"at most {longest} numbers in a sample of {variables} variables"
+            raise FormatError.at(path, f"line {number}", expected, "more")
+        if len(found.lines) - 1 > found.numbers[0] and len(found.numbers) > 2 * longest:
+            expected = f"{found.numbers[0]} samples, as the first line says"
+            raise FormatError.at(path, f"line {found.lines[0]}", expected, "more lines")
+    if not found.lines:
         raise FormatError.at(path, "line 1", "the number of observed variables", "an empty file")
-    (first, head), rest = lines[0], lines[1:]
-    everything = [n for _, numbers in lines for n in numbers]
+    return found
+
+
+def _numbered_samples(
+    path: Path | str, variables: int
+) -> tuple[int, Iterator[tuple[int, dict[int, int]]]]:
+    """How many samples there are, and each with its line."""
+    found = _read_lines(path, variables)
+    first, head, rest = found.lines[0], found.line(0), range(1, len(found.lines))
     is_many = len(head) == 1 and bool(rest)
-    if is_many and not all(_is_sample(numbers) for _, numbers in rest):
-        is_many = not _is_sample(everything)
+    if is_many and not all(_is_sample(found.line(k)) for k in rest):
+        is_many = not _is_sample(found.numbers)
     if not is_many:
-        return [(first, _sample(path, first, everything))]
+        return 1, iter([(first, _sample(path, first, found.numbers))])
     if head[0] != len(rest):
         expected = f"{head[0]} samples, as the first line says"
         raise FormatError.at(path, f"line {first}", expected, str(len(rest)))
-    return [(number, _sample(path, number, numbers)) for number, numbers in rest]
+    return len(rest), ((n := found.lines[k], _sample(path, n, found.line(k))) for k in rest)
 
 
-def _numbers(path: Path | str, number: int, line: str) -> list[int]:
-    words = line.split()
+def _numbers(path: Path | str, number: int, words: Sequence[str]) -> list[int]:
     for word in words:
         if not (word.isdigit() and len(word) < 10):
             raise FormatError.at(path, f"line {number}", "whole numbers", repr(word[:40]))
@@ -70,6 +110,14 @@ def _sample(path: Path | str, number: int, numbers: Sequence[int]) -> dict[int, 
     return sample
 
 
+def free_rows(path: Path | str, count: int, variables: int, kind: type[np.generic]) -> Values:
+    """Rows (count, variables) of -1, unless a small file asks for far too many."""
+    size = count * variables * np.dtype(kind).itemsize
+    if size > MOST_ROWS:
+        raise TooLarge(f"{path}: {count} rows of {variables} variables take {size:.2e} bytes")
+    return np.full((count, variables), FREE, dtype=kind)
+
+
 def write_evid(samples: Sequence[Mapping[int, int]], path: Path | str) -> None:
     """Write one sample in the one-line form, several in the many-sample form."""
     if not samples:
@@ -82,15 +130,28 @@ def write_evid(samples: Sequence[Mapping[int, int]], path: Path | str) -> None:
     write_text(path, "\n".join(head + lines) + "\n")
 
 
-def read_evidence(path: Path | str, problem: Problem) -> Values:
-    """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables."""
+def read_evidence(path: Path | str, problem: Problem, *, ignore_extra: bool = False) -> Values:
+    """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables.
+
+    `.csv` with a header, and `.parquet`, have a column per variable, by name or number, with its
+    states or their numbers; an empty cell is free. Other columns are refused unless `ignore_extra`.
+    """
     suffix = suffix_of(path)
     if suffix == ".evid":
         return _full_width(path, problem)
+    if suffix == ".parquet":
+        return full_rows_of(path, problem, read_frame(path), ignore_extra=ignore_extra)
     if suffix not in (".npy", ".csv"):
-        raise FormatError(f"{path}: expected a file ending in .evid, .npy or .csv")
+        raise FormatError(f"{path}: expected a file ending in .evid, .npy, .csv or .parquet")
     fractions = bool(problem.continuous)
-    rows = read_array(path, fractions=fractions) if suffix == ".npy" else _read_csv(path)
+    if suffix == ".npy":
+        rows = read_array(path, fractions=fractions)
+    else:
+        text = read_text(path, encoding="utf-8")
+        if has_header(text, problem.domain):
+            columns = parse_csv(path, text)
+            return full_rows_of(path, problem, columns, ignore_extra=ignore_extra)
+        rows = _read_csv(path)
     return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
 
 
@@ -110,8 +171,8 @@ def check_rows(path: Path | str, rows: Values, problem: Problem, widths: Collect
 
 
 def _full_width(path: Path | str, problem: Problem) -> NDArray[np.int64]:
-    samples = _numbered_samples(path)
-    rows = np.full((len(samples), problem.variables), FREE, dtype=np.int64)
+    count, samples = _numbered_samples(path, problem.variables)
+    rows = free_rows(path, count, problem.variables, np.int64)
     cards = problem.objective.cardinalities
     for row, (line, sample) in zip(rows, samples, strict=True):
         for variable, value in sample.items():
@@ -153,7 +214,10 @@ def parse_array(path: Path | str, data: bytes) -> NDArray[Any]:
     if left != size:
         raise FormatError.at(path, "the array", f"{size} bytes for shape {shape}", str(left))
     stored = np.frombuffer(data, dtype, offset=stream.tell()) if size else np.zeros(0, dtype)
-    return stored.reshape(shape, order="F" if is_fortran else "C").copy()  # aligned, writable
+    try:
+        return stored.reshape(shape, order="F" if is_fortran else "C").copy()  # aligned, writable
+    except (ValueError, OverflowError) as error:  # too many axes, or sizes beyond memory beside 0
+        raise FormatError.at(path, "the shape", "sizes of an array", str(error)) from None
 
 
 def _array_header(
@@ -171,15 +235,21 @@ def _array_header(
 
 
 def _read_csv(path: Path | str) -> NDArray[np.int64]:
-    rows: list[list[int]] = []
+    cells, width = array("i"), 0
     for number, line in lines_of(read_text(path)):
-        cells = [cell.strip() or str(FREE) for cell in line.split(",")]
-        for cell in cells:
-            if not (cell.isdigit() or cell == str(FREE)) or len(cell) > 9:
-                raise FormatError.at(path, f"line {number}", "whole numbers or -1", repr(cell[:40]))
-        if rows and len(cells) != len(rows[0]):
-            raise FormatError.at(path, f"line {number}", f"{len(rows[0])} cells", str(len(cells)))
-        rows.append([int(cell) for cell in cells])
-    if not rows:
+        found = line.count(",") + 1
+        width = width or found
+        if found != width:
+            raise FormatError.at(path, f"line {number}", f"{width} cells", str(found))
+        cells.extend(_cell(path, number, cell.strip()) for cell in parts_of(line, ","))
+    if not cells:
         raise FormatError.at(path, "line 1", "a row of evidence", "an empty file")
-    return np.array(rows, dtype=np.int64)
+    return np.frombuffer(cells, dtype=np.intc).reshape(-1, width).astype(np.int64)
+
+
+def _cell(path: Path | str, number: int, cell: str) -> int:
+    if cell in ("", str(FREE)):
+        return FREE
+    if not cell.isdigit() or len(cell) > 9:
+        raise FormatError.at(path, f"line {number}", "whole numbers or -1", repr(cell[:40]))
+    return int(cell)

@@ -6,10 +6,9 @@ models, the limits, the rows and the method, so a file is never read for another
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import io
-import zipfile
-import zlib
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
@@ -19,14 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Values
-from cmpe.errors import FormatError, ModelError
-from cmpe.formats.text import atomic_writer, read_bytes
+from cmpe.errors import FormatError, InputError, ModelError
+from cmpe.formats.network import load_arrays, save_arrays
+from cmpe.formats.text import MOST_BYTES
+from cmpe.formats.uai import storable
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Problem
+
+MOST_HEADERS = 1 << 16  # bytes of the descriptions in an archive
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ def _arrays_of_network(function: CutsetNetwork) -> Iterable[NDArray[np.generic]]
 
 @_arrays.register
 def _arrays_of_model(function: LogLinearModel) -> Iterable[NDArray[np.generic]]:
+    """The tables as a `.uai` file gives them back, also those that never lay in one."""
+    with contextlib.suppress(InputError):  # a logarithm without a potential lies in no such file
+        function = storable(function)
     for factor in function.factors:
         yield np.asarray(factor.scope, dtype=np.int64)
         yield factor.log_table
@@ -114,11 +120,13 @@ def read_labels(
     path = _file(folder, key)
     if not path.exists():
         return None
-    try:
-        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
-            found = Labels(_whole(arrays["assignments"]), arrays["bound"].astype(float))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
-        raise FormatError.at(path, "the file", "labels as written by cmpe", "other") from None
+    most = MOST_BYTES if shape is None else 8 * math.prod(shape) + 8 * shape[0] + MOST_HEADERS
+    arrays = load_arrays(path, most=min(most, MOST_BYTES))
+    kept = [arrays.get(name) for name in ("assignments", "bound")]
+    kinds = [None if array is None else array.dtype.kind for array in kept]
+    if kinds[0] not in ("i", "f") or kinds[1] != "f":
+        raise FormatError.at(path, "the file", "labels as written by cmpe", "other")
+    found = Labels(_whole(arrays["assignments"]), arrays["bound"].astype(float))
     shape = shape or found.assignments.shape
     if found.assignments.shape != shape or found.bound.shape != shape[:1]:
         wrong = f"{found.assignments.shape} and {found.bound.shape}"
@@ -133,7 +141,4 @@ def _whole(answers: NDArray[np.generic]) -> Values:
 
 def write_labels(folder: Path | str, key: str, labels: Labels) -> None:
     """Keep labels, all of them or nothing."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, assignments=labels.assignments, bound=labels.bound)
-    with atomic_writer(_file(folder, key)) as stream:
-        stream.write(buffer.getvalue())
+    save_arrays(_file(folder, key), {"assignments": labels.assignments, "bound": labels.bound})

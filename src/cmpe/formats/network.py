@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.domain import Domain
 from cmpe.errors import FormatError, InputError, ModelError
 from cmpe.formats.evidence import parse_array
+from cmpe.formats.tables.names import parse_domain
 from cmpe.formats.text import (
-    MOST_BYTES,
+    MOST_UNPACKED,
     atomic_writer,
     parse_object,
     read_bytes,
     stem_of,
     suffix_of,
-    write_text,
-    writing,
+    write_together,
 )
 from cmpe.models.tractable.chow_liu import ChowLiuTree
 from cmpe.models.tractable.cutset import CutsetNetwork
@@ -46,6 +46,9 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "cutset": ("contexts", "log_weights", "parents", "log_tables"),
 }
 LEARNED = tuple(_FIELDS)
+_WHOLE = frozenset({"cardinalities", "contexts", "parents"})  # the others are floating-point
+MOST_LEAVES = 1 << 14  # Contexts are compared pair by pair.
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as NumPy writes; others unpack at once
 
 
 def write_network(
@@ -61,11 +64,10 @@ def write_network(
         "depth": network.depth,
         "arrays": arrays.name,
     }
-    with writing(description):
-        description.unlink(missing_ok=True)  # without it, arrays alone are no answer of `learn`
-    digest = write_arrays(network, arrays)
+    data = packed_arrays(_fields(network))
+    digest = hashlib.sha256(data).hexdigest()
     text = json.dumps({**facts, "sha256": digest, **(report or {})}, indent=1)
-    write_text(description, text + "\n")
+    write_together([(arrays, data), (description, f"{text}\n".encode())])
 
 
 def read_network(path: Path | str) -> Network:
@@ -76,7 +78,7 @@ def read_network(path: Path | str) -> Network:
     name, version = facts.get("arrays"), facts.get("format_version")
     if version != FORMAT_VERSION:
         raise FormatError.at(path, "field 'format_version'", f"{FORMAT_VERSION}", repr(version))
-    if not isinstance(name, str) or Path(name).name != name:
+    if not isinstance(name, str) or not name or Path(name).name != name:
         raise FormatError.at(path, "field 'arrays'", "a file name", repr(name)[:60])
     file = Path(path).with_name(name)
     data = read_bytes(file)
@@ -98,19 +100,49 @@ def kind_of(network: Network) -> str:
 
 def write_arrays(network: Network, path: Path | str) -> str:
     """Write the arrays alone, all of them or nothing; their sha256."""
+    return save_arrays(path, _fields(network))
+
+
+def _fields(network: Network) -> dict[str, NDArray[Any]]:
     kind = kind_of(network)
     sizes = np.array(network.cardinalities, dtype=np.int64)
     fields = {name: getattr(network, name) for name in _FIELDS[kind]}
-    return save_arrays(path, {"kind": np.array(kind), "cardinalities": sizes, **fields})
+    named = named_arrays(network.domain)
+    return {"kind": np.array(kind), "cardinalities": sizes, **fields, **named}
+
+
+def named_arrays(domain: Domain) -> dict[str, NDArray[Any]]:
+    """The names of a domain as one array of text, where it has any."""
+    text = json.dumps(domain.to_mapping())
+    return {"variables": np.frombuffer(text.encode(), dtype=np.uint8)} if domain.names else {}
+
+
+def names_in(
+    path: Path | str, arrays: Mapping[str, NDArray[Any]], cardinalities: tuple[int, ...]
+) -> Domain:
+    """The domain that the arrays of a file describe."""
+    if "variables" not in arrays:
+        return Domain(cardinalities)
+    text = np.asarray(arrays["variables"], dtype=np.uint8).tobytes()
+    domain = parse_domain(path, parse_object(path, text))
+    if domain.cardinalities != cardinalities:
+        raise FormatError.at(path, "array 'variables'", "the cardinalities of the model", "others")
+    return domain
 
 
 def save_arrays(path: Path | str, arrays: Mapping[str, Any]) -> str:
     """Write a `.npz` file, all of it or nothing; its sha256."""
+    data = packed_arrays(arrays)
+    with atomic_writer(path) as stream:
+        stream.write(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def packed_arrays(arrays: Mapping[str, Any]) -> bytes:
+    """What a `.npz` file with these arrays holds."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
-    with atomic_writer(path) as stream:
-        stream.write(buffer.getvalue())
-    return hashlib.sha256(buffer.getvalue()).hexdigest()
+    return buffer.getvalue()
 
 
 def parse_network(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> Network:
@@ -121,24 +153,56 @@ def parse_network(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> Netwo
     missing = {"cardinalities", *_FIELDS[kind]} - set(arrays)
     if missing:
         raise FormatError.at(path, "arrays", ", ".join(_FIELDS[kind]), f"no {sorted(missing)[0]}")
+    for name in ("cardinalities", *_FIELDS[kind]):
+        _check_numbers(path, name, arrays[name])
     cards = tuple(arrays["cardinalities"].ravel().tolist())
     try:
-        return _CLASSES[kind](cards, *(arrays[name] for name in _FIELDS[kind]))
-    except (ModelError, ValueError, TypeError) as error:
+        domain = names_in(path, arrays, cards)
+        fields: Any = {name: arrays[name] for name in _FIELDS[kind]}
+        return _CLASSES[kind](cards, names=domain.names, states=domain.states, **fields)
+    except (ModelError, ValueError, TypeError, IndexError) as error:
         raise FormatError(f"{path}: {error}") from None
 
 
-def load_arrays(path: Path | str, data: bytes | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays of a `.npz` file, or of its `data`; objects are never unpickled."""
+def _check_numbers(path: Path | str, name: str, array: NDArray[Any]) -> None:
+    """Refuse numbers of another kind, before they are cast, and more leaves than are compared."""
+    expected = "whole numbers within 32 bits" if name in _WHOLE else "floating-point numbers"
+    is_right = array.dtype.kind in ("iu" if name in _WHOLE else "f")
+    if is_right and name in _WHOLE and array.size:
+        is_right = int(array.min()) >= -(2**31) and int(array.max()) < 2**31
+    if not is_right:
+        raise FormatError.at(path, f"array {name!r}", expected, f"dtype {array.dtype}")
+    if name == "log_weights" and array.size > MOST_LEAVES:
+        expected = f"at most {MOST_LEAVES} leaves"
+        raise FormatError.at(path, f"array {name!r}", expected, str(array.size))
+
+
+def load_arrays(
+    path: Path | str, data: bytes | None = None, most: int = MOST_UNPACKED
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a `.npz` file, or of its `data`; objects are never unpickled.
+
+    An archive says how large its members are, and they are unpacked no further.
+    """
     data = read_bytes(path) if data is None else data
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(item.file_size for item in archive.infolist()) > MOST_BYTES:
-                raise FormatError(f"{path}: expected at most {MOST_BYTES} bytes, found more")
-            members = [(item.filename, archive.read(item)) for item in archive.infolist()]
-    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise FormatError(f"{path}: expected the arrays of a model, found: {error}") from None
-    return {name.removesuffix(".npy"): parse_array(f"{path}: {name}", m) for name, m in members}
+            items = archive.infolist()
+            if sum(item.file_size for item in items) > most:
+                raise FormatError(f"{path}: expected arrays of at most {most} bytes, found more")
+            if any(item.compress_type not in _PACKINGS for item in items):
+                raise FormatError(f"{path}: expected arrays as NumPy packs them, found others")
+            return {
+                item.filename.removesuffix(".npy"): parse_array(
+                    f"{path}: {item.filename[:60]}", archive.read(item)
+                )
+                for item in items
+            }
+    except FormatError:
+        raise
+    except Exception as error:  # zipfile raises nearly anything for a hostile archive
+        found = f"{type(error).__name__}: {error}"[:200]
+        raise FormatError(f"{path}: expected the arrays of a .npz file, found {found}") from None
 
 
 def _pair(path: Path | str) -> tuple[Path, Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Values
+from cmpe.arrays import FREE, Values
 from cmpe.errors import EvidenceError, FormatError
+from cmpe.formats.evidence import free_rows
 from cmpe.formats.text import Tokens, lines_of, parse_object, read_text
-from cmpe.problem import Problem
+from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
+
+LARGEST = sys.float_info.max
 
 
 def format_mpe(assignments: Values) -> str:
@@ -41,22 +45,25 @@ def read_mpe(path: Path | str, variables: int) -> NDArray[np.int32]:
         raise tokens.error("MPE", repr(word[:40]), back=1)
     count = 1 if _is_one_row(text, variables) else tokens.whole("the number of rows")
     tokens.need(count, "a row")
-    rows = [_row(tokens, variables) for _ in range(count)]
+    rows = free_rows(path, count, variables, np.int32)
+    for row in rows:
+        row[:] = _row(tokens, variables)
     tokens.finish()
-    return np.array(rows, dtype=np.int32).reshape(count, variables)
+    return rows
 
 
 def _is_one_row(text: str, variables: int) -> bool:
     """Whether an assignment, not the number of rows, follows MPE: only the line end can tell."""
-    lines = lines_of(text.split("MPE", 1)[1])
-    words = lines[0][1].split() if lines else []
+    first = next(lines_of(text[text.index("MPE") + 3 :]), (0, ""))[1]
+    words = first.split(None, 2)
     return len(words) > 1 and words[0] == str(variables)
 
 
-def _row(tokens: Tokens, variables: int) -> list[int]:
+def _row(tokens: Tokens, variables: int) -> list[int] | int:
+    """The values, or -1 for all of them."""
     length = tokens.whole("the number of values")
     if length == 0:
-        return [-1] * variables
+        return FREE
     if length != variables:
         raise tokens.error(f"{variables} values, or 0 for no answer", str(length), back=1)
     return tokens.wholes(length, "a value", most=np.iinfo(np.int32).max)
@@ -64,7 +71,7 @@ def _row(tokens: Tokens, variables: int) -> list[int]:
 
 def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
     """One JSON object a row, in order."""
-    limits = problem.limits.tolist()
+    limits = problem.constraints
     gap = solutions.gap
     for i in range(len(solutions)):
         row = solutions.assignments[i].tolist()
@@ -78,17 +85,24 @@ def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
                 "feasible": bool(solutions.feasible[i]),
                 "constraints": _constraints(limits, solutions, i),
                 "assignment": row if min(row, default=0) >= 0 else None,
+                **({"states": dict(solutions[i])} if problem.domain.names else {}),
                 "method": str(solutions.method[i]),
                 "seconds": float(solutions.seconds[i]),
             }
         )
 
 
-def _constraints(limits: Sequence[float], solutions: Solutions, i: int) -> list[dict[str, Any]]:
+def _constraints(
+    limits: Sequence[Constraint], solutions: Solutions, i: int
+) -> list[dict[str, Any]]:
     values, violations = solutions.constraint_values[i], solutions.violations[i]
     return [
-        {"value": _number(values[j]), "at_most": limit, "violation": _number(violations[j])}
-        for j, limit in enumerate(limits)
+        {
+            "value": _number(values[j]),
+            "at_least" if c.mirrored else "at_most": c.limit,
+            "violation": _number(violations[j]),
+        }
+        for j, c in enumerate(limits)
     ]
 
 
@@ -113,7 +127,9 @@ def read_solutions(path: Path | str, problem: Problem) -> Solutions:
     rows = [_JsonRow.parsed(path, number, line, problem) for number, line in lines_of(text)]
     if not rows:
         raise FormatError.at(path, "line 1", "an answer", "an empty file")
-    assignments = np.array([row.assignment for row in rows], dtype=problem.dtype)
+    assignments = free_rows(path, len(rows), problem.variables, np.float64)  # 0.5 stays 0.5
+    for place, row in zip(assignments, rows, strict=True):
+        place[:] = FREE if row.assignment is None else row.assignment
     return Solutions.of(
         problem,
         _checked(path, assignments, problem),
@@ -136,7 +152,7 @@ def _checked(path: Path | str, assignments: Values, problem: Problem) -> Values:
 class _JsonRow:
     """What is read of one line; values that follow from the assignment are not."""
 
-    assignment: list[float]  # all -1 without one
+    assignment: list[float] | None
     status: str
     bound: float
     method: str
@@ -155,12 +171,13 @@ class _JsonRow:
             place, expected = f"line {number}, field 'assignment'", f"{problem.variables} values"
             raise FormatError.at(path, place, expected, str(len(values)))
         bound = math.inf if row["bound"] is None else float(row["bound"])
-        answer = [-1] * problem.variables if values is None else values
-        return cls(answer, row["status"], bound, row["method"], float(row["seconds"]))
+        return cls(values, row["status"], bound, row["method"], float(row["seconds"]))
 
 
 def _is_real(value: Any) -> bool:
-    return isinstance(value, int | float) and type(value) is not bool
+    """A number that a float can be; a whole number may be too large for one."""
+    is_number = isinstance(value, int | float) and type(value) is not bool
+    return is_number and (isinstance(value, float) or abs(value) <= LARGEST)
 
 
 def _is_assignment(value: Any) -> bool:
@@ -171,8 +188,11 @@ def _is_assignment(value: Any) -> bool:
 
 _ROW_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "assignment": (_is_assignment, "a list of values, or null"),
-    "status": (lambda value: value in {s.label for s in Status}, "a status"),
-    "bound": (lambda value: value is None or _is_real(value), "a number, or null"),
+    "status": (lambda value: value in [s.label for s in Status], "a status"),
+    "bound": (
+        lambda value: value is None or (_is_real(value) and not math.isnan(value)),
+        "a number, or null",
+    ),
     "method": (lambda value: isinstance(value, str), "a string"),
-    "seconds": (_is_real, "a number"),
+    "seconds": (lambda value: _is_real(value) and 0 <= value < math.inf, "a number from 0 up"),
 }

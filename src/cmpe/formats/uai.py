@@ -9,11 +9,15 @@ A potential is read as log(p) and written as a p whose log is the same float64 a
 table that came from a `.uai` file is therefore written back bit for bit. Where no float64
 potential has that logarithm (a table made by arithmetic), the nearest one is written and the
 log changes by an ulp of p; `.LG` stores any table exactly.
+
+UAI files know no names. They may lie beside them, in `MODEL.uai.names`: a JSON object with the
+states of each variable by name, or how many there are, in the order of the variables.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -22,6 +26,8 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
+from cmpe.formats.tables.names import names_file, read_names, write_names
+from cmpe.formats.tables.uai_numbers import read_at_once
 from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
 
@@ -29,11 +35,39 @@ LOG_SUFFIX = ".LG"
 MOST_AXES = 64  # A NumPy array has no more.
 # A variable in no factor could claim any number of values for free.
 MOST_VALUES = 1 << 20
+# Each costs hundreds of bytes in memory, and one of no variables six in a file.
+MOST_FACTORS = 1 << 21
+MOST_VARIABLES = 1 << 24
 
 
-def read_uai(path: Path | str) -> LogLinearModel:
-    """Read a model; a `.LG` suffix means log-potentials, .gz, .xz and .bz2 are unpacked."""
+def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearModel:
+    """Read a model; a `.LG` suffix means log-potentials, .gz, .xz and .bz2 are unpacked.
+
+    Its variables are called by `names`, else as `MODEL.uai.names` says where that is there.
+    """
     text = read_text(path)
+    is_log = suffix_of(path) == LOG_SUFFIX
+    model = read_at_once(text, is_log) or _read_words(path, text, is_log)
+    return _with_names(model, path, names)
+
+
+def _with_names(
+    model: LogLinearModel, path: Path | str, names: Sequence[str] | None
+) -> LogLinearModel:
+    if names is not None:
+        return model.named(names)
+    file = names_file(path)
+    if not file.is_file():
+        return model
+    domain = read_names(file)
+    if domain.cardinalities != model.cardinalities:
+        place = "the variables"
+        raise FormatError.at(file, place, f"those of {Path(path).name}", "other numbers of states")
+    return model.named(domain.names, domain.states)
+
+
+def _read_words(path: Path | str, text: str, is_log: bool) -> LogLinearModel:
+    """Word by word: slow, but every error says where."""
     if "_" in text:  # Python would read 1_0 as 10
         line = text.count("\n", 0, text.index("_")) + 1
         raise FormatError.at(path, f"line {line}", "numbers", "'_'")
@@ -42,9 +76,9 @@ def read_uai(path: Path | str) -> LogLinearModel:
     if kind not in ("MARKOV", "BAYES"):
         raise tokens.error("MARKOV or BAYES", repr(kind[:40]), back=1)
     count = tokens.whole("the number of variables", least=1)
+    _check_count(tokens, count, "a cardinality", MOST_VARIABLES)
     cards = tokens.wholes(count, "a cardinality", least=1, most=MOST_VALUES)
     scopes = _read_scopes(tokens, count)
-    is_log = suffix_of(path) == LOG_SUFFIX
     factors = [
         Factor(scope, _read_table(tokens, number, [cards[v] for v in scope], is_log))
         for number, scope in enumerate(scopes)
@@ -55,7 +89,7 @@ def read_uai(path: Path | str) -> LogLinearModel:
 
 def _read_scopes(tokens: Tokens, variables: int) -> list[tuple[int, ...]]:
     count = tokens.whole("the number of factors")
-    tokens.need(count, "the arity of a factor")
+    _check_count(tokens, count, "the arity of a factor", MOST_FACTORS)
     scopes = []
     for number in range(count):
         arity = tokens.whole(f"the arity of factor {number}", most=min(variables, MOST_AXES))
@@ -66,29 +100,45 @@ def _read_scopes(tokens: Tokens, variables: int) -> list[tuple[int, ...]]:
     return scopes
 
 
+def _check_count(tokens: Tokens, count: int, of: str, most: int) -> None:
+    tokens.need(count, of)
+    if count > most:
+        raise tokens.error(f"at most {most}", str(count), back=1)
+
+
 def _read_table(tokens: Tokens, number: int, shape: list[int], is_log: bool) -> Floats:
     size = math.prod(shape)
     wanted = f"the table size {size if size < 10**18 else 'above 10^18'} of factor {number}"
     declared = tokens.whole(wanted)
     if declared != size:
         raise tokens.error(wanted, str(declared), back=1)
-    values = np.array(tokens.reals(size, "a table entry"), dtype=np.float64)
+    tokens.need(size, "a table entry")
+    values, done = np.empty(size), 0
+    for words in tokens.blocks(size, "a table entry"):
+        values[done : done + len(words)] = _entries(tokens, words, is_log)
+        done += len(words)
+    values.setflags(write=False)
+    return values.reshape(shape)
+
+
+def _entries(tokens: Tokens, words: list[str], is_log: bool) -> Floats:
+    """The logarithms that the words taken last stand for."""
+    values = np.array(tokens.floats(words, "a table entry"), dtype=np.float64)
     wrong = np.isnan(values) | (values == np.inf if is_log else values < 0)
     expected = "a finite number or -inf" if is_log else "a finite potential of at least 0"
     if wrong.any():
-        back = size - int(np.argmax(wrong))
-        raise tokens.error(expected, repr(tokens.recent(back)[:40]), back)
+        at = int(np.argmax(wrong))
+        raise tokens.error(expected, repr(words[at][:40]), len(words) - at)
     if not is_log:
         with np.errstate(divide="ignore"):
             values = np.log(values)
         for at in np.flatnonzero(np.isinf(values)).tolist():
-            values[at] = _log(tokens, size - at, expected)
-    return values.reshape(shape)
+            values[at] = _log(tokens, words[at], len(words) - at, expected)
+    return values
 
 
-def _log(tokens: Tokens, back: int, expected: str) -> float:
+def _log(tokens: Tokens, word: str, back: int, expected: str) -> float:
     """The log of a word that float64 reads as 0 or inf; 1e-400 is neither."""
-    word = tokens.recent(back)
     try:
         log = float(Decimal(word).ln())
     except InvalidOperation:  # even the exponent is out of range
@@ -110,6 +160,7 @@ def write_uai(model: LogLinearModel, path: Path | str) -> None:
             table = _potentials(table, f"{path}: factor {number}")
         lines += ["", str(table.size), " ".join(map(repr, table.tolist()))]
     write_text(path, "\n".join(lines) + "\n")
+    write_names(model.domain, path)
 
 
 def storable(model: LogLinearModel) -> LogLinearModel:

@@ -1,29 +1,40 @@
 """A trained solver as a directory: config.json, weights.safetensors, log.jsonl, checkpoint.pt.
 
 config.json describes itself: format version, the training config, the network, hashes of the
-models with q and the evidence variables, and how each margin fared on the validation rows.
+models with q and the evidence variables and of the weights, and how each margin fared on the
+validation rows.
 Every file is written under a temporary name and renamed, so that a full disk or Ctrl-C leaves
 what was there before.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Assignments
-from cmpe.errors import FormatError
+from cmpe.errors import FormatError, InputError
 from cmpe.formats.labels import problem_digest, rows_digest
-from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
+from cmpe.formats.text import (
+    atomic_writer,
+    parse_object,
+    read_bytes,
+    write_text,
+    write_together,
+    writing,
+)
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Problem
 
@@ -48,6 +59,14 @@ class Calibration:
     violation: float  # share of violated ones
     all_rows: int = 0  # validation and training rows
     all_violation: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "all_rows"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 0))
+        for name in ("margin", "violation", "all_violation"):
+            object.__setattr__(self, name, real_number(name, getattr(self, name)))
+        if self.regret is not None:
+            object.__setattr__(self, "regret", real_number("regret", self.regret))
 
 
 def worst_rate(rate: float, rows: int) -> float:
@@ -104,43 +123,99 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
     place = Path(folder)
     with writing(folder):
         place.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(place / WEIGHTS) as stream:
-        stream.write(save({k: v.contiguous() for k, v in trained.parameters.items()}))
+    weights = save({k: v.contiguous() for k, v in trained.parameters.items()})
     description = {
         "format_version": FORMAT_VERSION,
         "kind": "cmpe neural solver",
         "name": trained.name,
         "problem_sha256": trained.digest,
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "epochs": trained.epochs,
         "finished": trained.finished,
         "training": trained.config.to_json(),
         "calibration": [asdict(c) for c in trained.calibration],
         "passes": list(trained.passes),
     }
-    write_text(place / CONFIG, json.dumps(description, indent=1) + "\n")
+    text = json.dumps(description, indent=1) + "\n"
+    write_together([(place / WEIGHTS, weights), (place / CONFIG, text.encode())])
 
 
 def read_trained(folder: Path | str) -> Trained:
     """Read a run directory; what does not fit its format is refused."""
     place = Path(folder)
-    file = place / CONFIG
-    found = parse_object(file, read_bytes(file))
-    if found.get("format_version") != FORMAT_VERSION:
-        version = repr(found.get("format_version"))
-        raise FormatError.at(file, "field 'format_version'", f"{FORMAT_VERSION}", version)
+    found = _description(place / CONFIG)
     try:
         config = TrainingConfig.from_json(found["training"])
         calibration = tuple(Calibration(**c) for c in found["calibration"])
         digest, name = str(found["problem_sha256"]), str(found["name"])
-        epochs, finished = int(found["epochs"]), bool(found["finished"])
-        passes = tuple(float(margin) for margin in found.get("passes", ()))
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError.at(file, "the file", "a trained solver", f"{error!r}") from None
+        epochs = whole_number("epochs", found["epochs"], 0)
+        passes = tuple(real_number("passes", margin) for margin in found.get("passes", ()))
+    except (KeyError, TypeError, InputError) as error:
+        wrong = str(error) if isinstance(error, InputError) else repr(error)
+        raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
+    parameters = _weights(place / WEIGHTS, found.get("weights_sha256"))
+    return Trained(config, digest, parameters, calibration, epochs, found["finished"], name, passes)
+
+
+def is_finished(folder: Path | str) -> bool:
+    """Whether the run in a directory came to its end; the weights are not looked at."""
+    return bool(_description(Path(folder) / CONFIG)["finished"])
+
+
+def _description(file: Path) -> dict[str, Any]:
+    found = parse_object(file, read_bytes(file))
+    if found.get("format_version") != FORMAT_VERSION:
+        version = repr(found.get("format_version"))[:60]
+        raise FormatError.at(file, "field 'format_version'", f"{FORMAT_VERSION}", version)
+    if not isinstance(found.get("finished"), bool):
+        wrong = repr(found.get("finished", "nothing"))[:60]
+        raise FormatError.at(file, "field 'finished'", "true or false", wrong)
+    return found
+
+
+def _weights(file: Path, digest: object) -> dict[str, Tensor]:
+    """The weights, if they are those that the config was written with; an old one does not say."""
+    data = read_bytes(file)
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+        expected = f"the weights of {CONFIG} beside it"
+        raise FormatError.at(file, "sha256", expected, "others; train again, or --resume")
     try:
-        parameters = {k: v.float() for k, v in load(read_bytes(place / WEIGHTS)).items()}
-    except SafetensorError as error:
-        raise FormatError.at(place / WEIGHTS, "the file", "safetensors", str(error)) from None
-    return Trained(config, digest, parameters, calibration, epochs, finished, name, passes)
+        return {k: v.float() for k, v in load(data).items()}
+    except Exception as error:  # a foreign file makes safetensors raise more than its own error
+        raise FormatError.at(file, "the file", "safetensors", str(error)[:200]) from None
+
+
+@contextlib.contextmanager
+def locked(folder: Path | None) -> Iterator[None]:
+    """Keep another process from training in the same directory.
+
+    The lock is the system's, on the directory itself: it ends with this process, however that
+    ends. Where a file system has no locks, nothing is locked.
+    """
+    if folder is None:
+        yield
+        return
+    import fcntl
+
+    is_new = not folder.exists()
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{folder}: another process is training in this directory; wait for it, or "
+                    "choose another one"
+                ) from None
+        yield
+    finally:
+        os.close(handle)
+        if is_new:  # and nothing was written: leave no trace
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def write_log(folder: Path | str, records: Sequence[Record]) -> None:
@@ -151,10 +226,8 @@ def write_log(folder: Path | str, records: Sequence[Record]) -> None:
 def read_log(folder: Path | str) -> list[Record]:
     """Every epoch of a run, also those before it was resumed."""
     path = Path(folder) / LOG
-    try:
-        return [dict(json.loads(line)) for line in read_bytes(path).splitlines()]
-    except (ValueError, TypeError):
-        raise FormatError.at(path, "the file", "one JSON object per line", "other") from None
+    lines = enumerate(read_bytes(path).splitlines(), 1)
+    return [parse_object(path, line, line=number) for number, line in lines]
 
 
 def write_checkpoint(folder: Path | str, state: dict[str, Tensor], about: dict[str, Any]) -> None:

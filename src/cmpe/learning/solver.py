@@ -120,6 +120,10 @@ class NeuralSolver:
         limits = Limits(time_limit, seed=seed, running=self.running)
         return self.answer(self.problem.given(evidence), limits)
 
+    def predict(self, rows: Evidence, *, time_limit: float | None = None) -> Solutions:
+        """One answer per row of evidence about the problem it was trained for."""
+        return self.solve(self.problem, rows, time_limit=time_limit)
+
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, never worse than its start.
 

@@ -28,11 +28,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmpe.arrays import Floats, Values
+from cmpe.domain import Domain
 from cmpe.errors import ModelError
+from cmpe.models.constraint import Bounded
 
 
 class Function(Protocol):
     """A function of assignments, batch-first: a log-linear model, a cutset network, ..."""
+
+    @property
+    def domain(self) -> Domain:
+        """Names, states and cardinalities of the variables."""
+        ...
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -58,10 +65,8 @@ class Function(Protocol):
         ...
 
 
-class FiniteFunction:
+class FiniteFunction(Bounded):
     """What functions without tables share: no value of theirs is -inf."""
-
-    cardinalities: tuple[int, ...]
 
     @property
     def variables(self) -> int:

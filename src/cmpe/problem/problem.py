@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -17,21 +17,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Floats, Values
+from cmpe.domain import Domain
 from cmpe.elimination.plan import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
+from cmpe.models.constraint import Constraint
 from cmpe.models.function import Function
+from cmpe.models.linear import Costs
 from cmpe.models.loglinear import LogLinearModel
-from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of, simplest
+from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of
 from cmpe.models.tractable.cutset import CutsetNetwork
-from cmpe.problem.constraint import Constraint
 from cmpe.problem.evidence import (
     Evidence,
+    FullRows,
+    Given,
+    Reading,
     check_range,
     from_mapping,
     two_dimensional,
 )
 from cmpe.problem.instances import Instances
+from cmpe.problem.posing import Conditions, domain_of, numbers_of, posed
 
 if TYPE_CHECKING:
     from cmpe.elimination.kernels import CompiledPlan
@@ -48,9 +54,12 @@ class Form(Enum):
     OTHER = "functions without tables"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Problem:
     """An objective, any number of constraints, and the variables that evidence fixes.
+
+    Functions with names are joined by name: each may be over some of the variables, in any order;
+    the objective's come first. Functions without names are over the same variables.
 
     Variables listed in `continuous` take any number in [0, 1]; they have two values in every
     function's cardinalities, and log-linear functions are their multilinear extensions there.
@@ -62,25 +71,38 @@ class Problem:
     name: str = ""
     continuous: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "objective", simplest(self.objective))
-        object.__setattr__(self, "constraints", tuple(self.constraints))
-        observed = tuple(int(v) for v in self.evidence_variables)
-        object.__setattr__(self, "evidence_variables", observed)
-        for number, constraint in enumerate(self.constraints):
-            if constraint.function.cardinalities != self.objective.cardinalities:
-                raise ModelError(
-                    f"constraint {number} must have the objective's variables and cardinalities"
-                )
-        continuous = tuple(int(v) for v in self.continuous)
-        object.__setattr__(self, "continuous", continuous)
-        for name, which in (("evidence_variables", observed), ("continuous", continuous)):
-            if len(set(which)) != len(which):
-                raise ModelError(f"{name} must be distinct")
-            if which and not (min(which) >= 0 and max(which) < self.variables):
-                raise ModelError(f"{name} must be from 0 to {self.variables - 1}")
-        if any(self.objective.cardinalities[v] != 2 for v in continuous):
+    def __init__(
+        self,
+        objective: Function | Costs,
+        constraints: Conditions = (),
+        evidence_variables: Sequence[int | str] = (),
+        name: str = "",
+        continuous: Sequence[int | str] = (),
+    ) -> None:
+        domain, target, limited = posed(objective, constraints)
+        observed = numbers_of(domain, evidence_variables, "evidence_variables")
+        ranged = numbers_of(domain, continuous, "continuous")
+        self.__dict__.update(
+            objective=target,
+            constraints=limited,
+            evidence_variables=observed,
+            name=name,
+            continuous=ranged,
+            domain=domain,
+        )
+        if any(domain.cardinalities[v] != 2 for v in ranged):
             raise ModelError("a continuous variable has cardinality 2: the ends of [0, 1]")
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Names, states and cardinalities of all variables."""
+        return domain_of(self.objective)
+
+    def __repr__(self) -> str:
+        named = f"{self.name!r}: " if self.name else ""
+        words = [f"{self.variables} variables", f"{len(self.evidence_variables)} observed"]
+        words += [f"t {c.relation} {c.limit:g}" for c in self.constraints]
+        return f"Problem({named}{', '.join(words)})"
 
     @property
     def variables(self) -> int:
@@ -150,12 +172,15 @@ class Problem:
         cards = self.objective.cardinalities
         return tuple(v for v, k in enumerate(cards) if k > 1 and v not in known)
 
-    def observing(self, variables: Sequence[int]) -> Problem:
+    def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""
-        chosen = tuple(int(v) for v in variables)
-        return (
-            self if chosen == self.evidence_variables else replace(self, evidence_variables=chosen)
-        )
+        chosen = numbers_of(self.domain, variables, "evidence_variables")
+        if chosen == self.evidence_variables:
+            return self
+        other = object.__new__(Problem)  # joined and checked already
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        other.__dict__.update(kept, evidence_variables=chosen, domain=self.domain)
+        return other
 
     @cached_property
     def conditioning(self) -> Conditioning:
@@ -179,14 +204,26 @@ class Problem:
         """One instance per row of `evidence`.
 
         Evidence is (B, |X|) or (|X|,) in the order of `evidence_variables`, a mapping from
-        variable to value or to B values, or (B, n) with -1 at exactly the free variables.
+        variable to value or to B values, a list of mappings, a frame whose columns are variables,
+        or (B, n) with -1 at exactly the free variables. Where the model has names, variables and
+        states are given by name or by number.
         """
-        observed = self.evidence_variables
-        if evidence is None:
-            evidence = np.zeros((1, 0), dtype=np.int32)
-        fractions = bool(self.continuous)
+        return self.instances(np.zeros((1, 0)) if evidence is None else self.read(evidence))
+
+    def read(self, evidence: Evidence, *, ignore_extra: bool = False) -> Given:
+        """Evidence in numbers; columns that are no variables may be ignored."""
+        reading = Reading(
+            self.domain, self.evidence_variables, frozenset(self.continuous), ignore_extra
+        )
+        return reading.read(evidence)
+
+    def instances(self, evidence: Given) -> Instances:
+        """One instance per row of evidence in numbers, which must observe what the problem does."""
+        observed, fractions = self.evidence_variables, bool(self.continuous)
         if isinstance(evidence, Mapping):
             rows = from_mapping(evidence, observed, fractions=fractions)
+        elif isinstance(evidence, FullRows):
+            rows = self._from_full(evidence.rows)
         else:
             rows = two_dimensional(evidence, fractions=fractions)
             if rows.shape[1] == self.variables != len(observed):
@@ -196,7 +233,7 @@ class Problem:
                 f"evidence must have {len(observed)} columns (the evidence variables) or "
                 f"{self.variables} (all variables, -1 where free), found {rows.shape[1]}"
             )
-        check_range(rows, observed, self.objective.cardinalities, frozenset(self.continuous))
+        check_range(rows, observed, self.domain, frozenset(self.continuous))
         return Instances(self, np.ascontiguousarray(rows, dtype=self.dtype))
 
     def full_rows(self, evidence: ArrayLike) -> Values:
@@ -206,8 +243,8 @@ class Problem:
             raise EvidenceError(
                 f"evidence must have {self.variables} columns, found {rows.shape[1]}"
             )
-        filled, cards = np.where(rows == FREE, 0, rows), self.objective.cardinalities
-        check_range(filled, range(self.variables), cards, frozenset(self.continuous))
+        filled = np.where(rows == FREE, 0, rows)
+        check_range(filled, range(self.variables), self.domain, frozenset(self.continuous))
         return np.ascontiguousarray(rows, dtype=self.dtype)
 
     def _from_full(self, rows: Values) -> Values:
@@ -217,7 +254,8 @@ class Problem:
         if wrong.any():
             row, variable = (int(i) for i in np.argwhere(wrong)[0])
             need = "observed" if wanted[variable] else "free (-1)"
-            raise EvidenceError(f"row {row}: variable {variable} must be {need} in this problem")
+            called = self.domain.called(variable)
+            raise EvidenceError(f"row {row}: {called} must be {need} in this problem")
         return rows[:, list(self.evidence_variables)]
 
     def constraint_values(self, assignments: ArrayLike) -> Floats:
@@ -232,6 +270,11 @@ class Problem:
     def limits(self) -> Floats:
         """Each q_j: (m,)."""
         return np.array([c.at_most for c in self.constraints])
+
+    @property
+    def signs(self) -> Floats:
+        """-1 for each constraint that was given as `>=`, 1 for the others: (m,)."""
+        return np.array([c.sign for c in self.constraints])
 
     @property
     def tolerances(self) -> Floats:
@@ -266,6 +309,16 @@ class Problem:
         return self.shift - self.objective.value(assignments), self.violations(assignments)
 
 
+def need_problem(value: object, who: str) -> None:
+    """Refuse what is no problem, and say how `who` is called."""
+    if not isinstance(value, Problem):
+        raise ModelError(
+            f"{who} needs a Problem, found {type(value).__name__}; write "
+            f"{who}(cmpe.Problem(h, [cmpe.Constraint(t, at_most=q)]), ...), or give the `problem` "
+            "of what cmpe.read_directory returns"
+        )
+
+
 @dataclass(frozen=True)
 class Branch:
     """The part of a problem where one joint leaf of its functions holds."""
@@ -277,10 +330,10 @@ class Branch:
     def problem(self) -> Problem:
         """The same problem with the leaf's tables; it observes what the leaf fixes, too."""
         objective, *functions = models_of(self.whole.functions, self.leaf)
-        limits = (c.at_most for c in self.whole.constraints)
         fixed = np.flatnonzero(self.leaf.context >= 0).tolist()
         observed = sorted({*self.whole.evidence_variables, *fixed})
-        constraints = tuple(map(Constraint, functions, limits))
+        pairs = zip(self.whole.constraints, functions, strict=True)
+        constraints = tuple(replace(c, function=function) for c, function in pairs)
         return Problem(objective, constraints, tuple(observed), self.whole.name)
 
     def agrees(self, rows: Values) -> NDArray[np.bool_]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arguments import whole_number
 from cmpe.arrays import Floats
 from cmpe.elimination.plan import MEMORY_LIMIT, Eliminated, Plan, log_sum_exp, make_plan
 from cmpe.errors import ModelError, TooLarge
@@ -122,7 +123,9 @@ def _sample_tables(model: LogLinearModel, order: _SampleOrder) -> Samples:
 
 
 def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
-    return seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    return np.random.SeedSequence(whole_number("seed", seed, 0))
 
 
 def sample_exact(

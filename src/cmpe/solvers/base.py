@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from cmpe.arguments import real_number, seconds_of, whole_number
 from cmpe.arrays import Values
 from cmpe.errors import MethodError
 from cmpe.models.extension import is_fractional
@@ -41,10 +42,11 @@ class Running:
 
     def __post_init__(self) -> None:
         for name in ("workers", "threads"):
-            if getattr(self, name) < 1:
-                raise MethodError(f"{name} must be at least 1, found {getattr(self, name)}")
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
         if self.start is not None:
             given = np.asarray(self.start)
+            if given.dtype.kind not in "iubf":
+                raise MethodError(f"a start must be numbers, found dtype {given.dtype}")
             kind = np.float64 if is_fractional(given) else np.int32
             start = np.array(given, dtype=kind, ndmin=2)
             start.setflags(write=False)
@@ -61,6 +63,12 @@ class Running:
             self.progress(done, total)
 
 
+def _need_running(value: object) -> None:
+    if not isinstance(value, Running):
+        found = type(value).__name__
+        raise MethodError(f"running must be as in running=cmpe.Running(workers=2), found {found}")
+
+
 @dataclass(frozen=True)
 class Limits:
     """What an engine is told beside its instances: limits of a row, and how to run."""
@@ -72,10 +80,13 @@ class Limits:
     until: float = math.inf  # the moment (time.perf_counter) when the whole call must be over
 
     def __post_init__(self) -> None:
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise MethodError(f"a time limit must be above 0 seconds, found {self.seconds}")
+        if self.seconds is not None:
+            object.__setattr__(self, "seconds", seconds_of(self.seconds))
+        object.__setattr__(self, "seed", whole_number("seed", self.seed, 0))
+        object.__setattr__(self, "gap", real_number("gap", self.gap, example="0.1 (nats)"))
         if not self.gap >= 0:
             raise MethodError(f"a gap must be at least 0, found {self.gap}")
+        _need_running(self.running)
 
     @property
     def threads(self) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cmpe.learning.training.looking import CHOICE_PRICE, VIOLATION_PRICE, Judged, together
+from cmpe.learning.training.looking import CHOICE_PRICE, VIOLATION_PRICE, JudgedAnswers, together
 from tests.learning.cases import quick, small_grid, trainer_for
 
 
 def judged(regret, violated, counts=None, fingerprints=None):
     shape = np.shape(regret)
-    return Judged(
+    return JudgedAnswers(
         np.full(shape, 20.0), np.array(regret, dtype=float), np.array(violated),
         np.ones(shape, dtype=bool) if counts is None else np.array(counts),
         np.zeros(shape) if fingerprints is None else np.array(fingerprints, dtype=float),

@@ -16,7 +16,7 @@ from cmpe.formats.labels import problem_digest
 from cmpe.learning.runs import Calibration, Trained, worst_rate
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig
-from cmpe.learning.training.looking import CHOICE_PRICE, Judged
+from cmpe.learning.training.looking import CHOICE_PRICE, JudgedAnswers
 from cmpe.learning.training.trainer import Trainer
 
 TRIED = 33  # margins up to the largest trained one
@@ -67,7 +67,9 @@ def choose_passes(trainer: Trainer) -> list[tuple[float, ...]]:
     return [_greedy(tried, judged, k, config.passes) for k in range(len(held))]
 
 
-def _greedy(tried: list[float], judged: list[Judged], member: int, most: int) -> tuple[float, ...]:
+def _greedy(
+    tried: list[float], judged: list[JudgedAnswers], member: int, most: int
+) -> tuple[float, ...]:
     counts = judged[0].counts[member]
     price = CHOICE_PRICE * float(np.nanmean(judged[0].best[member][counts]))
     cost = np.stack([np.where(j.violated, price, j.regret)[member][counts] for j in judged])

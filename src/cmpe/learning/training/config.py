@@ -6,8 +6,7 @@ import math
 from dataclasses import Field, asdict, dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-
+from cmpe.arguments import real_number, whole_number
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
@@ -137,13 +136,9 @@ def _typed(field: Field[Any], value: Any) -> Any:
 
 
 def _number(name: str, kind: str, value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise MethodError(f"{name} must be a number, found {value!r}")
     if kind == "float":
-        return float(value)
-    if value != int(value):
-        raise MethodError(f"{name} must be a whole number, found {value!r}")
-    return int(value)
+        return real_number(name, value)
+    return whole_number(name, value, -(2**63))
 
 
 _LEAST = {

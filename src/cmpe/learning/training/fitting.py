@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.formats.text import writing
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
     Trained,
     describe,
+    locked,
     read_checkpoint,
     write_checkpoint,
     write_log,
@@ -50,7 +50,7 @@ from cmpe.learning.training.data import (
 from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
-from cmpe.problem import Evidence, Problem
+from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.solvers.base import Running
 
 # Outputs are called flat when, after MIN_EPOCHS, a share of at least MIN_SATURATED of them has
@@ -91,12 +91,17 @@ def fit(
     say altered copies, are trained on and never held out to validate on.
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
+    need_problem(problem, "fit")
     config, session = config or tuned(problem=problem), session or Session()
     rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
     begin = time.monotonic()
     if config.rows:
         rows.append(draw(problem, config.rows, config.seed))
-    with torch_threads(session.threads), ranks_from_environment(session.device) as ranks:
+    with (
+        torch_threads(session.threads),
+        ranks_from_environment(session.device) as ranks,
+        locked(session.out if ranks.leads else None),
+    ):
         data = prepare(
             problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
             cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
@@ -131,9 +136,6 @@ class TrainingRun:
         self._warned: set[str] = set()
         if self.session.resume:
             self._load()
-        if self._out is not None:
-            with writing(self._out):
-                self._out.mkdir(parents=True, exist_ok=True)
         self._board = Board(self._out)
 
     def _fresh_rows(self) -> FreshRows:

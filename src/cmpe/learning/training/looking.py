@@ -48,7 +48,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedAnswers:
     """The rounded answers of M members to B rows each, in nats."""
 
     best: Floats  # (M, B): f of the best answer known
@@ -72,7 +72,7 @@ class Judged:
         return Look(mean, rate, known.sum(-1) / total, self.spread, distinct)
 
 
-def together(judged: Sequence[Judged]) -> Judged:
+def together(judged: Sequence[JudgedAnswers]) -> JudgedAnswers:
     """Of several answers to each row the best feasible one, else the first."""
     first = judged[0]
     if len(judged) == 1:
@@ -90,7 +90,7 @@ def together(judged: Sequence[Judged]) -> Judged:
 
 
 @torch.no_grad()
-def judge(program: Program, margin: float, parts: Sequence[Rows]) -> Judged:
+def judge(program: Program, margin: float, parts: Sequence[Rows]) -> JudgedAnswers:
     """Ask each member its part of the rows, to keep `margin`."""
     data, most = program.tensors.data, max(map(len, parts))
     ids = np.stack([np.resize(part, most) for part in parts])
@@ -116,7 +116,7 @@ def judge(program: Program, margin: float, parts: Sequence[Rows]) -> Judged:
     best = data.problem.shift - data.reference[ids]
     mean, square = moments / most
     spread = (square - mean.square()).clamp(min=0.0).sqrt().mean(-1).double().cpu().numpy()
-    return Judged(best, np.maximum(f - best, 0.0), violated, counts, prints, spread)
+    return JudgedAnswers(best, np.maximum(f - best, 0.0), violated, counts, prints, spread)
 
 
 def _forbidden(program: Program, rows: Tensor, points: Tensor) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from cmpe.errors import MethodError
 from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig
 from cmpe.learning.training.data import TrainingData
 from cmpe.learning.training.distributed import Ranks
-from cmpe.learning.training.looking import Judged, Look, Rows, judge, together
+from cmpe.learning.training.looking import JudgedAnswers, Look, Rows, judge, together
 from cmpe.learning.training.optimizer import Plateau
 from cmpe.learning.training.step import MEASURE_EVERY, MEASURES, Program
 
@@ -215,7 +215,7 @@ class Trainer:
         """Read each member's rows (default: its validation rows) when asked to keep `margin`."""
         return self.judge(margin, rows_of).look()
 
-    def judge(self, margin: float, rows_of: Sequence[Rows] | None = None) -> Judged:
+    def judge(self, margin: float, rows_of: Sequence[Rows] | None = None) -> JudgedAnswers:
         """The same row by row."""
         parts = [held for _, held in self.splits] if rows_of is None else rows_of
         return judge(self.program, margin, parts)

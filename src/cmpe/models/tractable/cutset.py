@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.domain import Placement
 from cmpe.errors import EvidenceError, ModelError
+from cmpe.models.constraint import Bounded
 from cmpe.models.function import as_rows
 from cmpe.models.loglinear import Factor, LogLinearModel
 
@@ -28,8 +30,8 @@ Places = NDArray[np.int64]
 MOST_ENTRIES = 1 << 22  # An expansion to more table entries is refused.
 
 
-@dataclass(frozen=True, eq=False)
-class CutsetNetwork:
+@dataclass(frozen=True, eq=False, repr=False)
+class CutsetNetwork(Bounded):
     """Leaves 0..L-1 over variables 0..n-1, at most K values each; arrays are read-only."""
 
     cardinalities: tuple[int, ...]
@@ -37,9 +39,13 @@ class CutsetNetwork:
     log_weights: Floats  # (L,): log-probability of the path
     parents: Assignments  # (L, n): within the leaf's tree, -1 for a root or a fixed variable
     log_tables: Floats  # (L, n, K, K): [l, v, i, j] for z_parent = i (0 at a root), z_v = j
+    names: tuple[str, ...] = ()
+    states: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cardinalities", tuple(int(k) for k in self.cardinalities))
+        if min(self.cardinalities, default=0) < 1:
+            raise ModelError("a cutset network needs variables of at least one value, and a leaf")
+        self._settle()
         kinds = {
             "contexts": np.int32,
             "log_weights": np.float64,
@@ -57,7 +63,7 @@ class CutsetNetwork:
     def _check_shapes(self) -> None:
         n, leaves = len(self.cardinalities), len(self.log_weights)
         widest = max(self.cardinalities, default=0)
-        if n == 0 or min(self.cardinalities) < 1 or leaves == 0:
+        if leaves == 0:
             raise ModelError("a cutset network needs variables of at least one value, and a leaf")
         wanted = {
             "contexts": (leaves, n),
@@ -75,13 +81,13 @@ class CutsetNetwork:
         if ((self.contexts < FREE) | (self.contexts >= cards)).any():
             raise ModelError("a context must hold values of its variables, or -1")
         shares = np.where(self.contexts >= 0, 1.0 / cards, 1.0).prod(axis=1)
+        if shares.sum() < 1.0 - 1e-9:
+            raise ModelError("the contexts of the leaves must cover every assignment")
         fixed = self.contexts[:, self.split_variables]
         for leaf in range(1, self.leaves):
             both = (fixed[:leaf] >= 0) & (fixed[leaf] >= 0)
             if not (both & (fixed[:leaf] != fixed[leaf])).any(axis=1).all():
                 raise ModelError(f"the context of leaf {leaf} must exclude those before it")
-        if not math.isclose(shares.sum(), 1.0, rel_tol=1e-9):
-            raise ModelError("the contexts of the leaves must cover every assignment")
 
     def _check_tables(self) -> None:
         fixed = self.contexts >= 0
@@ -118,14 +124,14 @@ class CutsetNetwork:
     @cached_property
     def order(self) -> Places:
         """The variables of each leaf's tree, parents before children, padded by -1: (L, n)."""
-        depth = np.zeros(self.parents.shape, dtype=np.int64)
-        at = self.parents
-        for _ in range(self.variables):
+        at, depth = self.parents.astype(np.int64), (self.parents >= 0).astype(np.int64)
+        for _ in range(self.variables.bit_length()):  # `at` is 1, 2, 4, ... parents up
             inside = at >= 0
             if not inside.any():
                 break
-            depth += inside
-            at = np.where(inside, np.take_along_axis(self.parents, np.where(inside, at, 0), 1), -1)
+            above = np.where(inside, at, 0)
+            depth += np.where(inside, np.take_along_axis(depth, above, 1), 0)
+            at = np.where(inside, np.take_along_axis(at, above, 1), -1)
         if (at >= 0).any():
             raise ModelError("parents must form a tree, found a cycle")
         fixed = self.contexts >= 0
@@ -269,7 +275,7 @@ class CutsetNetwork:
         """What h is where the context of `leaf` holds: one function per variable of its tree."""
         factors = [Factor((), self.log_weights[leaf])]
         factors += [Factor(*self._table(leaf, v)) for v in self.order[leaf].tolist() if v >= 0]
-        return LogLinearModel(self.cardinalities, tuple(factors))
+        return LogLinearModel(self.cardinalities, tuple(factors), self.names, self.states)
 
     def _table(self, leaf: int, v: int) -> tuple[tuple[int, ...], Floats]:
         """Scope (parent, v) or (v,), and its table."""
@@ -284,6 +290,22 @@ class CutsetNetwork:
         from cmpe.models.tractable.expansion import expanded
 
         return expanded(self, most_entries)
+
+    def placed(self, placement: Placement) -> CutsetNetwork:
+        """The same function over a wider domain: further variables are roots without weight."""
+        from cmpe.models.tractable.placing import placed
+
+        return placed(self, placement)
+
+    def negated(self) -> tuple[CutsetNetwork | LogLinearModel, LogLinearModel | None]:
+        """(-h, nothing to forbid), or as tables where a weight is -inf (see `LogLinearModel`)."""
+        if not self.is_finite:
+            return self.to_model().negated()
+        tables = np.where(self.used, -self.log_tables, 0.0)
+        return replace(self, log_weights=-self.log_weights, log_tables=tables), None
+
+    def __repr__(self) -> str:
+        return f"CutsetNetwork({self.variables} variables, {self.leaves} leaves)"
 
     def perturb(self, variance: float, seed: int | np.random.SeedSequence) -> CutsetNetwork:
         """Add independent N(0, variance) noise to every finite table entry and path weight."""

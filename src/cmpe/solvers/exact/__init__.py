@@ -8,7 +8,9 @@ reach; `exact.complete` adds what becomes of the others.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,8 +131,12 @@ class Elimination:
         done = 0
         self._load()
         try:
-            with ThreadPoolExecutor(running.cores) as pool:
-                for rows, spent in zip(chunks, pool.map(self._chunk, chunks), strict=True):
+            with ExitStack() as stack:
+                mapped: Iterable[float] = map(self._chunk, chunks)
+                if len(chunks) > 1:  # starting a thread takes as long as many rows
+                    pool = stack.enter_context(ThreadPoolExecutor(running.cores))
+                    mapped = pool.map(self._chunk, chunks)
+                for rows, spent in zip(chunks, mapped, strict=True):
                     seconds[rows] = spent / (rows.stop - rows.start)
                     done = rows.stop
                     running.report(done, count)
