@@ -11,7 +11,7 @@ DISPOSABLE := $(or $(CI),$(shell [ "$$(id -u)" = 0 ] && { [ -e /.dockerenv ] || 
 	[ -e /run/.containerenv ] || ! grep -qsE '^(systemd|init|launchd)' /proc/1/comm; } && echo yes))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser lint format bench paper docs clean
+.PHONY: help setup demo test browser lint format bench paper campaign docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/'
@@ -49,6 +49,9 @@ bench: $(READY)  ## run one benchmark: make bench NAME=reading
 
 paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full OUT=DIR [ARGS=...]
 	$(BIN)/python -m benchmarks.paper run --scale $(or $(SCALE),smoke) --out $(or $(OUT),paper-$(or $(SCALE),smoke)) --workers $(or $(WORKERS),2) $(ARGS)
+
+campaign: $(READY)  ## a hostile campaign, or more of it: make campaign MINUTES=30 SEED=1 [OUT=DIR]
+	$(BIN)/python -m benchmarks.campaign --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) --out $(or $(OUT),campaign-$(or $(SEED),0))
 
 docs: $(READY)  ## check that every example in README.md and docs/ runs
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -193,3 +193,38 @@ def ask(engine, problem, evidence=None, *, time_limit=None, seed=0, gap=0.0, run
     """What an engine says without the door of `cmpe.solve` around it: equal rows stay apart."""
     limits = Limits(time_limit, seed, gap, running or Running())
     return engine.answer(problem.given(evidence), limits)
+
+
+def problem_of_magnitudes(seed: int) -> Problem:
+    """Tables whose entries range from 1e-9 to 1e9, some of which cancel; q is attained, or nearly.
+
+    Large entries have three decimals, as where someone multiplied by a large number.
+    """
+    rng = np.random.default_rng([seed, 9])
+    cards = [int(k) for k in rng.integers(2, 4, int(rng.integers(1, 5)))]
+    points = np.stack([rng.integers(0, k, 60) for k in cards], axis=1)
+    constraints = []
+    for _ in range(int(rng.choice([1, 1, 2]))):
+        function = _model_of_magnitudes(rng, cards)
+        values = np.sort(function.value(points))
+        limit = values[int(rng.choice([0.0, 0.0, 0.1, 0.3, 0.6]) * len(values))]
+        constraints.append(Constraint(function, limit + rng.choice([0.0, 0.0, 1e-6, -2e-6])))
+    whole = rng.random() < 0.7
+    objective = random_model(rng, cards, Shape(arity=2, zeros=False)) if whole else None
+    return Problem(objective or _model_of_magnitudes(rng, cards), tuple(constraints))
+
+
+def _model_of_magnitudes(rng: np.random.Generator, cards: list[int]) -> LogLinearModel:
+    small = rng.random() < 0.3
+    factors = []
+    for _ in range(int(rng.integers(1, 5))):
+        arity = int(rng.integers(1, min(3, len(cards)) + 1))
+        scope = tuple(int(v) for v in rng.choice(len(cards), arity, replace=False))
+        size = [cards[v] for v in scope]
+        exponents = rng.uniform(-9, 9, size) if small else rng.choice([0, 3, 6, 7.5, 9], size)
+        table = rng.normal(size=size) * 10.0**exponents
+        table = table if small else np.round(table, 3)
+        factors.append(Factor(scope, table))
+        if rng.random() < 0.3:
+            factors.append(Factor(scope, -table + np.round(rng.normal(size=size), 3)))
+    return LogLinearModel(tuple(cards), tuple(factors))

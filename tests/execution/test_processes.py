@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from cmpe.execution.processes import pool, stop, without_interrupt
+from cmpe.execution.processes import Parcels, pool, stop, unpacked, without_interrupt
 from tests.execution.work import ignores_interrupts, is_running
 
 
@@ -35,3 +35,11 @@ def test_without_signal_masks_nothing_is_held_back(monkeypatch):
     monkeypatch.delattr(signal, "pthread_sigmask", raising=False)
     with pytest.raises(KeyboardInterrupt), without_interrupt():
         signal.raise_signal(signal.SIGINT)
+
+
+def test_parcels_are_read_and_removed():
+    parcels = Parcels()
+    paths = [parcels.put({"number": k}) for k in range(2)]
+    assert [unpacked(path)["number"] for path in paths] == [0, 1]
+    parcels.close()
+    assert not paths[0].parent.exists()

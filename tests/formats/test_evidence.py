@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cmpe.errors import EvidenceError, FormatError, InputError
+from cmpe.errors import EvidenceError, FormatError, InputError, TooLarge
+from cmpe.formats import evidence
 from cmpe.formats.evidence import read_array, read_evidence, write_evid
 from cmpe.formats.uai import read_uai
 from cmpe.models.loglinear import LogLinearModel
@@ -219,3 +220,39 @@ def test_public_evidence():
     expected = dict(zip(words[1::2], words[2::2], strict=True))
     assert samples_of(path, Problem(read_uai(folder / "Promedus_24.uai"))) == [expected]
     assert len(expected) == words[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 0 1 " * 20, "at most 13 numbers in a sample of 3 variables, found more"),
+        ("2\n" + "1 0 1\n" * 9, "expected 2 samples, as the first line says, found more lines"),
+        ("0\n" * 6, "at most 4 lines, found more"),
+    ],
+)
+def test_evidence_that_cannot_be_right_is_refused_early(tmp_path, content, message, monkeypatch):
+    monkeypatch.setattr(evidence, "MOST_LINES", 4 if "lines, found more" in message else 100)
+    with pytest.raises(FormatError, match=message):
+        read_evidence(save(tmp_path, content), PROBLEM)
+
+
+def test_rows_that_a_small_file_asks_for_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "MOST_ROWS", 100)
+    path = save(tmp_path, "9\n" + "0\n" * 9)
+    with pytest.raises(TooLarge, match="9 rows of 3 variables take"):
+        read_evidence(path, PROBLEM)
+
+
+def test_a_variable_may_be_named_twice(tmp_path):
+    path = save(tmp_path, "4 0 1 0 1 1 2 1 2")
+    assert samples_of(path, PROBLEM) == [{0: 1, 1: 2}]
+
+
+def test_more_axes_than_an_array_has_are_refused(tmp_path):
+    """A shape of 70 axes, one of them 0, so that no byte is needed."""
+    header = npy(np.zeros(0)).replace(b"(0,)" + b" " * 220, b"")
+    shape = "(0, " + "1, " * 69 + ")"
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    data = header[:8] + struct.pack("<H", len(text) + 1) + text + b"\n"
+    with pytest.raises(FormatError, match="the shape: expected sizes of an array"):
+        read_evidence(save(tmp_path, data, "e.npy"), PROBLEM)

@@ -139,6 +139,14 @@ def test_packings_that_cannot_be_unpacked_in_pieces_are_refused(tmp_path, packin
     refused(lambda: read_network(tmp_path / "m.npz"), "as NumPy packs them", FormatError)
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "m\0.npz", 3, None])
+def test_the_arrays_are_a_file_beside_the_description(tmp_path, name):
+    write_network(random_cutset(6), tmp_path / "m")
+    facts = json.loads((tmp_path / "m.json").read_bytes())
+    (tmp_path / "m.json").write_text(json.dumps({**facts, "arrays": name}))
+    refused(lambda: read_network(tmp_path / "m.json"), "file name|cannot be read")
+
+
 def test_more_leaves_than_can_be_compared_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(network, "MOST_LEAVES", 1)
     write_network(random_cutset(6), tmp_path / "m")

@@ -183,6 +183,12 @@ ROW = {"assignment": [0, 1], "status": "optimal", "bound": 1.0, "method": "m", "
         ({"status": "fine"}, "field 'status': expected a status, found 'fine'"),
         ({"bound": "1"}, "field 'bound': expected a number, or null, found '1'"),
         ({"method": None}, "field 'method': expected a string, found None"),
+        ({"status": {}}, "field 'status': expected a status, found {}"),
+        ({"bound": 10**400}, "field 'bound': expected a number, or null, found 1000"),
+        ({"bound": float("nan")}, "field 'bound': expected a number, or null, found nan"),
+        ({"seconds": 10**400}, "field 'seconds': expected a number from 0 up, found 1000"),
+        ({"seconds": -1.0}, "field 'seconds': expected a number from 0 up, found -1.0"),
+        ({"assignment": [0, 0.5]}, "evidence must be whole numbers, found dtype float64"),
         ({"seconds": None}, "field 'seconds': expected a number from 0 up, found None"),
         ("MPE\n2 0 7\n", "row 0, variable 1: evidence must be from 0 to 1, found 7"),
     ],
@@ -190,7 +196,7 @@ ROW = {"assignment": [0, 1], "status": "optimal", "bound": 1.0, "method": "m", "
 def test_broken_answers_are_refused_with_their_line(tmp_path, content, message):
     path = tmp_path / "a.json"
     if isinstance(content, dict):
-        where = "" if message.startswith("row") else "line 2, "
+        where = "line 2, " if message.startswith("field") else ""
         content, message = f"{json.dumps(ROW)}\n{json.dumps(ROW | content)}\n", where + message
     path.write_text(content)
     with pytest.raises(FormatError) as caught:

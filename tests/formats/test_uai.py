@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cmpe.errors import FormatError, InputError
+from cmpe.formats import uai
 from cmpe.formats.uai import read_uai, storable, write_uai
 from cmpe.models.loglinear import Factor, LogLinearModel
 
@@ -267,3 +268,13 @@ def test_public_models(tmp_path, name):
     for suffix in (".uai", ".LG.gz"):
         write_uai(model, tmp_path / f"copy{suffix}")
         assert bits(read_uai(tmp_path / f"copy{suffix}")) == bits(model)
+
+
+def test_more_factors_or_variables_than_can_be_kept_are_refused(tmp_path, monkeypatch):
+    path = save(tmp_path, "MARKOV 3 2 2 2 2 0 0 1 1 1 1")
+    assert len(read_uai(path).factors) == 2
+    for name, message in (("MOST_FACTORS", "at most 1, found 2"), ("MOST_VARIABLES", "found 3")):
+        with monkeypatch.context() as changed:
+            changed.setattr(uai, name, 1)
+            with pytest.raises(FormatError, match=message):
+                read_uai(path)

@@ -1,5 +1,7 @@
 """One row at a time: the loop, its workers, and what is left after Ctrl-C."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,18 @@ def test_ctrl_c_inside_a_job_keeps_the_rows_before_it():
         solve_rows(instances(), stops, "mine", Running())
     assert caught.value.solutions.assignments[0].tolist() == [0, 0, 0, 1]
     assert (caught.value.solutions.status[1:] == Status.UNKNOWN).all()
+
+
+def test_what_is_known_of_an_interrupted_row_is_kept():
+    def stops(row):
+        return replace(same(row), interrupted=row == 1)
+
+    with pytest.raises(Interrupted, match="after 1 of 4 rows") as caught:
+        solve_rows(instances(), stops, "mine", Running())
+    known = caught.value.solutions
+    assert known.assignments[:2].tolist() == [[0, 0, 0, 1], [0, 1, 1, 1]]
+    assert known.bound[:2].tolist() == [100.0, 101.0]
+    assert (known.status[2:] == Status.UNKNOWN).all()
 
 
 def test_a_start_is_the_values_of_free_variables():

@@ -17,7 +17,8 @@ from tests.problems import Shape, random_problem, seeds, worked_example
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 PROVERS = [name for name, row in METHODS.items() if row.proves]
-REAL_METHODS = [m for m in PROVERS if m not in ("exhaustive", "milp")]
+# toulbar2 with VAC does not end on some of these problems; tests of its own limit the time.
+REAL_METHODS = [m for m in PROVERS if m not in ("exhaustive", "milp", "toulbar2:vac")]
 
 
 def readme_rows():

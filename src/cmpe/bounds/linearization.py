@@ -220,6 +220,11 @@ class LocalPolytope:
             upper=np.concatenate(upper),
         )
 
+    def magnitude(self, table: Floats) -> float:
+        """The sum over tables of the largest finite entry's size, of entries (E,)."""
+        sizes = np.where(np.isneginf(table), 0.0, np.abs(table))
+        return float(np.maximum.reduceat(sizes, self._starts).sum())
+
     def weighted(self, weights: Floats) -> tuple[float, Floats]:
         """The sum of all entries' indicators, weighted (E,): its constant, and its columns."""
         return float(weights @ self._constant), np.asarray(weights @ self._indicators)

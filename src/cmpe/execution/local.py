@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
 from cmpe.errors import BackendError
 from cmpe.execution.base import TaskOutcome, attempt
-from cmpe.execution.processes import DIED, pool, stop, without_interrupt
+from cmpe.execution.processes import DIED, Parcels, pool, stop, unpacked, without_interrupt
 
 
 class InProcess:
@@ -45,6 +46,7 @@ class LocalProcesses:
     def __init__(self, workers: int) -> None:
         self.capacity = workers
         self._pool = pool(workers)
+        self._parcels = Parcels()
         self._running: set[Future[TaskOutcome]] = set()
 
     def share(self, value: Any) -> Any:
@@ -53,8 +55,9 @@ class LocalProcesses:
 
     def submit(self, name: str, work: Callable[..., Any], *arguments: Any) -> None:
         """Hand it to the pool."""
+        path = self._parcels.put((name, work, *arguments))
         with without_interrupt():
-            self._running.add(self._pool.submit(attempt, name, work, *arguments))
+            self._running.add(self._pool.submit(_attempt_parcel, path))
 
     def next(self) -> TaskOutcome:
         """The first that ends; a dead process ends everything that has not."""
@@ -69,3 +72,10 @@ class LocalProcesses:
     def close(self) -> None:
         """End the processes."""
         stop(self._pool, unfinished=bool(self._running))
+        self._parcels.close()
+
+
+def _attempt_parcel(path: Path) -> TaskOutcome:
+    task = unpacked(path)
+    path.unlink()
+    return attempt(*task)

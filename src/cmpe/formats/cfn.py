@@ -1,14 +1,15 @@
 """Cost function networks: what toulbar2 reads, in memory and as `.cfn` files (JSON).
 
 toulbar2 minimises and counts in integers, and its upper bounds are strict. So every table is
-scaled and rounded: cost = round(-scale * h). Rounding moves a sum of F tables by at most F / 2
-units; each constraint is loosened by F units, so that no feasible assignment is lost, and the
+scaled and rounded: cost = round(-scale * h). What rounding moves a sum by at most is known
+(`rounding`); each constraint is loosened by it, so that no feasible assignment is lost, and the
 caller tests what comes back.
 
 One constraint becomes a second network with a limit on its cost. toulbar2 1.4 crashes on some
-problems with several of those, so several constraints become knapsacks over the entries. It
-also crashes on wide tables in a second network: a table over more than `widest` variables
-becomes a unary table over one new variable whose values are the entries, channelled to the
+problems with several of those, so several constraints become knapsacks over the entries, with
+weights of at least 0: weights of both signs made it prove a wrong optimum. It also crashes on wide
+tables in a second network: a table over more than NARROW variables (WIDEST, if only the objective
+has it) becomes a unary table over one new variable whose values are the entries, channelled to the
 variables of the scope by hard binary tables.
 """
 
@@ -31,7 +32,7 @@ from cmpe.problem import Constraint, Evidence, Instances, Problem
 
 LARGEST_COST = 10**15  # The sum of all costs stays below it.
 DIGITS = 9  # Costs have at most this many decimals.
-WIDEST_TABLE = 2
+WIDEST, NARROW = 3, 2  # variables of a table that is posted as it is; of a constraint's
 PADDING = 1e-8  # A limit q is loosened by this times max(1, |q|) beyond its tolerance.
 FORBIDDEN = math.inf
 
@@ -44,48 +45,73 @@ class CostLimit:
 
     functions: list[Function]
     limit: int
+    digits: int  # of a nat that a unit stands for
 
     @cached_property
     def lowest(self) -> int:
         """The least the sum can be if every table is at its least."""
         return int(sum(min(costs) for _, costs in self.functions))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds whatever is chosen."""
+        return sum(max(costs) for _, costs in self.functions) <= self.limit
+
 
 class CostNetwork:
     """One row of instances as integer cost functions over named variables."""
 
-    def __init__(self, instances: Instances, row: int) -> None:
+    def __init__(
+        self, instances: Instances, row: int, *, linear: bool = False, one_unit: bool = False
+    ) -> None:
+        """`linear`: knapsacks also for one constraint; `one_unit`: the same for all functions."""
         self.structure = instances.conditioning
         self._starts = self.structure.layout.offsets
         here = slice(row, row + 1)
         constraints = instances.problem.constraints
         tables = [instances.tables(k, here)[0] for k in range(1 + len(constraints))]
-        self.linear = len(constraints) > 1
-        self.digits = _digits(tables)
-        self.rounding = len(self.structure.scopes)
-        self.objective = self._functions(np.rint(-tables[0] * self.scale))
-        self.limits = [self._limit(c, t) for c, t in zip(constraints, tables[1:], strict=True)]
+        self.linear = linear or len(constraints) > 1
+        self._wide = self._wide_scopes(tables[1:])
+        digits = [_digits(table) for table in tables]
+        if one_unit:
+            digits = [min(digits)] * len(digits)
+        self.digits = digits[0]
+        costs, self.rounding = self._rounded(-tables[0] * self.scale)
+        self.objective = self._functions(costs)
+        self.limits = list(map(self._limit, constraints, tables[1:], digits[1:]))
 
     @property
     def scale(self) -> float:
-        """Units per nat."""
+        """Units per nat of the objective."""
         return 10.0**self.digits
+
+    def _wide_scopes(self, tables: Sequence[Floats]) -> list[bool]:
+        """Which scopes need an entry variable; more of them do where a constraint has a table."""
+        narrow = 1 if self.linear else NARROW
+        used = np.zeros(len(self.structure.scopes), dtype=bool)
+        for table in tables:
+            used |= np.logical_or.reduceat(table != 0.0, self._starts[:-1])
+        arity = np.array([len(scope) for scope in self.structure.scopes])
+        return [bool(wide) for wide in arity > np.where(used, narrow, WIDEST)]
+
+    def _rounded(self, units: Floats) -> tuple[Floats, int]:
+        """Whole units, and by how much a sum over all tables may be off."""
+        whole = np.rint(units)
+        with np.errstate(invalid="ignore"):
+            off = np.where(np.isfinite(units), np.abs(whole - units), 0.0)
+        return whole, math.ceil(np.maximum.reduceat(off, self._starts[:-1]).sum()) + 1
 
     @cached_property
     def variables(self) -> dict[str, int]:
         """Sizes by name: the free variables in order, then the entry variables."""
         sizes = {f"z{v}": self.structure.cardinalities[v] for v in self.structure.free}
-        for k, scope in enumerate(self.structure.scopes):
-            if self._is_wide(scope):
+        for k in range(len(self.structure.scopes)):
+            if self._wide[k]:
                 sizes[f"e{k}"] = int(self._starts[k + 1] - self._starts[k])
         return sizes
 
-    def _is_wide(self, scope: Sequence[int]) -> bool:
-        return len(scope) > (1 if self.linear else WIDEST_TABLE)
-
     def _names(self, k: int) -> tuple[str, ...]:
-        scope = self.structure.scopes[k]
-        return (f"e{k}",) if self._is_wide(scope) else tuple(f"z{v}" for v in scope)
+        return (f"e{k}",) if self._wide[k] else tuple(f"z{v}" for v in self.structure.scopes[k])
 
     def _functions(self, table: Floats) -> list[Function]:
         return [
@@ -93,22 +119,22 @@ class CostNetwork:
             for k in range(len(self.structure.scopes))
         ]
 
-    def _limit(self, constraint: Constraint, table: Floats) -> CostLimit:
+    def _limit(self, constraint: Constraint, table: Floats, digits: int) -> CostLimit:
         """-inf becomes a cost low enough to satisfy the constraint on its own."""
-        loose = constraint.loosened(PADDING)
-        limit = math.floor(loose * self.scale) + self.rounding
-        satisfied = np.isneginf(table)
-        costs = np.rint(np.where(satisfied, 0.0, table) * self.scale)
+        satisfied, scale = np.isneginf(table), 10.0**digits
+        costs, rounding = self._rounded(np.where(satisfied, 0.0, table) * scale)
+        limit = math.floor(constraint.loosened(PADDING) * scale) + rounding
         if satisfied.any():
             highest = np.maximum.reduceat(costs, self._starts[:-1]).sum()
             costs[satisfied] = min(0.0, limit - highest)
-        return CostLimit(self._functions(costs), limit)
+        used = [f for f in self._functions(costs) if any(f[1])]
+        return CostLimit(used, limit, digits)
 
     def channels(self) -> list[Function]:
         """Hard binary tables that make each entry variable agree with its scope."""
         functions: list[Function] = []
         for k, scope in enumerate(self.structure.scopes):
-            if self._is_wide(scope):
+            if self._wide[k]:
                 sizes = [self.structure.cardinalities[v] for v in scope]
                 for digits, variable, size in zip(np.indices(sizes), scope, sizes, strict=True):
                     agree = digits.ravel()[:, np.newaxis] == np.arange(size)
@@ -138,9 +164,8 @@ class CostNetwork:
             first, size = next(iter(variables.items()))
             lines.append(_function_line("none", (first,), [FORBIDDEN] * size, self.digits, top))
         else:  # a limit on a constant holds, or this were hopeless; toulbar2 crashes reading one
-            limits = [c for c in self.limits if any(names for names, _ in c.functions)]
             line = self._knapsack_line if self.linear else self._network_line
-            lines += [line(f"limit{j}", c) for j, c in enumerate(limits)]
+            lines += [line(f"limit{j}", c) for j, c in enumerate(self.limits) if not c.is_idle]
         return _network_text(name, variables, lines, self.digits, top)
 
     def _network_line(self, name: str, constraint: CostLimit) -> str:
@@ -149,34 +174,47 @@ class CostNetwork:
             + abs(constraint.limit)
             + 1
         )
-        lines = _function_lines(constraint.functions, self.digits, top)
-        inner = _network_text("constraint", self.variables, lines, self.digits, top)
-        lowest, limit = (
-            _decimal(c, self.digits) for c in (constraint.lowest - 1, constraint.limit + 1)
-        )
+        digits = constraint.digits
+        lines = _function_lines(constraint.functions, digits, top)
+        inner = _network_text("constraint", self.variables, lines, digits, top)
+        lowest, limit = (_decimal(c, digits) for c in (constraint.lowest - 1, constraint.limit + 1))
         return (
             f'"{name}":{{"scope":{_json(list(self.variables))},"type":"cfnconstraint","params":{{\n'
             f'"cfn":\n{inner},\n"lb":{lowest},"ub":{limit},"duplicatehard":0,"strongduality":0}}}}'
         )
 
     def _knapsack_line(self, name: str, constraint: CostLimit) -> str:
-        weights, constant = knapsack(constraint)
+        weights, capacity = knapsack(constraint)
         scope = sorted({variable for variable, _, _ in weights})
-        values = [[variable, value, -weight] for variable, value, weight in weights]
-        params = {"capacity": constant - constraint.limit, "weightedvalues": values}
+        params = {"capacity": capacity, "weightedvalues": [list(w) for w in weights]}
         function = {"scope": scope, "type": "knapsackv", "params": params}
         return f'"{name}":{_json(function)}'
 
+    def cost(self, free_values: Sequence[int]) -> float:
+        """The objective's cost of an assignment: inf where it is forbidden."""
+        value = dict(zip(self.structure.free, free_values, strict=True))
+        total = 0.0
+        for (_, costs), scope in zip(self.objective, self.structure.scopes, strict=True):
+            place = 0
+            for variable in scope:
+                place = place * self.structure.cardinalities[variable] + value[variable]
+            total += costs[place]
+        return total
+
 
 def knapsack(constraint: CostLimit) -> tuple[list[tuple[str, int, int]], int]:
-    """(variable, value, weight) triplets and the constant of a constraint of unary functions."""
-    weights, constant = [], 0
+    """A limit on a sum of unary functions as weights of at least 0 whose sum has a least value.
+
+    A value weighs how far its cost is below the greatest of its function: (variable, value,
+    weight), and the sum of those that are selected must be at least the second result.
+    """
+    weights, room = [], constraint.limit
     for names, costs in constraint.functions:
-        if names:
-            weights += [(names[0], value, int(cost)) for value, cost in enumerate(costs)]
-        else:
-            constant += int(costs[0])
-    return weights, constant
+        room -= int(max(costs))
+        for value, cost in enumerate(costs if names else []):
+            if cost < max(costs):
+                weights.append((names[0], value, int(max(costs)) - int(cost)))
+    return weights, -room
 
 
 def write_cfn(problem: Problem, path: Path | str, evidence: Evidence | None = None) -> None:
@@ -184,14 +222,14 @@ def write_cfn(problem: Problem, path: Path | str, evidence: Evidence | None = No
     instances = problem.given(evidence)
     if len(instances) != 1:
         raise InputError(f"{path}: a .cfn file holds one row of evidence, found {len(instances)}")
-    network = CostNetwork(instances, 0)
+    network = CostNetwork(instances, 0, one_unit=True)
     allowed = string.ascii_letters + string.digits + "-."
     clean = "".join(c if c in allowed else "_" for c in problem.name or "cmpe")
     write_text(path, network.text(clean) + "\n")
 
 
-def _digits(tables: Sequence[Floats]) -> int:
-    largest = max(float(np.abs(t[np.isfinite(t)]).sum()) for t in tables)
+def _digits(table: Floats) -> int:
+    largest = float(np.abs(table[np.isfinite(table)]).sum())
     if largest > LARGEST_COST:
         raise InputError(
             f"toulbar2 counts costs up to {LARGEST_COST:.0e}; these tables add up to {largest:.3g}"

@@ -29,6 +29,7 @@ from cmpe.formats.text import lines_of, parts_of, read_bytes, read_text, suffix_
 from cmpe.problem import Problem
 
 MOST_ROWS = 1 << 32  # bytes of rows in memory
+MOST_LINES = 1 << 22  # of an `.evid` file: each takes microseconds
 
 
 @dataclass
@@ -48,8 +49,10 @@ def _read_lines(path: Path | str, variables: int) -> _Lines:
 
     A sample may name a variable twice, so that it has at most twice as many pairs as variables.
     """
-    found, longest = _Lines(), 1 + 4 * variables
-    for number, line in lines_of(read_text(path)):
+    found, longest, text = _Lines(), 1 + 4 * variables, read_text(path)
+    if text.count("\n") > MOST_LINES:
+        raise FormatError(f"{path}: expected at most {MOST_LINES} lines, found more")
+    for number, line in lines_of(text):
         words = line.split(None, longest)
         found.numbers.extend(_numbers(path, number, words[:longest]))
         found.lines.append(number)

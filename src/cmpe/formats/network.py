@@ -78,7 +78,7 @@ def read_network(path: Path | str) -> Network:
     name, version = facts.get("arrays"), facts.get("format_version")
     if version != FORMAT_VERSION:
         raise FormatError.at(path, "field 'format_version'", f"{FORMAT_VERSION}", repr(version))
-    if not isinstance(name, str) or Path(name).name != name:
+    if not isinstance(name, str) or not name or Path(name).name != name:
         raise FormatError.at(path, "field 'arrays'", "a file name", repr(name)[:60])
     file = Path(path).with_name(name)
     data = read_bytes(file)

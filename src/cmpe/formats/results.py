@@ -188,7 +188,7 @@ def _is_assignment(value: Any) -> bool:
 
 _ROW_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "assignment": (_is_assignment, "a list of values, or null"),
-    "status": (lambda value: value in {s.label for s in Status}, "a status"),
+    "status": (lambda value: value in [s.label for s in Status], "a status"),
     "bound": (
         lambda value: value is None or (_is_real(value) and not math.isnan(value)),
         "a number, or null",

@@ -39,6 +39,8 @@ def read_bytes(path: Path | str) -> bytes:
         if isinstance(error, OSError) and error.errno is not None:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         raise FormatError(f"{path}: expected a whole {file.suffix} file, found: {error}") from None
+    except ValueError:  # Python refuses a name with a NUL
+        raise InputError(f"{str(path)!r}: cannot be read: it is no file name") from None
     except MemoryError:
         raise TooLarge(f"{path}: there is not enough memory to read it") from None
 

@@ -34,6 +34,12 @@ def _milp(name: str, about: str, backend: str, needs: str | None = None) -> Meth
     return Method(name, about, engines, proves=True, needs=needs)
 
 
+def _toulbar2(name: str, about: str, configuration: str) -> Method:
+    engine = _engine("toulbar2", "Toulbar2", configuration=configuration)
+    proves = configuration != "vns"
+    return Method(name, about, {Form.TABLES: engine}, proves=proves, needs="toulbar2")
+
+
 _ROWS = (
     Method(
         "auto",
@@ -80,13 +86,9 @@ _ROWS = (
         "gurobi",
         "gurobi",
     ),
-    Method(
-        "toulbar2",
-        "branch and bound with soft local consistency",
-        {Form.TABLES: _engine("toulbar2", "Toulbar2")},
-        proves=True,
-        needs="toulbar2",
-    ),
+    _toulbar2("toulbar2", "branch and bound with soft local consistency", "default"),
+    _toulbar2("toulbar2:vac", "the same with virtual arc consistency and RASPS", "vac"),
+    _toulbar2("toulbar2:vns", "variable neighbourhood search by toulbar2", "vns"),
 )
 METHODS: Mapping[str, Method] = {row.name: row for row in _ROWS}
 

@@ -157,9 +157,10 @@ def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solut
     try:
         few = engine.answer(instances.take(first), limits)
     except Interrupted as stop:
-        whole = _shared(stop.solutions, where, counts)
-        done = int(counts[stop.solutions.status != Status.UNKNOWN].sum())
-        raise Interrupted(whole, done) from None
+        answered = stop.solutions.status != Status.UNKNOWN
+        # Rows that were interrupted may have an answer, too.
+        done = int(counts[answered].sum()) if answered.sum() == stop.finished else stop.finished
+        raise Interrupted(_shared(stop.solutions, where, counts), done) from None
     return _shared(few, where, counts)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Values
 from cmpe.errors import BackendError, Interrupted
-from cmpe.execution.rows import map_rows
+from cmpe.execution.rows import map_rows, map_rows_in_threads
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running
@@ -27,6 +28,7 @@ class RowAnswer:
     bound: float = np.inf
     infeasible: bool = False
     seconds: float = 0.0
+    interrupted: bool = False  # Ctrl-C came first: what is known so far
 
 
 RowJob = Callable[[int], RowAnswer]
@@ -40,25 +42,44 @@ def start_of(start: Values | None, row: int, free: Sequence[int]) -> Values | No
 
 
 def solve_rows(
-    instances: Instances, job: RowJob, method: str, running: Running, *, one_core: bool = False
+    instances: Instances,
+    job: RowJob,
+    method: str,
+    running: Running,
+    *,
+    one_core: bool = False,
+    stop: threading.Event | None = None,
 ) -> Solutions:
-    """Answer every row with `job`; on Ctrl-C raise Interrupted with what is finished.
+    """Answer every row with `job`; on Ctrl-C raise Interrupted with all that is known.
 
     A job that uses `one_core` for a row gets all the cores that `running` allows for other rows.
+    One that waits for a process of its own brings the event `stop`, and runs in threads.
     """
     answers: dict[int, RowAnswer] = {}
     timed = _Timed(job)
     if instances.problem.is_log_linear:
         instances.tables(0, slice(0, 1))  # loads compiled code, which no row should be charged with
     try:
-        workers = running.cores if one_core else running.workers
-        for row, answer in map_rows(timed, len(instances), workers=workers):
+        for row, answer in _each(timed, len(instances), running, one_core=one_core, stop=stop):
             answers[row] = answer
-            running.report(len(answers), len(instances))
+            if not answer.interrupted:
+                running.report(len(answers), len(instances))
+            elif stop is None or not stop.is_set():
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
         partial = _assemble(instances, answers, method)
-        raise Interrupted(partial, len(answers)) from None
+        finished = sum(not answer.interrupted for answer in answers.values())
+        raise Interrupted(partial, finished) from None
     return _assemble(instances, answers, method)
+
+
+def _each(
+    job: RowJob, count: int, running: Running, *, one_core: bool, stop: threading.Event | None
+) -> Iterator[tuple[int, RowAnswer]]:
+    workers = running.cores if one_core else running.workers
+    if stop is None or workers == 1 or count <= 1:
+        return map_rows(job, count, workers=workers)
+    return map_rows_in_threads(job, count, stop, threads=workers)
 
 
 @dataclass(frozen=True)
@@ -74,8 +95,7 @@ class _Timed:
         except BackendError as error:
             warnings.warn(f"row {row}: {error}", RuntimeWarning, stacklevel=2)
             answer = RowAnswer(None)
-        spent = time.perf_counter() - begin
-        return RowAnswer(answer.free_values, answer.bound, answer.infeasible, spent)
+        return replace(answer, seconds=time.perf_counter() - begin)
 
 
 def _assemble(instances: Instances, answers: Mapping[int, RowAnswer], method: str) -> Solutions:

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from cmpe import Limits
 from cmpe.bounds.linearization import LinearProgram
+from cmpe.execution.threads import Ending
 
 INF = np.inf
 
@@ -66,15 +67,36 @@ def check_infeasible(maximise):
     np.testing.assert_allclose(maximise(harmless, Limits(), None).columns, [1, 1])
 
 
-def check_time_limit(maximise):
-    """A stopped search answers what it has, and its bound stays above the optimum's."""
+def hard():
+    """Three knapsacks that take long."""
     rng = np.random.default_rng(0)
     weights = rng.integers(10**6, 2 * 10**6, (3, 60))
-    hard = program(weights.sum(axis=0), weights, [-INF] * 3, weights.sum(axis=1) // 2)
-    found = maximise(hard, Limits(seconds=0.05), np.zeros(60))
+    return program(weights.sum(axis=0), weights, [-INF] * 3, weights.sum(axis=1) // 2)
+
+
+def check_time_limit(maximise):
+    """A stopped search answers what it has, and its bound stays above the optimum's."""
+    found = maximise(hard(), Limits(seconds=0.05), np.zeros(60))
     assert not found.infeasible
-    reached = 0.0 if found.columns is None else float(hard.cost @ found.columns)
+    reached = 0.0 if found.columns is None else float(hard().cost @ found.columns)
     assert found.bound >= reached - 1e-3
+
+
+def check_interrupted(monkeypatch, module, ending):
+    """What is known after Ctrl-C; nothing, where the back-end did not hear it."""
+
+    def interruptible(work, cancel):
+        work()
+        return ending
+
+    monkeypatch.setattr(module, "interruptible", interruptible)
+    found = module.maximise(program([1], [[1]], [0], [1]), Limits(), None)
+    assert found.interrupted
+    if ending is Ending.ABANDONED:
+        assert found.columns is None
+    else:
+        np.testing.assert_allclose(found.columns, [1.0])
+        assert found.bound == pytest.approx(1.0)
 
 
 CHECKS = (check_optimum, check_every_kind_of_row, check_infeasible, check_time_limit)

@@ -1,11 +1,17 @@
 """HiGHS as a back-end."""
 
+import os
+import signal
+import threading
+import time
+
 import highspy
 import numpy as np
 import pytest
 
 from cmpe import Limits, Running
 from cmpe.errors import BackendError
+from cmpe.execution.threads import Ending
 from cmpe.solvers.milp import highs
 from cmpe.solvers.milp.highs import configure, load, maximise
 from tests.solvers.milp import programs
@@ -33,15 +39,26 @@ def test_options_reach_the_solver():
     assert highs._threads == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "error", "message"),
-    [("kInterrupt", KeyboardInterrupt, "^$"), ("kSolveError", BackendError, "HiGHS stopped with")],
-)
-def test_what_is_no_answer_is_raised(monkeypatch, status, error, message):
-    found = getattr(highspy.HighsModelStatus, status)
+def test_what_is_no_answer_is_raised(monkeypatch):
+    found = highspy.HighsModelStatus.kSolveError
     monkeypatch.setattr(highspy.Highs, "getModelStatus", lambda self: found)
-    with pytest.raises(error, match=message):
+    with pytest.raises(BackendError, match="HiGHS stopped with"):
         maximise(programs.program([1], [[1]], [0], [1]), Limits(), None)
+
+
+@pytest.mark.parametrize("ending", [Ending.CANCELLED, Ending.ABANDONED])
+def test_ctrl_c_leaves_what_is_known(monkeypatch, ending):
+    programs.check_interrupted(monkeypatch, highs, ending)
+
+
+def test_ctrl_c_stops_the_search():
+    """Within seconds, with its bound."""
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.perf_counter()
+    found = maximise(programs.hard(), Limits(), np.zeros(60))
+    assert time.perf_counter() - begin < 5.0
+    assert found.interrupted
+    assert found.bound < np.inf
 
 
 def test_a_linear_program_that_was_stopped_has_no_bound(monkeypatch):

@@ -115,4 +115,42 @@ def test_a_back_end_that_is_not_installed_fails_before_any_row(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyscipopt", None)
     with pytest.raises(MissingExtra, match="scip"):
         ask(Milp("scip"), worked_example(), np.zeros((0, 2), dtype=int))
-    assert backend("highs") is highs.maximise
+    assert backend("highs").args == (highs.maximise,)
+
+
+def test_what_is_known_survives_ctrl_c(monkeypatch):
+    stopped = ProgramAnswer(np.array([0.0, 1.0, 0.0]), 12.0, interrupted=True)
+    monkeypatch.setattr(highs, "maximise", lambda *_: stopped)
+    with pytest.raises(cmpe.Interrupted, match="after 0 of 1 rows") as caught:
+        ask(Milp(), worked_example(), [[1, 1]])
+    known = caught.value.solutions
+    assert (known.labels, known.objective.tolist()) == (["feasible"], [11.0])
+    assert 12.0 < known.bound[0] < 12.0 + 1e-6
+
+
+def test_ctrl_c_between_programs_leaves_the_start(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(highs, "maximise", interrupt)
+    with pytest.raises(cmpe.Interrupted) as caught:
+        ask(Milp(), worked_example(), [[1, 1]], running=Running(start=[[1, 1, 0, 1]]))
+    assert caught.value.solutions.objective.tolist() == [11.0]
+
+
+def test_a_bound_that_the_answer_disproves_is_none(monkeypatch):
+    low = ProgramAnswer(np.array([0.0, 1.0, 0.0]), 10.0)
+    for wrong in (low, ProgramAnswer(None, infeasible=True)):
+        monkeypatch.setattr(highs, "maximise", lambda *_, w=wrong: w)
+        found = ask(Milp(), worked_example(), [[1, 1]], running=Running(start=[[1, 1, 0, 1]]))
+        assert (found.labels, found.bound.tolist()) == (["feasible"], [np.inf])
+
+
+def test_where_the_hair_is_wide_a_tighter_program_answers(monkeypatch):
+    """Five values a hair beyond q, which a row of this size cannot tell from q, and one below."""
+    monkeypatch.setattr(milp, "MOST_CUTS", 3)
+    h = LogLinearModel.from_tables([8], [((0,), [0.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 1.0])])
+    t = LogLinearModel.from_tables([8], [((0,), [1e9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, -300.0])])
+    found = ask(Milp(), Problem(h, (Constraint(t, 0.0),)))
+    assert (found.labels, found.objective.tolist()) == (["feasible"], [1.0])
+    assert 6.0 < found.bound[0] < 9.1

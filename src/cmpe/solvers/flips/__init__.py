@@ -93,7 +93,8 @@ class _FlipRow:
         if found.image is not None:
             values = np.empty(len(found.image))
             values[self.flip.changed] = found.image
-        return RowAnswer(values, -found.bound, infeasible=bool(np.isposinf(found.bound)))
+        none = bool(np.isposinf(found.bound))
+        return RowAnswer(values, -found.bound, none, interrupted=found.interrupted)
 
 
 def images_of(instances: Instances, flip: Flip) -> Floats:

@@ -33,7 +33,9 @@ from cmpe.solvers.milp import BACKENDS, MARGIN, backend
 
 WANTED = 1e-3  # The other class must win by this margin unless another one is asked for.
 MOST_ROUNDS = 6  # A part is relaxed and tightened at most so often.
-ACCEPTED = 1e-8  # A back-end's own tolerances may leave this much of the margin.
+ROUNDING = 1e-12  # A flip wins by this much more than the margin, so that the problem agrees.
+HAIR = 1e-7  # A back-end's answer that misses the margin is moved by about this much at most.
+SPARE = 1e-9  # of the margin, where the nearest flip is on it.
 RAY_ROUNDS = 5  # Each round finds the first flip on a ray 30 times closer.
 SLACK = 1e-7  # Distances that differ by less count as equal; an optimum's tolerance is larger.
 FEW_PHASES = 3  # A part with at most so many phases goes to a back-end.
@@ -49,6 +51,7 @@ class ProvedFlip:
     bound: float  # no flip is nearer; inf if there is none at all
     nodes: int = 0
     seconds: float = 0.0
+    interrupted: bool = False  # by Ctrl-C
 
     @property
     def optimal(self) -> bool:
@@ -131,7 +134,11 @@ class _FlipSearch:
         self.radius = min(most, self.distance if self.best is not None else self._first_radius())
         proved = 0.0
         while True:
-            proved = max(proved, self._search())
+            try:
+                proved = max(proved, self._search())
+            except KeyboardInterrupt:
+                least = min(proved, self.distance)
+                return ProvedFlip(self.best, self.distance, least, self.nodes, interrupted=True)
             if self.distance <= self.radius or proved < self.radius - SLACK:
                 return ProvedFlip(self.best, self.distance, min(proved, self.distance), self.nodes)
             if self.radius >= most:
@@ -142,6 +149,7 @@ class _FlipSearch:
         """Keep `point`, or the first one beyond it that flips, if it is the best flip yet."""
         if not np.isfinite(point).all():
             return
+        point = self._nudged(point)
         scales = np.linspace(1.0, 1.3, 31)
         for _ in range(RAY_ROUNDS):
             rays = np.clip(self.image + scales[:, np.newaxis] * (point - self.image), 0.0, 1.0)
@@ -157,10 +165,46 @@ class _FlipSearch:
             self.best, self.distance = rays[first], distance
             self.radius = min(self.radius, distance)
 
+    def _nudged(self, point: Floats) -> Floats:
+        """The point, moved along the one coordinate that helps most if the margin is just missed.
+
+        Answers of back-ends lie on the margin, to within their tolerance and rounding.
+        """
+        short = self._shortfall(point[np.newaxis])[0]
+        if not 0.0 < short < HAIR:
+            return point
+        axes = np.vstack([np.eye(len(point)), -np.eye(len(point))])
+        near = np.clip(point + HAIR * axes, 0.0, 1.0)
+        gain = short - self._shortfall(near)
+        best = int(np.argmax(gain))
+        if gain[best] < short:  # several coordinates must move
+            return self._inside(point)
+        part = point + 2.0 * short / gain[best] * (near[best] - point)
+        both = np.stack([np.clip(part, 0.0, 1.0), near[best]])
+        return np.asarray(both[0 if self._flips(both)[0] else 1])
+
+    def _inside(self, point: Floats) -> Floats:
+        """The nearest flip with a hair of margin to spare, where neurons stay as at `point`."""
+        values, forced = point, []
+        for weight, bias in zip(self.network.weights[:-1], self.network.biases[:-1], strict=True):
+            z = weight @ values + bias
+            forced.append((np.sign(z) * (np.abs(z) > HAIR)).astype(np.int8))
+            values = np.maximum(z, 0.0)
+        outputs = self.network.weights[-1] @ values + self.network.biases[-1]
+        row = self.rows[np.argmin(self.rows @ outputs)]
+        region = Region.around(self.image, float(np.abs(point - self.image).sum()) + HAIR)
+        flip = flip_program(self.network, row, region, self.margin + SPARE, tuple(forced))
+        answer = self.maximise(flip.program, self.clock.left(), None)
+        return point if answer.columns is None else region.point(flip.moves_of(answer.columns))
+
+    def _shortfall(self, points: Floats) -> Floats:
+        """By how much the margin is missed (B,); 0 or less where it is not."""
+        margins = self.network.margins(points, np.repeat(self.own, len(points)))
+        return np.asarray(margins + self.margin + ROUNDING)
+
     def _flips(self, points: Floats) -> NDArray[np.bool_]:
         own = np.repeat(self.own, len(points))
-        wins = self.network.margins(points, own) <= -self.margin + ACCEPTED
-        return np.asarray(wins & (self.network.decide(points) != own))
+        return np.asarray((self._shortfall(points) <= 0.0) & (self.network.decide(points) != own))
 
     def _first_radius(self) -> float:
         image = self.image[np.newaxis]
@@ -267,6 +311,8 @@ class _FlipSearch:
         start = None if self.best is None else flip.columns_of(self.network, self.best)
         answer = self.maximise(with_cuts(flip.program, root.cuts), self.clock.left(), start)
         self.nodes += answer.nodes
+        if answer.interrupted:
+            raise KeyboardInterrupt
         if answer.infeasible:
             self._close(self.radius - SLACK)
             return

@@ -1,17 +1,21 @@
 """CMPE by mixed-integer linear programming, one row at a time.
 
 The program handed to the back-end is a hair looser than the problem: its limit is
-q + tolerance + PADDING, so no back-end's own tolerance can cut off an assignment that ties at
-q. Whatever comes back is rounded and tested by the problem. An assignment that falls into that
-hair is cut off and the program solved again, so the back-end's tolerances never decide.
+q + tolerance + PADDING, and large rows are scaled and widened (`scaling`), so no back-end's own
+tolerance can cut off an assignment that ties at q. Whatever comes back is rounded and tested by the
+problem. An assignment that falls into that hair is cut off and the program solved again, so the
+back-end's tolerances never decide. Where the hair is wide, because the numbers of t are large
+against its tolerance, a program that is a hair tighter is asked for an answer, too: it is feasible,
+and the looser program bounds it. A bound that an answer disproves is none.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +23,27 @@ from cmpe.arrays import Floats, Values
 from cmpe.bounds.linearization import LinearProgram, LocalPolytope
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
-from cmpe.solution import Solutions
+from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.base import Deadline, Limits
+from cmpe.solvers.milp.scaling import SLACK, scaled
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
 BACKENDS = ("highs", "scip", "gurobi")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
 MARGIN = 1e-9  # of |bound|, plus 1e-7, added to a back-end's bound: its own tolerances
 MOST_CUTS = 50
+TIGHTENED_AFTER = 1  # cuts: most rows need fewer
+
+
+class Hair(NamedTuple):
+    """How far limits are from q + tolerance: shares of max(1, |q|) and of the tables' size."""
+
+    of_limit: float
+    of_tables: float
+
+
+LOOSE = Hair(PADDING, 1e-14)  # more than adding tables up in another order can change
+TIGHT = Hair(-PADDING, -10 * SLACK)
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,7 @@ class ProgramAnswer:
     bound: float = np.inf  # an upper bound on the maximum, offset included
     infeasible: bool = False
     nodes: int = 0  # of the search tree
+    interrupted: bool = False  # by Ctrl-C
 
 
 Backend = Callable[[LinearProgram, Limits, Floats | None], ProgramAnswer]
@@ -63,8 +81,15 @@ class Milp:
 
 def backend(name: str) -> Backend:
     """The function that maximises a LinearProgram; raises MissingExtra if not installed."""
-    maximise: Backend = importlib.import_module(f"cmpe.solvers.milp.{name}").load()
-    return maximise
+    return partial(_maximise_scaled, importlib.import_module(f"cmpe.solvers.milp.{name}").load())
+
+
+def _maximise_scaled(
+    maximise: Backend, program: LinearProgram, limits: Limits, start: Floats | None
+) -> ProgramAnswer:
+    part = scaled(program)
+    answer = maximise(part.program, limits, start)
+    return replace(answer, bound=part.unit * (answer.bound + part.error))
 
 
 def only_candidate(instances: Instances, row: int) -> RowAnswer:
@@ -87,39 +112,93 @@ class _ProgramRow:
     start: Values | None
 
     @cached_property
-    def _polytope(self) -> LocalPolytope:
+    def polytope(self) -> LocalPolytope:
         return LocalPolytope(self.instances.conditioning)
 
     def __call__(self, row: int) -> RowAnswer:
-        problem = self.instances.problem
-        here = slice(row, row + 1)
-        objective = self.instances.tables(0, here)[0]
-        if np.isneginf(objective[0]) or self._polytope.columns == 0:
+        objective = self.instances.tables(0, slice(row, row + 1))[0]
+        if np.isneginf(objective[0]) or self.polytope.columns == 0:
             return only_candidate(self.instances, row)
-        tables = [self.instances.tables(1 + j, here)[0] for j in range(len(problem.constraints))]
-        limits = [c.loosened(PADDING) for c in problem.constraints]
-        program = self._polytope.program(objective, tables, limits)
-        return self._cut_and_solve(row, program)
+        search = _ProgramSearch(self, row, objective)
+        try:
+            search.run()
+        except KeyboardInterrupt:
+            search.interrupted = True
+        return search.answer()
 
-    def _cut_and_solve(self, row: int, program: LinearProgram) -> RowAnswer:
-        maximise = backend(self.backend)
-        start = self._start_columns(row)
-        bound, values = np.inf, None
-        clock = Deadline(self.limits)
-        for _ in range(MOST_CUTS):
-            answer = maximise(program, clock.left(), start)
-            if answer.infeasible:
-                return RowAnswer(None, -np.inf, infeasible=True)
-            bound = min(bound, answer.bound + 1e-7 + MARGIN * abs(answer.bound))
+    def program(self, row: int, objective: Floats, hair: Hair) -> LinearProgram:
+        """The program of a row, with limits a hair above, or below, q + tolerance."""
+        here, limits, tables = slice(row, row + 1), [], []
+        for j, constraint in enumerate(self.instances.problem.constraints):
+            tables.append(self.instances.tables(1 + j, here)[0])
+            size = hair.of_tables * self.polytope.magnitude(tables[-1])
+            limits.append(constraint.loosened(hair.of_limit) + size)
+        return self.polytope.program(objective, tables, limits)
+
+    def judged(self, row: int, values: Values) -> float:
+        """The objective of a feasible assignment of the free variables, or -inf."""
+        full = self.instances.complete(values[np.newaxis], slice(row, row + 1))
+        problem = self.instances.problem
+        return float(problem.objective.value(full)[0]) if problem.is_feasible(full)[0] else -np.inf
+
+
+class _ProgramSearch:
+    """The best answer and the bound of one row."""
+
+    def __init__(self, job: _ProgramRow, row: int, objective: Floats) -> None:
+        self._job, self._row, self._objective = job, row, objective
+        self._maximise, self._clock = backend(job.backend), Deadline(job.limits)
+        self._best: Values | None = None
+        self._last: Values | None = None
+        self._value, self._bound = -np.inf, np.inf
+        self._margin = 1e-7 + LOOSE.of_tables * job.polytope.magnitude(objective)
+        self._start: Floats | None = None
+        self.interrupted = False
+        start = start_of(job.start, row, job.instances.conditioning.free)
+        if start is not None:
+            self._start = job.polytope.encode(start.tolist())
+            self._offer(start)
+
+    def run(self) -> None:
+        """The loose program, again without each answer that only its hair lets through."""
+        polytope = self._job.polytope
+        program = self._job.program(self._row, self._objective, LOOSE)
+        for cuts in range(MOST_CUTS):
+            answer = self._maximise(program, self._clock.left(), self._start)
+            least = answer.bound + self._margin + MARGIN * abs(answer.bound)
+            self._bound = min(self._bound, -np.inf if answer.infeasible else least)
+            self.interrupted = answer.interrupted
             if answer.columns is None:
-                break
-            values = self._polytope.decode(answer.columns)
-            full = self.instances.complete(values[np.newaxis], slice(row, row + 1))
-            if self.instances.problem.is_feasible(full)[0]:
-                break
-            program = program.with_row(*self._polytope.no_good(values.tolist()))
-        return RowAnswer(values, bound)
+                return
+            values = polytope.decode(answer.columns)
+            if self._offer(values) or self.interrupted:
+                return
+            program = program.with_row(*polytope.no_good(values.tolist()))
+            if cuts == TIGHTENED_AFTER:
+                self._tighten()
 
-    def _start_columns(self, row: int) -> Floats | None:
-        values = start_of(self.start, row, self.instances.conditioning.free)
-        return None if values is None else self._polytope.encode(values.tolist())
+    def _tighten(self) -> None:
+        """An answer of a program whose answers are all feasible."""
+        program = self._job.program(self._row, self._objective, TIGHT)
+        answer = self._maximise(program, self._clock.left(), None)
+        if answer.columns is not None:
+            self._offer(self._job.polytope.decode(answer.columns))
+
+    def _offer(self, values: Values) -> bool:
+        """Keep `values` if they are the best; whether they are feasible."""
+        value = self._job.judged(self._row, values)
+        if value > self._value:
+            self._best, self._value = values, value
+        self._last = values
+        return value > -np.inf
+
+    def answer(self) -> RowAnswer:
+        """What is known now; a bound that the answer disproves is none."""
+        allowed = OPTIMALITY_TOLERANCE * max(1.0, abs(self._value))
+        disproved = self._best is not None and self._bound < self._value - allowed
+        bound = np.inf if disproved else self._bound
+        infeasible = bool(np.isneginf(bound))
+        values = self._last if self._best is None else self._best
+        return RowAnswer(
+            None if infeasible else values, bound, infeasible, interrupted=self.interrupted
+        )

@@ -8,6 +8,7 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.errors import BackendError, MissingExtra
+from cmpe.execution.threads import Ending, interruptible
 from cmpe.solvers.base import Limits
 from cmpe.solvers.milp import ProgramAnswer
 
@@ -76,12 +77,13 @@ def _solve(
             model.addMConstr(program.rows[chosen], z, sense, limit[chosen])
     if start is not None:
         z.Start = start
-    model.optimize()
-    if model.Status == GRB.INTERRUPTED:
-        raise KeyboardInterrupt
+    ending = interruptible(model.optimize, model.terminate)
+    if ending is Ending.ABANDONED:
+        return ProgramAnswer(None, interrupted=True)
     if model.Status in (GRB.INFEASIBLE, GRB.INF_OR_UNBD):
         return ProgramAnswer(None, infeasible=True)
-    if model.Status not in (GRB.OPTIMAL, GRB.TIME_LIMIT):
+    if model.Status not in (GRB.OPTIMAL, GRB.TIME_LIMIT, GRB.INTERRUPTED):
         raise BackendError(f"Gurobi stopped with status {model.Status}")
     columns = z.X if model.SolCount else None
-    return ProgramAnswer(columns, float(model.ObjBound), nodes=int(model.NodeCount))
+    nodes, interrupted = int(model.NodeCount), ending is Ending.CANCELLED
+    return ProgramAnswer(columns, float(model.ObjBound), nodes=nodes, interrupted=interrupted)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
+import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.bounds.linearization import highs_model
 from cmpe.errors import BackendError
+from cmpe.execution.threads import Ending, interruptible
 from cmpe.solvers.base import Limits
 from cmpe.solvers.milp import ProgramAnswer
 
@@ -45,14 +47,15 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
         solver.setSolution(solution)
-    solver.run()
+    solver.cbMipInterrupt += partial(_stop_if_set, stop := threading.Event())
+    ending = interruptible(solver.run, stop.set)
+    if ending is Ending.ABANDONED:
+        return ProgramAnswer(None, interrupted=True)
     status = solver.getModelStatus()
     answered = highspy.HighsModelStatus
-    if status == answered.kInterrupt:
-        raise KeyboardInterrupt
     if status in (answered.kInfeasible, answered.kUnboundedOrInfeasible):
         return ProgramAnswer(None, infeasible=True)
-    if status not in (answered.kOptimal, answered.kTimeLimit):
+    if status not in (answered.kOptimal, answered.kTimeLimit, answered.kInterrupt):
         raise BackendError(f"HiGHS stopped with status {solver.modelStatusToString(status)}")
     info = solver.getInfo()
     # Without integer columns there is no dual bound of the search; an optimal LP is its own.
@@ -61,7 +64,13 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     bound = float(bound) if known else math.inf
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     columns = np.array(solver.getSolution().col_value) if has_solution else None
-    return ProgramAnswer(columns, bound, nodes=max(0, int(info.mip_node_count)))
+    nodes, interrupted = max(0, int(info.mip_node_count)), ending is Ending.CANCELLED
+    return ProgramAnswer(columns, bound, nodes=nodes, interrupted=interrupted)
+
+
+def _stop_if_set(stop: threading.Event, event: Any) -> None:
+    if stop.is_set():
+        event.interrupt()
 
 
 def configure(solver: Any, limits: Limits) -> None:
@@ -76,5 +85,3 @@ def configure(solver: Any, limits: Limits) -> None:
     solver.setOptionValue("random_seed", limits.seed % 2**31)
     if limits.seconds is not None:
         solver.setOptionValue("time_limit", float(limits.seconds))
-    # Ctrl-C is polled by a Python thread, which only the main thread of a session can use.
-    solver.HandleKeyboardInterrupt = sys.stderr is not None and sys.stderr.isatty()

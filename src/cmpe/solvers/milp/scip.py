@@ -8,6 +8,7 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.errors import BackendError, MissingExtra
+from cmpe.execution.threads import Ending, interruptible
 from cmpe.solvers.base import Limits
 from cmpe.solvers.milp import ProgramAnswer
 
@@ -21,8 +22,10 @@ _OPTIONS = {
     "numerics/feastol": 1e-9,
     "numerics/dualfeastol": 1e-9,
     "display/verblevel": 0,
+    "misc/catchctrlc": False,
 }
-_FINISHED = ("optimal", "timelimit", "gaplimit")
+_ABANDONED: list[Any] = []  # models that a thread still uses
+_FINISHED = ("optimal", "timelimit", "gaplimit", "userinterrupt")
 
 
 def load() -> Backend:
@@ -44,10 +47,11 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
         for variable, value in zip(variables, start.tolist(), strict=True):
             model.setSolVal(solution, variable, value)
         model.addSol(solution)
-    model.optimize()
+    ending = interruptible(model.optimizeNogil, model.interruptSolve)
+    if ending is Ending.ABANDONED:
+        _ABANDONED.append(model)
+        return ProgramAnswer(None, interrupted=True)
     status = model.getStatus()
-    if status == "userinterrupt":
-        raise KeyboardInterrupt
     if status in ("infeasible", "inforunbd"):
         return ProgramAnswer(None, infeasible=True)
     if status not in _FINISHED:
@@ -55,10 +59,9 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     bound = float(model.getDualbound())
     bound = bound if abs(bound) < model.infinity() else np.inf
     nodes = int(model.getNTotalNodes())
-    if model.getNSols() == 0:
-        return ProgramAnswer(None, bound, nodes=nodes)
-    best = model.getBestSol()
-    return ProgramAnswer(np.array([best[v] for v in variables]), bound, nodes=nodes)
+    best = model.getBestSol() if model.getNSols() else None
+    columns = None if best is None else np.array([best[v] for v in variables])
+    return ProgramAnswer(columns, bound, nodes=nodes, interrupted=ending is Ending.CANCELLED)
 
 
 def _is_contradictory(program: LinearProgram) -> bool:

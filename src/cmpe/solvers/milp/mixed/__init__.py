@@ -10,7 +10,7 @@ with limits a hair tighter, for an answer alone.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -73,7 +73,10 @@ class _MixedRow:
         values = start_of(self.start, row, problem.free)
         if values is not None:
             search.offer(values)
-        search.prove()
+        try:
+            search.prove()
+        except KeyboardInterrupt:
+            return replace(search.answer(), interrupted=True)
         return search.answer()
 
 
@@ -148,7 +151,12 @@ class _MixedSearch:
         if proves:
             least = answer.bound + 1e-7 + MARGIN * abs(answer.bound)
             self._bound = min(self._bound, least)
-        return None if answer.columns is None else self._mixed.decode(answer.columns)
+        found = None if answer.columns is None else self._mixed.decode(answer.columns)
+        if answer.interrupted:
+            if found is not None:
+                self.offer(found)
+            raise KeyboardInterrupt
+        return found
 
     def _start(self, build: Columns) -> Floats | None:
         if self._best is None:
