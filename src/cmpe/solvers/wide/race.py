@@ -46,7 +46,7 @@ SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
 LEAST = 0.2  # of what the most successful contestant gets
 FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for multipliers and for eliminating small variables
-SPLIT_SHARE = 0.1  # of the limit, for making one split
+SPLIT_SHARE = 0.2  # of the limit, for making one split
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
@@ -160,7 +160,7 @@ class Race:
             self._hand_over(self.network, 0)
             yield self._once(self._consistency(), 4.0)
         yield self._once(self._branching(), 2.0)
-        yield self._once(SearchTurns(self.reduced, self.known.best, self.limits.seed), 2.0)
+        yield self._once(self._search(0), 2.0)
         self._shrinks()
         yield "shrunk"
 
@@ -206,6 +206,10 @@ class Race:
     def _consistency(self) -> ConsistencyTurns:
         return ConsistencyTurns(self.reduced, self.known.best, self.network)
 
+    def _search(self, number: int) -> SearchTurns:
+        seed = self.limits.seed + number
+        return SearchTurns(self.reduced, self.known.best, seed, self.until)
+
     def _branching(self) -> BranchTurns:
         """Depth first, from what consistency has made of the tables so far."""
         return BranchTurns(self.reduced, self.known.best, self.network.copied())
@@ -249,7 +253,7 @@ class Race:
         accounts = [
             _Account(self._consistency()),
             _Account(self._branching()),
-            _Account(SearchTurns(reduced, best, seed + 1)),
+            _Account(self._search(1)),
             _Account(
                 SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds),
                 played=self.split_seconds,
