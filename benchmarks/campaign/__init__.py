@@ -13,5 +13,6 @@ runs out of memory is a finding, not the end.
 
 Unit number k of a part is decided by (seed, part, k) alone. OUT/summary.json counts what was done
 and lists what was found; OUT/reproductions holds a small file for each finding. The same command
-continues where the last one stopped.
+continues where the last one stopped, after doing the units again that found something: what they
+no longer find is listed as mended.
 """

@@ -6,12 +6,15 @@ import argparse
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -158,6 +161,16 @@ def run(progress: Progress, folder: Path, seconds: float, jobs: int, parts: list
         progress.write(folder, about)
 
 
+def done_again(seed: int, part: str, unit: int) -> Json | None:
+    """What a unit says when it is done once more, or None if it crashes."""
+    worker = Watched(part, seed, unit, 0.0)
+    progress, folder = Progress(seed), Path(tempfile.mkdtemp())
+    while worker.heed(progress, folder):
+        time.sleep(0.2)
+    shutil.rmtree(folder, ignore_errors=True)
+    return None if worker.process.returncode else {"findings": progress.findings}
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=30.0)
@@ -174,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     folder = chosen.out or Path(f"campaign-{chosen.seed}")
     progress = Progress.read(folder, chosen.seed)
+    progress.try_again(partial(done_again, chosen.seed))
     run(progress, folder, 60.0 * chosen.minutes, chosen.jobs, chosen.only)
     print(f"{folder / 'summary.json'}: {progress.counts['row-by-method checks']} checks of "
           f"{progress.counts['rows']} rows, {progress.counts['inputs']} inputs, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class Progress:
     counts: Counter[str] = field(default_factory=Counter)
     most: dict[str, float] = field(default_factory=dict)
     findings: list[Json] = field(default_factory=list)
+    mended: list[Json] = field(default_factory=list)  # findings of units that find nothing now
 
     @classmethod
     def read(cls, folder: Path, seed: int) -> Progress:
@@ -59,8 +61,18 @@ class Progress:
             raise SystemExit(f"{folder}: holds a campaign of seed {kept['seed']}; choose another")
         return cls(
             seed, kept["seconds"], kept["next"], Counter(kept["counts"]), kept["most"],
-            kept["findings"],
+            kept["findings"], kept["mended"],
         )  # fmt: skip
+
+    def try_again(self, again: Callable[[str, int], Json | None]) -> None:
+        """Set aside findings of units that find nothing when they are done again."""
+        units = {(f["part"], f["unit"]) for f in self.findings}
+        for part, unit in sorted(units):
+            done = again(part, unit)
+            if done is not None and not done["findings"]:
+                same = [f for f in self.findings if (f["part"], f["unit"]) == (part, unit)]
+                self.findings = [f for f in self.findings if f not in same]
+                self.mended += same
 
     def add(self, part: str, unit: int, done: Json, folder: Path) -> None:
         """Take what a unit left, and write the files that reproduce its findings."""
@@ -72,7 +84,8 @@ class Progress:
             self._keep(part, unit, finding, folder)
 
     def _keep(self, part: str, unit: int, finding: Json, folder: Path) -> None:
-        name = f"{len(self.findings):04d}-{part}-{unit}-{finding['kind']}".replace("/", "_")
+        number = len(self.findings) + len(self.mended)
+        name = f"{number:04d}-{part}-{unit}-{finding['kind']}".replace("/", "_")
         place = folder / "reproductions" / name
         place.mkdir(parents=True, exist_ok=True)
         for file, data in finding["files"].items():
@@ -88,8 +101,30 @@ class Progress:
             **about, "seed": self.seed, "seconds": round(self.seconds, 1),
             "counts": dict(sorted(self.counts.items())),
             "most": {k: round(v, 3) for k, v in sorted(self.most.items())},
-            "findings": self.findings, "next": self.next,
+            "findings": self.findings, "mended": self.mended, "next": self.next,
         }  # fmt: skip
         part = folder / "summary.json.part"
         part.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
         part.replace(folder / "summary.json")
+
+
+def table(summary: Json) -> str:
+    """The figures of a campaign as Markdown: docs/reliability.md shows those of the last one."""
+    counts, most = summary["counts"], summary["most"]
+    read, refused = counts["inputs that were read"], counts["inputs that were refused"]
+    scenarios = {k.split(": ")[1]: n for k, n in counts.items() if k.startswith("scenarios: ")}
+    rows = {
+        "time": f"{summary['seconds'] / 60:.0f} minutes, {summary['jobs']} processes, "
+        f"{summary['machine']['cores_used']} cores, seed {summary['seed']}",
+        "random problems": f"{counts['problems']:,}, {counts['rows']:,} rows",
+        "row-by-method checks": f"{counts['row-by-method checks']:,}",
+        "mutated files": f"{counts['inputs']:,}: {refused:,} refused, {read:,} read",
+        "scenarios of processes": f"{counts['scenarios']}: "
+        + ", ".join(f"{n} {name}" for name, n in scenarios.items()),
+        "memory of a process that reads": f"{most['gigabytes of a process that reads']:.2f} GB",
+        "slowest file": f"{most['seconds of an input']:.1f} s of one core",
+        "findings": f"{len(summary['findings'])}",
+        "findings that were mended on the way": f"{len(summary['mended'])}",
+    }
+    lines = [f"| {name} | {figure} |" for name, figure in rows.items()]
+    return "\n".join(["| what | how much |", "|---|---|", *lines])

@@ -10,7 +10,7 @@
     ├── TooLarge              refused before the memory was taken
     │   └── OutOfTime         a time limit came before something was ready to be used
     └── BackendError          a solver of another project failed
-    Interrupted               Ctrl-C (a KeyboardInterrupt); carries what was finished
+    Interrupted               Ctrl-C (a KeyboardInterrupt); carries what is known
 
 A message says what was required, then what was found, then where.
 """
@@ -76,7 +76,7 @@ class BackendError(CmpeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a solve; `solutions` holds the finished rows, the others are unknown."""
+    """Ctrl-C during a solve; `solutions` holds what is known of every row, finished or not."""
 
     def __init__(self, solutions: Solutions, finished: int) -> None:
         super().__init__(f"interrupted after {finished} of {len(solutions)} rows")

@@ -6,6 +6,7 @@ import json
 import time
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from benchmarks.campaign import __main__ as campaign
 from benchmarks.campaign import answers, beyond, processes, readers, relations
 from benchmarks.campaign.__main__ import PARTS, Watched, generator, main, unit_of
 from benchmarks.campaign.cases import KINDS, Truth, random_case, told, truths
-from benchmarks.campaign.journal import Journal, Progress
+from benchmarks.campaign.journal import Journal, Progress, table
 from benchmarks.campaign.mutations import PACK
 
 import cmpe
 from cmpe.errors import CmpeError, FormatError
 from tests.refusals import refused
 
+ROOT = Path(__file__).resolve().parents[2]
 QUICK = 4  # a seed whose scenario runs two short commands
 
 
@@ -192,3 +194,16 @@ def test_findings_are_kept_with_what_reproduces_them(tmp_path):
     again = Progress.read(tmp_path, 0)
     assert (again.findings, again.next, again.most) == ([finding], {"readers": 4}, {"seconds": 2.0})
     assert set(PARTS) == {"answers", "relations", "readers", "processes"}
+    again.try_again(lambda part, unit: {"findings": [finding]})
+    assert again.findings == [finding]
+    again.try_again(lambda part, unit: {"findings": []})
+    assert (again.findings, again.mended) == ([], [finding])
+
+
+def test_the_page_shows_the_figures_of_the_run_that_is_kept():
+    kept = json.loads((ROOT / "benchmarks" / "results" / "campaign.json").read_text("utf-8"))
+    assert table(kept) in (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    assert kept["seconds"] >= 1800
+    assert kept["counts"]["row-by-method checks"] >= 200_000
+    assert kept["counts"]["inputs"] >= 300_000
+    assert kept["most"]["gigabytes of a process that reads"] < 2.0

@@ -153,6 +153,7 @@ def test_a_config_that_is_no_config_is_refused(text, folder):
         {"training": {"epochs": math.inf}},
         {"training": {"epochs": math.nan}},
         {"training": {"learning_rate": 10**400}},
+        {"training": {"batch_size": -(10**400)}},
         {"calibration": [{"margin": "0", "regret": 1.0, "rows": 3, "violation": 0.5}]},
         {"calibration": [{"margin": 0, "regret": {}, "rows": 3, "violation": 0.5}]},
         {"calibration": [{"margin": 0, "regret": 1.0, "rows": math.inf, "violation": 0.5}]},

@@ -27,7 +27,8 @@ from cmpe.problem import Instances, Problem
 WORKING_SET = 1 << 22  # The lanes of one block may fill so many bytes.
 MOST_BYTES = 1 << 31  # A problem whose lanes need more is too wide to eliminate.
 CHEAP_BYTES = 1 << 24  # Up to so many bytes a lane, elimination is the first choice for a bound.
-CHUNK = 512  # One compiled call takes so many rows.
+CHUNK = 512  # One compiled call takes at most so many rows,
+CHUNK_BYTES = 1 << 28  # and so many bytes of lanes one after the other: Ctrl-C waits for it.
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,16 @@ def lane_bytes(problem: Problem) -> int:
     return 8 * (2 * tables * entries + tables * messages + pairs)
 
 
+def _most_lanes(per_lane: int) -> int:
+    return int(np.clip(WORKING_SET // per_lane, 4, 64))
+
+
+def chunk_rows(problem: Problem) -> int:
+    """How many rows one compiled call takes."""
+    per_lane = max(1, lane_bytes(problem))
+    return max(_most_lanes(per_lane), min(CHUNK, CHUNK_BYTES // per_lane))
+
+
 class Batch:
     """The arrays that compiled calls over a batch of rows share."""
 
@@ -78,8 +89,8 @@ class Batch:
                 f"elimination of width {problem.plan.width} needs {per_lane >> 20} MiB a row; "
                 f"the limit is {MOST_BYTES >> 20} MiB"
             )
-        lanes = np.clip(WORKING_SET // per_lane, 4, 64)
-        self.lanes = int(min(lanes, max(1, len(instances))))
+        self.lanes = min(_most_lanes(per_lane), max(1, len(instances)))
+        self._chunk = chunk_rows(problem)
         self.plan = problem.compiled_plan
         self.offsets = structure.layout.offsets
         self.gathers = Gathers.of(structure.gathers)
@@ -90,7 +101,7 @@ class Batch:
     def chunks(self) -> list[slice]:
         """Rows by compiled call: fixed, so that results do not depend on threads."""
         count = self.evidence.shape[1]
-        return [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+        return [slice(a, min(a + self._chunk, count)) for a in range(0, count, self._chunk)]
 
     def rows(self, chunk: slice) -> NDArray[np.int64]:
         """The evidence of a chunk, contiguous."""

@@ -135,7 +135,7 @@ class _Destination:
 
 
 def _answer(question: _Question, destination: _Destination) -> Solutions:
-    """Solve with progress and write the answers, after Ctrl-C those that are finished."""
+    """Solve with progress and write the answers, after Ctrl-C what is known of every row."""
     from cmpe.solvers.dispatch import solve as answer
 
     problem, limits = question.problem, question.limits
@@ -152,7 +152,7 @@ def _answer(question: _Question, destination: _Destination) -> Solutions:
             )
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)
-            raise KeyboardInterrupt(f"{stop}; the finished rows were written") from None
+            raise KeyboardInterrupt(f"{stop}; what is known was written") from None
     _write(problem, solutions, destination)
     return solutions
 

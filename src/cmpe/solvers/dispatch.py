@@ -152,20 +152,35 @@ def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solut
     Rows with a start are all answered, and keep their start where it is better.
     """
     if limits.start is not None:
-        return _not_worse_than_start(engine.answer(instances, limits), instances, limits.start)
+        return _not_worse_than_start(_asked(engine, instances, limits), instances, limits.start)
     if len(instances) < 2 or instances.evidence.shape[1] == 0:
-        return engine.answer(instances, limits)
+        return _asked(engine, instances, limits)
     first, where, counts = _distinct(instances.evidence)
     if len(first) == len(instances):
-        return engine.answer(instances, limits)
+        return _asked(engine, instances, limits)
     try:
-        few = engine.answer(instances.take(first), limits)
+        few = _asked(engine, instances.take(first), limits)
     except Interrupted as stop:
         answered = stop.solutions.status != Status.UNKNOWN
         # Rows that were interrupted may have an answer, too.
         done = int(counts[answered].sum()) if answered.sum() == stop.finished else stop.finished
         raise Interrupted(_shared(stop.solutions, where, counts), done) from None
     return _shared(few, where, counts)
+
+
+def _asked(engine: Engine, instances: Instances, limits: Limits) -> Solutions:
+    """What an engine answers. After Ctrl-C all that is known; at least the start."""
+    try:
+        return engine.answer(instances, limits)
+    except KeyboardInterrupt as stop:
+        problem, nothing = instances.problem, np.full((len(instances), 1), FREE)
+        start = nothing if limits.start is None else limits.start[:, list(problem.free)]
+        begun = instances.complete(start)
+        known = Solutions.of(problem, begun, method="unfinished")
+        if not isinstance(stop, Interrupted):
+            raise Interrupted(known, 0) from None
+        whole = stop.solutions.or_better(known)
+        raise Interrupted(whole, stop.finished) from None
 
 
 def _not_worse_than_start(found: Solutions, instances: Instances, start: Values) -> Solutions:

@@ -153,13 +153,17 @@ class _Prove:
     nodes: int | None
 
     def __call__(self, row: int) -> RowAnswer:
-        search = self.begin(row)
-        for _ in search.run():
-            pass
-        if search.best.assignment is None:
-            return RowAnswer(None, search.bound, infeasible=search.bound == -np.inf)
+        search, interrupted = self.begin(row), False
+        try:
+            for _ in search.run():
+                pass
+        except KeyboardInterrupt:
+            interrupted = True
+        bound, best = search.bound, search.best.assignment
+        if best is None:
+            return RowAnswer(None, bound, bool(bound == -np.inf), interrupted=interrupted)
         free = list(self.instances.conditioning.free)
-        return RowAnswer(search.best.assignment[free], search.bound)
+        return RowAnswer(best[free], bound, interrupted=interrupted)
 
     def begin(self, row: int) -> BestFirst:
         """The search of one row, its clock running."""
@@ -212,6 +216,13 @@ class BestFirst:
     def expand(self) -> None:
         """Take the node with the greatest bound: prove it, reduce it or branch on it."""
         node = heapq.heappop(self.open)
+        try:
+            self._expand(node)
+        except KeyboardInterrupt:  # it counts as open
+            heapq.heappush(self.open, node)
+            raise
+
+    def _expand(self, node: _OpenNode) -> None:
         if -node.negated <= self.best.enough:
             return
         observed = np.flatnonzero(node.row != FREE)

@@ -77,7 +77,7 @@ class TrainingConfig:
             value = getattr(self, name)
             if not value >= least:
                 raise MethodError(f"{name} must be at least {least}, found {value}")
-            if math.isinf(value) and name not in UNBOUNDED:
+            if value in (math.inf, -math.inf) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
         self._check_shares()
         if self.fresh and not self.rows:

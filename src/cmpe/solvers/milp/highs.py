@@ -13,7 +13,7 @@ from cmpe.arrays import Floats
 from cmpe.bounds.linearization import highs_model
 from cmpe.errors import BackendError
 from cmpe.execution.threads import Ending, interruptible
-from cmpe.solvers.base import Limits
+from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.milp import ProgramAnswer
 
 if TYPE_CHECKING:
@@ -40,20 +40,17 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     """Solve to a gap of 1e-7, or to the time limit."""
     import highspy
 
-    solver = highspy.Highs()
-    configure(solver, limits)
-    solver.passModel(highs_model(program))
-    if start is not None:
-        solution = highspy.HighsSolution()
-        solution.col_value = start.tolist()
-        solver.setSolution(solution)
-    solver.cbMipInterrupt += partial(_stop_if_set, stop := threading.Event())
-    ending = interruptible(solver.run, stop.set)
-    if ending is Ending.ABANDONED:
-        return ProgramAnswer(None, interrupted=True)
-    status = solver.getModelStatus()
     answered = highspy.HighsModelStatus
-    if status in (answered.kInfeasible, answered.kUnboundedOrInfeasible):
+    none = (answered.kInfeasible, answered.kUnboundedOrInfeasible)
+    clock = Deadline(limits)
+    for presolve in ("choose", "off"):  # HiGHS 1.15 presolves some feasible programs to nothing
+        solver, ending = _run(program, clock.left(), start, presolve)
+        if ending is Ending.ABANDONED:
+            return ProgramAnswer(None, interrupted=True)
+        status = solver.getModelStatus()
+        if status not in none:
+            break
+    else:
         return ProgramAnswer(None, infeasible=True)
     if status not in (answered.kOptimal, answered.kTimeLimit, answered.kInterrupt):
         raise BackendError(f"HiGHS stopped with status {solver.modelStatusToString(status)}")
@@ -66,6 +63,23 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     columns = np.array(solver.getSolution().col_value) if has_solution else None
     nodes, interrupted = max(0, int(info.mip_node_count)), ending is Ending.CANCELLED
     return ProgramAnswer(columns, bound, nodes=nodes, interrupted=interrupted)
+
+
+def _run(
+    program: LinearProgram, limits: Limits, start: Floats | None, presolve: str
+) -> tuple[Any, Ending]:
+    import highspy
+
+    solver = highspy.Highs()
+    configure(solver, limits)
+    solver.setOptionValue("presolve", presolve)
+    solver.passModel(highs_model(program))
+    if start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        solver.setSolution(solution)
+    solver.cbMipInterrupt += partial(_stop_if_set, stop := threading.Event())
+    return solver, interruptible(solver.run, stop.set)
 
 
 def _stop_if_set(stop: threading.Event, event: Any) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -167,7 +168,8 @@ class _SearchBatch:
             return
         edges = np.linspace(0, count, -(-count // LANES) + 1).astype(int)  # of even blocks
         blocks = [slice(a, b) for a, b in pairwise(edges.tolist())]
-        for rows in over_threads(lambda rows: self._block(rows, budget, begin), blocks, threads):
+        work, stop = partial(self._block, budget=budget, kind=begin), self._shared.stop
+        for rows in over_threads(work, blocks, threads, stop):
             self.finished = rows.stop
             yield rows.stop
 
