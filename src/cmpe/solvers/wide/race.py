@@ -25,6 +25,7 @@ from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.reduced import Reduced
@@ -48,6 +49,7 @@ FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for multipliers and for eliminating small variables
 SPLIT_SHARE = 0.2  # of the limit, for making one split
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
+REPAIR_SECONDS = 0.1  # for a first feasible answer
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
@@ -155,6 +157,8 @@ class Race:
         self._network_of(self._multipliers())
         self._consistency().play_once()  # an answer and a bound, late as it may be
         self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
+        if self.known.best.assignment is None and self.network.possible:
+            self._repair()
         yield self._once(self._consistency(), 4.0)
         if self._eliminate_small():
             self._hand_over(self.network, 0)
@@ -163,6 +167,13 @@ class Race:
         yield self._once(self._search(0), 2.0)
         self._shrinks()
         yield "shrunk"
+
+    def _repair(self) -> None:
+        """What was decoded breaks a constraint: single moves from there may find an answer."""
+        instances = self.reduced.instances
+        start = instances.complete(self.network.decoded()[np.newaxis])
+        found = Local().answer(instances, Limits(REPAIR_SECONDS).running_with(start=start))
+        self.known.best.offer(self.reduced.lift(found.assignments[0]))
 
     def _eliminate_small(self) -> bool:
         """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
