@@ -77,6 +77,23 @@ def _join(v, near, degree, weight, bits, stamp, mark):
 
 
 @njit(cache=True, nogil=True)
+def _lists(starts, neighbours, bits, room):
+    """The graph as lists with room to grow; degrees, and the weights of all neighbours."""
+    n = len(bits)
+    largest = 0
+    for v in range(n):
+        largest = max(largest, starts[v + 1] - starts[v])
+    near = np.empty((n, largest + room), dtype=np.int32)
+    degree, weight = np.zeros(n, dtype=np.int64), np.zeros(n)
+    for v in range(n):
+        for i in range(starts[v], starts[v + 1]):
+            near[v, degree[v]] = neighbours[i]
+            degree[v] += 1
+            weight[v] += bits[neighbours[i]]
+    return near, degree, weight
+
+
+@njit(cache=True, nogil=True)
 def greedy(starts, neighbours, bits, noise, rule, most, work):
     """An elimination order, and the entries of its buckets together (inf: given up).
 
@@ -85,18 +102,9 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     neighbours of what was eliminated are looked at again.
     """
     n = len(bits)
-    largest = 0
-    for v in range(n):
-        largest = max(largest, starts[v + 1] - starts[v])
-    near = np.empty((n, largest + int(most) + 8), dtype=np.int32)
-    degree, weight = np.zeros(n, dtype=np.int64), np.zeros(n)
+    near, degree, weight = _lists(starts, neighbours, bits, int(most) + 8)
     stamp, mark = np.zeros(n, dtype=np.int64), 0
     seen = np.zeros(n, dtype=np.int64)
-    for v in range(n):
-        for i in range(starts[v], starts[v + 1]):
-            near[v, degree[v]] = neighbours[i]
-            degree[v] += 1
-            weight[v] += bits[neighbours[i]]
     half = 1
     while half < n:
         half *= 2
@@ -131,20 +139,14 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
             if rule == WEIGHT:
                 enter(u, noise[u] + weight[u], tree)
                 continue
-            for j in range(degree[u] if n <= EXACT else 0):  # those who see an edge less to fill
-                w = near[u, j]
+            for j in range(-1, degree[u] if n <= EXACT else 0):
+                w = u if j < 0 else near[u, j]  # the others see an edge less to fill
                 if seen[w] != k + 1:
                     seen[w] = k + 1
                     mark += 1
                     missing, steps = _missing(w, near, degree, stamp, mark)
                     work -= steps
                     enter(w, noise[w] + missing, tree)
-            if seen[u] != k + 1:
-                seen[u] = k + 1
-                mark += 1
-                missing, steps = _missing(u, near, degree, stamp, mark)
-                work -= steps
-                enter(u, noise[u] + missing, tree)
     return order, cost
 
 

@@ -35,6 +35,7 @@ from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
 
 METHOD = "search"
 POOL_SHARE = 0.4  # of the time of all rows, for their pool
+POOL_CALL = 0.1  # of what the whole call has left, if that is more
 BEGINNINGS = ("random", "icm", "messages")
 
 
@@ -54,11 +55,9 @@ class Search:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment found, else the least violated one."""
         given = FREE if limits.start is None else limits.start
-        # A pool for one row must leave it time; rows that share one can wait for it.
-        until = np.inf
-        if limits.seconds is not None:
-            until = time.perf_counter() + POOL_SHARE * len(instances) * limits.seconds
-        work = _SearchBatch(instances, checked(instances, given), limits.seed, until=until)
+        work = _SearchBatch(
+            instances, checked(instances, given), limits.seed, until=_pool_until(instances, limits)
+        )
         cores = limits.running.cores
         try:
             for done in work.run(Budget(self.passes, limits.seconds), cores, self.begin):
@@ -66,6 +65,15 @@ class Search:
         except KeyboardInterrupt:
             raise Interrupted(work.answers(), work.finished) from None
         return work.bounded(cores) if self.bounds else work.answers()
+
+
+def _pool_until(instances: Instances, limits: Limits) -> float:
+    """When the pool must be made: a share of the rows' time, or of what the call has left."""
+    if limits.seconds is None:
+        return np.inf
+    now = time.perf_counter()
+    left = limits.until - now if limits.until < np.inf else 0.0
+    return now + max(POOL_SHARE * len(instances) * limits.seconds, POOL_CALL * left)
 
 
 def search(

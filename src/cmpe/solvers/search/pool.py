@@ -69,8 +69,8 @@ def subgraphs(
     """
     key = (structure.cardinalities, structure.free, structure.scopes, tuple(kinds), seed)
     if key not in _POOLS:
-        made = _build(structure, kinds, seed, until)
-        if time.perf_counter() >= until:
+        made, complete = _build(structure, kinds, seed, until)
+        if not complete:
             return made
         _POOLS[key] = made
         while len(_POOLS) > KEPT:
@@ -101,7 +101,8 @@ def tables_of(structure: Conditioning) -> Any:
 
 def _build(
     structure: Conditioning, kinds: Sequence[MemberKind], seed: int, until: float
-) -> Subgraphs:
+) -> tuple[Subgraphs, bool]:
+    """The pool, and whether there was time for all of it."""
     from cmpe.solvers.search.kernels import members as member_kernels
     from cmpe.solvers.search.kernels import subgraphs as subgraph_kernels
 
@@ -113,6 +114,7 @@ def _build(
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
     members: list[Any] = []
     groups: list[Integers] = []
+    complete = True
     begin = time.perf_counter()
     for turn, kind in enumerate(kinds):
         first = len(members)
@@ -120,6 +122,7 @@ def _build(
         over = begin + (until - begin) * (turn + 1) / len(kinds)
         for _ in range(kind.number if len(bits) else 0):
             if len(members) > first and time.perf_counter() >= over:
+                complete = False
                 break
             allowed = everything
             if 0 < kind.vertices < len(bits):
@@ -130,7 +133,7 @@ def _build(
             if len(order) == len(bits):
                 break  # the whole graph is within the limit: one member says it all
         groups.append(np.arange(first, len(members)))
-    return _joined(members, layout, groups)
+    return _joined(members, layout, groups), complete
 
 
 def adjacency(structure: Conditioning) -> tuple[Integers, Integers]:

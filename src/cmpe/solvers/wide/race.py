@@ -25,6 +25,7 @@ from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.reduced import Reduced
@@ -46,8 +47,9 @@ SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
 LEAST = 0.2  # of what the most successful contestant gets
 FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for multipliers and for eliminating small variables
-SPLIT_SHARE = 0.1  # of the limit, for making one split
+SPLIT_SHARE = 0.2  # of the limit, for making one split
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
+REPAIR_SECONDS = 0.1  # for a first feasible answer
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
@@ -155,14 +157,23 @@ class Race:
         self._network_of(self._multipliers())
         self._consistency().play_once()  # an answer and a bound, late as it may be
         self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
+        if self.known.best.assignment is None and self.network.possible:
+            self._repair()
         yield self._once(self._consistency(), 4.0)
         if self._eliminate_small():
             self._hand_over(self.network, 0)
             yield self._once(self._consistency(), 4.0)
         yield self._once(self._branching(), 2.0)
-        yield self._once(SearchTurns(self.reduced, self.known.best, self.limits.seed), 2.0)
+        yield self._once(self._search(0), 2.0)
         self._shrinks()
         yield "shrunk"
+
+    def _repair(self) -> None:
+        """What was decoded breaks a constraint: single moves from there may find an answer."""
+        instances = self.reduced.instances
+        start = instances.complete(self.network.decoded()[np.newaxis])
+        found = Local().answer(instances, Limits(REPAIR_SECONDS).running_with(start=start))
+        self.known.best.offer(self.reduced.lift(found.assignments[0]))
 
     def _eliminate_small(self) -> bool:
         """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
@@ -205,6 +216,10 @@ class Race:
 
     def _consistency(self) -> ConsistencyTurns:
         return ConsistencyTurns(self.reduced, self.known.best, self.network)
+
+    def _search(self, number: int) -> SearchTurns:
+        seed = self.limits.seed + number
+        return SearchTurns(self.reduced, self.known.best, seed, self.until)
 
     def _branching(self) -> BranchTurns:
         """Depth first, from what consistency has made of the tables so far."""
@@ -249,7 +264,7 @@ class Race:
         accounts = [
             _Account(self._consistency()),
             _Account(self._branching()),
-            _Account(SearchTurns(reduced, best, seed + 1)),
+            _Account(self._search(1)),
             _Account(
                 SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds),
                 played=self.split_seconds,

@@ -72,14 +72,15 @@ class SearchTurns:
     name = "search"
     finished = False
 
-    def __init__(self, reduced: Reduced, best: Incumbent, seed: int) -> None:
-        self._reduced, self._best, self._seed = reduced, best, seed
+    def __init__(self, reduced: Reduced, best: Incumbent, seed: int, until: float = np.inf) -> None:
+        self._reduced, self._best, self._seed, self._until = reduced, best, seed, until
 
     def play(self, until: float) -> float:
         """Search with what is left of the turn."""
         seconds = until - time.perf_counter()
         if seconds > 0:
-            limits = _from_incumbent(Limits(seconds, self._seed), self._reduced, self._best)
+            limits = Limits(seconds, self._seed, until=self._until)
+            limits = _from_incumbent(limits, self._reduced, self._best)
             self._seed += 1
             try:
                 self._take(Search(bounds=False).answer(self._reduced.instances, limits))
