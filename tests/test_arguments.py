@@ -61,12 +61,12 @@ WRONG_CALLS = {
     "one constraint": (
         lambda: cmpe.Problem(H, cmpe.Constraint(T, 1.0)),
         ModelError,
-        r"constraints must be a list, found Constraint; write Problem\(h, \[Constraint",
+        r"constraints must be a list, found Constraint; write Problem\(h, \[t <= q\]\)",
     ),
     "a function for a constraint": (
         lambda: cmpe.Problem(H, [T]),
         ModelError,
-        r"constraint 0 must be a Constraint, found LogLinearModel; write Constraint\(t, at_most=q",
+        "constraint 0 must have a limit, found LogLinearModel; write t <= q or t >= q",
     ),
     "no function": (lambda: cmpe.Problem(3), ModelError, "needs a function such as .* found int"),
     "arguments swapped": (lambda: cmpe.Constraint(1.0, T), ModelError, "a constraint needs a func"),
@@ -104,7 +104,7 @@ WRONG_CALLS = {
     "variables as text": (
         lambda: cmpe.Problem(H, [], "01"),
         ModelError,
-        "evidence_variables must be a list of variable numbers, found '01'",
+        "evidence_variables must be a list of variables, found '01'",
     ),
     "samples as text": (lambda: cmpe.Recipe(samples="9"), cmpe.CmpeError, "samples must be a who"),
 }

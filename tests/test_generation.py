@@ -69,3 +69,11 @@ def test_a_grid_has_its_edges():
 def test_wrong_recipes_are_said(wrong, message):
     with pytest.raises(InputError, match=message):
         Recipe(**wrong)
+
+
+def test_a_time_limit_is_for_all_samples_together():
+    made = generate(grid(3, 3, seed=0), Recipe(samples=20, time_limit=1e-9))
+    assert made.provenance["sampler"]["evidence"] == "gibbs of 5 sweeps"
+    assert "time_limit" not in made.provenance["recipe"]
+    with pytest.raises(InputError, match="time_limit must be above 0"):
+        Recipe(time_limit=0.0)

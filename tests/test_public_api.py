@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.resources import files
 
 import pytest
@@ -15,15 +16,19 @@ import cmpe
 EXPECTED = [
     "BOUNDS",
     "METHODS",
+    "Answer",
     "Bounds",
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
     "Constraint",
+    "Costs",
     "CutsetNetwork",
     "CutsetSettings",
     "Distance",
+    "Domain",
     "Engine",
+    "Explainer",
     "Factor",
     "Instances",
     "Interrupted",
@@ -44,13 +49,16 @@ EXPECTED = [
     "Status",
     "TrainingConfig",
     "Work",
+    "between",
     "bound",
+    "count",
     "cross_validate",
     "evaluate",
     "fit",
     "generate",
     "learn_chow_liu",
     "learn_cutset",
+    "linear",
     "preset",
     "queries",
     "read_directory",
@@ -84,7 +92,8 @@ def test_names_are_sorted():
 
 
 def test_dir_agrees():
-    assert set(dir(cmpe)) == set(cmpe.__all__)
+    assert set(dir(cmpe)) == {*cmpe.__all__, "__version__"}
+    assert cmpe.__version__ == version("cmpe")
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -50,12 +50,27 @@ def condition(evidence: Any, gather: Any, out: Any) -> None:
             out[targets[e]] += values[base + steps[e]]
 
 
+def evaluate(rows: Any, values: Any, offsets: Any, *others: Any) -> int:
+    """`cmpe.models.kernels.evaluate` without a compiler: one table at a time, all rows."""
+    starts, variables, strides, cards, out = others
+    wrong = ((rows < 0) | (rows >= cards)).ravel()
+    if wrong.any():
+        return int(np.argmax(wrong))
+    out[:] = 0.0
+    for f in range(len(offsets) - 1):
+        index: Any = np.full(len(rows), offsets[f])
+        for s in range(starts[f], starts[f + 1]):
+            index = index + strides[s] * rows[:, variables[s]]
+        out += values[index]
+    return -1
+
+
 def without_compiler() -> None:
     """Stand in for what is missing on this machine."""
     if without_numba():
         from cmpe.models import kernels
 
-        kernels.condition = condition
+        kernels.condition, kernels.evaluate = condition, evaluate
     without_safetensors()
 
 
@@ -67,7 +82,7 @@ class Pack:
     tasks: list[Any]
     artifacts: dict[str, Any]
     relaxations: dict[Any, Any] = field(default_factory=dict)
-    encoded: dict[bool, Any] = field(default_factory=dict)  # all training rows, by mask
+    encoded: dict[Any, Any] = field(default_factory=dict)  # training rows, by mask and number
 
     @classmethod
     def read(cls, path: Path) -> Pack:
@@ -246,10 +261,11 @@ class Trainers:
         from cmpe.learning.training import tensors
 
         def encode(problem: Any, evidence: Any, *, mask: bool) -> Any:
-            if mask not in pack.encoded:
+            name = (mask, len(evidence))
+            if name not in pack.encoded:
                 device = self.options.device
-                pack.encoded[mask] = networks.encode(problem, evidence, mask=mask).to(device)
-            return pack.encoded[mask]
+                pack.encoded[name] = networks.encode(problem, evidence, mask=mask).to(device)
+            return pack.encoded[name]
 
         shared = partial(pack.relaxation, relaxation_of)
         with patch.multiple(tensors, relaxation_of=shared, encode=encode):
@@ -292,6 +308,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     without_compiler()
     torch.set_flush_denormal(True)
+    torch.backends.cuda.matmul.allow_tf32 = True  # of networks; values of functions stay float32
     torch.set_num_threads(1 if options.device == "cpu" else torch.get_num_threads())
     options.out.mkdir(parents=True, exist_ok=True)
     work = Trainers([Pack.read(path) for path in options.files], options)

@@ -161,8 +161,7 @@ class _Group:
         scale = self.study.scale
         changes: dict[str, Any] = scale.changes.get(method.network, {})
         config = preset(method.network, method.loss, seed=seed, **changes)
-        inputs = {"problem": self.problem, "labels": self._labels()}
-        inputs["bounds"] = self._bounds(config.margins)
+        inputs = {"problem": self.problem, **self._lessons(config)}
         grid = scale.selection.grid(method.grid)
         if grid and scale.selection.folds > 1:
             inputs["choice"] = self._choice(method, changes, grid, inputs)
@@ -179,6 +178,15 @@ class _Group:
         config = preset(method.network, method.loss, **{**changes, **epochs})
         told = {"q": self.q, "config": told_config(config), "grid": grid, "folds": selection.folds}
         return self.plan.add(task("cross_validation", told, **inputs))
+
+    def _lessons(self, config: TrainingConfig) -> dict[str, Task]:
+        """What training reads besides the problem: of the rows given, and of drawn ones."""
+        if not config.rows:
+            return {"labels": self._labels(), "bounds": self._bounds(config.margins)}
+        drawn = task("draw", {"rows": config.rows, "seed": 0}, problem=self.problem)
+        told = {"q": self.q, "margins": list(config.margins)}
+        lessons = task("teach", told, problem=self.problem, drawn=self.plan.add(drawn))
+        return {"drawn": drawn, "lessons": self.plan.add(lessons)}
 
     def _labels(self) -> Task:
         told = {"q": self.q, "method": REFERENCE}

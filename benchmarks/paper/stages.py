@@ -4,6 +4,8 @@
     generate          M1, M2, evidence rows, q of every percentile (paper, section 5)
     labels            the proved optimum of every training row
     bounds            p_upper, q_lower and mu* of every training row and margin
+    draw              more rows of evidence, from M1
+    teach             labels and bounds of training rows and drawn ones, one margin each
     cross_validation  beta and rho of a loss, where the scale has folds
     train             a network: its answers to the test rows, its learning curve
     solve             a solver's answers to the test rows; `repair` starts from a network's
@@ -32,6 +34,7 @@ from benchmarks.paper.artifacts import (
     Rows,
     answers_file,
     generated_file,
+    packed,
     rows_of,
     solutions_of,
 )
@@ -124,6 +127,36 @@ def bounds(settings: Json, inputs: Inputs) -> Artifact:
         for name in ("p_upper", "q_lower", "multipliers")
     }
     return Artifact({training.BOUNDS: arrays_file(usable=data.usable, **numbers)})
+
+
+def draw(settings: Json, inputs: Inputs) -> Artifact:
+    """Rows of evidence to train on beyond those of the paper's recipe; every q shares them."""
+    from cmpe.learning.training.data import draw as draw_rows
+
+    problem = rows_of(inputs["problem"], 50).problem
+    rows = draw_rows(problem, settings["rows"], settings["seed"])
+    cards = [problem.objective.cardinalities[v] for v in problem.evidence_variables]
+    return Artifact({training.ROWS: arrays_file(**packed("rows", rows, cards))})
+
+
+def teach(settings: Json, inputs: Inputs) -> Artifact:
+    """The best assignment and the bounds of every training and drawn row, at one margin each."""
+    from cmpe.learning.training.config import TrainingConfig
+    from cmpe.learning.training.data import prepare, split
+
+    rows = rows_of(inputs["problem"], settings["q"])
+    evidence = training.with_drawn(rows, inputs["drawn"])
+    more = len(evidence) - len(rows.train)
+    config = TrainingConfig(loss="distill", margins=tuple(settings["margins"]), rows=more)
+    held = split(len(rows.train), config)[1]
+    data = prepare(rows.problem.given(evidence), config, measured=held)
+    numbers = {
+        name: getattr(data, name).astype(np.float32)
+        for name in ("p_upper", "q_lower", "multipliers")
+    }
+    labels = data.labels[:, 0].astype(np.int32)
+    more_arrays = {"usable": data.usable, "reference": data.reference, **numbers}
+    return Artifact({training.LESSONS: answers_file(rows.problem, labels, **more_arrays)})
 
 
 def solve(settings: Json, inputs: Inputs) -> Artifact:
@@ -240,6 +273,8 @@ STAGES: dict[str, tuple[int, Stage | None]] = {
     "generate": (1, generate),
     "labels": (1, labels),
     "bounds": (1, bounds),
+    "draw": (1, draw),
+    "teach": (1, teach),
     "cross_validation": (1, training.cross_validation),
     "train": (1, training.train),
     "solve": (1, solve),

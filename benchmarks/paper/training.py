@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.paper.artifacts import (
     ANSWERS,
@@ -23,28 +24,53 @@ from benchmarks.paper.artifacts import (
     answers_file,
     assignments_of,
     rows_of,
+    unpacked,
 )
 from benchmarks.paper.store import Artifact, Json, arrays_file, json_file
 from cmpe.formats.labels import problem_digest
+from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import Predictor
 from cmpe.learning.runs import Trained
-from cmpe.learning.training.calibration import calibrate
+from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.calibration import calibrate, choose_passes
 from cmpe.learning.training.config import TrainingConfig
-from cmpe.learning.training.data import TrainingData, split
+from cmpe.learning.training.data import TrainingData, asked_margins, split
 from cmpe.learning.training.fitting import torch_threads
 from cmpe.learning.training.stacking import FoldPlan, choose
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Instances
+from cmpe.solvers.base import Running
 
 LABELS, BOUNDS, RESULT, CURVE, WEIGHTS = (
     "labels.npz", "bounds.npz", "result.json", "curve.json", "weights.npz",
 )  # fmt: skip
-CHOICE = "choice.json"
+CHOICE, ROWS, LESSONS = "choice.json", "rows.npz", "lessons.npz"
 REPEATS = 3  # of a timed forward pass
+
+
+def with_drawn(rows: Rows, drawn: Artifact) -> NDArray[np.int32]:
+    """The training rows, and the drawn ones behind them."""
+    cards = [rows.problem.objective.cardinalities[v] for v in rows.problem.evidence_variables]
+    return np.concatenate([rows.train, unpacked("rows", drawn.arrays(ROWS), cards)])
+
+
+def taught_data(rows: Rows, inputs: dict[str, Artifact], config: TrainingConfig) -> TrainingData:
+    """What training reads, from the stages `draw` and `teach`."""
+    found, evidence = inputs["lessons"].arrays(LESSONS), with_drawn(rows, inputs["drawn"])
+    held = split(len(rows.train), config)[1]
+    labels = assignments_of(Instances(rows.problem, evidence), found).astype(np.int8)
+    numbers = {name: found[name].astype(float) for name in ("p_upper", "q_lower", "multipliers")}
+    margins = asked_margins(len(evidence), held, config)
+    return TrainingData(
+        rows.problem, evidence, margins, found["usable"], labels[:, np.newaxis],
+        found["reference"], **numbers,
+    )  # fmt: skip
 
 
 def training_data(rows: Rows, inputs: dict[str, Artifact], config: TrainingConfig) -> TrainingData:
     """What training reads, from the stages `labels` and `bounds`."""
+    if "lessons" in inputs:
+        return taught_data(rows, inputs, config)
     found, known = inputs["labels"].arrays(LABELS), inputs["bounds"].arrays(BOUNDS)
     usable = known["usable"].copy()
     plain = int(np.flatnonzero(np.array(config.margins) == 0.0)[0])
@@ -55,7 +81,7 @@ def training_data(rows: Rows, inputs: dict[str, Artifact], config: TrainingConfi
         labels[:, plain] = assignments_of(Instances(rows.problem, rows.train), found)
         usable &= labels[..., 0] >= 0
     numbers = {name: known[name].astype(float) for name in ("p_upper", "q_lower", "multipliers")}
-    margins = np.array(config.margins)
+    margins = asked_margins(len(rows.train), np.zeros(0, dtype=np.intp), config)
     return TrainingData(
         rows.problem, rows.train, margins, usable, labels, found["bound"], **numbers
     )
@@ -101,7 +127,7 @@ class Stack:
         bases = [TrainingConfig.from_json(t["config"]) for t in tasks]
         data = training_data(rows, inputs, bases[0])
         self.grids = [_settings(t["grid"]) for t in tasks]
-        parts = [split(len(data), base) for base in bases]
+        parts = [_parts(rows, data, base) for base in bases]
         configs = [replace(b, **s) for b, g in zip(bases, self.grids, strict=True) for s in g]
         splits = [p for p, g in zip(parts, self.grids, strict=True) for _ in g]
         self.begin = time.perf_counter()
@@ -122,8 +148,8 @@ class Stack:
         """One for every task, of its best member; `seconds` of the device went into all."""
         spent = time.perf_counter() - self.begin if seconds is None else seconds
         members = len(self.trainer.configs)
-        score = np.nan_to_num(self.trainer.look(0.0).score, nan=math.inf)
-        calibrations = calibrate(self.trainer)
+        score = self.trainer.look(0.0).choice_score
+        calibrations = list(zip(calibrate(self.trainer), choose_passes(self.trainer), strict=True))
         made, first = [], 0
         for settings, grid in zip(self.tasks, self.grids, strict=True):
             best = first + int(np.argmin(score[first : first + len(grid)]))
@@ -134,24 +160,30 @@ class Stack:
                 "device": torch.device(self.device).type,
                 "curve_seconds": self.clock,
             }
-            made.append(self._artifact(best, calibrations[best], settings, aside))
+            made.append(self._artifact(best, *calibrations[best], settings, aside))
             first += len(grid)
         return made
 
-    def _artifact(self, member: int, calibration: Any, settings: Json, aside: Json) -> Artifact:
+    def _artifact(
+        self, member: int, calibration: Any, passes: Any, settings: Json, aside: Json
+    ) -> Artifact:
         config = self.trainer.configs[member]
         weights = {k: v.detach() for k, v in self.trainer.program.adam.member(member).items()}
         digest = problem_digest(self.rows.problem)
-        trained = Trained(config, digest, weights, calibration, self.trainer.epoch)
-        relaxation = self.trainer.program.relaxation
-        network = Predictor(self.rows.problem, trained, self.device, relaxation)
-        instances = Instances(self.rows.problem, self.rows.test)
+        trained = Trained(config, digest, weights, calibration, self.trainer.epoch, passes=passes)
+        relaxation, problem = self.trainer.program.relaxation, self.rows.problem
+        network = Predictor(problem, trained, self.device, relaxation)
+        instances = Instances(problem, self.rows.test)
         margin = trained.calibrated_margin()
-        network.predict(Instances(self.rows.problem, self.rows.test[:1]), margin)
+        alone = Pipeline(repair=False, certificate="none")
+        solver = NeuralSolver(problem, trained, alone, Running(device=self.device))
+        answers = solver.solve(problem, self.rows.test).assignments
+        network.predict(Instances(problem, self.rows.test[:1]), margin)
         seconds = []
         for _ in range(REPEATS):
             begin = time.perf_counter()
-            answers, _ = network.predict(instances, margin)
+            for asked in trained.asked_margins:
+                network.predict(instances, asked)
             seconds.append(time.perf_counter() - begin)
         each = float(np.median(seconds)) / max(1, len(instances))
         relaxed = np.packbits(network.relaxed_violations(instances, margin))
@@ -159,6 +191,7 @@ class Stack:
         result = {
             "setting": setting,
             "margin": margin,
+            "passes": list(passes),
             "epochs": trained.epochs,
             "finite": all(bool(w.isfinite().all()) for w in weights.values()),
         }
@@ -171,6 +204,14 @@ class Stack:
             arrays = {name: value.cpu().numpy() for name, value in weights.items()}
             files[WEIGHTS] = arrays_file(**arrays)
         return Artifact(files, {**aside, "row_seconds": [each] * len(instances)})
+
+
+def _parts(
+    rows: Rows, data: TrainingData, config: TrainingConfig
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows to train and to validate on; drawn rows are all trained on."""
+    train, held = split(len(rows.train), config)
+    return np.concatenate([train, np.arange(len(rows.train), len(data))]), held
 
 
 def _settings(grid: dict[str, list[float]]) -> list[dict[str, Any]]:

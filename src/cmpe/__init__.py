@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from cmpe import queries
     from cmpe.bounding import BOUNDS, bound
     from cmpe.bounds.base import Bounds, Work
+    from cmpe.domain import Domain
     from cmpe.errors import CmpeError, Interrupted
+    from cmpe.estimator import Explainer
     from cmpe.evaluation import evaluate, reference
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from cmpe.learning.training.config import TrainingConfig, preset
     from cmpe.learning.training.fitting import Session, fit
     from cmpe.learning.training.stacking import cross_validate
+    from cmpe.models.constraint import Constraint, between
     from cmpe.models.distance import Distance
+    from cmpe.models.linear import Costs, count, linear
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.neural import ClassMargin, NeuralFunction
     from cmpe.models.polynomial import MultilinearPolynomial
@@ -38,17 +42,19 @@ if TYPE_CHECKING:
     from cmpe.models.tractable.chow_liu import ChowLiuTree, learn_chow_liu
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
-    from cmpe.problem import Constraint, Instances, Problem
+    from cmpe.problem import Instances, Problem
     from cmpe.sampling import sample
-    from cmpe.solution import Solutions, Status
+    from cmpe.solution import Answer, Solutions, Status
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
-    from cmpe.solvers.dispatch import solve
+    from cmpe.solving import solve
 
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
     "cmpe.bounds.base": ("Bounds", "Work"),
+    "cmpe.domain": ("Domain",),
     "cmpe.errors": ("CmpeError", "Interrupted"),
+    "cmpe.estimator": ("Explainer",),
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
@@ -64,32 +70,38 @@ _HOMES = {
     "cmpe.learning.training.fitting": ("Session", "fit"),
     "cmpe.learning.solver": ("NeuralSolver",),
     "cmpe.learning.training.stacking": ("cross_validate",),
+    "cmpe.models.constraint": ("Constraint", "between"),
     "cmpe.models.distance": ("Distance",),
+    "cmpe.models.linear": ("Costs", "count", "linear"),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.neural": ("ClassMargin", "NeuralFunction"),
     "cmpe.models.polynomial": ("MultilinearPolynomial",),
     "cmpe.models.relu": ("ReluNetwork",),
-    "cmpe.problem": ("Constraint", "Instances", "Problem"),
+    "cmpe.problem": ("Instances", "Problem"),
     "cmpe.sampling": ("sample",),
-    "cmpe.solution": ("Solutions", "Status"),
+    "cmpe.solution": ("Answer", "Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
-    "cmpe.solvers.dispatch": ("solve",),
+    "cmpe.solving": ("solve",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BOUNDS",
     "METHODS",
+    "Answer",
     "Bounds",
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
     "Constraint",
+    "Costs",
     "CutsetNetwork",
     "CutsetSettings",
     "Distance",
+    "Domain",
     "Engine",
+    "Explainer",
     "Factor",
     "Instances",
     "Interrupted",
@@ -110,13 +122,16 @@ __all__ = [
     "Status",
     "TrainingConfig",
     "Work",
+    "between",
     "bound",
+    "count",
     "cross_validate",
     "evaluate",
     "fit",
     "generate",
     "learn_chow_liu",
     "learn_cutset",
+    "linear",
     "preset",
     "queries",
     "read_directory",
@@ -136,6 +151,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("cmpe")
     if name == "queries":
         return import_module("cmpe.queries")
     if name in _HOME:
@@ -144,4 +163,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return [*__all__, "__version__"]

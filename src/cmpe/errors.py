@@ -8,8 +8,9 @@
     │   ├── MethodError       an unknown method, or an option the method cannot take
     │   └── MissingExtra      an optional dependency or its licence is missing
     ├── TooLarge              refused before the memory was taken
+    │   └── OutOfTime         a time limit came before something was ready to be used
     └── BackendError          a solver of another project failed
-    Interrupted               Ctrl-C (a KeyboardInterrupt); carries what was finished
+    Interrupted               Ctrl-C (a KeyboardInterrupt); carries what is known
 
 A message says what was required, then what was found, then where.
 """
@@ -66,12 +67,16 @@ class TooLarge(CmpeError):  # noqa: N818
     """The work was refused before its memory was taken."""
 
 
+class OutOfTime(TooLarge):
+    """A time limit came before something was ready to be used."""
+
+
 class BackendError(CmpeError):
     """A solver of another project failed in a way that is not an answer."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a solve; `solutions` holds the finished rows, the others are unknown."""
+    """Ctrl-C during a solve; `solutions` holds what is known of every row, finished or not."""
 
     def __init__(self, solutions: Solutions, finished: int) -> None:
         super().__init__(f"interrupted after {finished} of {len(solutions)} rows")

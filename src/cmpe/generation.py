@@ -19,11 +19,12 @@ from cmpe.errors import InputError
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.sampling import sample
+from cmpe.sampling import Samples, sample
 
 Model = LogLinearModel | CutsetNetwork
 
 QUANTILE_SAMPLES = 100
+MACHINE = ("memory_limit", "time_limit")  # choices that say nothing about the problem
 TRAIN_SHARE = 0.9
 
 
@@ -37,6 +38,7 @@ class Recipe:
     samples: int = 10_000
     seed: int = 0
     memory_limit: int = MEMORY_LIMIT
+    time_limit: float | None = None  # seconds for all samples together
 
     def __post_init__(self) -> None:
         for name in ("evidence_fraction", "noise_variance"):
@@ -53,6 +55,14 @@ class Recipe:
             raise InputError(f"noise_variance must be at least 0, found {self.noise_variance}")
         if not 1 <= self.percentile <= QUANTILE_SAMPLES:
             raise InputError(f"percentile must be from 1 to 100, found {self.percentile}")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise InputError(f"time_limit must be above 0 seconds, found {self.time_limit}")
+
+    def sample(self, model: Model, count: int, seed: np.random.SeedSequence) -> Samples:
+        """Samples within the memory, and within the time that such a share of all may take."""
+        share = count / (self.samples + QUANTILE_SAMPLES)
+        seconds = None if self.time_limit is None else self.time_limit * share
+        return sample(model, count, seed, memory_limit=self.memory_limit, time_limit=seconds)
 
 
 @dataclass(frozen=True)
@@ -77,16 +87,16 @@ def generate(
     choices = recipe or Recipe()
     _, quantile, variables, rows = _seeds(choices.seed)
     second = noisy if noisy is not None else perturbed(model, choices)
-    drawn = sample(second, QUANTILE_SAMPLES, quantile, memory_limit=choices.memory_limit)
+    drawn = choices.sample(second, QUANTILE_SAMPLES, quantile)
     values = np.sort(second.value(drawn.assignments))
     at_most = float(values[choices.percentile - 1])
     observed = _choose(model.variables, choices.evidence_fraction, variables)
-    evidence = sample(model, choices.samples, rows, memory_limit=choices.memory_limit)
+    evidence = choices.sample(model, choices.samples, rows)
     train = max(1, min(choices.samples - 1, round(TRAIN_SHARE * choices.samples)))
     chosen = evidence.assignments[:, list(observed)]
     problem = Problem(model, (Constraint(second, at_most),), observed, name)
     provenance = {
-        "recipe": {k: v for k, v in asdict(choices).items() if k != "memory_limit"},
+        "recipe": {k: v for k, v in asdict(choices).items() if k not in MACHINE},
         "sampler": {
             "evidence": evidence.sampler,
             "quantile": drawn.sampler,

@@ -112,7 +112,7 @@ def describe_directory(content: ProblemDirectory) -> Facts:
     problem = content.problem
     return {
         "name": problem.name,
-        "constraints": [f"<= {c.at_most!r}" for c in problem.constraints],
+        "constraints": [f"{c.relation} {c.limit!r}" for c in problem.constraints],
         **describe(problem.objective),
         **(describe_evidence(problem) if problem.is_log_linear else describe_branches(problem)),
         "train rows": f"{len(content.train)} ({_distinct(content.train)} distinct)",

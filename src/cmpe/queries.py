@@ -6,15 +6,18 @@ tolerance, so both sides are posed with it taken off: D <= 0, and D > 0 by at le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.domain import Domain
 from cmpe.errors import ModelError
+from cmpe.models.constraint import Bounded, limit_of
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
+from cmpe.models.linear import State, count, linear
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
@@ -25,31 +28,108 @@ FLIP_MARGIN = 1e-3  # Another class must win by this difference of logits.
 ABOVE_ZERO = FEASIBILITY_TOLERANCE + 1e-7  # D is at least 1e-7 once the tolerance is used up.
 
 
-def mpe(model: Function, evidence_variables: Sequence[int] = ()) -> Problem:
+def mpe(model: Function, evidence_variables: Sequence[int | str] = ()) -> Problem:
     """Most probable explanation: maximise h(x, y), no constraint."""
-    return Problem(model, (), tuple(evidence_variables), name="mpe")
+    return Problem(model, (), evidence_variables, name="mpe")
+
+
+class Query(NamedTuple):
+    """A problem with the evidence that belongs to it: `cmpe.solve(*query)`."""
+
+    problem: Problem
+    evidence: Mapping[str | int, State]
+
+
+def explanation_with_few(
+    model: Function, findings: Mapping[Any, State | Collection[State]], at_most: float
+) -> Problem:
+    """Most likely explanation in which at most so many variables have the states given for them.
+
+    maximise h  subject to  count(findings) <= at_most.
+    """
+    return Problem(model, [count(findings) <= at_most], name="few findings")
+
+
+def explanation_within_budget(
+    model: Function, costs: Mapping[Any, Mapping[Any, float]], budget: float
+) -> Problem:
+    """Most likely explanation whose states cost no more than the budget.
+
+    maximise h  subject to  sum of the costs of the states <= budget.
+    """
+    return Problem(model, [linear(costs) <= budget], name="within a budget")
+
+
+def agreeable_explanation(model: Function, other: Bounded, surprise: float) -> Problem:
+    """Most likely under one model, while another finds it at most this surprising.
+
+    maximise h  subject to  -log p(x, y) <= surprise, where log p is the other model.
+    """
+    return Problem(model, [other >= -surprise], name="agreeable explanation")
+
+
+def counterfactual(
+    model: LogLinearModel,
+    case: Mapping[Any, State],
+    target: Mapping[Any, State],
+    at_least: float,
+    costs: Mapping[Any, float] | None = None,
+    immutable: Collection[str | int] = (),
+) -> Query:
+    """Nearest plausible counterfactual: the cheapest changes to a case that lead to the target.
+
+    maximise -(cost of the changed variables)  subject to  h >= at_least, where the target's
+    variables have their new states and immutable ones keep theirs. Only variables with a cost may
+    be changed; without `costs` each of the case costs 1. Variables outside the case are free.
+    """
+    domain = model.domain
+    known = {domain.variable(v): domain.state(domain.variable(v), s) for v, s in case.items()}
+    wanted = {domain.variable(v): domain.state(domain.variable(v), s) for v, s in target.items()}
+    fixed = {domain.variable(v) for v in immutable}
+    if not wanted or fixed & set(wanted):
+        raise ModelError("a target names variables and their new states, none of them immutable")
+    prices = dict.fromkeys(known, 1.0) if costs is None else {
+        domain.variable(v): limit_of(c, f"the cost of changing {v!r}") for v, c in costs.items()
+    }  # fmt: skip
+    kept = {v: s for v, s in known.items() if v in fixed or v not in prices}
+    unknown = sorted(fixed - set(known))
+    if unknown:
+        raise ModelError(f"the case must have a state of {domain.called(unknown[0])}")
+    evidence = {**kept, **wanted}
+    factors = [
+        Factor((v,), np.where(np.arange(domain.cardinalities[v]) == known[v], 0.0, -prices[v]))
+        for v in prices
+        if v in known and v not in evidence
+    ]
+    distance = LogLinearModel(domain.cardinalities, tuple(factors), domain.names, domain.states)
+    problem = Problem(distance, [model >= at_least], sorted(evidence), "counterfactual")
+    said = {
+        domain.names[v] if domain.names else v: domain.states_of(v)[s] if domain.names else s
+        for v, s in evidence.items()
+    }
+    return Query(problem, said)
 
 
 def nearest_assignment(
     model: LogLinearModel,
-    reference: Sequence[int],
+    reference: Sequence[int] | Mapping[Any, State],
     at_least: float,
-    evidence_variables: Sequence[int] = (),
+    evidence_variables: Sequence[int | str] = (),
 ) -> Problem:
     """Fewest changes to `reference` such that the log-weight h reaches `at_least`.
 
     maximise -(number of changed variables)  subject to  -h <= -at_least, where h = -inf is
     forbidden by the objective (Rouhani, Rahman, Gogate 2018).
     """
-    distance = minus_hamming(model.cardinalities, reference)
-    return _at_least(distance, model, at_least, evidence_variables, "nearest assignment")
+    distance = minus_hamming(model.domain, reference)
+    return Problem(distance, [model >= at_least], evidence_variables, "nearest assignment")
 
 
 def decision_preserving_mpe(
     model: LogLinearModel,
     decision: LogLinearModel,
     positive: bool,
-    evidence_variables: Sequence[int] = (),
+    evidence_variables: Sequence[int | str] = (),
 ) -> Problem:
     """Most likely completion of the evidence that keeps the decision: D > 0 iff `positive`.
 
@@ -61,15 +141,16 @@ def decision_preserving_mpe(
 
 def smallest_flip(
     decision: LogLinearModel,
-    reference: Sequence[int],
-    evidence_variables: Sequence[int] = (),
+    reference: Sequence[int] | Mapping[Any, State],
+    evidence_variables: Sequence[int | str] = (),
 ) -> Problem:
     """Fewest changes to `reference` that turn the decision D > 0 into D <= 0, or back.
 
     maximise -(number of changed variables)  subject to  D <= 0  or  D > 0.
     """
-    distance = minus_hamming(decision.cardinalities, reference)
-    is_positive = bool(decision.value(np.asarray(reference))[0] > 0)
+    distance = minus_hamming(decision.domain, reference)
+    values = reference_values(decision.domain, reference)
+    is_positive = bool(decision.value(np.asarray(values))[0] > 0)
     return _with_decision(distance, decision, not is_positive, evidence_variables, "smallest flip")
 
 
@@ -132,43 +213,40 @@ def flip_of(problem: Problem) -> Flip | None:
     )
 
 
-def minus_hamming(cardinalities: Sequence[int], reference: Sequence[int]) -> LogLinearModel:
-    """-(number of variables that differ from `reference`), as a log-linear model."""
-    if len(reference) != len(cardinalities):
-        raise ModelError(f"a reference needs {len(cardinalities)} values, found {len(reference)}")
-    factors = []
-    for variable, (size, value) in enumerate(zip(cardinalities, reference, strict=True)):
+def reference_values(domain: Domain, reference: Sequence[int] | Mapping[Any, State]) -> list[int]:
+    """A whole assignment as numbers, given by names and states or as numbers in order."""
+    if isinstance(reference, Mapping):
+        numbers = {domain.variable(v): s for v, s in reference.items()}
+        if len(numbers) != domain.variables:
+            missing = next(v for v in range(domain.variables) if v not in numbers)
+            raise ModelError(f"a reference needs a state of {domain.called(missing)}")
+        return [domain.state(v, numbers[v]) for v in range(domain.variables)]
+    if len(reference) != domain.variables:
+        raise ModelError(f"a reference needs {domain.variables} values, found {len(reference)}")
+    for v, (size, value) in enumerate(zip(domain.cardinalities, reference, strict=True)):
         if not 0 <= value < size:
             raise ModelError(
-                f"reference value of variable {variable} must be below {size}, found {value}"
+                f"reference value of {domain.called(v)} must be below {size}, found {value}"
             )
-        table = np.full(size, -1.0)
-        table[value] = 0.0
-        factors.append(Factor((variable,), table))
-    return LogLinearModel(tuple(cardinalities), tuple(factors))
+    return [int(value) for value in reference]
+
+
+def minus_hamming(domain: Domain, reference: Sequence[int] | Mapping[Any, State]) -> LogLinearModel:
+    """-(number of variables that differ from `reference`), as a log-linear model."""
+    values = reference_values(domain, reference)
+    factors = tuple(
+        Factor((v,), np.where(np.arange(size) == values[v], 0.0, -1.0))
+        for v, size in enumerate(domain.cardinalities)
+    )
+    return LogLinearModel(domain.cardinalities, factors, domain.names, domain.states)
 
 
 def _with_decision(
     objective: LogLinearModel,
     decision: LogLinearModel,
     positive: bool,
-    evidence_variables: Sequence[int],
+    evidence_variables: Sequence[int | str],
     name: str,
 ) -> Problem:
-    if positive:
-        return _at_least(objective, decision, ABOVE_ZERO, evidence_variables, name)
-    constraint = Constraint(decision, AT_MOST_ZERO)
-    return Problem(objective, (constraint,), tuple(evidence_variables), name)
-
-
-def _at_least(
-    objective: LogLinearModel,
-    function: LogLinearModel,
-    threshold: float,
-    evidence_variables: Sequence[int],
-    name: str,
-) -> Problem:
-    """Maximise `objective` subject to function >= threshold; -inf never reaches it."""
-    minus, support = function.negated()
-    constraint = Constraint(minus, -threshold)
-    return Problem(objective + support, (constraint,), tuple(evidence_variables), name)
+    condition = decision >= ABOVE_ZERO if positive else decision <= AT_MOST_ZERO
+    return Problem(objective, [condition], evidence_variables, name)

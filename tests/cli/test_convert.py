@@ -30,18 +30,18 @@ def test_convert_exports_a_row_of_a_problem(problem, model, tmp_path):
         output("convert", source, tmp_path / target, *options)
         network = json.loads((tmp_path / target).read_bytes())
         assert len([v for v in network["variables"] if v.startswith("z")]) == variables
-        assert network["problem"]["name"] == "small.grid"
+        assert network["problem"]["name"] == ("model" if source is model else "small.grid")
         assert ("limit0" in network["functions"]) == (source is problem)
 
 
 USAGE = [
     (
         ["convert", "m.uai", "m.txt"],
-        "m.txt: expected a suffix of .uai, .LG, .json, .npz, .cfn or .evid",
+        "m.txt: expected a suffix of .uai, .LG, .json, .npz, .bif, .x",
     ),
     (
         ["convert", "m.uai", "m"],
-        "m: expected a suffix of .uai, .LG, .json, .npz, .cfn or .evid",
+        "m: expected a suffix of .uai, .LG, .json, .npz, .bif, .x",
     ),
     (["convert", "m.uai", "o.json"], "a learned model is a Chow-Liu tree or a cutset network"),
     (["convert", "m.uai", "o.evid"], "o.evid: evidence is in a problem directory, found m.uai"),
@@ -78,7 +78,7 @@ def test_convert_exports_evidence(problem, tmp_path):
 def test_a_model_of_no_known_format_is_refused(refused):
     Path("m.txt").write_text("MARKOV 2 2 2 0")
     line = refused("info", "m.txt")
-    assert line.startswith("m.txt: expected a model file ending in .uai, .LG, .json or .npz (also")
+    assert line.startswith("m.txt: expected a model file ending in .uai, .LG, .json, .npz, .bif")
 
 
 @pytest.mark.parametrize("words", [["o.evid"], ["o.evid", "--row", "0"], ["o.cfn", "--row", "0"]])

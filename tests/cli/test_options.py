@@ -64,13 +64,22 @@ def test_a_bad_model(refused, name):
 USAGE = [
     (["solve"], "give either a problem directory or --objective FILE.uai"),
     (["solve", "d", "--objective", "m.uai"], "give either a problem directory or --objective"),
-    (["solve", "d", "--at-most", "1"], "--constraint and --at-most go with --objective"),
+    (
+        ["solve", "d", "--at-most", "1"],
+        "--constraint, --at-most and --at-least go with",
+    ),
     (["solve", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
     (["solve", "m.uai"], "m.uai/problem.json: cannot be read: Not a directory"),
     (["bound", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
-    ([*SOLVE, "--constraint", "m.uai"], "every --constraint needs one --at-most: found 1 and 0"),
+    (
+        [*SOLVE, "--constraint", "m.uai"],
+        "needs one --at-most or --at-least: found 1 and 0",
+    ),
     ([*SOLVE, "--constraint", "m.uai", "--at-most", "nan"], "at_most must be a finite number"),
-    ([*SOLVE, "--constraint", "t.uai", "--at-most", "1"], "t.uai: expected the variables and card"),
+    (
+        [*SOLVE, "--constraint", "t.uai", "--at-most", "1"],
+        "t.uai must have the same variables",
+    ),
 ]
 
 

@@ -43,11 +43,11 @@ def test_every_number_of_a_row():
         [cell.strip() for cell in line.split("┃" if "┃" in line else "│")[1:-1]]
         for line in table_text(problem, found).splitlines()[:-1]
     ]
-    names = ["row", "status", "objective", "t1 <= 1", "t2 <= 3", "bound", "gap", "ms"]
+    names = ["row", "status", "objective", "t1 <= 1", "t2 <= 3", "bound", "gap", "ms", "answer"]
     assert heading == names
-    assert rows[0] == ["0", "feasible", "0.0000", "0.0000", "0.0000", "1.5000", "1.5", "2.0"]
-    assert rows[1] == ["1", "unknown", "-", "-", "-", "inf", "-", "2.0"]
-    assert rows[2] == ["2", "violated", "1.5000", "2.0000", "2.0000", "2.0000", "-", "2.0"]
+    assert rows[0] == ["0", "feasible", "0.0000", "0.0000", "0.0000", "1.5000", "1.5", "2.0", "0"]
+    assert rows[1] == ["1", "unknown", "-", "-", "-", "inf", "-", "2.0", ""]
+    assert rows[2] == ["2", "violated", "1.5000", "2.0000", "2.0000", "2.0000", "-", "2.0", "1"]
 
 
 def test_rows_that_are_not_shown_are_counted():

@@ -169,7 +169,7 @@ def header(text, version=1):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("e.txt", "0,1", r"expected a file ending in \.evid, \.npy or \.csv"),
+        ("e.txt", "0,1", r"expected a file ending in \.evid, \.npy, \.csv or \.parquet"),
         ("e.csv", "\n \n", "line 1: expected a row of evidence, found an empty file"),
         ("e.csv", "a,b\n0,1\n", "line 1: expected whole numbers or -1, found 'a'"),
         ("e.csv", "0,1\n0,1e5\n", "line 2: expected whole numbers or -1, found '1e5'"),

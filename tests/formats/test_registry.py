@@ -80,13 +80,12 @@ def test_a_pipe_holds_tables(tmp_path):
 def test_an_unknown_suffix_is_refused_with_the_table(tmp_path, name, found):
     path = tmp_path / name
     path.write_text("MARKOV 1 2 0")
-    listed = ".uai, .LG, .json or .npz (also packed: .gz, .xz, .bz2)"
+    listed = ".uai, .LG, .json, .npz, .bif, .xmlbif, .bifxml, .net, .erg, .wcsp or .cfn"
     for attempt in (lambda: cmpe.read_model(path), lambda: cmpe.write_model(MODEL, path)):
         with pytest.raises(FormatError) as caught:
             attempt()
-        assert (
-            str(caught.value) == f"{path}: expected a model file ending in {listed}, found {found}"
-        )
+        expected = f"ending in {listed} (also packed: .gz, .xz, .bz2), found {found}"
+        assert str(caught.value) == f"{path}: expected a model file {expected}"
     assert path.read_text() == "MARKOV 1 2 0"
 
 

@@ -368,7 +368,7 @@ class TestToPgmpy:
             config.set_dtype()
 
     def test_repeated_names(self):
-        with pytest.raises(ModelError, match="distinct variable names, found 'x' twice"):
+        with pytest.raises(ModelError, match="names must be distinct, found 'x' twice"):
             to_pgmpy(LogLinearModel((2, 2, 2), (), ("x", "y", "x")))
 
 

@@ -4,7 +4,13 @@ from hypothesis import given
 
 from cmpe import Constraint, Distance, LogLinearModel, Problem, solve
 from cmpe.errors import MethodError, ModelError
-from tests.problems import random_cutset, random_problem, seeds, worked_example
+from tests.problems import (
+    all_assignments,
+    random_cutset,
+    random_problem,
+    seeds,
+    worked_example,
+)
 
 ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
 
@@ -66,3 +72,15 @@ def test_what_has_no_tables_is_named():
     with pytest.raises(MethodError, match="method exact needs tables"):
         solve(problem, method="exact")
     Problem(network).need_tables("exact")
+
+
+def test_a_network_of_one_leaf_is_kept_as_tables():
+    network = random_cutset(0)
+    assert network.leaves == 1
+    function = Problem(network, [network <= 0.0]).constraints[0].function
+    assert isinstance(function, LogLinearModel)
+    rows = all_assignments(network.cardinalities)
+    np.testing.assert_allclose(function.value(rows), network.value(rows))
+    several = random_cutset(6)
+    assert several.leaves > 1
+    assert Problem(several, [several <= 0.0]).constraints[0].function is several

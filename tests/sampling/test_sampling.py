@@ -7,6 +7,7 @@ from scipy.stats import chisquare
 from cmpe import LogLinearModel, sample
 from cmpe.elimination.plan import make_plan
 from cmpe.errors import ModelError
+from cmpe.generation import grid
 from cmpe.sampling import GibbsSettings, sample_exact, sample_gibbs
 from tests.problems import Shape, random_model
 
@@ -78,3 +79,19 @@ def test_nothing_to_sample_is_said():
         sample_exact(model, 1, 0, plan)
     with pytest.raises(ModelError, match="3 of 3 samples after 2 restarts"):
         sample_gibbs(model, 3, 0, GibbsSettings(sweeps=2, restarts=2))
+
+
+def test_a_time_limit_shortens_chains_and_repeats_what_has_no_weight():
+    model = grid(4, 4, seed=0)
+    plain = sample(model, 20, 1, memory_limit=0)
+    assert plain.sampler == "gibbs"
+    hurried = sample(model, 20, 1, memory_limit=0, time_limit=1e-9)
+    assert hurried.sampler == "gibbs of 5 sweeps"
+    assert sample(model, 20, 1, time_limit=1e-9).sampler == "gibbs of 5 sweeps"  # not exact either
+    assert sample(model, 20, 1, time_limit=60.0).sampler == "exact"
+    apart = np.where(np.eye(3, dtype=bool), -np.inf, 0.0)
+    pairs = [(v, (v + step) % 9) for v in range(9) for step in (1, 2)]
+    colours = LogLinearModel.from_tables([3] * 9, [(pair, apart) for pair in pairs])
+    found = sample(colours, 300, 1, memory_limit=0, time_limit=1e-9)
+    assert "repeated" in found.sampler
+    assert np.isfinite(colours.value(found.assignments)).all()

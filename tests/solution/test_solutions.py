@@ -1,7 +1,8 @@
 import numpy as np
+import pytest
 from hypothesis import given
 
-from cmpe import Solutions, Status
+from cmpe import LogLinearModel, Problem, Solutions, Status, solve
 from tests.problems import random_problem, seeds, worked_example
 
 
@@ -38,6 +39,13 @@ def test_take_and_concatenate_keep_rows_whole():
     assert back.assignments.tolist() == [[0, 0, 1, 1], [1, 1, 0, 1]]
 
 
+def test_an_assignment_of_weight_zero_violates_nothing():
+    model = LogLinearModel.from_tables([2], [((0,), [-np.inf, 0.0])])
+    answers = Solutions.of(Problem(model), [[0], [1]], bound=1.0)
+    assert answers.labels == ["unknown", "feasible"]
+    assert "weight" in Status.UNKNOWN.sentence
+
+
 def test_every_status_has_a_sentence():
     assert all(status.sentence and status.label.islower() for status in Status)
 
@@ -64,3 +72,39 @@ def test_the_better_of_two_answers(seed):
         assert (
             kept.assignments[row].tolist() == (second if takes else first).assignments[row].tolist()
         )
+
+
+# --- as people use them ---
+
+
+def named_answers(count=3):
+    model = LogLinearModel.from_tables([2, 3], [((0, 1), [[0, 1, 2], [3, 4, 5]])], ["a", "b"])
+    return solve(Problem(model, [model <= 4.0]), {"a": [k % 2 for k in range(count)]})
+
+
+def test_indexing_iteration_and_equality():
+    answers = named_answers()
+    assert [row["b"] for row in answers] == [2, 1, 2]
+    assert answers[-1] == answers[2]
+    assert len(answers[1:]) == 2
+    assert answers[[0, 2]].objective.tolist() == [2.0, 2.0]
+    assert answers[np.array([True, False, False])].labels == ["optimal"]
+    assert answers[0].free == {"b": 2}
+    assert answers[1:][0].free == {"b": 1}
+    assert answers == answers.take(range(3))
+    assert answers != answers[:2]
+    assert answers != "answers"
+    with pytest.raises(IndexError, match="there are 3 rows, found number 3"):
+        answers[3]
+
+
+def test_reprs_are_short():
+    answers = named_answers(40)
+    text = repr(answers)
+    assert text.startswith("Solutions(40 rows: 40 optimal)\n  0: optimal, objective 2: b=2\n")
+    assert text.endswith("  ...")
+    assert len(text.splitlines()) == 12
+    page = answers._repr_html_()
+    assert "<th>t &lt;= 4</th>" in page
+    assert "<td>b=1</td>" in page
+    assert repr(answers[:0]) == "Solutions(0 rows: none)"

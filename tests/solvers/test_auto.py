@@ -8,6 +8,8 @@ from cmpe.bounds.splitting import Cut
 from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import generate, grid
 from cmpe.solvers import auto, exact, reduction
+from cmpe.solvers.exact import complete
+from cmpe.solvers.wide import race, turns
 from tests.problems import Shape, random_problem, seeds, worked_example
 
 
@@ -52,6 +54,11 @@ def test_a_gap_is_enough_where_it_is_certified():
 def wide(monkeypatch):
     """Everything is too wide to eliminate, and every split is loose."""
     monkeypatch.setattr(exact, "MOST_BYTES", -1)
+    monkeypatch.setattr(complete, "MOST_BYTES", -1)
+    monkeypatch.setattr(turns, "MOST_BYTES", -1)
+    monkeypatch.setattr(turns, "NARROW_BYTES", -1)
+    monkeypatch.setattr(race, "SWEEPS", 0)
+    monkeypatch.setattr(race, "DIVE", -1000)
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
     loose = lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)  # noqa: E731
     monkeypatch.setattr(reduction, "by_size", loose)
@@ -105,7 +112,7 @@ def test_wide_rows_stop_at_the_cheapest_method_that_certifies_the_gap():
     np.testing.assert_allclose(
         found[1].objective, cmpe.solve(made.problem, rows, method="milp").objective, rtol=1e-6
     )
-    assert set(cmpe.solve(made.problem, rows).method.tolist()) == {"search+reduction"}
+    assert set(cmpe.solve(made.problem, rows).method.tolist()) == {"presolve+search+reduction"}
 
 
 @on_wide_rows

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Indices
+from cmpe.errors import OutOfTime
 from cmpe.problem import Instances
 
 # A share of max(1, |q|): tables are added up in another order than by the problem.
@@ -41,6 +42,12 @@ class Work:
     steps: int | None = None
     threads: int = 1
     seed: int = 0
+    until: float = np.inf  # a moment of `time.perf_counter`: splits are not made after it
+
+    def check_time(self) -> None:
+        """Give up what prepares a bound when the deadline has come."""
+        if time.perf_counter() >= self.until:
+            raise OutOfTime("the time limit came while a relaxation was being made")
 
     def __post_init__(self) -> None:
         least = {"threads": 1, "seed": 0} | ({} if self.steps is None else {"steps": 0})

@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits
 from cmpe.errors import MethodError, TooLarge
+from cmpe.models.conditioning import Gathers
 from cmpe.problem import Instances, Problem
 
 WORKING_SET = 1 << 22  # The lanes of one block may fill so many bytes.
 MOST_BYTES = 1 << 31  # A problem whose lanes need more is too wide to eliminate.
 CHEAP_BYTES = 1 << 24  # Up to so many bytes a lane, elimination is the first choice for a bound.
-CHUNK = 512  # One compiled call takes so many rows.
+CHUNK = 512  # One compiled call takes at most so many rows,
+CHUNK_BYTES = 1 << 28  # and so many bytes of lanes one after the other: Ctrl-C waits for it.
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,16 @@ def lane_bytes(problem: Problem) -> int:
     return 8 * (2 * tables * entries + tables * messages + pairs)
 
 
+def _most_lanes(per_lane: int) -> int:
+    return int(np.clip(WORKING_SET // per_lane, 4, 64))
+
+
+def chunk_rows(problem: Problem) -> int:
+    """How many rows one compiled call takes."""
+    per_lane = max(1, lane_bytes(problem))
+    return max(_most_lanes(per_lane), min(CHUNK, CHUNK_BYTES // per_lane))
+
+
 class Batch:
     """The arrays that compiled calls over a batch of rows share."""
 
@@ -77,11 +89,11 @@ class Batch:
                 f"elimination of width {problem.plan.width} needs {per_lane >> 20} MiB a row; "
                 f"the limit is {MOST_BYTES >> 20} MiB"
             )
-        lanes = np.clip(WORKING_SET // per_lane, 4, 64)
-        self.lanes = int(min(lanes, max(1, len(instances))))
+        self.lanes = min(_most_lanes(per_lane), max(1, len(instances)))
+        self._chunk = chunk_rows(problem)
         self.plan = problem.compiled_plan
         self.offsets = structure.layout.offsets
-        self.gathers = tuple(structure.gathers)
+        self.gathers = Gathers.of(structure.gathers)
         self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
         self.finite = all(c.function.is_finite for c in problem.constraints)
         self.limits = loosened_limits(instances)  # (m,)
@@ -89,7 +101,7 @@ class Batch:
     def chunks(self) -> list[slice]:
         """Rows by compiled call: fixed, so that results do not depend on threads."""
         count = self.evidence.shape[1]
-        return [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+        return [slice(a, min(a + self._chunk, count)) for a in range(0, count, self._chunk)]
 
     def rows(self, chunk: slice) -> NDArray[np.int64]:
         """The evidence of a chunk, contiguous."""
@@ -280,7 +292,8 @@ def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
 
     batch = Batch(instances)
     upper, kind = np.zeros(len(instances)), np.zeros(len(instances), dtype=np.int64)
-    gathers = (batch.gathers[0], batch.gathers[1 + j])
+    parts = instances.conditioning.gathers
+    gathers = Gathers.of([parts[0], parts[1 + j]])
     limit = instances.problem.constraints[j].at_most
 
     def work(rows: slice) -> None:

@@ -21,7 +21,7 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import Schedule, minimise
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.elimination.plan import Scope
+from cmpe.elimination.orders import Scope
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
@@ -69,7 +69,7 @@ class _MiniBuckets:
     def _degree(self, variable: int) -> int:
         return len(set().union(*(self._parts[p][0] for p in self._mention[variable])))
 
-    def run(self) -> None:
+    def run(self, work: Work) -> None:
         """Eliminate the variable with the fewest neighbours again and again."""
         degree = {v: self._degree(v) for v in self._mention}
         heap = [(degree[v], self._noise[v], v) for v in self._mention]
@@ -79,6 +79,7 @@ class _MiniBuckets:
             if degree.get(variable) != known:
                 continue  # gone, or an older entry
             del degree[variable]
+            work.check_time()
             for u in self._eliminate(variable):
                 now = self._degree(u)
                 if now != degree[u]:
@@ -129,14 +130,16 @@ def mini_buckets(
     fits: Callable[[Iterable[int]], bool],
     generator: np.random.Generator,
     start: Occurrences | None = None,
+    work: Work | None = None,
 ) -> Relaxation:
     """A relaxation whose buckets satisfy `fits`, by min-degree with random ties."""
+    work = work or Work()
     given = start or Occurrences.of(structure)
     buckets = _MiniBuckets(given, fits, generator.random(len(given.origin)).tolist())
-    buckets.run()
+    buckets.run(work)
     renamed = [tuple(scope) for scope in buckets.renamed]
     scopes, ties = renamed[: len(given.scopes)], renamed[len(given.scopes) :]
-    return Relaxation(structure, buckets.origin, scopes, buckets.order, ties)
+    return Relaxation(structure, buckets.origin, scopes, buckets.order, ties, work)
 
 
 def at_most_variables(i_bound: int) -> Callable[[Iterable[int]], bool]:
@@ -162,16 +165,17 @@ class MiniBucket:
     i_bound: int = 8
     shift: bool = True
 
-    def relaxation(self, structure: Conditioning, seed: int = 0) -> Relaxation:
+    def relaxation(self, structure: Conditioning, work: Work | None = None) -> Relaxation:
         """The mini-buckets of a structure."""
-        generator = np.random.default_rng(seed)
-        return mini_buckets(structure, at_most_variables(self.i_bound), generator)
+        work = work or Work()
+        generator = np.random.default_rng(work.seed)
+        return mini_buckets(structure, at_most_variables(self.i_bound), generator, work=work)
 
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Plain mini-buckets first, then cost shifting from there: never worse."""
         small = len(instances.conditioning.free) <= PLANNED
         if small and instances.problem.plan.width <= self.i_bound:
             return Lagrangian().upper_bound(instances, work)
-        relaxation = self.relaxation(instances.conditioning, work.seed)
+        relaxation = self.relaxation(instances.conditioning, work)
         held = HELD if self.shift else 1 << 40
         return minimise(instances, relaxation, work, Schedule(even=False, held=held))

@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Integers
-from cmpe.elimination.plan import Plan, Scope, plan_in_order
+from cmpe.bounds.base import Work
+from cmpe.elimination.orders import Scope
+from cmpe.elimination.plan import Plan, plan_in_order
 from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import strides_of
@@ -57,6 +59,7 @@ class CompiledRelaxation(NamedTuple):
 # Columns of CompiledRelaxation.buckets and .groups.
 CARD, SIZE, MESSAGE, INDEX, INPUTS, TABLES, AXES, AXIS_COUNT = range(8)
 FIRST, COPIES, VALUES, OWN = range(4)
+MOST_PLACES = 1 << 27  # At 4 bytes each, and 8 while they are made.
 MOST_PAIRS = 1 << 25  # Buckets of so many entries together take some hundred MiB.
 SMALL = 8  # Inputs whose sum is so many times smaller than the bucket are added up beforehand.
 
@@ -116,7 +119,9 @@ class Relaxation:
         scopes: Sequence[Scope],
         order: Sequence[int],
         ties: Sequence[Scope] = (),
+        work: Work | None = None,
     ) -> None:
+        self._work = work or Work()
         self.structure_scopes = structure.scopes
         self.origin = tuple(origin)
         members: dict[int, list[int]] = {v: [] for v in structure.free}
@@ -135,6 +140,7 @@ class Relaxation:
         ]
         self.groups += _shared(first, self.origin, set(split), ties)
         tables = [scope for _, group in self.groups for scope in group]
+        self._work.check_time()
         self.plan: Plan = plan_in_order(cards, (*renamed, *tables), order)
         if self.plan.operations > MOST_PAIRS:
             raise TooLarge(
@@ -169,7 +175,9 @@ class Relaxation:
         rows, index, at, tables = [], [np.zeros(0, dtype=np.uint32)], 0, len(sizes)
         axes: list[int] = []
         moves: list[int] = []
+        self._check_size(steps)
         for k, step in enumerate(steps):
+            self._work.check_time()
             own = self._numbers(step, steps, offsets)
             card = cards[step.variable] if step.variable >= 0 else 1
             inputs, in_tables = len(step.inputs), sum(n < tables for n in step.inputs)
@@ -196,6 +204,19 @@ class Relaxation:
             numbers=int(offsets[tables]),
             total=int(offsets[-1]),
         )
+
+    def _check_size(self, steps: Sequence[_Step]) -> None:
+        """Refuse before memory is taken: each input of each bucket entry has a place."""
+        plan = self.plan
+        places = sum(
+            len(s.inputs) * plan.size(s.scope if s.variable < 0 else (*s.scope, s.variable))
+            for s in steps
+        )
+        if places > MOST_PLACES:
+            raise TooLarge(
+                f"the index of this relaxation has {places} places; the limit is {MOST_PLACES}: "
+                "try a smaller width"
+            )
 
     def _numbers(self, step: _Step, steps: Sequence[_Step], offsets: Integers) -> Narrow:
         """(message entry, value, input) -> number, flat."""

@@ -28,7 +28,8 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import minimise
 from cmpe.bounds.minibucket import Occurrences, at_most_entries, mini_buckets
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.elimination.plan import Graph, Scope, interaction_graph, make_plan
+from cmpe.elimination.orders import Scope
+from cmpe.elimination.plan import Graph, interaction_graph, make_plan
 from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
@@ -54,22 +55,33 @@ class Cut:
     seed: int
     tied: int = 2
 
-    def relaxation(self, structure: Conditioning) -> Relaxation:
-        """The split of a structure."""
+    def relaxation(self, structure: Conditioning, work: Work | None = None) -> Relaxation:
+        """The split of a structure; `work` says until when it may be made."""
+        work = work or Work()
         generator = np.random.default_rng((self.seed, self.size))
         if self.kind == "layers":
             tries = int(np.clip(LARGE // max(1, len(structure.free)), 1, TRIES))
-            tried = [_layers(structure, self.size, self.tied, generator) for _ in range(tries)]
+            tried = []
+            for _ in range(tries):
+                work.check_time()
+                tried.append(_layers(structure, self.size, self.tied, generator))
             start, width = min(tried, key=lambda o: len(o.variables)), self.size + self.tied + EXTRA
         else:
             start, width = _leaves(structure, self.size, generator), self.size
         fits = at_most_entries(structure, start.origin, width)
         cards = [structure.cardinalities[v] for v in start.origin]
         scopes = [scope if len(scope) > 1 else () for scope in (*start.scopes, *start.ties)]
-        plan = make_plan(cards, scopes, variables=start.variables, seed=self.seed, restarts=1)
-        if all(fits((*bucket.scope, bucket.variable)) for bucket in plan.buckets):
-            return Relaxation(structure, start.origin, start.scopes, plan.order, start.ties)
-        return mini_buckets(structure, fits, generator, start)
+        plan = make_plan(
+            cards,
+            scopes,
+            variables=start.variables,
+            seed=self.seed,
+            restarts=1,
+            until=work.until,
+        )
+        if not plan.hopeless and all(fits((*b.scope, b.variable)) for b in plan.buckets):
+            return Relaxation(structure, start.origin, start.scopes, plan.order, start.ties, work)
+        return mini_buckets(structure, fits, generator, start, work)
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ class Splitting:
             for size in sizes
         ]
         any_fits = False
-        for candidate in _made(cuts, structure):
+        for candidate in _made(cuts, structure, work):
             if not any_fits or _affordable(candidate, work):
                 any_fits = True
                 yield candidate
@@ -120,20 +132,32 @@ class Splitting:
 
 
 def by_size(structure: Conditioning, work: Work) -> Relaxation:
-    """The longest strips that leave time for enough steps."""
-    cuts = [Cut("layers", size, work.seed) for size in reversed(DISTANCES)]
-    for chosen in _made(cuts, structure):
-        if _affordable(chosen, work):
+    """The longest strips that leave time for enough steps, else the shortest.
+
+    Short strips are quick to make. How much more the last ones read than those before tells
+    whether the next are worth a try.
+    """
+    chosen: Relaxation | None = None
+    places, growth = 0.0, 1.0
+    for made in _made([Cut("layers", size, work.seed) for size in DISTANCES], structure, work):
+        if chosen is not None and not _affordable(made, work):
             break
+        chosen = made
+        read = float(len(made.compiled.places))
+        growth = read / places if places else growth
+        places = read
+        if made.copies == 0 or _seconds(places * growth) > 2.0 * _allowed(work):
+            break
+    assert chosen is not None
     return chosen
 
 
-def _made(cuts: Sequence[Cut], structure: Conditioning) -> Iterator[Relaxation]:
-    """The splits that are not too large; if all are, an error."""
+def _made(cuts: Sequence[Cut], structure: Conditioning, work: Work) -> Iterator[Relaxation]:
+    """The splits that are not too large and made in time; if none is, an error."""
     none, error = True, TooLarge("there is nothing to try")
     for cut in cuts:
         try:
-            made = cut.relaxation(structure)
+            made = cut.relaxation(structure, work)
         except TooLarge as refused:
             error = refused
             continue
@@ -144,8 +168,15 @@ def _made(cuts: Sequence[Cut], structure: Conditioning) -> Iterator[Relaxation]:
 
 
 def _affordable(relaxation: Relaxation, work: Work) -> bool:
-    seconds = ENOUGH_STEPS * STEP_SECONDS * len(relaxation.compiled.places)
-    return seconds <= (1.0 if work.time_limit is None else work.time_limit)
+    return _seconds(len(relaxation.compiled.places)) <= _allowed(work)
+
+
+def _seconds(places: float) -> float:
+    return ENOUGH_STEPS * STEP_SECONDS * places
+
+
+def _allowed(work: Work) -> float:
+    return 1.0 if work.time_limit is None else work.time_limit
 
 
 def _layers(

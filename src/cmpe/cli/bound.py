@@ -10,7 +10,7 @@ import typer
 
 from cmpe.bounding import AUTO, BOUNDS, ON_DEVICE
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.options import read_problem
+from cmpe.cli.options import EVIDENCE_HELP, read_problem
 
 if TYPE_CHECKING:
     from cmpe.bounds.base import Bounds
@@ -23,10 +23,7 @@ _NAMES = "; ".join(f"{row.name}: {row.about}" for row in BOUNDS.values())
 
 def bound(
     problem_dir: Annotated[Path, typer.Argument(help="A problem directory.")],
-    evidence: Annotated[
-        Path | None,
-        typer.Option(help="E.evid, E.npy or E.csv; default: the directory's test rows."),
-    ] = None,
+    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
     method: Annotated[
         str,
         typer.Option(

@@ -14,14 +14,14 @@ import typer
 
 from cmpe.errors import InputError
 from cmpe.formats.registry import SUFFIXES, listed, read_model, write_model
-from cmpe.formats.text import stem_of, suffix_of
+from cmpe.formats.text import suffix_of
 
 if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
 
 PROBLEM, EVIDENCE = ".cfn", ".evid"
-TARGETS = (*SUFFIXES, PROBLEM, EVIDENCE)
+TARGETS = (*SUFFIXES, EVIDENCE)
 
 
 def convert(
@@ -43,7 +43,7 @@ def convert(
         )
     if row is not None and not source.is_dir():
         raise InputError(f"--row goes with a problem directory, found {source}")
-    if suffix == PROBLEM:
+    if suffix == PROBLEM and source.is_dir():
         _write_problem(source, target, row)
     elif suffix == EVIDENCE:
         _write_evidence(source, target, row)
@@ -65,10 +65,7 @@ def _write_problem(source: Path, target: Path, row: int | None) -> None:
 
 def _problem(source: Path, row: int | None) -> tuple[Problem, dict[int, int] | None]:
     from cmpe.formats.directory import read_directory
-    from cmpe.problem import Problem
 
-    if not source.is_dir():
-        return Problem(read_model(source).to_model(), name=stem_of(source)), None
     content = read_directory(source)
     if row is None:
         return content.problem.observing(()), None

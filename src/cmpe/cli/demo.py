@@ -64,7 +64,7 @@ def demo(
             records.append(record)
             show(record)
 
-        config = tuned(seed=seed, epochs=epochs)
+        config = tuned("ss_cmpe", seed=seed, epochs=epochs)
         solver = fit(problem, made.train, config, Session(progress=keep))
     typer.echo(f"{solver.trained.epochs} epochs in {records[-1]['seconds']:.1f} s\n")
     alone = solver.with_stages(repair=False, certificate="none")

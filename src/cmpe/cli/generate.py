@@ -21,6 +21,9 @@ def generate(
     samples: Annotated[int, typer.Option(help="Evidence rows; 90 % train, 10 % test.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the problem in OUT.")] = False,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds for sampling: shorter chains where it is slow.")
+    ] = None,
 ) -> int:
     """Make a constrained problem from a model as the paper does, and write it to a directory."""
     from cmpe.cli.options import read_tables
@@ -30,7 +33,9 @@ def generate(
     from cmpe.generation import Recipe, perturbed
     from cmpe.generation import generate as make
 
-    recipe = Recipe(evidence_fraction, noise_variance, percentile, samples, seed)
+    recipe = Recipe(
+        evidence_fraction, noise_variance, percentile, samples, seed, time_limit=time_limit
+    )
     if holds_problem(out) and not force:
         raise InputError(f"{out}: holds a problem already; add --force, or choose another --out")
     first = as_stored(read_tables(model))

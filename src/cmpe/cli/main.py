@@ -21,6 +21,7 @@ import typer
 
 from cmpe.errors import CmpeError
 
+COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls it
 # A command lives in the module of its name. It is imported when it is called, so that `--help`
 # is quick; the sentences are the first lines of the commands' own docstrings (a test compares).
 COMMANDS = {
@@ -49,7 +50,7 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         name="cmpe",
         help="Constrained most probable explanation in graphical models: fast, batched, certified.",
-        add_completion=False,
+        add_completion=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -81,6 +82,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; never a traceback for what a user can mend."""
+    if COMPLETING in os.environ:  # a shell asks for words: it needs the options of every command
+        make_app(list(COMMANDS))(prog_name="cmpe")
     warnings.showwarning = _one_line_warning
     sys.unraisablehook = partial(_interrupt_again, sys.unraisablehook)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -108,7 +111,7 @@ def _run(arguments: list[str]) -> int:
     """Not `app()`: its own loop would swallow Ctrl-C and what the command says of it."""
     command = typer.main.get_command(make_app(arguments))
     try:
-        with command.make_context("cmpe", arguments) as context:
+        with command.make_context("cmpe", arguments, obj=tuple(arguments)) as context:
             return int(command.invoke(context) or 0)
     except typer.Exit as stop:
         return stop.exit_code

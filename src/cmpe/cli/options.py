@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from cmpe.errors import InputError, MethodError
+from cmpe.errors import InputError, MethodError, ModelError
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import Chosen, refuse_options
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
+EVIDENCE_HELP = "E.evid, .npy, .csv (a header of names) or .parquet; default: the test rows."
 WORKERS_HELP = (
     "Rows answered at the same time: in processes by milp, toulbar2, exhaustive and the reduction "
     "of wide rows, in threads by the others."
@@ -53,8 +54,23 @@ class Format(StrEnum):
     """How answers are written."""
 
     json = "json"
+    csv = "csv"
+    parquet = "parquet"
     uai = "uai"
     table = "table"
+
+
+# What the suffix of --output stands for.
+FORMAT_OF_SUFFIX = {
+    ".json": Format.json,
+    ".jsonl": Format.json,
+    ".csv": Format.csv,
+    ".parquet": Format.parquet,
+    ".uai": Format.uai,
+    ".mpe": Format.uai,
+    ".MPE": Format.uai,
+    ".txt": Format.table,
+}
 
 
 def read_problem(
@@ -62,31 +78,60 @@ def read_problem(
     objective: Path | None,
     constraints: Sequence[Path],
     limits: Sequence[float],
+    mirrored: Sequence[bool] = (),
 ) -> tuple[Problem, ProblemDirectory | None]:
-    """The problem of a directory, or of model files."""
+    """The problem of a directory, or of model files; `mirrored` limits are lower ones."""
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import stem_of
-    from cmpe.problem import Constraint, Problem
+    from cmpe.problem import Problem
 
     if (directory is None) == (objective is None):
         raise InputError("give either a problem directory or --objective FILE.uai")
     if directory is not None:
         if constraints or limits:
-            raise InputError("--constraint and --at-most go with --objective, not with a directory")
+            raise InputError(
+                "--constraint, --at-most and --at-least go with --objective, not with a directory"
+            )
         content = read_directory(directory)
         return content.problem, content
     if len(constraints) != len(limits):
         raise InputError(
-            f"every --constraint needs one --at-most: found {len(constraints)} and {len(limits)}"
+            "every --constraint needs one --at-most or --at-least: found "
+            f"{len(constraints)} and {len(limits)}"
         )
     assert objective is not None
     model = read_tables(objective)
-    pairs = zip(constraints, limits, strict=True)
-    bounded = tuple(Constraint(read_tables(file), limit) for file, limit in pairs)
-    for file, constraint in zip(constraints, bounded, strict=True):
-        if constraint.function.cardinalities != model.cardinalities:
-            raise InputError(f"{file}: expected the variables and cardinalities of {objective}")
-    return Problem(model, bounded, name=stem_of(objective)), None
+    senses = mirrored or [False] * len(limits)
+    functions = [read_tables(file) for file in constraints]
+    bounded = [
+        t >= limit if is_least else t <= limit
+        for t, limit, is_least in zip(functions, limits, senses, strict=True)
+    ]
+    try:
+        return Problem(model, bounded, name=stem_of(objective)), None
+    except ModelError as error:
+        text = str(error).replace("the objective", str(objective))
+        for j, file in enumerate(constraints):
+            text = text.replace(f"constraint {j} ", f"{file} ")
+        raise InputError(text) from None
+
+
+def limits_in_order(
+    arguments: Sequence[str], at_most: Sequence[float], at_least: Sequence[float]
+) -> tuple[list[float], list[bool]]:
+    """The limits of --at-most and --at-least in the order of the command line, and which are least.
+
+    The parser keeps the order of the values of one option only.
+    """
+    if not (at_most and at_least):
+        return [*at_most, *at_least], [bool(at_least)] * (len(at_most) + len(at_least))
+    upper, lower = iter(at_most), iter(at_least)
+    senses = [
+        word.startswith("--at-least")
+        for word in arguments
+        if word.partition("=")[0] in ("--at-most", "--at-least")
+    ]
+    return [next(lower if is_least else upper) for is_least in senses], senses
 
 
 @contextmanager

@@ -11,11 +11,14 @@ import typer
 
 from cmpe.cli.options import (
     DEVICE_HELP,
+    EVIDENCE_HELP,
+    FORMAT_OF_SUFFIX,
     METHOD_HELP,
     STAGES_HELP,
     THREADS_HELP,
     WORKERS_HELP,
     Format,
+    limits_in_order,
     method_or_run,
     progress_bar,
     read_problem,
@@ -24,7 +27,7 @@ from cmpe.cli.options import (
 )
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
-from cmpe.formats.text import check_writable
+from cmpe.formats.text import check_writable, suffix_of
 from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ TABLE_ROWS = 25
 
 
 def solve(
+    context: typer.Context,
     problem_dir: Annotated[
         Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
     ] = None,
@@ -46,12 +50,12 @@ def solve(
         list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
     ] = None,
     at_most: Annotated[
-        list[float] | None, typer.Option(help="The bound q of each constraint, in their order.")
+        list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
     ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(help="E.evid, E.npy or E.csv; default: the directory's test rows."),
+    at_least: Annotated[
+        list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
     ] = None,
+    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
@@ -61,7 +65,7 @@ def solve(
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     output: Annotated[Path | None, typer.Option(help="Write here instead of to stdout.")] = None,
     format: Annotated[
-        Format | None, typer.Option(help="Default: table on a terminal, json otherwise.")
+        Format | None, typer.Option(help="Default: by OUTPUT's suffix; table on a terminal, json.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
     threads: Annotated[int, typer.Option(min=1, help=THREADS_HELP)] = 1,
@@ -79,11 +83,11 @@ def solve(
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
     refuse_unknown(method, Limits(time_limit, seed, gap, Running(workers, threads, device)))
     staged = read_stages(stages, method)
-    problem, directory = read_problem(problem_dir, objective, constraint or [], at_most or [])
+    limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
+    problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
     rows = _read_rows(problem, directory, evidence)
-    running = Running(
-        workers, threads, device, _read_start(start, problem, 1 if rows is None else len(rows))
-    )
+    begun = _read_start(start, problem, 1 if rows is None else len(rows))
+    running = Running(workers, threads, device, begun)
     for file in (output, trace):
         if file is not None:
             check_writable(file)
@@ -101,7 +105,15 @@ def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Forma
     """The format that was asked for, or the one that suits where the answers go."""
     if asked is Format.uai and problem.continuous:
         raise InputError("--format uai holds whole numbers, found variables in [0, 1]; use json")
-    return asked or (Format.table if output is None and sys.stdout.isatty() else Format.json)
+    if output is None:
+        if asked is Format.parquet:
+            raise InputError("--format parquet needs --output FILE.parquet")
+        return asked or (Format.table if sys.stdout.isatty() else Format.json)
+    suffix = suffix_of(output)
+    if asked is None and suffix and suffix not in FORMAT_OF_SUFFIX:
+        known = ", ".join(FORMAT_OF_SUFFIX)
+        raise InputError(f"{output}: expected a suffix of {known}, or --format; found {suffix!r}")
+    return asked or FORMAT_OF_SUFFIX.get(suffix, Format.json)
 
 
 @dataclass(frozen=True)
@@ -123,7 +135,7 @@ class _Destination:
 
 
 def _answer(question: _Question, destination: _Destination) -> Solutions:
-    """Solve with progress and write the answers, after Ctrl-C those that are finished."""
+    """Solve with progress and write the answers, after Ctrl-C what is known of every row."""
     from cmpe.solvers.dispatch import solve as answer
 
     problem, limits = question.problem, question.limits
@@ -140,7 +152,7 @@ def _answer(question: _Question, destination: _Destination) -> Solutions:
             )
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)
-            raise KeyboardInterrupt(f"{stop}; the finished rows were written") from None
+            raise KeyboardInterrupt(f"{stop}; what is known was written") from None
     _write(problem, solutions, destination)
     return solutions
 
@@ -204,22 +216,28 @@ def _read_start(path: Path | None, problem: Problem, count: int) -> Values | Non
 def _write(problem: Problem, solutions: Solutions, to: _Destination) -> None:
     from cmpe.formats.text import write_text
 
+    if to.shape is Format.parquet and to.output is not None:
+        return solutions.to_parquet(to.output)
     text = _text(problem, solutions, to.shape, None if to.output else TABLE_ROWS)
     if to.output is None:
         sys.stdout.write(text)
-        return
+        return None
     try:
         write_text(to.output, text)
     except InputError as error:
         sys.stdout.write(text)
         raise InputError(f"{error}; the answers went to stdout instead") from None
+    return None
 
 
 def _text(problem: Problem, solutions: Solutions, shape: Format, most: int | None) -> str:
     from cmpe.formats.results import format_mpe, json_rows
+    from cmpe.solution.frames import csv_text
 
     if shape is Format.json:
         return "".join(f"{line}\n" for line in json_rows(problem, solutions))
+    if shape is Format.csv:
+        return csv_text(solutions)
     if shape is Format.uai:
         return format_mpe(solutions.assignments)
     return table_text(problem, solutions, most)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from cmpe.display import shortened
+
 if TYPE_CHECKING:
     from cmpe.problem import Problem
-    from cmpe.solution import Solutions
+    from cmpe.solution import Answer, Solutions
+
+TABLE_WIDTH, ANSWER_WIDTH = 140, 48  # characters
 
 
 def table_text(problem: Problem, solutions: Solutions, most: int | None = None) -> str:
@@ -21,10 +25,11 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
     table = Table(title=Text(problem.name) if problem.name else None, title_justify="left")
     table.add_column("row", justify="right")
     table.add_column("status")
-    constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} <= {c.at_most:.6g}"
+    constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} {c.relation} {c.limit:.6g}"
                    for j, c in enumerate(problem.constraints)]  # fmt: skip
     for heading in ("objective", *constraints, "bound", "gap", "ms"):
         table.add_column(heading, justify="right")
+    table.add_column("answer", no_wrap=True)
     shown = len(solutions) if most is None else min(most, len(solutions))
     for i in range(shown):
         numbers = [solutions.objective[i], *solutions.constraint_values[i], solutions.bound[i]]
@@ -34,12 +39,20 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
             *(_cell(n, "10.4f") for n in numbers),
             _cell(solutions.gap[i], ".2g"),
             f"{1e3 * solutions.seconds[i]:.1f}",
+            Text(answer_text(solutions[i], ANSWER_WIDTH)),
         )
-    console = Console(file=io.StringIO(), width=110, color_system=None)
+    console = Console(file=io.StringIO(), width=TABLE_WIDTH, color_system=None)
     console.print(table)
     stream = console.file
     assert isinstance(stream, io.StringIO)
     return stream.getvalue() + _summary(solutions, shown)
+
+
+def answer_text(row: Answer, most: int) -> str:
+    """What was decided: NAME=STATE where variables have names, else the values in their order."""
+    named = any(isinstance(key, str) for key in row)
+    words = [f"{key}={state}" if named else str(state) for key, state in row.free.items()]
+    return shortened(words, most, ", " if named else " ")
 
 
 def _cell(value: float, form: str) -> str:
@@ -47,11 +60,6 @@ def _cell(value: float, form: str) -> str:
 
 
 def _summary(solutions: Solutions, shown: int) -> str:
-    from cmpe.solution import Status
-
-    counts = [(s.label, int((solutions.status == s).sum())) for s in Status]
-    words = ", ".join(f"{count} {label}" for label, count in counts if count)
     hidden = len(solutions) - shown
     more = f"{hidden} more rows: use --format json. " if hidden else ""
-    rows = "1 row" if len(solutions) == 1 else f"{len(solutions)} rows"
-    return f"{more}{rows}: {words}; {solutions.seconds.sum():.3g} s in all\n"
+    return f"{more}{solutions.summary}; {solutions.seconds.sum():.3g} s in all\n"

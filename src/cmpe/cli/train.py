@@ -19,11 +19,13 @@ from cmpe.errors import InputError, MissingExtra
 from cmpe.learning.losses.catalogue import LOSS_KINDS
 
 if TYPE_CHECKING:
+    from cmpe.arrays import Assignments
+    from cmpe.learning.price import Price
     from cmpe.learning.runs import Record
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.training.config import TrainingConfig
 
-FIGURE = "curve.png"
+FIGURE, PRICE = "curve.png", "price.json"
 
 
 class Preset(StrEnum):
@@ -42,6 +44,13 @@ def train(
     preset: Annotated[Preset, typer.Option(help="Settings to start from.")] = Preset.tuned,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
+    rows: Annotated[
+        int | None, typer.Option(min=0, help="Rows to draw and train on besides the directory's.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option(help="Draw those rows anew for every epoch.")] = False,
+    contrast: Annotated[
+        float | None, typer.Option(min=1, help="How much infeasible answers cost: times alpha_x.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     resume: Annotated[bool, typer.Option(help="Continue from OUT's checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in OUT.")] = False,
@@ -56,14 +65,16 @@ def train(
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     from cmpe.formats.directory import read_directory
+    from cmpe.formats.text import write_text
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.config import preset as preset_named
     from cmpe.learning.training.fitting import Session, fit
 
-    changes = _settings(set_ or [], epochs, seed)
-    config = preset_named(preset.value, loss, **changes)
+    given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
+    changes = _settings(set_ or [], {k: v for k, v in given.items() if v is not None}, seed)
     check_device(device)
     content = read_directory(problem_dir)
+    config = preset_named(preset.value, loss, content.problem, **changes)
     _check_out(out, resume, force)
     with live() as show:
         solver = fit(
@@ -77,23 +88,35 @@ def train(
     records = read_log(out)
     draw(records, out / FIGURE)
     typer.echo(_summary(out, config, solver, records))
+    price = _price(solver, content.train, records)
+    write_text(out / PRICE, json.dumps(price.to_json(), indent=1) + "\n")
+    typer.echo(price.sentence())
     return 0
 
 
-def _settings(pairs: list[str], epochs: int | None, seed: int) -> dict[str, Any]:
+def _price(solver: NeuralSolver, evidence: Assignments, records: list[Record]) -> Price:
+    from cmpe.learning.price import price_of
+
+    last = records[-1]
+    return price_of(
+        solver, evidence, rows=last["rows"], taught=last["taught_seconds"], trained=last["seconds"]
+    )
+
+
+def _settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, Any]:
     from dataclasses import fields
 
     from cmpe.learning.training.config import UNBOUNDED, TrainingConfig
 
     known = {f.name for f in fields(TrainingConfig)} - {"loss", "seed"}
-    found: dict[str, Any] = {"seed": seed} | ({} if epochs is None else {"epochs": epochs})
+    found: dict[str, Any] = {"seed": seed, **given}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
             names = ", ".join(sorted(known))
             raise InputError(f"--set needs NAME=VALUE with NAME one of {names}; found {pair!r}")
-        if name == "epochs" and epochs is not None:
-            raise InputError("give the epochs once: --epochs N or --set epochs=N")
+        if name in given:
+            raise InputError(f"give the {name} once: --{name} N or --set {name}=N")
         try:
             found[name] = json.loads(value)
         except json.JSONDecodeError:

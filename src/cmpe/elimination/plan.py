@@ -9,30 +9,30 @@ the tables, so several heuristics compete, with seeded restarts, and the cheapes
 - sweeps: breadth-first from a peripheral vertex, as Cuthill and McKee number a band matrix.
   A 20x20 grid gets width 20 this way, where min-fill finds 29.
 
-Where the first of each leave a bucket of more than 2^40 entries there is nothing to compete for:
-the greedy ones are given up as soon as they meet such a bucket, and the first sweep is the plan.
+Orders are given up as soon as they meet a bucket of more than 2^40 entries. Where the first of each
+kind do there is nothing to compete for; a small problem gets the plan of one of them all the same,
+a large one is called hopeless and has no buckets.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cmpe.arrays import Floats
+from cmpe.elimination.orders import HOPELESS, Ordering, Scope, candidate_orders
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import LogLinearModel
 
 MEMORY_LIMIT = 4 << 30  # Elimination takes at most so many bytes.
 CHEAP = 16  # A plan of so few bucket entries per variable needs no better order.
-HOPELESS = 40  # Nobody can eliminate a bucket of more than 2^40 entries.
 HEURISTICS = 3  # Each start makes so many orders.
+MOST_SPELLED = 3000  # Buckets of more variables are not spelled out where they are hopeless.
 Graph = list[set[int]]
-Scope = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Plan:
     cardinalities: tuple[int, ...]
     scopes: tuple[Scope, ...]
     buckets: tuple[Bucket, ...]
+    hopeless: bool = False  # Every order has a bucket of more than 2^40 entries: none is spelled.
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -59,7 +60,12 @@ class Plan:
 
     @property
     def width(self) -> int:
-        """The largest number of variables in a message: the induced width of the order."""
+        """The largest number of variables in a message: the induced width of the order.
+
+        Of a hopeless plan, less than that.
+        """
+        if self.hopeless:
+            return HOPELESS
         return max((len(bucket.scope) for bucket in self.buckets), default=0)
 
     def size(self, scope: Iterable[int]) -> int:
@@ -69,11 +75,15 @@ class Plan:
     @property
     def operations(self) -> int:
         """Entries of all buckets together: what one elimination touches."""
+        if self.hopeless:
+            return 1 << HOPELESS
         return sum(self.size((*b.scope, b.variable)) for b in self.buckets)
 
     @property
     def message_entries(self) -> int:
         """Entries of all messages together."""
+        if self.hopeless:
+            return 1 << HOPELESS
         return sum(self.size(b.scope) for b in self.buckets)
 
     @property
@@ -98,26 +108,28 @@ def make_plan(
     variables: Sequence[int] | None = None,
     seed: int = 0,
     restarts: int = 4,
+    until: float = math.inf,
 ) -> Plan:
-    """The cheapest plan that the heuristics find for `variables` (all, if not given)."""
-    graph = interaction_graph(len(cardinalities), scopes)
-    chosen = set(range(len(cardinalities)) if variables is None else variables)
-    generator = np.random.default_rng(seed)
-    best: Plan | None = None
-    least = math.inf
-    for number, order in enumerate(_candidate_orders(graph, cardinalities, generator, restarts)):
-        if order is not None:
-            kept = [v for v in order if v in chosen]
-            plan = plan_in_order(tuple(cardinalities), tuple(scopes), kept)
-            operations = plan.operations
-            if best is None or operations < least:
-                best, least = plan, operations
+    """The cheapest plan that the heuristics find for `variables` (all, if not given).
+
+    `until` is a moment of `time.perf_counter`: no further order is tried after it.
+    """
+    chosen = np.array(range(len(cardinalities)) if variables is None else variables, dtype=np.int64)
+    least, best = math.inf, None
+    for number, (order, cost) in enumerate(
+        candidate_orders(Ordering(cardinalities, scopes, chosen, seed, until), restarts)
+    ):
+        if order is not None and (best is None or cost < least):
+            best, least = order, cost
         if least <= CHEAP * len(chosen):
             break  # another order could not save what looking for it costs
-        if number + 1 == HEURISTICS and least > 2**HOPELESS:
+        if number + 1 >= HEURISTICS and (least > 2.0**HOPELESS or time.perf_counter() >= until):
             break
     assert best is not None
-    return best
+    kept = chosen[best].tolist()
+    if least == math.inf and len(chosen) > MOST_SPELLED:
+        return Plan(tuple(cardinalities), tuple(scopes), (), hopeless=True)
+    return plan_in_order(tuple(cardinalities), tuple(scopes), kept)
 
 
 def interaction_graph(variables: int, scopes: Sequence[Scope]) -> Graph:
@@ -129,105 +141,6 @@ def interaction_graph(variables: int, scopes: Sequence[Scope]) -> Graph:
     for v, neighbours in enumerate(graph):
         neighbours.discard(v)
     return graph
-
-
-def _candidate_orders(
-    graph: Graph, cardinalities: Sequence[int], generator: np.random.Generator, restarts: int
-) -> Iterable[list[int] | None]:
-    """Orders of min-weight, min-fill and a sweep in turn; None in place of a hopeless one."""
-    logs = [math.log2(k) for k in cardinalities]
-
-    def fill(g: Graph, v: int) -> float:
-        neighbours = g[v]
-        return sum(len(neighbours - g[u]) - 1 for u in neighbours) / 2.0
-
-    def weight(g: Graph, v: int) -> float:
-        return sum(logs[u] for u in g[v])
-
-    for start in range(restarts):
-        yield _greedy(graph, weight, logs, generator)
-        yield _greedy(graph, fill, logs, generator)
-        yield _sweep(graph, generator, centred=bool(start % 2))
-
-
-def _greedy(
-    graph: Graph,
-    cost: Callable[[Graph, int], float],
-    logs: Sequence[float],
-    generator: np.random.Generator,
-) -> list[int] | None:
-    """Eliminate the cheapest variable again and again; ties go to a random one.
-
-    None where that meets a bucket of more than 2^HOPELESS entries.
-    """
-    graph = [set(neighbours) for neighbours in graph]
-    noise = generator.random(len(graph)).tolist()
-    current = [cost(graph, v) for v in range(len(graph))]
-    heap = [(current[v], noise[v], v) for v in range(len(graph))]
-    heapq.heapify(heap)
-    order: list[int] = []
-    gone = [False] * len(graph)
-    while heap:
-        value, _, v = heapq.heappop(heap)
-        if gone[v] or value != current[v]:
-            continue  # an older entry of v; its newer one is in the heap too
-        if logs[v] + sum(logs[u] for u in graph[v]) > HOPELESS:
-            return None
-        gone[v] = True
-        order.append(v)
-        for u in _eliminate(graph, v):
-            new = cost(graph, u)
-            if new != current[u]:
-                current[u] = new
-                heapq.heappush(heap, (new, noise[u], u))
-    return order
-
-
-def _eliminate(graph: Graph, v: int) -> set[int]:
-    """Connect v's neighbours, remove v, and return the vertices whose cost may have changed."""
-    neighbours = graph[v]
-    touched = set(neighbours)
-    for u in neighbours:
-        graph[u].discard(v)
-        new = neighbours - graph[u]
-        new.discard(u)
-        if new:
-            graph[u] |= new
-            for w in new:  # a common neighbour of u and w now sees one fill edge less
-                touched |= graph[u] & graph[w]
-    graph[v] = set()
-    return touched
-
-
-def _sweep(graph: Graph, generator: np.random.Generator, centred: bool) -> list[int]:
-    """Breadth-first order of each component from a far end, or from a random vertex."""
-    order: list[int] = []
-    seen: set[int] = set()
-    for root in generator.permutation(len(graph)).tolist():
-        if root not in seen:
-            start = root if centred else _far_end(graph, root)
-            component = _breadth_first(graph, start)
-            seen.update(component)
-            order.extend(component)
-    return order
-
-
-def _far_end(graph: Graph, root: int) -> int:
-    """A vertex of small degree far from `root`: repeated breadth-first search."""
-    for _ in range(4):
-        root = _breadth_first(graph, root)[-1]
-    return root
-
-
-def _breadth_first(graph: Graph, root: int) -> list[int]:
-    seen, order, queue = {root}, [], deque([root])
-    while queue:
-        v = queue.popleft()
-        order.append(v)
-        for u in sorted(graph[v] - seen, key=lambda w: (len(graph[w]), w)):
-            seen.add(u)
-            queue.append(u)
-    return order
 
 
 def plan_in_order(

@@ -22,16 +22,22 @@ class Ending(Enum):
 
 
 def over_threads(
-    work: Callable[[slice], slice], parts: Sequence[slice], threads: int
+    work: Callable[[slice], slice],
+    parts: Sequence[slice],
+    threads: int,
+    stop: threading.Event | None = None,
 ) -> Iterator[slice]:
     """Yield each part, in their order, once `work` is done with it.
 
-    When the caller stops (Ctrl-C, say), parts that have not begun are dropped.
+    When the caller stops (Ctrl-C, say), parts that have not begun are dropped, and `stop` is set to
+    tell the others.
     """
     with ThreadPoolExecutor(threads) as pool:
         try:
             yield from pool.map(work, parts)
         finally:
+            if stop is not None:
+                stop.set()
             pool.shutdown(cancel_futures=True)
 
 

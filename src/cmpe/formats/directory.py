@@ -4,7 +4,9 @@ A function without tables of its own, such as a cutset network or a distance, is
 instead of a .uai file (see `functions`). problem.json describes itself: format version, name,
 `at_most`, `evidence_variables`, the sha256 of every file, and how the problem was generated. With
 several constraints the files are constraint.uai, constraint_2.uai, ... and `at_most` is a list.
-Variables in [0, 1] are listed in `continuous`; the rows are then float64.
+Variables in [0, 1] are listed in `continuous`; the rows are then float64. `variables` has the
+states of each variable by name, where it has names; `mirrored` says which constraints were given as
+`>=`, and are kept as -t <= -q.
 """
 
 from __future__ import annotations
@@ -16,19 +18,22 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
-from functools import singledispatch
+from dataclasses import dataclass, field, replace
+from functools import partial, singledispatch
+from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from cmpe.arrays import Values
+from cmpe.domain import Domain
 from cmpe.errors import FormatError, ModelError
 from cmpe.formats.evidence import check_rows, read_array
 from cmpe.formats.functions import read_function, write_function
 from cmpe.formats.network import write_arrays
 from cmpe.formats.registry import read_model
+from cmpe.formats.tables.names import parse_domain
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
 from cmpe.formats.uai import storable, write_uai
 from cmpe.models.distance import Distance
@@ -136,16 +141,19 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
     problem = content.problem
     files = _files(problem)
     for name, function in zip(files, problem.functions, strict=False):
-        _file_format(function).write(function, folder / name)
+        _file_format(function).write(_renamed(function, Domain(())), folder / name)
     write_array(content.train.astype(problem.dtype), folder / TRAIN)
     write_array(content.test.astype(problem.dtype), folder / TEST)
     limits = [c.at_most for c in problem.constraints]
+    mirrored = [c.mirrored for c in problem.constraints]
     description = {
         "format_version": FORMAT_VERSION,
         "name": problem.name,
         "at_most": limits[0] if len(limits) == 1 else limits,
         "evidence_variables": list(problem.evidence_variables),
         **({"continuous": list(problem.continuous)} if problem.continuous else {}),
+        **({"mirrored": mirrored} if any(mirrored) else {}),
+        **({"variables": problem.domain.to_mapping()} if problem.domain.names else {}),
         "sha256": {name: _hash(folder / name) for name in files},
         **content.provenance,
     }
@@ -162,16 +170,37 @@ def read_directory(path: Path | str) -> ProblemDirectory:
     names = function_names(len(limits))
     files = [*(_file_of(folder, name, known) for name in names), TRAIN, TEST]
     _check_hashes(folder, files, known)
-    objective, *functions = (_READERS[Path(name).suffix](folder / name) for name in files[:-2])
+    named = partial(_with_domain, folder / DESCRIPTION, description["variables"])
+    objective, *functions = (
+        named(_READERS[Path(name).suffix](folder / name)) for name in files[:-2]
+    )
     try:
-        constraints = tuple(map(Constraint, functions, limits))
+        mirrored = description["mirrored"] or [False] * len(limits)
+        constraints = tuple(starmap(Constraint, zip(functions, limits, mirrored, strict=True)))
         observed, continuous = description["evidence_variables"], description["continuous"]
         problem = Problem(objective, constraints, observed, description["name"], continuous)
-    except ModelError as error:
+    except (ModelError, ValueError) as error:
         raise FormatError(f"{folder / DESCRIPTION}: {error}") from None
     train, test = (_rows(folder / name, problem) for name in files[-2:])
     extra = {key: value for key, value in description.items() if key not in _FIELDS}
     return ProblemDirectory(problem, train, test, extra)
+
+
+def _with_domain(file: Path, variables: Any, function: F) -> F:
+    """The function with the names that the description has for its variables."""
+    if not variables:
+        return function
+    domain = parse_domain(file, variables)
+    if domain.cardinalities != function.cardinalities:
+        expected = f"as many states as the functions have: {list(function.cardinalities)}"[:80]
+        raise FormatError.at(file, "field 'variables'", expected, "others")
+    return _renamed(function, domain)
+
+
+def _renamed(function: F, domain: Domain) -> F:
+    named: Any = function
+    renamed: F = replace(named, names=domain.names, states=domain.states)
+    return renamed
 
 
 _READERS: dict[str, Callable[[Path], Function]] = {TABLES: read_model, ARRAYS: read_function}
@@ -198,7 +227,13 @@ def _check_hashes(folder: Path, files: Sequence[str], digests: dict[str, str]) -
 
 def _description(folder: Path) -> dict[str, Any]:
     file = folder / DESCRIPTION
-    optional = {"name": folder.name, "sha256": {}, "continuous": []}
+    optional = {
+        "name": folder.name,
+        "sha256": {},
+        "continuous": [],
+        "mirrored": [],
+        "variables": {},
+    }
     description = {**optional, **parse_object(file, read_bytes(file))}
     for name, (check, expected) in _FIELDS.items():
         if name not in description or not check(description[name]):
@@ -219,6 +254,10 @@ def _is_index_list(value: Any) -> bool:
     return isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
 
 
+def _is_flags(value: Any) -> bool:
+    return isinstance(value, list) and all(type(flag) is bool for flag in value)
+
+
 def _is_hashes(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values())
 
@@ -229,6 +268,8 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "at_most": (_is_limits, "a finite number, or a list of them"),
     "evidence_variables": (_is_index_list, "a list of variable numbers"),
     "continuous": (_is_index_list, "a list of variable numbers"),
+    "mirrored": (_is_flags, "a list of true and false, one for each constraint"),
+    "variables": (lambda value: isinstance(value, dict), "an object of names and states"),
     "sha256": (_is_hashes, "an object of file names and digests"),
 }
 

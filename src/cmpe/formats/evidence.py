@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Values
 from cmpe.errors import EvidenceError, FormatError, InputError, TooLarge
+from cmpe.formats.tables.columns import full_rows_of, has_header, parse_csv, read_frame
 from cmpe.formats.text import lines_of, parts_of, read_bytes, read_text, suffix_of, write_text
 from cmpe.problem import Problem
 
@@ -129,15 +130,28 @@ def write_evid(samples: Sequence[Mapping[int, int]], path: Path | str) -> None:
     write_text(path, "\n".join(head + lines) + "\n")
 
 
-def read_evidence(path: Path | str, problem: Problem) -> Values:
-    """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables."""
+def read_evidence(path: Path | str, problem: Problem, *, ignore_extra: bool = False) -> Values:
+    """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables.
+
+    `.csv` with a header, and `.parquet`, have a column per variable, by name or number, with its
+    states or their numbers; an empty cell is free. Other columns are refused unless `ignore_extra`.
+    """
     suffix = suffix_of(path)
     if suffix == ".evid":
         return _full_width(path, problem)
+    if suffix == ".parquet":
+        return full_rows_of(path, problem, read_frame(path), ignore_extra=ignore_extra)
     if suffix not in (".npy", ".csv"):
-        raise FormatError(f"{path}: expected a file ending in .evid, .npy or .csv")
+        raise FormatError(f"{path}: expected a file ending in .evid, .npy, .csv or .parquet")
     fractions = bool(problem.continuous)
-    rows = read_array(path, fractions=fractions) if suffix == ".npy" else _read_csv(path)
+    if suffix == ".npy":
+        rows = read_array(path, fractions=fractions)
+    else:
+        text = read_text(path, encoding="utf-8")
+        if has_header(text, problem.domain):
+            columns = parse_csv(path, text)
+            return full_rows_of(path, problem, columns, ignore_extra=ignore_extra)
+        rows = _read_csv(path)
     return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
 
 

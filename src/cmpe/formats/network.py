@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.domain import Domain
 from cmpe.errors import FormatError, InputError, ModelError
 from cmpe.formats.evidence import parse_array
+from cmpe.formats.tables.names import parse_domain
 from cmpe.formats.text import (
     MOST_UNPACKED,
     atomic_writer,
@@ -105,7 +107,27 @@ def _fields(network: Network) -> dict[str, NDArray[Any]]:
     kind = kind_of(network)
     sizes = np.array(network.cardinalities, dtype=np.int64)
     fields = {name: getattr(network, name) for name in _FIELDS[kind]}
-    return {"kind": np.array(kind), "cardinalities": sizes, **fields}
+    named = named_arrays(network.domain)
+    return {"kind": np.array(kind), "cardinalities": sizes, **fields, **named}
+
+
+def named_arrays(domain: Domain) -> dict[str, NDArray[Any]]:
+    """The names of a domain as one array of text, where it has any."""
+    text = json.dumps(domain.to_mapping())
+    return {"variables": np.frombuffer(text.encode(), dtype=np.uint8)} if domain.names else {}
+
+
+def names_in(
+    path: Path | str, arrays: Mapping[str, NDArray[Any]], cardinalities: tuple[int, ...]
+) -> Domain:
+    """The domain that the arrays of a file describe."""
+    if "variables" not in arrays:
+        return Domain(cardinalities)
+    text = np.asarray(arrays["variables"], dtype=np.uint8).tobytes()
+    domain = parse_domain(path, parse_object(path, text))
+    if domain.cardinalities != cardinalities:
+        raise FormatError.at(path, "array 'variables'", "the cardinalities of the model", "others")
+    return domain
 
 
 def save_arrays(path: Path | str, arrays: Mapping[str, Any]) -> str:
@@ -135,7 +157,9 @@ def parse_network(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> Netwo
         _check_numbers(path, name, arrays[name])
     cards = tuple(arrays["cardinalities"].ravel().tolist())
     try:
-        return _CLASSES[kind](cards, *(arrays[name] for name in _FIELDS[kind]))
+        domain = names_in(path, arrays, cards)
+        fields: Any = {name: arrays[name] for name in _FIELDS[kind]}
+        return _CLASSES[kind](cards, names=domain.names, states=domain.states, **fields)
     except (ModelError, ValueError, TypeError, IndexError) as error:
         raise FormatError(f"{path}: {error}") from None
 

@@ -60,6 +60,48 @@ FORMATS = (
         "a learned Chow-Liu tree or cutset network: MODEL.json beside MODEL.npz",
         only_tables=False,
     ),
+    ModelFormat(
+        (".bif",),
+        "cmpe.formats.tables.bif",
+        "read_bif",
+        "write_bif",
+        "a Bayesian network: BIF of bnlearn, pgmpy, pyAgrum, SMILE and JavaBayes",
+    ),
+    ModelFormat(
+        (".xmlbif", ".bifxml"),
+        "cmpe.formats.tables.xmlbif",
+        "read_xmlbif",
+        "write_xmlbif",
+        "a Bayesian network: XMLBIF 0.3",
+    ),
+    ModelFormat(
+        (".net",),
+        "cmpe.formats.tables.hugin",
+        "read_net",
+        "write_net",
+        "a Bayesian network: Hugin's nodes and potentials",
+    ),
+    ModelFormat(
+        (".erg",),
+        "cmpe.formats.tables.ergo",
+        "read_erg",
+        "write_erg",
+        "a Bayesian network: Ergo, as in the UAI evaluations of 2006 and 2008",
+    ),
+    ModelFormat(
+        (".wcsp",),
+        "cmpe.formats.tables.costs",
+        "read_wcsp",
+        "write_wcsp",
+        "a cost function network with whole costs",
+    ),
+    ModelFormat(
+        (".cfn",),
+        "cmpe.formats.tables.costs",
+        "read_cfn",
+        "write_cfn_model",
+        "a cost function network with decimal costs, in JSON",
+    ),
 )
 SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
 _BY_SUFFIX = {suffix: known for known in FORMATS for suffix in known.suffixes}

@@ -22,7 +22,7 @@ from cmpe.arrays import FREE, Values
 from cmpe.errors import EvidenceError, FormatError
 from cmpe.formats.evidence import free_rows
 from cmpe.formats.text import Tokens, lines_of, parse_object, read_text
-from cmpe.problem import Problem
+from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
 
 LARGEST = sys.float_info.max
@@ -71,7 +71,7 @@ def _row(tokens: Tokens, variables: int) -> list[int] | int:
 
 def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
     """One JSON object a row, in order."""
-    limits = problem.limits.tolist()
+    limits = problem.constraints
     gap = solutions.gap
     for i in range(len(solutions)):
         row = solutions.assignments[i].tolist()
@@ -85,17 +85,24 @@ def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
                 "feasible": bool(solutions.feasible[i]),
                 "constraints": _constraints(limits, solutions, i),
                 "assignment": row if min(row, default=0) >= 0 else None,
+                **({"states": dict(solutions[i])} if problem.domain.names else {}),
                 "method": str(solutions.method[i]),
                 "seconds": float(solutions.seconds[i]),
             }
         )
 
 
-def _constraints(limits: Sequence[float], solutions: Solutions, i: int) -> list[dict[str, Any]]:
+def _constraints(
+    limits: Sequence[Constraint], solutions: Solutions, i: int
+) -> list[dict[str, Any]]:
     values, violations = solutions.constraint_values[i], solutions.violations[i]
     return [
-        {"value": _number(values[j]), "at_most": limit, "violation": _number(violations[j])}
-        for j, limit in enumerate(limits)
+        {
+            "value": _number(values[j]),
+            "at_least" if c.mirrored else "at_most": c.limit,
+            "violation": _number(violations[j]),
+        }
+        for j, c in enumerate(limits)
     ]
 
 

@@ -55,15 +55,16 @@ def _gathered(path: Path | str, pieces: Iterable[bytes], most: int) -> bytes:
     return buffer.getvalue()
 
 
-def read_text(path: Path | str) -> str:
-    """The whole file as ASCII text."""
+def read_text(path: Path | str, encoding: str = "ascii") -> str:
+    """The whole file as text, ASCII unless names may have other letters."""
     data = read_bytes(path)
     try:
-        return data.decode("ascii")
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{data[error.start]:02x}"
-        raise FormatError.at(path, f"line {line}", "plain ASCII text", found) from None
+        expected = "plain ASCII text" if encoding == "ascii" else f"{encoding} text"
+        raise FormatError.at(path, f"line {line}", expected, found) from None
 
 
 def suffix_of(path: Path | str) -> str:
@@ -102,7 +103,7 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def _opened(target: Path) -> contextlib.AbstractContextManager[IO[bytes]]:
-    return target.open("wb") if _is_device(target) else _replacing(target)
+    return target.open("wb") if is_device(target) else _replacing(target)
 
 
 @contextlib.contextmanager
@@ -132,7 +133,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
             os.unlink(name)
 
 
-def _is_device(target: Path) -> bool:
+def is_device(target: Path) -> bool:
     """Also /dev/stdout when it is a file: a shell holds it open, so it must not be replaced."""
     is_regular = target.is_file() and Path("/dev") not in target.absolute().parents
     return target.exists() and not (is_regular or target.is_dir())
@@ -150,7 +151,7 @@ def check_writable(path: Path | str) -> None:
     target = Path(path)
     if target.is_dir():
         raise InputError(f"{path}: cannot be written: it is a directory")
-    if not _is_device(target):
+    if not is_device(target):
         with writing(path), tempfile.TemporaryFile(dir=Path(os.path.realpath(target)).parent):
             pass
 

@@ -9,11 +9,15 @@ A potential is read as log(p) and written as a p whose log is the same float64 a
 table that came from a `.uai` file is therefore written back bit for bit. Where no float64
 potential has that logarithm (a table made by arithmetic), the nearest one is written and the
 log changes by an ulp of p; `.LG` stores any table exactly.
+
+UAI files know no names. They may lie beside them, in `MODEL.uai.names`: a JSON object with the
+states of each variable by name, or how many there are, in the order of the variables.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -22,6 +26,8 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
+from cmpe.formats.tables.names import names_file, read_names, write_names
+from cmpe.formats.tables.uai_numbers import read_at_once
 from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
 
@@ -34,9 +40,34 @@ MOST_FACTORS = 1 << 21
 MOST_VARIABLES = 1 << 24
 
 
-def read_uai(path: Path | str) -> LogLinearModel:
-    """Read a model; a `.LG` suffix means log-potentials, .gz, .xz and .bz2 are unpacked."""
+def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearModel:
+    """Read a model; a `.LG` suffix means log-potentials, .gz, .xz and .bz2 are unpacked.
+
+    Its variables are called by `names`, else as `MODEL.uai.names` says where that is there.
+    """
     text = read_text(path)
+    is_log = suffix_of(path) == LOG_SUFFIX
+    model = read_at_once(text, is_log) or _read_words(path, text, is_log)
+    return _with_names(model, path, names)
+
+
+def _with_names(
+    model: LogLinearModel, path: Path | str, names: Sequence[str] | None
+) -> LogLinearModel:
+    if names is not None:
+        return model.named(names)
+    file = names_file(path)
+    if not file.is_file():
+        return model
+    domain = read_names(file)
+    if domain.cardinalities != model.cardinalities:
+        place = "the variables"
+        raise FormatError.at(file, place, f"those of {Path(path).name}", "other numbers of states")
+    return model.named(domain.names, domain.states)
+
+
+def _read_words(path: Path | str, text: str, is_log: bool) -> LogLinearModel:
+    """Word by word: slow, but every error says where."""
     if "_" in text:  # Python would read 1_0 as 10
         line = text.count("\n", 0, text.index("_")) + 1
         raise FormatError.at(path, f"line {line}", "numbers", "'_'")
@@ -48,7 +79,6 @@ def read_uai(path: Path | str) -> LogLinearModel:
     _check_count(tokens, count, "a cardinality", MOST_VARIABLES)
     cards = tokens.wholes(count, "a cardinality", least=1, most=MOST_VALUES)
     scopes = _read_scopes(tokens, count)
-    is_log = suffix_of(path) == LOG_SUFFIX
     factors = [
         Factor(scope, _read_table(tokens, number, [cards[v] for v in scope], is_log))
         for number, scope in enumerate(scopes)
@@ -130,6 +160,7 @@ def write_uai(model: LogLinearModel, path: Path | str) -> None:
             table = _potentials(table, f"{path}: factor {number}")
         lines += ["", str(table.size), " ".join(map(repr, table.tolist()))]
     write_text(path, "\n".join(lines) + "\n")
+    write_names(model.domain, path)
 
 
 def storable(model: LogLinearModel) -> LogLinearModel:

@@ -15,7 +15,7 @@ from cmpe.learning.certificates import CERTIFICATES
 class Pipeline:
     """What runs after the forward pass, and which margins the network is asked to keep."""
 
-    margins: tuple[float, ...] | None = None  # None: the calibrated one
+    margins: tuple[float, ...] | None = None  # None: those that calibration chose
     repair: bool = True
     certificate: str = "optimal"
     search_passes: int = 0  # passes of search over every row, where no time is given
@@ -36,9 +36,9 @@ class Pipeline:
         if min(self.search_passes, self.sweeps) < 0:
             raise MethodError("search_passes and sweeps must be at least 0")
 
-    def method(self, *, searches: bool) -> str:
-        """The stages as `Solutions.method` names them."""
-        passes = len(self.margins or ("calibrated",))
+    def method(self, calibrated: int = 1, *, searches: bool) -> str:
+        """The stages as `Solutions.method` names them; `calibrated` passes unless others are."""
+        passes = len(self.margins or ()) or calibrated
         parts = ["network" if passes == 1 else f"network x {passes}"]
         if searches:
             parts.append("search")

@@ -88,6 +88,12 @@ class Trained:
     epochs: int = 0  # done
     finished: bool = True  # False after Ctrl-C: resume continues
     name: str = ""
+    passes: tuple[float, ...] = ()  # margins that calibration asks for together
+
+    @property
+    def asked_margins(self) -> tuple[float, ...]:
+        """The margins of the passes: those that calibration chose, else the calibrated one."""
+        return self.passes or (self.calibrated_margin(),)
 
     def calibrated_margin(self, allowed: float | None = None) -> float:
         """The margin of least regret whose rate of violations is at most `allowed` with 95 %
@@ -128,6 +134,7 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
         "finished": trained.finished,
         "training": trained.config.to_json(),
         "calibration": [asdict(c) for c in trained.calibration],
+        "passes": list(trained.passes),
     }
     text = json.dumps(description, indent=1) + "\n"
     write_together([(place / WEIGHTS, weights), (place / CONFIG, text.encode())])
@@ -142,11 +149,12 @@ def read_trained(folder: Path | str) -> Trained:
         calibration = tuple(Calibration(**c) for c in found["calibration"])
         digest, name = str(found["problem_sha256"]), str(found["name"])
         epochs = whole_number("epochs", found["epochs"], 0)
+        passes = tuple(real_number("passes", margin) for margin in found.get("passes", ()))
     except (KeyError, TypeError, InputError) as error:
         wrong = str(error) if isinstance(error, InputError) else repr(error)
         raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
     parameters = _weights(place / WEIGHTS, found.get("weights_sha256"))
-    return Trained(config, digest, parameters, calibration, epochs, found["finished"], name)
+    return Trained(config, digest, parameters, calibration, epochs, found["finished"], name, passes)
 
 
 def is_finished(folder: Path | str) -> bool:

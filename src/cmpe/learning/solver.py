@@ -86,7 +86,11 @@ class NeuralSolver:
     @property
     def method(self) -> str:
         """The stages that run without a time limit, as `Solutions.method` has them."""
-        return self.stages.method(searches=searches(self.problem, self.stages, None))
+        return self._method(None)
+
+    def _method(self, seconds: float | None) -> str:
+        passes = 1 if self._is_linear else len(self.trained.asked_margins)
+        return self.stages.method(passes, searches=searches(self.problem, self.stages, seconds))
 
     @property
     def predictor(self) -> Predictor:
@@ -115,6 +119,10 @@ class NeuralSolver:
             _check_problem(problem, self.trained, "the solver")
         limits = Limits(time_limit, seed=seed, running=self.running)
         return self.answer(self.problem.given(evidence), limits)
+
+    def predict(self, rows: Evidence, *, time_limit: float | None = None) -> Solutions:
+        """One answer per row of evidence about the problem it was trained for."""
+        return self.solve(self.problem, rows, time_limit=time_limit)
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, never worse than its start.
@@ -166,7 +174,7 @@ class NeuralSolver:
         return Solutions.of(
             self.problem, self._best([answers, *start]),
             bound=proved.bound, infeasible=proved.infeasible,
-            method=stages.method(searches=searches(self.problem, stages, limits.seconds)),
+            method=self._method(limits.seconds),
             seconds=(time.perf_counter() - begin) / max(1, len(block)),
         )  # fmt: skip
 
@@ -180,7 +188,7 @@ class NeuralSolver:
             asked = self.stages.margins or (alone,)
             found = [flipped(block, predictor, margin, self.stages, cores) for margin in asked]
             return self._best(found), None
-        asked = self.stages.margins or (self.calibrated_margin(),)
+        asked = self.stages.margins or self.trained.asked_margins
         said = [predictor.predict(block, margin) for margin in asked]
         return self._best([answers for answers, _ in said]), said[0][1]
 

@@ -33,6 +33,36 @@ class Gather(NamedTuple):
     targets: Integers
 
 
+class Gathers(NamedTuple):
+    """Those of several models end to end: compiled code is then the same for any number."""
+
+    gather: Gather  # targets are within one model's entries
+    first: Integers  # (M + 1,) where each model's tables start
+
+    @classmethod
+    def of(cls, parts: Sequence[Gather]) -> Gathers:
+        """Lay them end to end."""
+        return cls(
+            Gather(
+                np.concatenate([g.values for g in parts]),
+                _chained([g.offsets for g in parts]),
+                _chained([g.starts for g in parts]),
+                np.concatenate([g.columns for g in parts]),
+                np.concatenate([g.strides for g in parts]),
+                _chained([g.entries for g in parts]),
+                np.concatenate([g.steps for g in parts]),
+                np.concatenate([g.targets for g in parts]),
+            ),
+            np.cumsum([0, *(len(g.offsets) - 1 for g in parts)], dtype=np.int64),
+        )
+
+
+def _chained(starts: Sequence[Integers]) -> Integers:
+    """Starts of lists that follow one another as starts of all of them."""
+    sizes = np.concatenate([np.diff(own) for own in starts])
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+
+
 class Conditioning:
     """The tables that several models keep once `observed` is known.
 
@@ -58,7 +88,9 @@ class Conditioning:
 
     @staticmethod
     def _kept(scope: Scope, known: set[int]) -> Scope:
-        return tuple(sorted(v for v in scope if v not in known))
+        if known.isdisjoint(scope):
+            return scope if len(scope) < 2 else tuple(sorted(scope))
+        return tuple(sorted([v for v in scope if v not in known]))
 
     def _gather(
         self, model: LogLinearModel, kept: Sequence[Scope], known: Sequence[Gather]
@@ -75,14 +107,19 @@ class Conditioning:
         strides: list[int] = []
         steps: list[int] = []
         targets: list[int] = []
+        offsets: dict[tuple[tuple[int, ...], ...], list[int]] = {}  # few shapes, many tables
         for factor, scope in zip(model.factors, kept, strict=True):
             stride = strides_of(factor.scope, self.cardinalities)
-            for v in factor.scope:
-                if v in column:
-                    columns.append(column[v])
-                    strides.append(stride[v])
+            if len(scope) < len(factor.scope):
+                for v in factor.scope:
+                    if v in column:
+                        columns.append(column[v])
+                        strides.append(stride[v])
             starts.append(len(columns))
-            own = _offsets([self.cardinalities[v] for v in scope], [stride[v] for v in scope])
+            shape = tuple([self.cardinalities[v] for v in scope]), tuple([stride[v] for v in scope])
+            if shape not in offsets:
+                offsets[shape] = _offsets(*shape)
+            own = offsets[shape]
             steps += own
             targets += range(place[scope], place[scope] + len(own))
             entries.append(len(steps))

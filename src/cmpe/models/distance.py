@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Floats
+from cmpe.domain import Placement
 from cmpe.errors import ModelError
 from cmpe.models.function import FiniteFunction, as_rows
 
@@ -26,12 +27,15 @@ class Distance(FiniteFunction):
     cardinalities: tuple[int, ...]
     pairs: tuple[tuple[int, int], ...]
     weights: tuple[float, ...] = ()  # none: all 1
+    names: tuple[str, ...] = ()
+    states: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        cards = tuple(int(k) for k in self.cardinalities)
+        self._settle()
+        cards = self.cardinalities
         pairs = tuple((int(i), int(j)) for i, j in self.pairs)
         weights = tuple(float(w) for w in self.weights) or (1.0,) * len(pairs)
-        for name, value in (("cardinalities", cards), ("pairs", pairs), ("weights", weights)):
+        for name, value in (("pairs", pairs), ("weights", weights)):
             object.__setattr__(self, name, value)
         mentioned = {v for pair in pairs for v in pair}
         if mentioned and not (min(mentioned) >= 0 and max(mentioned) < len(cards)):
@@ -47,6 +51,14 @@ class Distance(FiniteFunction):
         if len(first) != len(second):
             raise ModelError(f"{len(first)} variables cannot be paired with {len(second)}")
         return cls((2,) * variables, tuple(zip(first, second, strict=True)))
+
+    def placed(self, placement: Placement) -> Distance:
+        """The same function over a wider domain."""
+        placement.need_order(self.domain, {v for pair in self.pairs for v in pair})
+        move = placement.variables
+        domain = placement.domain
+        pairs = tuple((move[i], move[j]) for i, j in self.pairs)
+        return Distance(domain.cardinalities, pairs, self.weights, domain.names, domain.states)
 
     @property
     def columns(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -41,9 +41,17 @@ class FlatTables:
     @classmethod
     def shaped(cls, cardinalities: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> FlatTables:
         """The layout of tables over `scopes`, all zero."""
-        sizes = [math.prod(cardinalities[v] for v in scope) for scope in scopes]
-        steps = [strides_of(scope, cardinalities) for scope in scopes]
-        strides = [step[v] for step, scope in zip(steps, scopes, strict=True) for v in scope]
+        sizes: list[int] = []
+        strides: list[int] = []
+        known: dict[tuple[int, ...], tuple[int, list[int]]] = {}  # few shapes, many tables
+        for scope in scopes:
+            shape = tuple([cardinalities[v] for v in scope])
+            if shape not in known:
+                step = strides_of(range(len(shape)), shape)
+                known[shape] = math.prod(shape), [step[axis] for axis in range(len(shape))]
+            size, steps = known[shape]
+            sizes.append(size)
+            strides += steps
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         arities = [len(scope) for scope in scopes]
         return cls(

@@ -28,11 +28,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmpe.arrays import Floats, Values
+from cmpe.domain import Domain
 from cmpe.errors import ModelError
+from cmpe.models.constraint import Bounded
 
 
 class Function(Protocol):
     """A function of assignments, batch-first: a log-linear model, a cutset network, ..."""
+
+    @property
+    def domain(self) -> Domain:
+        """Names, states and cardinalities of the variables."""
+        ...
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -58,10 +65,8 @@ class Function(Protocol):
         ...
 
 
-class FiniteFunction:
+class FiniteFunction(Bounded):
     """What functions without tables share: no value of theirs is -inf."""
-
-    cardinalities: tuple[int, ...]
 
     @property
     def variables(self) -> int:
@@ -81,12 +86,3 @@ def as_rows(assignments: ArrayLike, variables: int) -> Values:
     if rows.ndim != 2 or rows.shape[1] != variables:
         raise ModelError(f"assignments must be (B, {variables}), found {rows.shape}")
     return rows
-
-
-def need_function(value: object, where: str, example: str) -> None:
-    """Refuse what is no function, and say how the call is written."""
-    if not (hasattr(value, "cardinalities") and callable(getattr(value, "value", None))):
-        raise ModelError(
-            f"{where} needs a function such as a LogLinearModel, found {type(value).__name__}; "
-            f"write {example}"
-        )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmpe.arrays import Floats
+from cmpe.domain import Domain
 from cmpe.errors import MissingExtra, ModelError
 
 States = list[Hashable]
@@ -22,11 +23,10 @@ ScopedTable = tuple[tuple[int, ...], Floats]  # axis k of the log-table belongs 
 
 
 class NamedTables(NamedTuple):
-    """Log-tables over variables 0, 1, ... with names; no names at all where there are none."""
+    """Log-tables over the variables of a domain."""
 
-    cardinalities: tuple[int, ...]
+    domain: Domain
     tables: tuple[ScopedTable, ...]
-    names: tuple[str, ...]
 
 
 def read_pgmpy(network: Any) -> NamedTables:
@@ -44,11 +44,10 @@ def read_pgmpy(network: Any) -> NamedTables:
     listings = _listings(tables)
     orders = {node: _order(node, listings.get(node, [])) for node in network.nodes()}
     numbers = {node: number for number, node in enumerate(orders)}
-    return NamedTables(
-        tuple(len(states) for states in orders.values()),
-        tuple(_from_pgmpy_table(table, numbers, orders) for table in tables),
-        tuple(str(node) for node in orders),
-    )
+    domain = Domain.of({str(node): list(map(str, states)) for node, states in orders.items()})
+    if len(domain.names) != len(orders):
+        raise ModelError("nodes must differ as texts: found two that are written alike")
+    return NamedTables(domain, tuple(_from_pgmpy_table(table, numbers, orders) for table in tables))
 
 
 def make_pgmpy(model: NamedTables) -> Any:
@@ -56,15 +55,15 @@ def make_pgmpy(model: NamedTables) -> Any:
     with _importing("pgmpy"):
         import pgmpy  # noqa: F401 - as above
         from pgmpy.models import DiscreteMarkovNetwork
-    names = model.names or tuple(str(v) for v in range(len(model.cardinalities)))
-    if len(set(names)) != len(names):
-        raise ModelError(f"pgmpy needs distinct variable names, found {_repeated(names)!r} twice")
+    domain = model.domain
+    names = [domain.name(v) for v in range(domain.variables)]
     network = DiscreteMarkovNetwork()
     network.add_nodes_from(names)
     for scope, log_table in _covering(model):
         nodes = [names[v] for v in scope]
         network.add_edges_from(combinations(nodes, 2))
-        network.add_factors(_to_pgmpy_table(nodes, log_table))
+        states = {names[v]: list(domain.states_of(v)) for v in scope} if domain.states else {}
+        network.add_factors(_to_pgmpy_table(nodes, log_table, states))
     return network
 
 
@@ -80,11 +79,8 @@ def read_pyagrum(network: Any) -> NamedTables:
         raise _wrong_type("pyAgrum MarkovRandomField or BayesNet", network)
     variables = [network.variable(node) for node in sorted(network.nodes())]
     numbers = {variable.name(): number for number, variable in enumerate(variables)}
-    return NamedTables(
-        tuple(variable.domainSize() for variable in variables),
-        tuple(_from_tensor(tensor, numbers) for tensor in tensors),
-        tuple(numbers),
-    )
+    domain = Domain.of({variable.name(): list(variable.labels()) for variable in variables})
+    return NamedTables(domain, tuple(_from_tensor(tensor, numbers) for tensor in tensors))
 
 
 @contextmanager
@@ -211,7 +207,7 @@ def _logarithm(potentials: Any, where: str) -> Floats:
 
 def _covering(model: NamedTables) -> list[ScopedTable]:
     """The model's tables, none without variables, and constant ones for variables in none."""
-    count = len(model.cardinalities)
+    count = model.domain.variables
     if not count and model.tables:
         raise ModelError("pgmpy cannot hold a constant without variables, found no variables")
     tables = [
@@ -224,15 +220,15 @@ def _covering(model: NamedTables) -> list[ScopedTable]:
 
 
 def _constant(model: NamedTables, variable: int, log_value: float) -> ScopedTable:
-    return (variable,), np.full(model.cardinalities[variable], log_value)
+    return (variable,), np.full(model.domain.cardinalities[variable], log_value)
 
 
-def _to_pgmpy_table(nodes: Sequence[str], log_table: Floats) -> Any:
+def _to_pgmpy_table(nodes: Sequence[str], log_table: Floats, states: dict[str, list[str]]) -> Any:
     from pgmpy.factors.discrete import DiscreteFactor
     from pgmpy.utils.compat_fns import to_numpy
 
     with np.errstate(over="ignore", under="ignore"):
-        factor = DiscreteFactor(nodes, log_table.shape, np.exp(log_table))
+        factor = DiscreteFactor(nodes, log_table.shape, np.exp(log_table), states)
     # Read back, because pgmpy may be set to a narrower type; a subnormal has lost digits.
     held = to_numpy(factor.values)
     wrong = np.isfinite(log_table) & ~(np.isfinite(held) & (held >= np.finfo(held.dtype).tiny))
@@ -242,7 +238,3 @@ def _to_pgmpy_table(nodes: Sequence[str], log_table: Floats) -> Any:
             f"{held.dtype}, found entry {log_table[wrong][0]}"
         )
     return factor
-
-
-def _repeated(names: Sequence[str]) -> str:
-    return next(name for place, name in enumerate(names) if name in names[:place])

@@ -53,11 +53,17 @@ def condition(evidence, gather, out):
     `columns[starts[f]:starts[f + 1]]`; what is left of it are `steps[entries[f]:entries[f + 1]]`
     (offsets within the table), summed into `targets`.
     """
+    condition_some(evidence, gather, 0, len(gather.offsets) - 1, out)
+
+
+@njit(cache=True, nogil=True)
+def condition_some(evidence, gather, first, end, out):
+    """The same for the tables from `first` to before `end`."""
     values, offsets, starts, columns, strides, entries, steps, targets = gather
     lanes = evidence.shape[1]
     out[:] = 0.0
     base = np.zeros(lanes, dtype=np.int64)
-    for f in range(len(offsets) - 1):
+    for f in range(first, end):
         base[:] = offsets[f]
         for s in range(starts[f], starts[f + 1]):
             column, stride = columns[s], strides[s]

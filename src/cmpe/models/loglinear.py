@@ -11,13 +11,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cmpe.arrays import Floats
+from cmpe.domain import Domain, Placement, join
 from cmpe.errors import ModelError
+from cmpe.models.constraint import Bounded
 from cmpe.models.extension import extended_value, is_fractional
 from cmpe.models.flat import FlatTables
 from cmpe.models.function import as_rows
@@ -56,6 +59,14 @@ class Factor:
         object.__setattr__(self, "scope", scope)
         object.__setattr__(self, "log_table", table)
 
+    @classmethod
+    def unchecked(cls, scope: tuple[int, ...], log_table: Floats) -> Factor:
+        """A factor of a table that has been checked: float64, C order, read-only; not copied."""
+        factor = object.__new__(cls)
+        held = factor.__dict__
+        held["scope"], held["log_table"] = scope, log_table
+        return factor
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Factor)
@@ -71,23 +82,21 @@ class Factor:
         return Factor(tuple(v for v in self.scope if v not in evidence), self.log_table[index])
 
 
-@dataclass(frozen=True)
-class LogLinearModel:
-    """A sum of factors over variables 0..n-1 with the given cardinalities."""
+@dataclass(frozen=True, repr=False)
+class LogLinearModel(Bounded):
+    """A sum of factors over variables 0..n-1 with the given cardinalities.
+
+    Variables may have names, and then states (see `Domain`).
+    """
 
     cardinalities: tuple[int, ...]
     factors: tuple[Factor, ...] = ()
     names: tuple[str, ...] = ()
+    states: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        cards = tuple(int(k) for k in self.cardinalities)
-        object.__setattr__(self, "cardinalities", cards)
+        self._settle()
         object.__setattr__(self, "factors", tuple(self.factors))
-        object.__setattr__(self, "names", tuple(self.names))
-        if any(k < 1 for k in cards):
-            raise ModelError(f"every cardinality must be at least 1, found {min(cards)}")
-        if self.names and len(self.names) != len(cards):
-            raise ModelError(f"{len(cards)} variables need as many names, found {len(self.names)}")
         for number, factor in enumerate(self.factors):
             self._check(number, factor)
 
@@ -106,11 +115,75 @@ class LogLinearModel:
 
     @classmethod
     def from_tables(
-        cls, cardinalities: Sequence[int], tables: Iterable[tuple[Sequence[int], ArrayLike]]
+        cls,
+        cardinalities: Sequence[int],
+        tables: Iterable[tuple[Sequence[int | str], ArrayLike]],
+        names: Sequence[str] = (),
+        states: Sequence[Sequence[str]] = (),
     ) -> LogLinearModel:
-        """Build a model from (scope, log-table) pairs."""
-        factors = tuple(Factor(tuple(scope), np.asarray(table)) for scope, table in tables)
-        return cls(tuple(cardinalities), factors)
+        """Build a model from (scope, log-table) pairs; a scope may list numbers or names."""
+        domain = Domain(tuple(cardinalities), tuple(names), tuple(map(tuple, states)))
+        factors = tuple(
+            Factor(tuple(map(domain.variable, scope)), np.asarray(table)) for scope, table in tables
+        )
+        return cls(domain.cardinalities, factors, domain.names, domain.states)
+
+    @classmethod
+    def from_flat(
+        cls, domain: Domain, scopes: Sequence[tuple[int, ...]], values: Floats
+    ) -> LogLinearModel:
+        """Tables that lie end to end in `values`, which becomes read-only, in C order.
+
+        For readers of files: scopes must be valid, and the values are checked all at once.
+        """
+        if np.isnan(values).any() or np.isposinf(values).any():
+            raise ModelError("log-tables must be finite or -inf, found NaN or inf")
+        values.setflags(write=False)
+        size_of, begin = domain.cardinalities.__getitem__, 0
+        made: list[Floats] = []
+        shapes = [tuple(map(size_of, scope)) for scope in scopes]
+        for shape, run in groupby(shapes):  # tables of one shape that follow each other
+            count = len(list(run))
+            end = begin + count * math.prod(shape)
+            block = values[begin:end].reshape(count, *shape)
+            made.extend(block if shape else [block[k, ...] for k in range(count)])
+            begin = end
+        if begin != len(values):
+            raise ModelError(f"tables of these scopes have {begin} entries, found {len(values)}")
+        return cls._unchecked(domain, tuple(map(Factor.unchecked, scopes, made)))
+
+    @classmethod
+    def _unchecked(cls, domain: Domain, factors: tuple[Factor, ...]) -> LogLinearModel:
+        """Factors that fit the domain, as it is known already."""
+        model = object.__new__(cls)
+        model.__dict__.update(
+            cardinalities=domain.cardinalities,
+            factors=factors,
+            names=domain.names,
+            states=domain.states,
+            domain=domain,
+        )
+        return model
+
+    def placed(self, placement: Placement) -> LogLinearModel:
+        """The same function over a wider domain; tables are shared unless states are reordered."""
+        factors = []
+        for factor in self.factors:
+            scope = tuple(placement.variables[v] for v in factor.scope)
+            orders = [placement.states[v] for v in factor.scope]
+            table = factor.log_table
+            for axis, order in enumerate(orders):
+                if order is not None:
+                    table = table.take(order, axis=axis)
+            if table is not factor.log_table:
+                table = np.ascontiguousarray(table)
+                table.setflags(write=False)
+            factors.append(Factor.unchecked(scope, table))
+        return self._unchecked(placement.domain, tuple(factors))
+
+    def named(self, names: Sequence[str], states: Sequence[Sequence[str]] = ()) -> LogLinearModel:
+        """The same function with other names, or with none."""
+        return replace(self, names=tuple(names), states=tuple(map(tuple, states)))
 
     @property
     def variables(self) -> int:
@@ -151,10 +224,30 @@ class LogLinearModel:
         return replace(self, factors=tuple(f.reduced(evidence) for f in self.factors))
 
     def __add__(self, other: LogLinearModel) -> LogLinearModel:
-        """The sum of two functions of the same variables."""
-        if self.cardinalities != other.cardinalities:
-            raise ModelError("models to be added must have the same variables and cardinalities")
-        return replace(self, factors=self.factors + other.factors)
+        """The sum of two functions, joined by name where they have names."""
+        if not isinstance(other, LogLinearModel):
+            return NotImplemented
+        domain, (mine, theirs) = join((self.domain, other.domain), ("the first", "the second"))
+        factors = self.placed(mine).factors + other.placed(theirs).factors
+        return self._unchecked(domain, factors)
+
+    def __sub__(self, other: LogLinearModel) -> LogLinearModel:
+        return self + -other
+
+    def __neg__(self) -> LogLinearModel:
+        if not self.is_finite:
+            raise ModelError("-t needs finite tables; t >= q is right also with zero potentials")
+        return self.scale(-1.0)
+
+    def __mul__(self, weight: float) -> LogLinearModel:
+        return self.scale(weight)
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.factors)} tables, {sum(f.log_table.size for f in self.factors)} entries"
+        named = f" {self.names[0]!r}, ..." if self.names else ""
+        return f"LogLinearModel({self.variables} variables{named}, {sizes})"
 
     def scale(self, weight: float) -> LogLinearModel:
         """`weight` times the function; -inf stays, so a negative weight needs finite tables."""
@@ -171,8 +264,8 @@ class LogLinearModel:
     def negated(self) -> tuple[LogLinearModel, LogLinearModel]:
         """(-h where h is finite and 0 elsewhere, the support of h as a 0/-inf model).
 
-        Lets `h >= threshold` be written with `<=`: bound the first by -threshold and add the
-        second to an objective, where -inf forbids.
+        What `h >= threshold` is made of: the first is at most -threshold, and the second is added
+        to an objective, where -inf forbids.
         """
         minus = self._mapped(lambda table: np.where(np.isneginf(table), 0.0, -table))
         support = self._mapped(lambda table: np.where(np.isneginf(table), -np.inf, 0.0))
@@ -220,13 +313,12 @@ class LogLinearModel:
     def to_pgmpy(self) -> Any:
         """Make a pgmpy DiscreteMarkovNetwork whose product of factors is exp h (extra `interop`).
 
-        Its nodes are the names of the model, or "0", "1", ... where it has none; its states are
-        the numbers 0, 1, ... of the values.
+        Its nodes and states are those of the model, or "0", "1", ... and 0, 1, ... without names.
         """
         from cmpe.models.interop import NamedTables, make_pgmpy
 
         tables = tuple((f.scope, f.log_table) for f in self.factors)
-        return make_pgmpy(NamedTables(self.cardinalities, tables, self.names))
+        return make_pgmpy(NamedTables(self.domain, tables))
 
     @classmethod
     def from_pyagrum(cls, network: Any) -> LogLinearModel:
@@ -242,7 +334,7 @@ class LogLinearModel:
     @classmethod
     def _of_named(cls, read: NamedTables) -> LogLinearModel:
         factors = tuple(Factor(scope, table) for scope, table in read.tables)
-        return cls(read.cardinalities, factors, read.names)
+        return cls(read.domain.cardinalities, factors, read.domain.names, read.domain.states)
 
     def _mapped(self, function: Any) -> LogLinearModel:
         factors = tuple(Factor(f.scope, function(f.log_table)) for f in self.factors)

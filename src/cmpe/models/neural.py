@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Floats
+from cmpe.domain import Placement
 from cmpe.errors import ModelError
 from cmpe.models.function import FiniteFunction, as_rows
 from cmpe.models.relu import ReluNetwork
@@ -66,14 +67,24 @@ class NeuralFunction(FiniteFunction):
     cardinalities: tuple[int, ...]
     scope: tuple[int, ...] = ()  # none: all variables
     largest: float = math.inf
+    names: tuple[str, ...] = ()
+    states: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        cards = tuple(int(k) for k in self.cardinalities)
+        self._settle()
+        cards = self.cardinalities
         scope = tuple(int(v) for v in self.scope) or tuple(range(len(cards)))
-        object.__setattr__(self, "cardinalities", cards)
         object.__setattr__(self, "scope", scope)
         if not (min(scope, default=0) >= 0 and max(scope, default=0) < len(cards)):
             raise ModelError(f"a scope must be of variables from 0 to {len(cards) - 1}")
+
+    def placed(self, placement: Placement) -> NeuralFunction:
+        """The same function over a wider domain."""
+        placement.need_order(self.domain, self.scope)
+        domain, scope = placement.domain, tuple(placement.variables[v] for v in self.scope)
+        return NeuralFunction(
+            self.module, domain.cardinalities, scope, self.largest, domain.names, domain.states
+        )
 
     @cached_property
     def _exact(self) -> nn.Module:
@@ -117,9 +128,12 @@ class ClassMargin(FiniteFunction):
     original: tuple[int, ...]
     changed: tuple[int, ...]
     cardinalities: tuple[int, ...]
+    names: tuple[str, ...] = ()
+    states: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("original", "changed", "cardinalities"):
+        self._settle()
+        for name in ("original", "changed"):
             object.__setattr__(self, name, tuple(int(v) for v in getattr(self, name)))
         for name in ("original", "changed"):
             scope = getattr(self, name)
@@ -131,6 +145,16 @@ class ClassMargin(FiniteFunction):
                 raise ModelError(f"{name} must be variables from 0 to {self.variables - 1}")
             if any(self.cardinalities[v] != 2 for v in scope):
                 raise ModelError("a network's variables have two values, or lie in [0, 1]")
+
+    def placed(self, placement: Placement) -> ClassMargin:
+        """The same function over a wider domain."""
+        placement.need_order(self.domain, {*self.original, *self.changed})
+        domain, move = placement.domain, placement.variables
+        scopes = (tuple(move[v] for v in scope) for scope in (self.original, self.changed))
+        original, changed = scopes
+        return ClassMargin(
+            self.network, original, changed, domain.cardinalities, domain.names, domain.states
+        )
 
     def value(self, assignments: ArrayLike) -> Floats:
         """The margin at each row of `assignments` (B, n), in float64: (B,)."""

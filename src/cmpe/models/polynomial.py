@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,8 +27,10 @@ class MultilinearPolynomial:
 
     variables: int
     weights: Mapping[Monomial, float]
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
         clean: dict[Monomial, float] = {}
         for monomial, weight in self.weights.items():
             key = tuple(sorted(int(v) for v in monomial))
@@ -62,18 +64,16 @@ class MultilinearPolynomial:
         return total
 
     def __add__(self, other: MultilinearPolynomial) -> MultilinearPolynomial:
-        if self.variables != other.variables:
+        if (self.variables, self.names) != (other.variables, other.names):
             raise ModelError("polynomials to be added must have the same variables")
         total = dict(self.weights)
         for monomial, weight in other.weights.items():
             total[monomial] = total.get(monomial, 0.0) + weight
-        return MultilinearPolynomial(self.variables, total)
+        return replace(self, weights=total)
 
     def scale(self, weight: float) -> MultilinearPolynomial:
         """`weight` times the polynomial."""
-        return MultilinearPolynomial(
-            self.variables, {k: weight * w for k, w in self.weights.items()}
-        )
+        return replace(self, weights={k: weight * w for k, w in self.weights.items()})
 
     @classmethod
     def from_model(cls, model: LogLinearModel) -> MultilinearPolynomial:
@@ -98,7 +98,7 @@ class MultilinearPolynomial:
             for corner, weight in np.ndenumerate(table):
                 key = tuple(sorted(v for v, bit in zip(factor.scope, corner, strict=True) if bit))
                 weights[key] = weights.get(key, 0.0) + float(weight)
-        return cls(model.variables, weights)
+        return cls(model.variables, weights, model.names)
 
     def to_model(self) -> LogLinearModel:
         """One factor per monomial: its weight where all its variables are 1, else 0."""
@@ -107,4 +107,4 @@ class MultilinearPolynomial:
             table = np.zeros((2,) * len(monomial))
             table[(1,) * len(monomial)] = weight
             factors.append(Factor(monomial, table))
-        return LogLinearModel((2,) * self.variables, tuple(factors))
+        return LogLinearModel((2,) * self.variables, tuple(factors), self.names)

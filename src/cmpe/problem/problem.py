@@ -7,8 +7,8 @@ min f, g <= 0 of the losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -16,24 +16,28 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arguments import whole_number
 from cmpe.arrays import FREE, Floats, Values
+from cmpe.domain import Domain
 from cmpe.elimination.plan import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
-from cmpe.models.function import Function, need_function
+from cmpe.models.constraint import Constraint
+from cmpe.models.function import Function
+from cmpe.models.linear import Costs
 from cmpe.models.loglinear import LogLinearModel
-from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of, simplest
+from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of
 from cmpe.models.tractable.cutset import CutsetNetwork
-from cmpe.problem.constraint import Constraint
 from cmpe.problem.evidence import (
     Evidence,
-    as_given,
+    FullRows,
+    Given,
+    Reading,
     check_range,
     from_mapping,
     two_dimensional,
 )
 from cmpe.problem.instances import Instances
+from cmpe.problem.posing import Conditions, domain_of, numbers_of, posed
 
 if TYPE_CHECKING:
     from cmpe.elimination.kernels import CompiledPlan
@@ -50,9 +54,12 @@ class Form(Enum):
     OTHER = "functions without tables"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Problem:
     """An objective, any number of constraints, and the variables that evidence fixes.
+
+    Functions with names are joined by name: each may be over some of the variables, in any order;
+    the objective's come first. Functions without names are over the same variables.
 
     Variables listed in `continuous` take any number in [0, 1]; they have two values in every
     function's cardinalities, and log-linear functions are their multilinear extensions there.
@@ -64,26 +71,38 @@ class Problem:
     name: str = ""
     continuous: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        need_function(self.objective, "the objective", "Problem(h, [Constraint(t, at_most=q)])")
-        object.__setattr__(self, "objective", simplest(self.objective))
-        object.__setattr__(self, "constraints", _constraints(self.constraints))
-        observed = _numbers("evidence_variables", self.evidence_variables)
-        object.__setattr__(self, "evidence_variables", observed)
-        for number, constraint in enumerate(self.constraints):
-            if constraint.function.cardinalities != self.objective.cardinalities:
-                raise ModelError(
-                    f"constraint {number} must have the objective's variables and cardinalities"
-                )
-        continuous = _numbers("continuous", self.continuous)
-        object.__setattr__(self, "continuous", continuous)
-        for name, which in (("evidence_variables", observed), ("continuous", continuous)):
-            if len(set(which)) != len(which):
-                raise ModelError(f"{name} must be distinct")
-            if which and max(which) >= self.variables:
-                raise ModelError(f"{name} must be from 0 to {self.variables - 1}")
-        if any(self.objective.cardinalities[v] != 2 for v in continuous):
+    def __init__(
+        self,
+        objective: Function | Costs,
+        constraints: Conditions = (),
+        evidence_variables: Sequence[int | str] = (),
+        name: str = "",
+        continuous: Sequence[int | str] = (),
+    ) -> None:
+        domain, target, limited = posed(objective, constraints)
+        observed = numbers_of(domain, evidence_variables, "evidence_variables")
+        ranged = numbers_of(domain, continuous, "continuous")
+        self.__dict__.update(
+            objective=target,
+            constraints=limited,
+            evidence_variables=observed,
+            name=name,
+            continuous=ranged,
+            domain=domain,
+        )
+        if any(domain.cardinalities[v] != 2 for v in ranged):
             raise ModelError("a continuous variable has cardinality 2: the ends of [0, 1]")
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Names, states and cardinalities of all variables."""
+        return domain_of(self.objective)
+
+    def __repr__(self) -> str:
+        named = f"{self.name!r}: " if self.name else ""
+        words = [f"{self.variables} variables", f"{len(self.evidence_variables)} observed"]
+        words += [f"t {c.relation} {c.limit:g}" for c in self.constraints]
+        return f"Problem({named}{', '.join(words)})"
 
     @property
     def variables(self) -> int:
@@ -153,12 +172,15 @@ class Problem:
         cards = self.objective.cardinalities
         return tuple(v for v, k in enumerate(cards) if k > 1 and v not in known)
 
-    def observing(self, variables: Sequence[int]) -> Problem:
+    def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""
-        chosen = _numbers("evidence_variables", variables)
-        return (
-            self if chosen == self.evidence_variables else replace(self, evidence_variables=chosen)
-        )
+        chosen = numbers_of(self.domain, variables, "evidence_variables")
+        if chosen == self.evidence_variables:
+            return self
+        other = object.__new__(Problem)  # joined and checked already
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        other.__dict__.update(kept, evidence_variables=chosen, domain=self.domain)
+        return other
 
     @cached_property
     def conditioning(self) -> Conditioning:
@@ -182,16 +204,26 @@ class Problem:
         """One instance per row of `evidence`.
 
         Evidence is (B, |X|) or (|X|,) in the order of `evidence_variables`, a mapping from
-        variable to value or to B values, a frame whose columns are variables, or (B, n) with -1
-        at exactly the free variables.
+        variable to value or to B values, a list of mappings, a frame whose columns are variables,
+        or (B, n) with -1 at exactly the free variables. Where the model has names, variables and
+        states are given by name or by number.
         """
-        observed = self.evidence_variables
-        if evidence is None:
-            evidence = np.zeros((1, 0), dtype=np.int32)
-        fractions = bool(self.continuous)
-        evidence = as_given(evidence, self.variables, observed)
+        return self.instances(np.zeros((1, 0)) if evidence is None else self.read(evidence))
+
+    def read(self, evidence: Evidence, *, ignore_extra: bool = False) -> Given:
+        """Evidence in numbers; columns that are no variables may be ignored."""
+        reading = Reading(
+            self.domain, self.evidence_variables, frozenset(self.continuous), ignore_extra
+        )
+        return reading.read(evidence)
+
+    def instances(self, evidence: Given) -> Instances:
+        """One instance per row of evidence in numbers, which must observe what the problem does."""
+        observed, fractions = self.evidence_variables, bool(self.continuous)
         if isinstance(evidence, Mapping):
             rows = from_mapping(evidence, observed, fractions=fractions)
+        elif isinstance(evidence, FullRows):
+            rows = self._from_full(evidence.rows)
         else:
             rows = two_dimensional(evidence, fractions=fractions)
             if rows.shape[1] == self.variables != len(observed):
@@ -201,7 +233,7 @@ class Problem:
                 f"evidence must have {len(observed)} columns (the evidence variables) or "
                 f"{self.variables} (all variables, -1 where free), found {rows.shape[1]}"
             )
-        check_range(rows, observed, self.objective.cardinalities, frozenset(self.continuous))
+        check_range(rows, observed, self.domain, frozenset(self.continuous))
         return Instances(self, np.ascontiguousarray(rows, dtype=self.dtype))
 
     def full_rows(self, evidence: ArrayLike) -> Values:
@@ -211,8 +243,8 @@ class Problem:
             raise EvidenceError(
                 f"evidence must have {self.variables} columns, found {rows.shape[1]}"
             )
-        filled, cards = np.where(rows == FREE, 0, rows), self.objective.cardinalities
-        check_range(filled, range(self.variables), cards, frozenset(self.continuous))
+        filled = np.where(rows == FREE, 0, rows)
+        check_range(filled, range(self.variables), self.domain, frozenset(self.continuous))
         return np.ascontiguousarray(rows, dtype=self.dtype)
 
     def _from_full(self, rows: Values) -> Values:
@@ -222,7 +254,8 @@ class Problem:
         if wrong.any():
             row, variable = (int(i) for i in np.argwhere(wrong)[0])
             need = "observed" if wanted[variable] else "free (-1)"
-            raise EvidenceError(f"row {row}: variable {variable} must be {need} in this problem")
+            called = self.domain.called(variable)
+            raise EvidenceError(f"row {row}: {called} must be {need} in this problem")
         return rows[:, list(self.evidence_variables)]
 
     def constraint_values(self, assignments: ArrayLike) -> Floats:
@@ -237,6 +270,11 @@ class Problem:
     def limits(self) -> Floats:
         """Each q_j: (m,)."""
         return np.array([c.at_most for c in self.constraints])
+
+    @property
+    def signs(self) -> Floats:
+        """-1 for each constraint that was given as `>=`, 1 for the others: (m,)."""
+        return np.array([c.sign for c in self.constraints])
 
     @property
     def tolerances(self) -> Floats:
@@ -281,28 +319,6 @@ def need_problem(value: object, who: str) -> None:
         )
 
 
-def _constraints(given: object) -> tuple[Constraint, ...]:
-    if not isinstance(given, Iterable):
-        raise ModelError(
-            f"constraints must be a list, found {type(given).__name__}; write "
-            "Problem(h, [Constraint(t, at_most=q)])"
-        )
-    constraints = tuple(given)
-    for number, constraint in enumerate(constraints):
-        if not isinstance(constraint, Constraint):
-            raise ModelError(
-                f"constraint {number} must be a Constraint, found {type(constraint).__name__}; "
-                "write Constraint(t, at_most=q)"
-            )
-    return constraints
-
-
-def _numbers(name: str, variables: object) -> tuple[int, ...]:
-    if isinstance(variables, str) or not isinstance(variables, Iterable):
-        raise ModelError(f"{name} must be a list of variable numbers, found {variables!r:.60}")
-    return tuple(whole_number(f"each of {name}", v, 0, ModelError) for v in variables)
-
-
 @dataclass(frozen=True)
 class Branch:
     """The part of a problem where one joint leaf of its functions holds."""
@@ -314,10 +330,10 @@ class Branch:
     def problem(self) -> Problem:
         """The same problem with the leaf's tables; it observes what the leaf fixes, too."""
         objective, *functions = models_of(self.whole.functions, self.leaf)
-        limits = (c.at_most for c in self.whole.constraints)
         fixed = np.flatnonzero(self.leaf.context >= 0).tolist()
         observed = sorted({*self.whole.evidence_variables, *fixed})
-        constraints = tuple(map(Constraint, functions, limits))
+        pairs = zip(self.whole.constraints, functions, strict=True)
+        constraints = tuple(replace(c, function=function) for c, function in pairs)
         return Problem(objective, constraints, tuple(observed), self.whole.name)
 
     def agrees(self, rows: Values) -> NDArray[np.bool_]:

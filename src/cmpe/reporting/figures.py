@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".svg", ".pdf", ".png")
 # No date and no random identifiers: equal results give equal bytes. Names are never mathematics.
+BLUE, RED, GREY = "#2b6cb0", "#c0392b", "#8a8a8a"
 SETTINGS: Any = {"svg.hashsalt": "cmpe", "text.parse_math": False, "font.size": 9.0}
 
 
@@ -95,35 +96,32 @@ def draw_trace(events: Sequence[TraceEvent]) -> Any:
 
 
 def draw_learning(records: Sequence[Mapping[str, Any]]) -> Any:
-    """A training run: validation regret and violations, and the training loss, by epoch."""
-    figure, axes = new_figure()
+    """A training run by epoch: regret of validation answers above, violations below; the look
+    whose weights the network has is marked."""
+    figure, (above, below) = new_panels(1, 2, height=4.4)
     looks = [r for r in records if r.get("validation_regret") is not None]
-    axes.plot(
-        [r["epoch"] for r in looks],
-        [r["validation_regret"] for r in looks],
-        "-",
-        color="black",
-        label="regret of feasible answers (nats)",
-    )
-    axes.set(xlabel="epoch", ylabel="validation regret (nats)", ylim=(0, None))
-    right = axes.twinx()
-    right.plot(
-        [r["epoch"] for r in looks],
-        [100 * r["validation_violation"] for r in looks],
-        "--",
-        color="0.35",
-        label="violated answers (%)",
-    )
-    right.plot(
-        [r["epoch"] for r in records],
-        [100 * r["relaxed_violation"] for r in records],
-        ":",
-        color="0.55",
-        label="violated relaxed outputs, training (%)",
-    )
-    right.set(ylabel="violations (%)", ylim=(0, None))
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    lines = [*axes.get_lines(), *right.get_lines()]
-    labels = [line.get_label() for line in lines]
-    figure.legend(lines, labels, frameon=False, loc="outside upper center")
+    epochs = [r["epoch"] for r in looks]
+    regret = [r["validation_regret"] for r in looks]
+    share = [100 * r["validation_violation"] for r in looks]
+    relaxed = [100 * r["relaxed_violation"] for r in records]
+    above.plot(epochs, regret, color=BLUE, linewidth=1.8)
+    below.plot([r["epoch"] for r in records], relaxed, color=GREY, linewidth=1.2)
+    below.plot(epochs, share, color=RED, linewidth=1.8)
+    kept = max((k for k, r in enumerate(looks) if r.get("kept", True)), default=None)
+    for axes, values, colour, unit in ((above, regret, BLUE, "nats"), (below, share, RED, "%")):
+        if kept is not None:
+            place = (epochs[kept], values[kept])
+            axes.scatter(*place, color=colour, zorder=3, clip_on=False)
+            axes.annotate(f"{values[kept]:.3g} {unit}", place, (4, 6), color=colour,
+                          textcoords="offset points", annotation_clip=False)  # fmt: skip
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set(ylim=(0, None), xlim=(0, records[-1]["epoch"] if records else 1))
+    titles = ((above, "left", BLUE, "regret of feasible answers to validation rows"),
+              (below, "left", RED, "violated: answers to validation rows"),
+              (below, "right", GREY, "relaxed outputs in training"))  # fmt: skip
+    for axes, side, colour, text in titles:
+        axes.set_title(text, color=colour, loc=side, fontsize="medium")
+    below.set(xlabel="epoch", ylabel="share (%)")
+    above.set(ylabel="nats")
     return figure

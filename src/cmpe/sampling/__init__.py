@@ -8,8 +8,10 @@ restarts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,12 @@ from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.chow_liu import ChowLiuTree
 from cmpe.models.tractable.cutset import CutsetNetwork
 
+if TYPE_CHECKING:
+    from cmpe.sampling.kernels import GibbsTables
+
 Seed = int | np.random.SeedSequence
+LEAST_SWEEPS = 5  # of a chain, however short the time is
+SECONDS_PER_ENTRY = 1e-7  # of an elimination with its samples
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,16 @@ class GibbsSettings:
     over the first `annealing` of its sweeps, and ends in one sample: samples of different chains
     are independent. Zero potentials count as `floor` nats while annealing; a sample
     that still has probability 0 at the end is drawn again, at most `restarts` times.
+
+    With a limit in `seconds`, chains get as many sweeps as fit, at least LEAST_SWEEPS; samples that
+    have probability 0 when the time is over are replaced by others, drawn at random.
     """
 
     sweeps: int = 200
     annealing: float = 0.5
     floor: float = -30.0
     restarts: int = 20
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Samples:
     """Assignments (B, n) and how they were drawn."""
 
     assignments: NDArray[np.int32]
-    sampler: str  # "exact" or "gibbs"
+    sampler: str  # "exact" or "gibbs", and what a time limit cost
     width: int
 
 
@@ -58,8 +69,14 @@ def sample(
     *,
     memory_limit: int = MEMORY_LIMIT,
     gibbs: GibbsSettings | None = None,
+    time_limit: float | None = None,
 ) -> Samples:
-    """`count` samples: exact where elimination fits into `memory_limit` bytes, else Gibbs."""
+    """`count` samples: exact where elimination fits into `memory_limit` bytes, else Gibbs.
+
+    With a `time_limit` (seconds), exact only where that fits too; chains become shorter.
+    """
+    if time_limit is not None:
+        gibbs = replace(gibbs or GibbsSettings(), seconds=time_limit)
     plan_seed, draw_seed = _seed_sequence(seed).spawn(2)
     return _sample(model, _SampleOrder(count, plan_seed, draw_seed, memory_limit, gibbs))
 
@@ -93,12 +110,14 @@ def _sample_tables(model: LogLinearModel, order: _SampleOrder) -> Samples:
         [f.scope for f in model.factors],
         seed=int(order.plan_seed.generate_state(1)[0]),
     )
+    settings = order.gibbs or GibbsSettings()
     try:
         plan.require(order.memory_limit)
+        if settings.seconds is not None and SECONDS_PER_ENTRY * plan.operations > settings.seconds:
+            raise TooLarge("elimination takes longer than the time limit")
     except TooLarge:
-        settings = order.gibbs or GibbsSettings()
-        rows = sample_gibbs(model, order.count, order.draw_seed, settings)
-        return Samples(rows, "gibbs", plan.width)
+        rows, note = _sample_chains(model, order.count, order.draw_seed, settings)
+        return Samples(rows, f"gibbs{note}", plan.width)
     rows = sample_exact(model, order.count, order.draw_seed, plan, order.memory_limit)
     return Samples(rows, "exact", plan.width)
 
@@ -147,23 +166,51 @@ def _draw(logits: Floats, generator: np.random.Generator) -> NDArray[np.intp]:
     return np.asarray(np.minimum(chosen, last), dtype=np.intp)
 
 
+def _sweeps_within(tables: GibbsTables, count: int, settings: GibbsSettings) -> int:
+    """How many sweeps of `count` chains fit into half the time, by timing a few of one chain."""
+    assert settings.seconds is not None
+    one = np.ones(1, dtype=np.uint64)
+    tables.run(one, 1, settings.annealing)  # loads compiled code
+    begin = time.perf_counter()
+    tables.run(one, LEAST_SWEEPS, settings.annealing)
+    each = (time.perf_counter() - begin) / LEAST_SWEEPS
+    fit = int(0.5 * settings.seconds / max(each * count, 1e-12))
+    return max(LEAST_SWEEPS, min(settings.sweeps, fit))
+
+
 def sample_gibbs(
     model: LogLinearModel, count: int, seed: Seed, settings: GibbsSettings
 ) -> NDArray[np.int32]:
     """Samples (count, n), each the end of an annealed Gibbs chain of its own."""
+    return _sample_chains(model, count, seed, settings)[0]
+
+
+def _sample_chains(
+    model: LogLinearModel, count: int, seed: Seed, settings: GibbsSettings
+) -> tuple[NDArray[np.int32], str]:
+    """The samples, and what the time limit cost, in words that follow the sampler's name."""
     from cmpe.sampling import kernels
 
+    begin = time.perf_counter()
     tables = kernels.GibbsTables.of(model, settings.floor)
     attempt_seeds = _seed_sequence(seed).spawn(1 + settings.restarts)
     rows = np.zeros((count, model.variables), dtype=np.int32)
-    missing = np.arange(count)
+    missing, sweeps, note = np.arange(count), settings.sweeps, ""
+    if settings.seconds is not None:
+        sweeps = _sweeps_within(tables, count, settings)
+        note = "" if sweeps == settings.sweeps else f" of {sweeps} sweeps"
     for attempt in attempt_seeds:
         generator = np.random.default_rng(attempt)
         seeds = generator.integers(0, 2**32, size=count, dtype=np.uint64)
-        rows[missing] = tables.run(seeds[missing], settings.sweeps, settings.annealing)
+        rows[missing] = tables.run(seeds[missing], sweeps, settings.annealing)
         missing = missing[np.isneginf(model.value(rows[missing]))]
         if not len(missing):
-            return rows
+            return rows, note
+        over = settings.seconds is not None and time.perf_counter() - begin > settings.seconds
+        if over and len(missing) < count:
+            found = np.setdiff1d(np.arange(count), missing)
+            rows[missing] = rows[generator.choice(found, len(missing))]
+            return rows, f"{note}, {len(missing)} of {count} repeated"
     raise ModelError(
         f"Gibbs sampling found no assignment of positive probability for {len(missing)} of "
         f"{count} samples after {settings.restarts} restarts"

@@ -1,5 +1,7 @@
 """Answers with their certificates."""
 
-from cmpe.solution.solutions import OPTIMALITY_TOLERANCE, Solutions, Status
+from cmpe.solution.rows import Answer, ConstraintValue
+from cmpe.solution.solutions import OPTIMALITY_TOLERANCE, Solutions
+from cmpe.solution.status import Status
 
-__all__ = ["OPTIMALITY_TOLERANCE", "Solutions", "Status"]
+__all__ = ["OPTIMALITY_TOLERANCE", "Answer", "ConstraintValue", "Solutions", "Status"]

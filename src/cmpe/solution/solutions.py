@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from enum import IntEnum
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Floats, Values
+from cmpe.display import html_table, number_text, shortened
+from cmpe.domain import Domain
 from cmpe.problem import Problem
+from cmpe.solution.rows import WIDTH, Answer
+from cmpe.solution.status import Status
 
 OPTIMALITY_TOLERANCE = 1e-6
-
-
-class Status(IntEnum):
-    """What is known of one answer; `sentence` says it to a person."""
-
-    OPTIMAL = 0
-    FEASIBLE = 1
-    INFEASIBLE = 2
-    VIOLATED = 3
-    UNKNOWN = 4
-
-    def __str__(self) -> str:
-        return self.label
-
-    @property
-    def label(self) -> str:
-        """The word used in files and tables."""
-        return self.name.lower()
-
-    @property
-    def sentence(self) -> str:
-        """What the status means."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    Status.OPTIMAL: "proved: no feasible assignment has a higher objective",
-    Status.FEASIBLE: "satisfies every constraint; a better assignment may exist below the bound",
-    Status.INFEASIBLE: "proved: no assignment satisfies every constraint",
-    Status.VIOLATED: "the best assignment found breaks a constraint",
-    Status.UNKNOWN: "a limit was reached and no assignment was found",
-}
+SHOWN_ROWS = 10
 
 
 @dataclass(frozen=True)
+class Question:
+    """What answers are shown with: the variables, and each constraint's relation and limit."""
+
+    domain: Domain
+    limits: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, problem: Problem) -> Question:
+        """Of a problem."""
+        return cls(problem.domain, tuple((c.relation, c.limit) for c in problem.constraints))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Solutions:
-    """One answer per evidence row. Where there is no assignment it is -1 and the values NaN."""
+    """One answer per evidence row. Where there is no assignment it is -1 and the values NaN.
+
+    `answers[i]` is a row: a mapping from variable to state with its objective, bound and proof.
+    """
 
     assignments: Values  # (B, n)
     objective: Floats  # (B,)
@@ -59,6 +49,8 @@ class Solutions:
     status: NDArray[np.int8]  # (B,), of Status
     method: NDArray[np.str_]  # (B,)
     seconds: Floats  # (B,)
+    asked: Question
+    observed: NDArray[np.bool_] | None = None  # (B, n): what was evidence, where that is known
 
     @classmethod
     def of(
@@ -90,19 +82,20 @@ class Solutions:
         upper = np.where(proved, -np.inf, np.broadcast_to(np.asarray(bound, dtype=float), count))
         upper[feasible] = np.maximum(upper[feasible], objective[feasible])
         status = np.full(count, Status.UNKNOWN, dtype=np.int8)
-        status[found] = Status.VIOLATED
+        status[found & (objective > -np.inf)] = Status.VIOLATED
         status[feasible] = Status.FEASIBLE
         status[feasible & _closed(upper, objective)] = Status.OPTIMAL
         status[proved] = Status.INFEASIBLE
         return cls(
             assignments=rows,
             objective=objective,
-            constraint_values=values,
+            constraint_values=values * problem.signs,
             violations=values - problem.limits,
             bound=upper,
             status=status,
             method=np.array(np.broadcast_to(np.asarray(method, dtype=np.str_), count)),
             seconds=np.array(np.broadcast_to(np.asarray(seconds, dtype=float), count)),
+            asked=Question.of(problem),
         )
 
     def __len__(self) -> int:
@@ -126,10 +119,80 @@ class Solutions:
         gap[answered] = self.bound[answered] - self.objective[answered]
         return gap
 
+    @overload
+    def __getitem__(self, rows: int) -> Answer: ...
+    @overload
+    def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Solutions: ...
+    def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Answer | Solutions:
+        if isinstance(rows, int | np.integer):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"there are {len(self)} rows, found number {rows}")
+            return Answer(self, int(rows) % len(self))
+        return self.take(np.arange(len(self))[rows])
+
+    def __iter__(self) -> Iterator[Answer]:
+        return (Answer(self, i) for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Solutions):
+            return NotImplemented
+        pairs = ((getattr(self, name), getattr(other, name)) for name in _ARRAYS)
+        return all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: states by variable, then status, values and time (extra `frames`)."""
+        from cmpe.solution.frames import frame_of
+
+        return frame_of(self)
+
+    def to_csv(self, path: Path | str) -> None:
+        """Write the same as text, with a header."""
+        from cmpe.solution.frames import csv_text, write_whole
+
+        write_whole(path, csv_text(self).encode())
+
+    def to_parquet(self, path: Path | str) -> None:
+        """Write the same as a Parquet file (extra `frames`)."""
+        from cmpe.solution.frames import parquet_bytes, write_whole
+
+        write_whole(path, parquet_bytes(self))
+
+    @property
+    def summary(self) -> str:
+        """How many rows there are of each status."""
+        counts = [(s.label, int((self.status == s).sum())) for s in Status]
+        words = ", ".join(f"{count} {label}" for label, count in counts if count)
+        return f"{len(self)} {'row' if len(self) == 1 else 'rows'}: {words or 'none'}"
+
+    def __repr__(self) -> str:
+        lines = [f"Solutions({self.summary})", *(f"  {i}: {self[i]!r}" for i in self._shown)]
+        return "\n".join(lines + (["  ..."] if len(self) > len(self._shown) else []))
+
+    @property
+    def _shown(self) -> range:
+        return range(min(SHOWN_ROWS, len(self)))
+
+    def _repr_html_(self) -> str:
+        limits = [f"t {relation} {limit:g}" for relation, limit in self.asked.limits]
+        rows = []
+        for i in self._shown:
+            row = self[i]
+            values = [number_text(c.value) for c in row.constraints]
+            answer = shortened([f"{key}={state}" for key, state in row.free.items()], WIDTH)
+            numbers = [number_text(row.objective), *values, number_text(row.bound)]
+            rows.append([str(i), row.status.label, *numbers, answer])
+        return html_table(
+            self.summary, ["row", "status", "objective", *limits, "bound", "answer"], rows
+        )
+
     def take(self, rows: ArrayLike) -> Solutions:
         """The answers of `rows`, in that order."""
         index = np.asarray(rows)
-        return Solutions(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        arrays = {name: getattr(self, name)[index] for name in _ARRAYS}
+        observed = None if self.observed is None else self.observed[index]
+        return Solutions(asked=self.asked, observed=observed, **arrays)
 
     def replaced(self, rows: NDArray[np.integer], new: Solutions) -> Solutions:
         """These answers, with those of `rows` taken from `new`."""
@@ -146,12 +209,11 @@ class Solutions:
     @staticmethod
     def concatenate(parts: Sequence[Solutions]) -> Solutions:
         """All rows of all parts, in order."""
-        return Solutions(
-            **{
-                f.name: np.concatenate([getattr(p, f.name) for p in parts])
-                for f in fields(Solutions)
-            }
-        )
+        arrays: Any = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS}
+        return Solutions(asked=parts[0].asked, **arrays)
+
+
+_ARRAYS = tuple(f.name for f in fields(Solutions) if f.name not in ("asked", "observed"))
 
 
 def _closed(upper: Floats, objective: Floats) -> NDArray[np.bool_]:

@@ -50,7 +50,7 @@ _ROWS = (
     ),
     Method(
         "exact",
-        "elimination with multipliers; wide rows by search, reduction and MILP",
+        "elimination with multipliers; wide rows by search and bounds in turns",
         {Form.TABLES: _engine("exact.complete", "Exact")},
         proves=True,
     ),

@@ -24,7 +24,7 @@ from cmpe.problem import Instances
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import too_wide
-from cmpe.solvers.exact.complete import Exact, prove_wide
+from cmpe.solvers.exact.complete import Exact, answer_wide, prove_wide
 from cmpe.solvers.lagrangian import DualAnswers
 from cmpe.solvers.reduction import first_answers
 from cmpe.solvers.stages import certified, incumbents, merged
@@ -43,6 +43,8 @@ class Auto:
         if limits.gap == 0.0:
             return Exact().answer(instances, limits)
         if too_wide(instances.problem, limits):
+            if limits.seconds is not None:
+                return answer_wide(instances, limits)
             known = _with_splitting_bound(instances, first_answers(instances, limits), limits)
             return prove_wide(instances, known, limits)
         quick = DualAnswers().answer(instances, replace(limits, seconds=None))

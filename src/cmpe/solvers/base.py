@@ -7,6 +7,7 @@ tests read that row. docs/architecture.md goes through it step by step.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -76,6 +77,7 @@ class Limits:
     seed: int = 0
     gap: float = 0.0  # nats: a certified gap that is small enough
     running: Running = field(default_factory=Running)
+    until: float = math.inf  # the moment (time.perf_counter) when the whole call must be over
 
     def __post_init__(self) -> None:
         if self.seconds is not None:
@@ -95,6 +97,12 @@ class Limits:
     def start(self) -> Values | None:
         """Where to begin with each row (B, n), or nowhere in particular."""
         return self.running.start
+
+    def begun(self, rows: int) -> Limits:
+        """The same, the clock of so many rows running from now on."""
+        if self.seconds is None:
+            return self
+        return replace(self, until=time.perf_counter() + rows * self.seconds)
 
     def of_a_row(self) -> Limits:
         """The same without what concerns the batch, so that a worker process can be sent it."""

@@ -94,7 +94,7 @@ class _BranchSearch:
                 for number, branch in enumerate(self._branches):
                     rows = np.flatnonzero(self._is_open(number) & wanted(number))
                     self._solve(number, branch, rows)
-        except Interrupted:
+        except KeyboardInterrupt:
             finished = ~self._pending() & (self._bound < np.inf)
             raise Interrupted(self._solutions(), int(finished.sum())) from None
         return self._solutions()

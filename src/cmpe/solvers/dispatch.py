@@ -6,10 +6,12 @@ of a batch are answered once. An option that the method cannot honour is refused
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Indices, Values
 from cmpe.errors import Interrupted, MethodError
@@ -25,7 +27,7 @@ Chosen = str | Engine | Solver
 BEYOND_TABLES = (Form.CONTINUOUS, Form.OTHER)
 
 
-def solve(
+def solve(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None = None,
     *,
@@ -34,6 +36,7 @@ def solve(
     gap: float = 0.0,
     seed: int = 0,
     running: Running | None = None,
+    ignore_extra: bool = False,
 ) -> Solutions:
     """Answer every row of `evidence` with `method`: a name, or a solver (a trained one, say).
 
@@ -41,16 +44,23 @@ def solve(
     and full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
     solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
     `auto` may stop. `running` says how many workers and threads, on which device, where to start,
-    and what to call with progress. An answer is never worse than its start.
+    and what to call with progress. An answer is never worse than its start. Columns of evidence
+    that are no variables are refused unless `ignore_extra`.
     """
     need_problem(problem, "solve")
     limits = Limits(time_limit, seed, gap, running or Running())
     engine = engine_of(method, problem, limits)
-    batches = by_observed(problem, evidence)
+    limits = limits.begun(1)
+    batches = by_observed(problem, evidence, ignore_extra=ignore_extra)
+    rows = sum(len(numbers) for _, numbers in batches)
+    if limits.seconds is not None:
+        limits = replace(limits, until=limits.until + (rows - 1) * limits.seconds)
     _check_starts(batches, limits.start)
-    if len(batches) == 1:
-        return _answer_batch(engine, batches[0][0], limits)
-    return _answer_all(engine, batches, limits)
+    if len(batches) > 1:
+        return _answer_all(engine, batches, limits)
+    instances = batches[0][0]
+    seen = np.broadcast_to(_observed(instances), (len(instances), problem.variables))
+    return replace(_answer_batch(engine, instances, limits), observed=seen)
 
 
 def engine_of(method: Chosen, problem: Problem, limits: Limits) -> Engine:
@@ -142,20 +152,35 @@ def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solut
     Rows with a start are all answered, and keep their start where it is better.
     """
     if limits.start is not None:
-        return _not_worse_than_start(engine.answer(instances, limits), instances, limits.start)
+        return _not_worse_than_start(_asked(engine, instances, limits), instances, limits.start)
     if len(instances) < 2 or instances.evidence.shape[1] == 0:
-        return engine.answer(instances, limits)
+        return _asked(engine, instances, limits)
     first, where, counts = _distinct(instances.evidence)
     if len(first) == len(instances):
-        return engine.answer(instances, limits)
+        return _asked(engine, instances, limits)
     try:
-        few = engine.answer(instances.take(first), limits)
+        few = _asked(engine, instances.take(first), limits)
     except Interrupted as stop:
         answered = stop.solutions.status != Status.UNKNOWN
         # Rows that were interrupted may have an answer, too.
         done = int(counts[answered].sum()) if answered.sum() == stop.finished else stop.finished
         raise Interrupted(_shared(stop.solutions, where, counts), done) from None
     return _shared(few, where, counts)
+
+
+def _asked(engine: Engine, instances: Instances, limits: Limits) -> Solutions:
+    """What an engine answers. After Ctrl-C all that is known; at least the start."""
+    try:
+        return engine.answer(instances, limits)
+    except KeyboardInterrupt as stop:
+        problem, nothing = instances.problem, np.full((len(instances), 1), FREE)
+        start = nothing if limits.start is None else limits.start[:, list(problem.free)]
+        begun = instances.complete(start)
+        known = Solutions.of(problem, begun, method="unfinished")
+        if not isinstance(stop, Interrupted):
+            raise Interrupted(known, 0) from None
+        whole = stop.solutions.or_better(known)
+        raise Interrupted(whole, stop.finished) from None
 
 
 def _not_worse_than_start(found: Solutions, instances: Instances, start: Values) -> Solutions:
@@ -192,25 +217,51 @@ def _shared(few: Solutions, where: Indices, counts: Indices) -> Solutions:
 def _answer_all(
     engine: Engine, batches: Sequence[tuple[Instances, Indices]], limits: Limits
 ) -> Solutions:
-    """Answer each set of observed variables on its own; give the rows back in their order."""
+    """Answer each set of observed variables on its own; give the rows back in their order.
+
+    What a set takes beyond its rows' seconds, its plan above all, is shared by its rows.
+    """
     total = sum(len(numbers) for _, numbers in batches)
-    problem = batches[0][0].problem
-    nothing = np.full((total, problem.variables), FREE)
-    whole = Solutions.of(problem, nothing, method="unfinished")
+    found: list[Solutions] = []
     done = 0
     for instances, numbers in batches:
         here = limits.running_with(
             start=None if limits.start is None else limits.start[numbers],
             progress=_shifted(limits.running, done, total),
         )
+        begin = time.perf_counter()
         try:
             part = _answer_batch(engine, instances, here)
         except Interrupted as stop:
-            whole = whole.replaced(numbers, stop.solutions)
+            rows = [numbers for _, numbers in batches]
+            whole = _in_order(batches, [*found, stop.solutions], rows)
             raise Interrupted(whole, done + stop.finished) from None
-        whole = whole.replaced(numbers, part)
+        spent = time.perf_counter() - begin
+        beyond = spent - part.seconds.sum() / limits.running.cores
+        found.append(replace(part, seconds=part.seconds + max(0.0, beyond) / len(numbers)))
         done += len(numbers)
-    return whole
+    return _in_order(batches, found, [numbers for _, numbers in batches])
+
+
+def _in_order(
+    batches: Sequence[tuple[Instances, Indices]], found: list[Solutions], rows: list[Indices]
+) -> Solutions:
+    """The answers of the batches as one, in the order of the rows; none where there is none yet."""
+    problem = batches[0][0].problem
+    for instances, _ in batches[len(found) :]:
+        nothing = np.full((len(instances), problem.variables), FREE)
+        found = [*found, Solutions.of(problem, nothing, method="unfinished")]
+    order = np.argsort(np.concatenate(rows))
+    seen = np.concatenate(
+        [np.broadcast_to(_observed(i), (len(i), problem.variables)) for i, _ in batches]
+    )
+    return replace(Solutions.concatenate(found), observed=seen).take(order)
+
+
+def _observed(instances: Instances) -> NDArray[np.bool_]:
+    seen = np.zeros(instances.problem.variables, dtype=bool)
+    seen[list(instances.problem.evidence_variables)] = True
+    return seen
 
 
 def _shifted(running: Running, done: int, total: int) -> Callable[[int, int], None]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arrays import Floats
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
@@ -48,20 +49,27 @@ class _Enumerate:
     limits: Limits
 
     def __call__(self, row: int) -> RowAnswer:
-        problem = self.instances.problem
         best, winner = -np.inf, None
         deadline = Deadline(self.limits)
         for first in range(0, self.states, CHUNK):
-            values = self._completions(first, min(first + CHUNK, self.states))
-            evidence = np.repeat(self.instances.evidence[row : row + 1], len(values), axis=0)
-            full = Instances(problem, evidence).complete(values)
-            objective = np.where(problem.is_feasible(full), problem.objective.value(full), -np.inf)
+            try:
+                values = self._completions(first, min(first + CHUNK, self.states))
+                objective = self._judged(row, values)
+            except KeyboardInterrupt:
+                return RowAnswer(winner, interrupted=True)
             at = int(np.argmax(objective))
             if objective[at] > best:
                 best, winner = float(objective[at]), values[at]
             if deadline.expired() and first + CHUNK < self.states:
                 return RowAnswer(winner)
         return RowAnswer(winner, best, infeasible=winner is None)
+
+    def _judged(self, row: int, values: NDArray[np.int32]) -> Floats:
+        """h of each completion, -inf where it is not feasible."""
+        problem = self.instances.problem
+        evidence = np.repeat(self.instances.evidence[row : row + 1], len(values), axis=0)
+        full = Instances(problem, evidence).complete(values)
+        return np.where(problem.is_feasible(full), problem.objective.value(full), -np.inf)
 
     def _completions(self, first: int, last: int) -> NDArray[np.int32]:
         free = self.instances.problem.free

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cmpe.arrays import Assignments
-from cmpe.bounds.lagrangian import Dual, lagrangian_dual
+from cmpe.bounds.lagrangian import Dual, chunk_rows, lagrangian_dual
+from cmpe.errors import Interrupted
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
@@ -33,22 +34,42 @@ class DualAnswers:
     """
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
-        """A feasible answer and a bound for every row."""
+        """A feasible answer and a bound for every row; part by part, so that Ctrl-C is heard."""
+        done: list[Solutions] = []
+        size, count = _part_rows(instances, limits), len(instances)
+        for first in range(0, max(1, count), size):
+            part = slice(first, min(first + size, count))
+            start = None if limits.start is None else limits.start[part]
+            told = limits.running_with(start=start, progress=None)
+            try:
+                done.append(self._answer_part(instances.take(part), told))
+            except KeyboardInterrupt as stop:
+                if isinstance(stop, Interrupted):
+                    done.append(stop.solutions)
+                raise Interrupted(_with_unknown(instances, done), first) from None
+            limits.running.report(part.stop, count)
+        return Solutions.concatenate(done)
+
+    def _answer_part(self, instances: Instances, limits: Limits) -> Solutions:
         begin = time.perf_counter()
-        dual, answers = _dual_and_answers(instances, limits.running)
-        answers[dual.infeasible] = -1
-        spent = (time.perf_counter() - begin) / max(1, len(instances))
-        quick = Solutions.of(
-            instances.problem,
-            answers,
-            bound=dual.bound,
-            infeasible=dual.infeasible,
-            method=METHOD,
-            seconds=spent,
-        )
-        tight = self._tightened(instances, quick, limits)
-        limits.running.report(len(tight), len(tight))
-        return tight
+        dual = _dual(instances, limits.running)
+
+        def known(answers: Assignments) -> Solutions:
+            return Solutions.of(
+                instances.problem,
+                np.where(dual.infeasible[:, np.newaxis], -1, answers),
+                bound=dual.bound,
+                infeasible=dual.infeasible,
+                method=METHOD,
+                seconds=(time.perf_counter() - begin) / max(1, len(instances)),
+            )
+
+        quick = known(_extremes(dual))
+        try:
+            quick = known(_improved(instances, dual, limits.running))
+            return self._tightened(instances, quick, limits)
+        except KeyboardInterrupt:
+            raise Interrupted(quick, 0) from None
 
     def _tightened(self, instances: Instances, quick: Solutions, limits: Limits) -> Solutions:
         problem = instances.problem
@@ -64,18 +85,39 @@ class DualAnswers:
         return quick.replaced(loose, merged(problem, quick.take(loose), searched, METHOD))
 
 
-def _dual_and_answers(instances: Instances, running: Running) -> tuple[Dual, Assignments]:
-    """The dual, and its extreme answers improved (B, n), by compiled code or on a device.
+def _part_rows(instances: Instances, limits: Limits) -> int:
+    """Rows between two looks at Ctrl-C: whole chunks of compiled calls for all cores."""
+    if limits.running.device != "cpu" or not instances.problem.is_log_linear:
+        return max(1, len(instances))
+    return limits.running.cores * chunk_rows(instances.problem)
+
+
+def _with_unknown(instances: Instances, done: list[Solutions]) -> Solutions:
+    """Answers of the first rows, and that nothing is known of the others."""
+    known = sum(map(len, done))
+    none = np.full((len(instances) - known, instances.problem.variables), -1)
+    return Solutions.concatenate([*done, Solutions.of(instances.problem, none, method=METHOD)])
+
+
+def _dual(instances: Instances, running: Running) -> Dual:
+    """By compiled code or on a device."""
+    if running.device == "cpu":
+        return lagrangian_dual(instances, threads=running.cores)
+    from cmpe.tensor import answers
+
+    return answers.dual(instances, running.device)
+
+
+def _improved(instances: Instances, dual: Dual, running: Running) -> Assignments:
+    """The dual's extreme answers, improved (B, n).
 
     Rows without a feasible extreme answer (several constraints) are repaired from the other.
     """
     if running.device == "cpu":
-        dual = lagrangian_dual(instances, threads=running.cores)
-        return dual, improve(instances, _extremes(dual), threads=running.cores)
+        return improve(instances, _extremes(dual), threads=running.cores)
     from cmpe.tensor import answers
 
-    dual = answers.dual(instances, running.device)
-    return dual, answers.improved(instances, _extremes(dual), device=running.device)
+    return answers.improved(instances, _extremes(dual), device=running.device)
 
 
 def _extremes(dual: Dual) -> Assignments:

@@ -25,10 +25,10 @@ from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
-from cmpe.errors import Interrupted, TooLarge
+from cmpe.errors import Interrupted, OutOfTime, TooLarge
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import checked
-from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions, Status
+from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import (
     MOST_ROUNDS,
@@ -36,6 +36,7 @@ from cmpe.solvers.exact import (
     eliminate,
     seconds_of_elimination,
 )
+from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.rows import RowAnswer, solve_rows
 from cmpe.solvers.search import Search
 
@@ -77,7 +78,7 @@ class Reduction:
             yield TraceEvent(time.perf_counter() - begin, best, search.bound, nodes)
 
     def _job(self, instances: Instances, limits: Limits) -> _Prove:
-        splits = _Splits(instances.problem, limits.seed)
+        splits = Splits(instances.problem, limits.seed)
         if limits.start is None:
             start = first_answers(instances, limits).assignments
         else:
@@ -100,7 +101,7 @@ def first_answers(instances: Instances, limits: Limits) -> Solutions:
         raise Interrupted(stop.solutions, 0) from None
 
 
-class _Splits:
+class Splits:
     """Splits of nodes; those of the whole problem are made once for all rows."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
@@ -109,14 +110,14 @@ class _Splits:
 
     def prepare(self, instances: Instances, seconds: float) -> None:
         """Make the first split and load compiled code, which no row should be charged with."""
-        if len(instances) and not _is_narrow(instances.problem, seconds):
+        if len(instances) and not is_narrow(instances.problem, seconds):
             first = instances.take(slice(0, 1))
             with suppress(TooLarge):
                 value_bounds(first, self.of(first.problem, 0), Work(steps=1))
 
-    def of(self, problem: Problem, attempt: int) -> Relaxation:
-        """A split of a node, another one at every attempt."""
-        work = Work(time_limit=STEP_SECONDS, seed=self._seed + attempt)
+    def of(self, problem: Problem, attempt: int, until: float = np.inf) -> Relaxation:
+        """A split of a node, another one at every attempt; OutOfTime if it takes too long."""
+        work = Work(time_limit=STEP_SECONDS, seed=self._seed + attempt, until=until)
         if problem.evidence_variables != self._root:
             return by_size(problem.conditioning, work)
         if attempt not in self._made:
@@ -124,38 +125,12 @@ class _Splits:
         return self._made[attempt]
 
 
-def _is_narrow(problem: Problem, seconds: float) -> bool:
+def is_narrow(problem: Problem, seconds: float) -> bool:
     """Whether to eliminate, within so many seconds."""
     if not problem.conditioning.free:
         return True
     # Widths first: the operations of a very wide plan are a number too large for a float.
     return lane_bytes(problem) <= NARROW_BYTES and seconds_of_elimination(problem) <= seconds
-
-
-@dataclass
-class _Incumbent:
-    """The best feasible assignment of a row."""
-
-    problem: Problem
-    gap: float
-    assignment: Assignments | None = None  # (n,)
-    objective: float = -np.inf
-
-    def offer(self, assignment: Assignments) -> None:
-        """Take a better feasible assignment."""
-        if (assignment < 0).any() or not self.problem.is_feasible(assignment)[0]:
-            return
-        objective = float(self.problem.objective.value(assignment)[0])
-        if objective > self.objective:
-            self.assignment, self.objective = assignment, objective
-
-    @property
-    def enough(self) -> float:
-        """A bound up to here proves the incumbent: half the tolerance, or the gap, above it."""
-        if self.assignment is None:
-            return -np.inf
-        size = max(1.0, abs(self.objective))
-        return self.objective + max(0.5 * OPTIMALITY_TOLERANCE * size, self.gap - 1e-12 * size)
 
 
 @dataclass(order=True)
@@ -174,39 +149,45 @@ class _Prove:
     instances: Instances
     start: Assignments
     limits: Limits
-    splits: _Splits
+    splits: Splits
     nodes: int | None
 
     def __call__(self, row: int) -> RowAnswer:
-        search = self.begin(row)
-        for _ in search.run():
-            pass
-        if search.best.assignment is None:
-            return RowAnswer(None, search.bound, infeasible=search.bound == -np.inf)
+        search, interrupted = self.begin(row), False
+        try:
+            for _ in search.run():
+                pass
+        except KeyboardInterrupt:
+            interrupted = True
+        bound, best = search.bound, search.best.assignment
+        if best is None:
+            return RowAnswer(None, bound, bool(bound == -np.inf), interrupted=interrupted)
         free = list(self.instances.conditioning.free)
-        return RowAnswer(search.best.assignment[free], search.bound)
+        return RowAnswer(best[free], bound, interrupted=interrupted)
 
-    def begin(self, row: int) -> _BestFirst:
+    def begin(self, row: int) -> BestFirst:
         """The search of one row, its clock running."""
         until = np.inf if self.limits.seconds is None else time.perf_counter() + self.limits.seconds
         problem = self.instances.problem
-        best = _Incumbent(problem, self.limits.gap)
+        best = Incumbent(problem, self.limits.gap)
         best.offer(self.start[row])
         full = np.full(problem.variables, FREE, dtype=np.int32)
         full[list(problem.evidence_variables)] = self.instances.evidence[row]
-        search = _BestFirst(best, self.splits, until, self.nodes)
+        search = BestFirst(best, self.splits, until, self.nodes)
         search.push(np.inf, full)
         return search
 
 
-class _BestFirst:
+class BestFirst:
     """Best-first search over what is fixed."""
 
-    def __init__(self, best: _Incumbent, splits: _Splits, until: float, nodes: int | None) -> None:
+    def __init__(self, best: Incumbent, splits: Splits, until: float, nodes: int | None) -> None:
         self.open: list[_OpenNode] = []
         self.best = best
         self._settled = -np.inf  # greatest bound of a node that cannot be taken further
-        self._problem, self._splits, self._until = best.problem, splits, until
+        self._problem, self._splits, self.until = best.problem, splits, until
+        self.latest = until  # when a split must be made
+        self.out_of_time = False  # whether one was not
         self._nodes = np.inf if nodes is None else nodes
         self._count = 0
 
@@ -218,10 +199,13 @@ class _BestFirst:
     def run(self) -> Iterator[None]:
         """Node after node until all are closed or a limit is reached."""
         done = 0
-        while self.open and done < self._nodes and time.perf_counter() < self._until:
+        while self.open and done < self._nodes and not self._is_over():
             self.expand()
             done += 1
             yield
+
+    def _is_over(self) -> bool:
+        return self.out_of_time or time.perf_counter() >= self.until
 
     def push(self, bound: float, row: Assignments) -> None:
         """Keep a node, unless it holds nothing better than the incumbent."""
@@ -232,18 +216,29 @@ class _BestFirst:
     def expand(self) -> None:
         """Take the node with the greatest bound: prove it, reduce it or branch on it."""
         node = heapq.heappop(self.open)
+        try:
+            self._expand(node)
+        except KeyboardInterrupt:  # it counts as open
+            heapq.heappush(self.open, node)
+            raise
+
+    def _expand(self, node: _OpenNode) -> None:
         if -node.negated <= self.best.enough:
             return
         observed = np.flatnonzero(node.row != FREE)
         problem = self._problem.observing(observed.tolist())
         instances = problem.given(node.row[observed][np.newaxis])
-        if _is_narrow(problem, self._until - time.perf_counter()):
+        if is_narrow(problem, self.until - time.perf_counter()):
             self._eliminate(instances, -node.negated)
             return
         bound, row = -node.negated, node.row
         for attempt in range(CUTS):
             try:
-                relaxation = self._splits.of(problem, attempt)
+                relaxation = self._splits.of(problem, attempt, self.latest)
+            except OutOfTime:
+                self.out_of_time = True
+                self.push(bound, row)
+                return
             except TooLarge:  # cannot be split
                 self._settled = max(self._settled, bound)
                 return
@@ -254,18 +249,18 @@ class _BestFirst:
             fixed = self._fixed(row, instances, found)
             if fixed is None:
                 return
-            if (fixed != row).any() or time.perf_counter() >= self._until:
+            if (fixed != row).any() or time.perf_counter() >= self.until:
                 self.push(bound, fixed)
                 return
         self._branch(bound, row, instances, found)
 
     def _work(self) -> Work:
-        if self._until == np.inf:
+        if self.until == np.inf:
             return Work(steps=STEPS)
-        return Work(max(1e-4, self._until - time.perf_counter()), STEPS)
+        return Work(max(1e-4, self.until - time.perf_counter()), STEPS)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
-        rounds = min(MOST_ROUNDS, 1 + (self._until - time.perf_counter()) / SECONDS_PER_ROUND)
+        rounds = min(MOST_ROUNDS, 1 + (self.until - time.perf_counter()) / SECONDS_PER_ROUND)
         found = eliminate(instances, max(1, int(rounds)))
         self.best.offer(found.assignments[0])
         if found.status[0] != Status.INFEASIBLE:

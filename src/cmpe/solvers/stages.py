@@ -54,6 +54,8 @@ def continue_with(
         return joined(stage.engine.answer(instances.take(rest), told))
     except Interrupted as stop:
         raise Interrupted(joined(stop.solutions), before + stop.finished) from None
+    except KeyboardInterrupt:
+        raise Interrupted(known, before) from None
 
 
 def certified(known: Solutions, gap: float = 0.0) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

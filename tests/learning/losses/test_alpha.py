@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 
 import cmpe
+from cmpe.bounds.lagrangian import loss_bounds
 from cmpe.learning.losses.alpha import ABOVE, Examples
 from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.training.data import prepare, split
@@ -194,3 +195,35 @@ def test_lambda_stops_at_its_limit(factor):
     examples, _ = penalties(factor, most=8.0)
     assert examples.penalty.max() == 8.0
     assert examples.penalty.min() == 1.0
+
+
+def test_contrast_multiplies_alpha_and_ratios_below_one_count_as_one():
+    examples = Examples(
+        torch.tensor([[6.0, 3.0, 1.0]] * 2), torch.tensor([2.0, 4.0, torch.nan]),
+        torch.zeros((2, 3, 1)), torch.zeros(1), torch.tensor([[1.0], [5.0]]),
+    )  # fmt: skip
+    found = examples.alpha(torch.tensor([[0, 1, 2]] * 2))
+    wanted = torch.tensor([[3.0 * ABOVE, 1.0, torch.nan], [15.0 * ABOVE, 5.0, torch.nan]])
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_an_infeasible_assignment_costs_contrast_times_the_optimum(seed):
+    """alpha_x (f + v) >= contrast p*, whatever the bounds: for every infeasible assignment."""
+    problem, evidence = random_problem(seed, Shape(zeros=False, variables=4, constraints=2))
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    bounds = loss_bounds(problem.given(evidence))
+    examples = Examples(
+        torch.tensor(bounds.p_upper).unsqueeze(0), torch.tensor(bounds.q_lower),
+        torch.zeros((1, len(truth), len(problem.constraints))), torch.zeros(len(problem.limits)),
+        torch.full((1, 1), 5.0),
+    )  # fmt: skip
+    alpha = examples.alpha(torch.arange(len(truth)).unsqueeze(0))[0].numpy()
+    for row in np.flatnonzero(truth.feasible & ~np.isnan(alpha)):
+        whole = completions(problem.given(evidence), row)
+        f = problem.shift - problem.objective.value(whole)
+        over = np.maximum(problem.violations(whole), 0.0).sum(axis=1)
+        bad = ~problem.is_feasible(whole)
+        best = problem.shift - truth.objective[row]
+        assert (alpha[row] * (f + over)[bad] >= 5.0 * best - 1e-6 * abs(best)).all()

@@ -39,6 +39,7 @@ def random_batch(seed, constraints, beta=math.inf, missing=False):
         "alpha": alpha,
         "penalty": rng.exponential(size=(*each, constraints)),
         "multipliers": rng.exponential(size=(*each, constraints)),
+        "contrast": 1.0 + rng.exponential(size=(MEMBERS, 1)),
         "rho": rng.exponential(size=(MEMBERS, 1)),
         "mix": rng.exponential(size=(MEMBERS, 1)),
     }
@@ -50,7 +51,7 @@ def random_batch(seed, constraints, beta=math.inf, missing=False):
 def by_hand(name, batch, k, i):
     """The loss of row i of member k, from the formulas of the paper."""
     b = {field: value[k, i].tolist() for field, value in batch._asdict().items()
-         if field not in ("beta", "rho", "mix")}  # fmt: skip
+         if field not in ("beta", "rho", "mix", "contrast", "gate_gradient")}  # fmt: skip
     rho, mix = float(batch.rho[k, 0]), float(batch.mix[k, 0])
     beta = math.inf if batch.beta is None else float(batch.beta[k, 0])
     over = [max(0.0, g) for g in b["g"]]
@@ -63,7 +64,8 @@ def by_hand(name, batch, k, i):
     def two_branches(extra):
         if not over:
             return b["f"]
-        factor = 1.0 if math.isnan(b["alpha"]) else b["alpha"]  # missing: left out
+        missing = math.isnan(b["alpha"])  # then the ratio of the bounds is left out
+        factor = float(batch.contrast[k, 0]) if missing else b["alpha"]
         infeasible = factor * (b["f"] + sum(over)) + extra
         most = max(b["g"])
         gate = float(most > 0) if math.isinf(beta) else 1 / (1 + math.exp(-beta * most))
@@ -146,7 +148,7 @@ def test_without_alpha_violation_still_counts(beta):
     """alpha is missing where elimination is too wide; f alone would ignore the constraint."""
     batch = random_batch(3, 2, beta)
     batch.alpha[...] = math.nan
-    ones = batch._replace(alpha=torch.ones_like(batch.alpha))
+    ones = batch._replace(alpha=batch.contrast.expand_as(batch.alpha))
     torch.testing.assert_close(losses.ss_cmpe_pen(batch), losses.ss_cmpe_pen(ones))
     batch.g.requires_grad_()
     losses.ss_cmpe(batch).sum().backward()
@@ -241,3 +243,12 @@ def test_a_smaller_alpha_can_prefer_a_violating_assignment(loss):
     assert (f.tolist(), g.tolist()) == ([6.0, 1.0], [[-0.5], [0.5]])  # p* / q* = 6 / 1.5 = 4
     assert loss(evaluated(f, g, 3.9)).argmin() == 1
     assert loss(evaluated(f, g, 4.1)).argmin() == 0
+
+
+def test_a_gate_without_gradient_has_the_same_loss_and_another_slope():
+    batch = random_batch(5, 1, beta=1.0)
+    batch.g.requires_grad_()
+    both = [losses.ss_cmpe(batch._replace(gate_gradient=kept)) for kept in (True, False)]
+    torch.testing.assert_close(*both)
+    slopes = [torch.autograd.grad(loss.sum(), batch.g, retain_graph=True)[0] for loss in both]
+    assert (slopes[0] > slopes[1]).all()  # the gate pushes back wherever alpha (f + v) > f

@@ -67,3 +67,26 @@ def test_head_linear_is_calibrated_by_the_solvers_own_answers(allowed):
         assert (1.0 - alone.feasible.mean()) == pytest.approx(min(rates))
         assert max(c.margin for c in known) == 0.5
     assert np.isin(margin, np.linspace(0.0, 0.5, calibration.TRIED_ALONE))
+
+
+def test_several_passes_are_chosen_that_fare_better_together():
+    config = quick("distill", margins=(0.0, 1.0, 4.0), rows=100, passes=3, epochs=10)
+    solver = fit(ONE.problem, ONE.train, config)
+    passes = solver.trained.passes
+    assert 1 <= len(passes) <= 3
+    assert list(passes) == sorted(set(passes))
+    alone = {"repair": False, "certificate": "none"}
+    together = solver.with_stages(**alone).solve(ONE.problem, ONE.train)
+    for margin in passes:
+        one = solver.with_stages(margins=[margin], **alone).solve(ONE.problem, ONE.train)
+        assert (together.feasible >= one.feasible).all()
+        both = together.feasible & one.feasible
+        assert (together.objective[both] >= one.objective[both]).all()
+    assert solver.with_stages(**alone).method == (
+        "network" if len(passes) == 1 else f"network x {len(passes)}"
+    )
+
+
+def test_one_pass_is_not_chosen():
+    assert fit(ONE.problem, ONE.train, quick(margins=(0.0, 1.0))).trained.passes == ()
+    assert fit(ONE.problem, ONE.train, quick(passes=4)).trained.passes == ()

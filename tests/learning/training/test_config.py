@@ -8,8 +8,20 @@ from dataclasses import fields
 
 import pytest
 
+from cmpe import Problem
 from cmpe.errors import MethodError
-from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig, paper, preset, tuned
+from cmpe.generation import grid
+from cmpe.learning.training.config import (
+    MEMBER_FIELDS,
+    TrainingConfig,
+    has_cheap_labels,
+    paper,
+    preset,
+    tuned,
+)
+from cmpe.queries import adversarial
+from tests.learning.cases import small_grid
+from tests.learning.losses.test_functions import small_network
 
 
 @pytest.mark.parametrize(
@@ -84,3 +96,33 @@ def test_member_fields_are_fields():
 def test_whole_numbers_may_be_long():
     """They are compared, never turned into floating-point numbers."""
     assert TrainingConfig(batch_size=10**400).batch_size == 10**400
+
+
+def test_the_papers_own_losses_have_contrast_and_the_others_do_not():
+    for loss in ("ss_cmpe", "ss_cmpe_pen"):
+        config = paper(loss)
+        assert (config.contrast, config.beta, config.temperature) == (25.0, 1.0, 2.0)
+    assert (paper("ssl_pen").contrast, paper("ssl_pen").temperature) == (1.0, 0.0)
+    assert paper("ss_cmpe", contrast=3.0).contrast == 3.0
+
+
+def test_tuned_grows_with_the_problem():
+    small = tuned(problem=small_grid().problem)  # 9 variables
+    assert (small.loss, small.hidden, small.rows) == ("distill", (128, 64), 1800)
+    largest = tuned()
+    assert (largest.loss, largest.hidden, largest.rows) == ("distill", (2048, 1024), 40_000)
+    assert preset("tuned", problem=small_grid().problem) == small
+
+
+def test_tuned_learns_without_labels_where_they_are_dear():
+    wide = Problem(grid(30, 30, seed=0))
+    assert not has_cheap_labels(wide)
+    config = tuned(problem=wide)
+    assert (config.loss, config.rows, config.contrast) == ("ss_cmpe", 0, 3.0)
+    assert not has_cheap_labels(adversarial(small_network()))
+    assert tuned("ss_cmpe").rows == 0
+
+
+def test_fresh_rows_need_a_number():
+    with pytest.raises(MethodError, match="rows must be above 0"):
+        TrainingConfig(fresh=True)

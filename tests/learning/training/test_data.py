@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 import cmpe
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
-from cmpe.errors import EvidenceError, FormatError, TooLarge
+from cmpe.errors import EvidenceError, FormatError, MethodError, TooLarge
 from cmpe.formats.labels import fingerprint
 from cmpe.learning.losses.catalogue import LOSS_KINDS
 from cmpe.learning.training import data as data_module
-from cmpe.learning.training.data import folds, prepare, split, with_margin
+from cmpe.learning.training.data import FreshRows, draw, folds, prepare, split, with_margin
+from cmpe.queries import adversarial
+from cmpe.solvers.base import Running
 from tests.learning.cases import mixed_problem, quick, small_grid
+from tests.learning.losses.test_functions import small_network
 
 
 def one():
@@ -210,3 +213,48 @@ def test_labels_of_another_shape_are_refused(wrong, tmp_path):
     np.savez(tmp_path / f"labels-{key}.npz", **arrays)
     with pytest.raises(FormatError, match="labels"):
         prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)
+
+
+def test_drawn_rows_have_one_margin_each_and_its_label():
+    whole, margins = one(), (0.0, 1.0, 2.0)
+    config = quick("distill", margins=margins, rows=30)
+    rows = np.concatenate([whole.train, draw(whole.problem, 30, config.seed)])
+    held = split(len(whole.train), config)[1]
+    assert len(held) == len(whole.train)  # given rows validate where others are drawn
+    data = prepare(whole.problem.given(rows), config, measured=held)
+    assert data.margins.shape == data.usable.shape == (len(rows), 1)
+    assert (data.margins[held] == 0.0).all()
+    assert set(data.margins[len(whole.train) :, 0]) == set(margins)
+    for row in range(len(rows)):
+        asked = with_margin(whole.problem, float(data.margins[row, 0]))
+        best = cmpe.solve(asked, rows[row : row + 1], method="exhaustive")
+        assert data.usable[row, 0] == best.feasible[0]
+        if best.feasible[0]:
+            found = asked.objective.value(data.labels[row].astype(np.int32))
+            assert found[0] == pytest.approx(best.objective[0])
+    assert data.answerable[held].all()
+    assert (data.plain_labels(np.flatnonzero(data.margins[:, 0] > 0)) == -1).all()
+
+
+def test_the_seed_and_the_epoch_decide_which_rows_are_drawn():
+    problem = one().problem
+    first = draw(problem, 20, 3)
+    assert first.shape == (20, len(problem.evidence_variables))
+    np.testing.assert_array_equal(first, draw(problem, 20, 3))
+    assert (first != draw(problem, 20, 3, epoch=1)).any()
+    assert (first != draw(problem, 20, 4)).any()
+
+
+def test_rows_are_drawn_from_tables_only():
+    with pytest.raises(MethodError, match="rows can be drawn from tables only"):
+        draw(adversarial(small_network()), 3, 0)
+
+
+def test_fresh_rows_are_the_same_in_any_order():
+    config = quick("distill", rows=12, fresh=True, epochs=3)
+    rows = FreshRows(one().problem, config, Running())
+    found = [rows(epoch) for epoch in (1, 2, 1)]
+    rows.close()
+    np.testing.assert_array_equal(found[0].evidence, found[2].evidence)
+    assert (found[0].evidence != found[1].evidence).any()
+    assert rows.seconds > 0.0

@@ -193,8 +193,8 @@ def test_records_tell_how_training_goes(finished):
 
 
 def test_the_default_is_the_preset_tuned(monkeypatch):
-    short = fitting.tuned(epochs=2)
-    monkeypatch.setattr(fitting, "tuned", lambda: short)
+    short = fitting.tuned(problem=ONE.problem, epochs=2)
+    monkeypatch.setattr(fitting, "tuned", lambda problem: short)
     assert fit(ONE.problem, ONE.train).trained.config == short
 
 
@@ -272,3 +272,23 @@ def test_a_loss_that_is_no_number_stops_the_run(monkeypatch):
     config = replace(CONFIG, learning_rate=1e30, loss="ssl_pen")
     with pytest.raises(MethodError, match=r"the loss is not a number in epoch .*; lower"):
         fit(mixed_problem(), np.zeros((20, 2), dtype=int), replace(config, epochs=50))
+
+
+FRESH = quick("distill", epochs=4, rows=40, fresh=True, margins=(0.0, 1.0))
+
+
+def test_fresh_rows_change_what_is_learnt_and_the_seed_fixes_them():
+    first, again = (fit(ONE.problem, ONE.train, FRESH) for _ in range(2))
+    assert same_weights(first, again)
+    assert not same_weights(first, fit(ONE.problem, ONE.train, replace(FRESH, fresh=False)))
+
+
+def test_a_run_on_fresh_rows_resumes_to_the_same_weights(tmp_path, monkeypatch):
+    whole = fit(ONE.problem, ONE.train, FRESH)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 2 * STEPS + 2)
+        with pytest.raises(KeyboardInterrupt):
+            fit(ONE.problem, ONE.train, FRESH, Session(out=tmp_path / "run"))
+    resumed = fit(ONE.problem, ONE.train, FRESH, Session(out=tmp_path / "run", resume=True))
+    assert same_weights(resumed, whole)
+    assert records_of(tmp_path / "run")[-1]["taught_seconds"] > 0.0

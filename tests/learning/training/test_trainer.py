@@ -13,6 +13,7 @@ from cmpe.errors import MethodError
 from cmpe.learning.losses.losses import LOSSES
 from cmpe.learning.training.config import MEMBER_FIELDS
 from cmpe.learning.training.data import folds, prepare, split
+from cmpe.learning.training.looking import VIOLATION_PRICE
 from cmpe.learning.training.trainer import Trainer
 from tests.learning.cases import (
     mixed_problem,
@@ -104,7 +105,7 @@ def test_members_must_have_one_shape(change):
     base = quick()
     data = prepare(small_grid().problem.given(small_grid().train), base)
     parts = [split(len(data), base)] * 2
-    with pytest.raises(MethodError, match="members of one stack may differ only in beta, gamma"):
+    with pytest.raises(MethodError, match="members of one stack may differ only in beta, contrast"):
         Trainer(data, [base, replace(base, **change)], parts)
     assert not set(change) & MEMBER_FIELDS
 
@@ -267,7 +268,7 @@ def test_the_entropy_bonus_cools_to_nothing():
     found = []
     for epoch in range(8):
         trainer.epoch = epoch
-        found.append(trainer._temperature())
+        found.append(float(trainer._temperatures()[0, 0]))
     assert found[0] > 0
     shares = [value / found[0] for value in found]
     assert shares == pytest.approx([1.0, 0.75, 0.5, 0.25, 0.0, 0.0, 0.0, 0.0])
@@ -276,9 +277,9 @@ def test_the_entropy_bonus_cools_to_nothing():
 @pytest.mark.parametrize(
     ("loss", "changes"),
     [
-        ("ss_cmpe", {"beta": 10.0}),
+        ("ss_cmpe", {"beta": 1.0, "contrast": 5.0, "temperature": 1.0}),
         ("ssl_pen", {"rho": 1.0}),
-        ("pdl", {}),
+        ("pdl", {"epochs": 40}),
         ("distill", {}),
         ("distill_pen", {"mix": 1.0}),
         ("distill_pen", {}),
@@ -288,8 +289,8 @@ def test_the_entropy_bonus_cools_to_nothing():
 )
 def test_training_lowers_the_validation_score(loss, changes):
     one = small_grid(4, samples=200, percentile=60)
-    config = quick(loss, hidden=(32,), skip=True, epochs=25, batch_size=32, learning_rate=1e-2,
-                   **changes)  # fmt: skip
+    usual = {"hidden": (32,), "skip": True, "epochs": 25, "batch_size": 32, "learning_rate": 1e-2}
+    config = quick(loss, **(usual | changes))
     trainer = trainer_for(one.problem, one.train, config)
     before = trainer.look(0.0).score[0]
     for _ in trainer.epochs():
@@ -337,9 +338,10 @@ def test_looks_are_what_enumeration_says():
     best = trainer.data.reference[held]
     regret = best - problem.objective.value(full)
     assert look.regret[0] == pytest.approx(regret[feasible].mean(), abs=1e-4)
-    price = 0.1 * (problem.shift - best).mean()
+    price = VIOLATION_PRICE * (problem.shift - best).mean()
     wanted = np.where(feasible, regret, 0.0).mean() + price * (~feasible).mean()
     assert look.score[0] == pytest.approx(wanted, abs=1e-4)
+    assert look.distinct[0] == len(np.unique(values, axis=0))
 
 
 def forbidden_is_tempting():

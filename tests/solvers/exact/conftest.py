@@ -6,12 +6,19 @@ import pytest
 
 from cmpe.bounds.splitting import Cut
 from cmpe.solvers import exact, reduction
+from cmpe.solvers.exact import complete
+from cmpe.solvers.wide import race, turns
 
 
 @pytest.fixture
 def wide(monkeypatch):
     """Everything is too wide to eliminate, and reduction has to split and branch."""
     monkeypatch.setattr(exact, "MOST_BYTES", -1)
+    monkeypatch.setattr(complete, "MOST_BYTES", -1)
+    monkeypatch.setattr(turns, "MOST_BYTES", -1)
+    monkeypatch.setattr(turns, "NARROW_BYTES", -1)
+    monkeypatch.setattr(race, "SWEEPS", 0)
+    monkeypatch.setattr(race, "DIVE", -1000)
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
     monkeypatch.setattr(reduction, "STEPS", 10)
     monkeypatch.setattr(

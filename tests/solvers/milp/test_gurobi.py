@@ -53,7 +53,7 @@ def test_what_is_no_answer_is_raised(monkeypatch):
 
 @pytest.mark.parametrize("ending", [Ending.CANCELLED, Ending.ABANDONED])
 def test_ctrl_c_leaves_what_is_known(monkeypatch, ending):
-    programs.check_interrupted(monkeypatch, gurobi, ending)
+    assert programs.after_ctrl_c(monkeypatch, gurobi, ending).interrupted
 
 
 def test_a_missing_package_is_named(monkeypatch):

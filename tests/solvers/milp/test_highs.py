@@ -70,7 +70,7 @@ def test_what_is_no_answer_is_raised(monkeypatch):
 
 @pytest.mark.parametrize("ending", [Ending.CANCELLED, Ending.ABANDONED])
 def test_ctrl_c_leaves_what_is_known(monkeypatch, ending):
-    programs.check_interrupted(monkeypatch, highs, ending)
+    assert programs.after_ctrl_c(monkeypatch, highs, ending).interrupted
 
 
 def test_ctrl_c_stops_the_search():

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from cmpe.elimination.kernels import VARIABLE, complete, eliminate_max, totals
-from cmpe.models.kernels import condition
+from cmpe.models.kernels import condition_some
 
 # What is known of a row: an INACTIVE constraint holds at the maximiser of h alone.
 RUNNING, INACTIVE, INFEASIBLE, BOUND = range(4)
@@ -65,13 +65,12 @@ def load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t):
     for x in range(evidence.shape[0]):
         for lane in range(len(rows)):
             block[x, lane] = evidence[x, rows[lane]]
-    for j in range(len(gathers)):
-        if j == 0:
-            condition(block, gathers[0], h)
-        else:
-            condition(block, gathers[j], t[j - 1])
-            if not finite:
-                satisfy(t[j - 1], offsets, limits[j - 1])
+    gather, first = gathers
+    condition_some(block, gather, first[0], first[1], h)
+    for j in range(len(limits)):
+        condition_some(block, gather, first[j + 1], first[j + 2], t[j])
+        if not finite:
+            satisfy(t[j], offsets, limits[j])
 
 
 @njit(cache=True, nogil=True)

@@ -21,7 +21,7 @@ def least_batch(plan, offsets, gathers, evidence, lanes, out):
     for start in range(0, count, lanes):
         for lane in range(lanes):
             rows[lane] = min(start + lane, count - 1)
-        load_block(plan, offsets, gathers[:1], evidence, rows, np.zeros(0), True, h, t)
+        load_block(plan, offsets, gathers, evidence, rows, np.zeros(0), True, h, t)
         for e in range(plan.entries):
             for lane in range(lanes):
                 h[e, lane] = -h[e, lane] if h[e, lane] > -np.inf else -np.inf

@@ -1,16 +1,23 @@
 """What training knows of each example: alpha_x and the penalty lambda_x (paper §4.2, eq. sub-1).
 
-alpha_x = p_upper / q_lower: p_upper is an upper bound of p* = min f subject to g <= 0, q_lower a
-lower bound of q* = min f + v subject to g > 0. alpha_x > p*/q* makes ss_cmpe consistent: its
-minimum is p*. p_upper falls to the best feasible f seen for that x. A rounded output that is
-feasible always bounds p*; a relaxed one does only without constraints, where the multilinear f
-has a vertex at least as good (with constraints its vertices may be infeasible, and a relaxed f
-can lie below p*).
+    alpha_x = contrast * max(1, p_upper / q_lower)
+
+p_upper is an upper bound of p* = min f subject to g <= 0, q_lower a lower bound of
+q* = min f + v subject to g > 0. alpha_x > p*/q* makes ss_cmpe consistent: its minimum is p*. Any
+larger factor keeps that minimum, and an infeasible answer then costs
+alpha_x (f + v) >= alpha_x q_lower >= contrast * p*, that is, at least (contrast - 1) p* more than
+the best feasible one. Where p_upper / q_lower is below 1 (every infeasible f + v is known to exceed
+p*), the factor 1 is consistent already and a smaller one would only narrow that step; where a bound
+is missing, the ratio is left out and nothing is promised.
+
+p_upper falls to the best feasible f seen for that x. A rounded output that is feasible always
+bounds p*; a relaxed one does only without constraints, where the multilinear f has a vertex at
+least as good (with constraints its vertices may be infeasible, and a relaxed f can lie below p*).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -27,6 +34,7 @@ class Examples:
     q_lower: Tensor  # (N,), NaN: missing
     penalty: Tensor  # (M, N, m)
     limits: Tensor  # (m,): q
+    contrast: Tensor = field(default_factory=lambda: torch.ones(()))  # (M, 1), at least 1
 
     def __post_init__(self) -> None:
         self._alpha = torch.zeros_like(self.p_upper)
@@ -34,7 +42,10 @@ class Examples:
 
     def refresh(self) -> None:
         """alpha_x from its bounds, after p_upper was written from outside."""
-        self._alpha.copy_(ABOVE * self.p_upper / self.q_lower)
+        self._alpha.copy_(self._factor(self.p_upper, self.q_lower))
+
+    def _factor(self, p_upper: Tensor, q_lower: Tensor) -> Tensor:
+        return self.contrast * (ABOVE * p_upper / q_lower).clamp(min=1.0)
 
     def alpha(self, rows: Tensor) -> Tensor:
         """alpha_x of `rows` (M, B); NaN where a bound is missing."""
@@ -51,7 +62,7 @@ class Examples:
         known = self.p_upper.gather(1, rows)
         better = torch.where(feasible, torch.fmin(known, f + SLACK * (1.0 + f.abs())), known)
         self.p_upper.scatter_(1, rows, better)
-        self._alpha.scatter_(1, rows, ABOVE * better / self.q_lower[rows])
+        self._alpha.scatter_(1, rows, self._factor(better, self.q_lower[rows]))
 
     def raise_penalty(
         self, rows: Tensor, g: Tensor, rho: Tensor, factor: float, most: float

@@ -10,6 +10,7 @@ v = sum over j of max(0, g_j) (paper, extension to several constraints).
     ss_cmpe                f if v = 0 else alpha_x (f + v)                        (eq. loss_1)
                            smooth: (1 - s) f + s alpha_x (f + v), s = sigma(beta max g_j)
                                                                                   (eq. loss_cont)
+                           alpha_x includes the contrast (see alpha.py)
     ss_cmpe_pen            + rho sum of max(0, g_j)^2 where infeasible           (paper, extensions)
     distill                - log p(y*), plus `mix` times ss_cmpe: supervised on certified answers
     distill_pen            - log p(y*), plus `mix` times ssl_pen
@@ -42,7 +43,9 @@ class Evaluated(NamedTuple):
     alpha: Tensor = NOTHING  # (M, B): NaN where a bound is missing
     penalty: Tensor = NOTHING  # (M, B, m): lambda_x
     multipliers: Tensor = NOTHING  # (M, B, m): mu of the dual network
+    contrast: Tensor = torch.ones(())  # (M, 1): stands for alpha where a bound is missing
     beta: Tensor | None = None  # (M, 1); None is the piecewise form
+    gate_gradient: bool = True
     rho: Tensor = NOTHING  # (M, 1)
     mix: Tensor = NOTHING  # (M, 1)
 
@@ -105,16 +108,24 @@ def ss_cmpe_pen(batch: Evaluated) -> Tensor:
 
 
 def _two_branches(batch: Evaluated, added: Tensor | None) -> Tensor:
-    """Where a bound of alpha_x is missing the factor is left out: f + v."""
+    """Where a bound of alpha_x is missing its ratio is left out: contrast (f + v).
+
+    The gate s is differentiated by default. Its slope beta s (1 - s) (other - f) is what drives an
+    answer near g = 0 back: at least beta / 4 times (contrast - 1) f there, against which the
+    gradients of f, nearly those of t, are small. Without it (as the authors' program has it) only
+    the weights of the two branches change with g, and answers settle on the far side.
+    """
     if not batch.g.shape[-1]:
         return batch.f
-    other = batch.alpha.nan_to_num(nan=1.0) * (batch.f + over_constraints(excess(batch.g)))
+    alpha = torch.where(batch.alpha.isnan(), batch.contrast, batch.alpha)
+    other = alpha * (batch.f + over_constraints(excess(batch.g)))
     if added is not None:
         other = other + added
     worst = batch.g.squeeze(-1) if batch.g.shape[-1] == 1 else batch.g.amax(-1)
     if batch.beta is None:
         return torch.where(worst > 0, other, batch.f)
-    return torch.lerp(batch.f, other, torch.sigmoid(batch.beta * worst))
+    gate = torch.sigmoid(batch.beta * worst)
+    return torch.lerp(batch.f, other, gate if batch.gate_gradient else gate.detach())
 
 
 def distill(batch: Evaluated) -> Tensor:

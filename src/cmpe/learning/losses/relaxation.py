@@ -16,7 +16,8 @@ variables. Quadratic terms that do not move are one symmetric matrix S for all r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from itertools import product
 from typing import NamedTuple
@@ -262,10 +263,23 @@ def _plus_times(linear: Tensor, points: Tensor, matrix: Tensor, weight: float) -
     count = linear.shape[:-2].numel()
     rows = points.reshape(count, points.shape[-1])
     if matrix.layout is torch.strided:
-        out = torch.addmm(linear.reshape(count, matrix.shape[1]), rows, matrix, alpha=weight)
+        with _whole_float32():
+            out = torch.addmm(linear.reshape(count, matrix.shape[1]), rows, matrix, alpha=weight)
         return out.view(linear.shape)
     product: Tensor = _SparseProduct.apply(rows, matrix)  # type: ignore[no-untyped-call]
     return torch.add(linear, product.view(linear.shape), alpha=weight)
+
+
+@contextmanager
+def _whole_float32() -> Iterator[None]:
+    """Networks may be multiplied in TF32, values of functions may not: its ten bits would move
+    an f of 1,000 nats by one."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 class _SparseProduct(torch.autograd.Function):

@@ -15,10 +15,13 @@ import numpy as np
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.runs import Calibration, Trained, worst_rate
 from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.looking import CHOICE_PRICE, JudgedAnswers
 from cmpe.learning.training.trainer import Trainer
 
 TRIED = 33  # margins up to the largest trained one
 TRIED_ALONE = 65  # margins among which head linear finds its own
+TELLING = 0.01  # what a further pass must save of the score
 MIN_ROWS = 2000  # validation rows that show a rate of violations well enough
 
 
@@ -34,11 +37,10 @@ def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
 def _by_looks(trainer: Trainer) -> list[tuple[Calibration, ...]]:
     """Also how often each margin violates on all rows, unless there are plenty of the others."""
     held = [len(rows) for _, rows in trainer.splits]
-    trained, total = trainer.config.margins, len(trainer.data)
-    tried = {0.0} if len(trained) == 1 else {*trained, *np.linspace(0, max(trained), TRIED)}
+    total = len(trainer.data)
     every = [np.arange(total)] * len(held)
     found: list[list[Calibration]] = [[] for _ in held]
-    for margin in sorted(float(m) for m in tried):
+    for margin in _tried(trainer.config):
         look = trainer.look(margin)
         whole = look if min(held) >= MIN_ROWS else trainer.look(margin, every)
         for k, rows in enumerate(held):
@@ -49,6 +51,46 @@ def _by_looks(trainer: Trainer) -> list[tuple[Calibration, ...]]:
     return [tuple(member) for member in found]
 
 
+def choose_passes(trainer: Trainer) -> list[tuple[float, ...]]:
+    """Of every member: at most `config.passes` margins whose best feasible answers together fare
+    best on its validation rows; none where one pass is all that is asked for.
+
+    Greedy: each next margin is the one that lowers the score most (see `looking.Look`), until no
+    margin lowers it by TELLING of what is left.
+    """
+    config = trainer.config
+    held = [rows for _, rows in trainer.splits]
+    if config.passes == 1 or len(config.margins) == 1 or not all(map(len, held)):
+        return [()] * len(held)
+    tried = _tried(config)
+    judged = [trainer.judge(margin) for margin in tried]
+    return [_greedy(tried, judged, k, config.passes) for k in range(len(held))]
+
+
+def _greedy(
+    tried: list[float], judged: list[JudgedAnswers], member: int, most: int
+) -> tuple[float, ...]:
+    counts = judged[0].counts[member]
+    price = CHOICE_PRICE * float(np.nanmean(judged[0].best[member][counts]))
+    cost = np.stack([np.where(j.violated, price, j.regret)[member][counts] for j in judged])
+    best, chosen = np.full(cost.shape[1], price), list[int]()
+    while len(chosen) < most:
+        totals = np.minimum(cost, best).mean(axis=1)
+        following = int(np.argmin(totals))
+        if chosen and totals[following] > (1.0 - TELLING) * best.mean():
+            break
+        chosen.append(following)
+        best = np.minimum(best, cost[following])
+    return tuple(tried[k] for k in sorted(chosen))
+
+
+def _tried(config: TrainingConfig) -> list[float]:
+    trained = config.margins
+    if len(trained) == 1:
+        return [0.0]
+    return sorted({*trained, *np.linspace(0.0, max(trained), TRIED).tolist()})
+
+
 def _by_answers(trainer: Trainer, member: int) -> tuple[Calibration, ...]:
     """Margins up to the least one that is safe enough, found by bisection: a larger one misses
     less, and its answers are longer. Rows that were trained on prove nothing here."""
@@ -57,7 +99,7 @@ def _by_answers(trainer: Trainer, member: int) -> tuple[Calibration, ...]:
     solver = NeuralSolver(problem, Trained(config, problem_digest(problem), weights))
     held = trainer.splits[member][1]
     instances, best = problem.given(trainer.data.evidence[held]), trainer.data.reference[held]
-    counts = trainer.data.usable[held, int(np.flatnonzero(trainer.data.margins == 0.0)[0])]
+    counts = trainer.data.answerable[held]
     found: dict[float, Calibration] = {}
 
     def is_safe(margin: float) -> bool:

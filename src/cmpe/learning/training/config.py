@@ -7,15 +7,19 @@ from dataclasses import Field, asdict, dataclass, fields, replace
 from typing import Any
 
 from cmpe.arguments import real_number, whole_number
+from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
+from cmpe.problem import Problem
 
+QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
 NETWORKS = ("mlp", "unrolled")
 HEADS = ("plain", "residual", "linear")
 # What members of one stack may differ in; all else decides the shape of the program.
-MEMBER_FIELDS = frozenset(
-    {"learning_rate", "beta", "rho", "gamma", "mix", "penalty_start", "seed", "plateau_factor"}
-)
+MEMBER_FIELDS = frozenset({
+    "learning_rate", "beta", "contrast", "rho", "gamma", "mix", "penalty_start", "temperature",
+    "seed", "plateau_factor",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class TrainingConfig:
     plateau_patience: int = 10
     cooldown: float = 0.0  # the share of the last epochs in which the rate falls linearly to 0
     beta: float = math.inf  # steepness of ss_cmpe's gate; inf: the piecewise form
+    contrast: float = 1.0  # times alpha_x: an infeasible answer costs at least contrast x p*
+    gate_gradient: bool = True  # whether the smooth gate itself is differentiated
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
     mix: float = 0.0  # weight of ss_cmpe in distill and of ssl_pen in distill_pen
@@ -46,9 +52,12 @@ class TrainingConfig:
     temperature: float = 0.0  # weight of an entropy bonus, in mean fields of h; falls to 0
     cooling: float = 0.8  # the share of the epochs in which it does
     margins: tuple[float, ...] = (0.0,)  # nats below q that the network can be asked to keep
+    passes: int = 1  # margins that calibration may ask for together; the best answer is kept
     allowed_violation: float = 0.02  # the rate of violations that the calibrated margin may have
     floor: float = 20.0  # nats below a table's largest entry that a potential of 0 counts as
     label_method: str = "exact"  # whose answers are the labels
+    rows: int = 0  # to draw from the objective and train on, besides those given
+    fresh: bool = False  # draw them anew for every epoch
     validation_share: float = 0.1
     evaluate_every: int = 1  # epochs between looks at the validation rows
     patience: int = 0  # looks without improvement before stopping; 0: run all epochs
@@ -71,6 +80,8 @@ class TrainingConfig:
             if value in (math.inf, -math.inf) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
         self._check_shares()
+        if self.fresh and not self.rows:
+            raise MethodError("fresh rows need a number of them: rows must be above 0")
         if 0.0 not in self.margins or not all(map(math.isfinite, self.margins)):
             raise MethodError(f"margins must be finite and contain 0, found {self.margins}")
         if any(width < 1 for width in self.hidden):
@@ -132,42 +143,75 @@ def _number(name: str, kind: str, value: Any) -> int | float:
 
 _LEAST = {
     "steps": 0, "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
-    "beta": 0.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0, "penalty_factor": 1.0,
-    "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0, "evaluate_every": 1, "patience": 0,
-    "seed": 0, "gamma": -1e9,
+    "beta": 0.0, "contrast": 1.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0,
+    "penalty_factor": 1.0, "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0,
+    "evaluate_every": 1, "passes": 1, "patience": 0, "seed": 0, "rows": 0, "gamma": -1e9,
 }  # fmt: skip
 UNBOUNDED = frozenset({"beta", "penalty_limit"})
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """The paper's settings (supplement B): MLP 128-256-512, Adam 1e-3, batch 128, 300 epochs,
-    plateau 0.9 (not for supervised losses); the last weights, since the paper stops nowhere."""
-    factor = 1.0 if loss_kind(loss).family is Family.supervised else 0.9
+    plateau 0.9 (not for supervised losses); the last weights, since the paper stops nowhere.
+
+    `ss_cmpe` and `ss_cmpe_pen` have the contrast of the authors' program, 25, and an entropy bonus
+    that keeps outputs from settling before they have learnt to read the evidence.
+    """
+    kind = loss_kind(loss)
+    factor = 1.0 if kind.family is Family.supervised else 0.9
     base = TrainingConfig(loss=loss, plateau_factor=factor, keep_best=False, evaluate_every=10)
+    if kind.family is Family.consistent:
+        base = replace(base, contrast=25.0, beta=1.0, temperature=2.0)
     return replace(base, **changes)
 
 
-def tuned(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
-    """The recipe that did best on held-out training rows of five models (docs/learning.md)."""
-    base = TrainingConfig(
-        loss=loss,
-        hidden=(512,),
-        skip=True,
-        predict_multiplier=True,
-        epochs=100,
-        batch_size=256,
-        learning_rate=1.5e-3,
-        temperature=1.0,
-        margins=(-1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+MARGINS = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 24.0, 32.0)
+WIDEST, WIDER = 2048, 8  # a first hidden layer of 8 units a variable, at most 2048; then half of it
+MOST_DRAWN, DRAWN = 40_000, 200  # 200 rows a variable, at most 40,000
+
+
+def tuned(loss: str = "", problem: Problem | None = None, **changes: Any) -> TrainingConfig:
+    """The recipe that did best on validation rows of the paper's models (docs/learning.md).
+
+    Where labels are cheap it learns proved answers to drawn rows (`distill`), with a width and a
+    number of rows by the size of the problem, by default the largest. Where elimination is too
+    wide for labels, and for the other losses, it is `ss_cmpe` on the rows given.
+    """
+    name = loss or ("distill" if problem is None or has_cheap_labels(problem) else "ss_cmpe")
+    common = TrainingConfig(
+        loss=name, skip=True, predict_multiplier=True, margins=MARGINS, passes=8
     )
-    return replace(base, **changes)
+    if not common.kind.labels:
+        recipe = replace(
+            common, hidden=(512,), epochs=100, batch_size=256, learning_rate=1.5e-3,
+            temperature=1.0, contrast=3.0, beta=1.0,
+        )  # fmt: skip
+        return replace(recipe, **changes)
+    size = WIDEST if problem is None else problem.variables
+    first = min(WIDEST, 1 << max(0, WIDER * size - 1).bit_length())
+    recipe = replace(
+        common, hidden=(first, max(1, first // 2)), rows=min(MOST_DRAWN, DRAWN * size), epochs=60,
+        batch_size=512, learning_rate=1e-3, cooldown=0.7, keep_best=False, evaluate_every=5,
+    )  # fmt: skip
+    return replace(recipe, **changes)
 
 
-PRESETS = {"paper": paper, "tuned": tuned}
+def has_cheap_labels(problem: Problem) -> bool:
+    """Whether proved answers to thousands of rows take seconds."""
+    if not problem.has_tables:
+        return False
+    return not problem.is_log_linear or lane_bytes(problem) <= QUICK_BYTES
 
 
-def preset(name: str, loss: str | None = None, **changes: Any) -> TrainingConfig:
-    """The preset called `name`, with its own loss unless one is given."""
+PRESETS = ("paper", "tuned")
+
+
+def preset(
+    name: str, loss: str | None = None, problem: Problem | None = None, **changes: Any
+) -> TrainingConfig:
+    """The preset called `name`, with its own loss unless one is given; `tuned` fits `problem`."""
     if name not in PRESETS:
         raise MethodError(f"a preset is one of {', '.join(PRESETS)}; found {name!r}")
-    return PRESETS[name](**changes) if loss is None else PRESETS[name](loss, **changes)
+    if name == "tuned":
+        return tuned(loss or "", problem, **changes)
+    return paper(**changes) if loss is None else paper(loss, **changes)

@@ -2,14 +2,19 @@
 
 Training takes bounds and labels as data. Only `prepare` (and the trained solver) calls the
 engines that make them. An example is a row together with a margin: the constraint then reads
-t <= q - margin, so one network learns to keep any of the margins.
+t <= q - margin, so one network learns to keep any of the margins. Rows of a file are few, so each
+is asked for every margin in turn; drawn rows (`config.rows`) are plenty, so each has one margin
+and one label.
 """
 
 from __future__ import annotations
 
+import time
 import warnings
-from dataclasses import dataclass, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +24,23 @@ from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
 from cmpe.bounds.networks.slopes import quick_loss_bound
 from cmpe.bounds.splitting import Splitting, by_size
-from cmpe.errors import EvidenceError, InputError, TooLarge
+from cmpe.errors import EvidenceError, InputError, MethodError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
-from cmpe.learning.training.config import TrainingConfig
+from cmpe.learning.training.config import QUICK_BYTES, TrainingConfig
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.queries import flip_of
+from cmpe.sampling import sample
 from cmpe.solvers.base import Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips.attack import AttackSettings, attack
 
-QUICK_BYTES = 1 << 20  # a row; with more, the duals of thousands of rows take minutes
-# There the mu of a split dual stands for mu*: steps of its descent, seconds to choose the splits.
+# Where elimination is too wide, the mu of a split dual stands for mu*: steps of its descent, and
+# seconds to choose the splits.
 SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02
+DRAWING = 4  # tells the generator of drawn rows from that of splits and orders
+DRAWN_VALIDATION = 2000  # where rows are drawn to train on, so many of those given validate
+
+Examples = tuple[NDArray[np.intp], NDArray[np.intp]]  # rows, and columns of their margins
 
 
 class TrainingWarning(UserWarning):
@@ -43,9 +53,9 @@ class TrainingData:
 
     problem: Problem
     evidence: Assignments  # (N, |X|)
-    margins: Floats  # (K,)
+    margins: Floats  # (N, K)
     usable: NDArray[np.bool_]  # (N, K): not proved infeasible, and labelled if labels are needed
-    labels: Assignments  # (N, K, n): the best known feasible assignment
+    labels: NDArray[np.integer] | Floats  # (N, K, n): the best known feasible assignment
     reference: Floats  # (N,): the best known objective without a margin, or a bound of it
     p_upper: Floats  # (N, K)
     q_lower: Floats  # (N, K)
@@ -54,11 +64,28 @@ class TrainingData:
     def __len__(self) -> int:
         return len(self.evidence)
 
+    @property
+    def answerable(self) -> NDArray[np.bool_]:
+        """Which rows are usable without a margin (N,); True of those only asked to keep one."""
+        plain = self.margins == 0.0
+        return np.where(plain.any(axis=1), (self.usable & plain).any(axis=1), True)
+
+    def plain_labels(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """The labels of `rows` without a margin (B, n); -1 where there is none."""
+        plain = self.margins[rows] == 0.0
+        at = self.labels[rows, np.argmax(plain, axis=1)]
+        return np.where(plain.any(axis=1)[:, np.newaxis], at, -1)
+
 
 def split(count: int, config: TrainingConfig) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to train on and rows to validate on, by the seed."""
-    order = np.random.default_rng([config.seed, 0]).permutation(count)
+    """Rows to train on and rows to validate on, by the seed.
+
+    Where rows are drawn to train on, more of those given validate, with every seed the same.
+    """
+    order = np.random.default_rng([0 if config.rows else config.seed, 0]).permutation(count)
     held = min(count - 1, round(config.validation_share * count))
+    if config.rows:
+        held = min(count, max(held, DRAWN_VALIDATION))
     return np.sort(order[held:]), np.sort(order[:held])
 
 
@@ -69,6 +96,29 @@ def folds(count: int, parts: int, seed: int) -> list[tuple[NDArray[np.intp], NDA
     pieces = order[: count // parts * parts].reshape(parts, -1)
     whole = np.arange(count)
     return [(np.setdiff1d(whole, piece), np.sort(piece)) for piece in pieces]
+
+
+def asked_margins(
+    count: int, held: NDArray[np.intp], config: TrainingConfig
+) -> NDArray[np.float64]:
+    """The margins (N, K) that rows are asked to keep; `held` ones are read without any."""
+    all_of = np.array(config.margins)
+    if not config.rows:
+        return np.broadcast_to(all_of, (count, len(all_of)))
+    one = all_of[np.arange(count) % len(all_of), np.newaxis]
+    one[held] = 0.0
+    return one
+
+
+def draw(problem: Problem, count: int, seed: int, epoch: int = 0) -> Assignments:
+    """Rows of evidence (count, |X|) as the objective itself would show them."""
+    if not problem.has_tables:
+        raise MethodError("rows can be drawn from tables only; train with rows=0, on rows given")
+    drawn = sample(problem.objective, count, np.random.SeedSequence((seed, DRAWING, epoch)))
+    return drawn.assignments[:, list(problem.evidence_variables)]
+
+
+NO_ROWS = np.zeros(0, dtype=np.intp)
 
 
 def prepare(
@@ -86,32 +136,59 @@ def prepare(
     know nothing of labels.
     """
     problem = instances.problem
-    count, margins = len(instances), np.array(config.margins)
+    count = len(instances)
     if not count:
         raise EvidenceError("training needs at least one row of evidence, found none")
     supervised = config.kind.labels
-    data = blank(problem, instances.evidence, margins)
     held = split(count, config)[1] if measured is None else measured
-    for k, margin in enumerate(margins):
-        part = Instances(with_margin(problem, float(margin)), instances.evidence)
-        rows = np.arange(count) if supervised else held
+    data = blank(problem, instances.evidence, asked_margins(count, held, config))
+    for margin in config.margins:
+        at = _where(data.margins == margin)
+        part = Instances(with_margin(problem, margin), instances.evidence[at[0]])
         if supervised or margin == 0.0:
-            found = _labels(part, rows, config, cache, running)
-            data.labels[rows, k] = found.assignments
-            data.usable[rows, k] = found.bound > -np.inf
-            if supervised:
-                data.usable[rows, k] &= found.assignments[:, 0] >= 0
-            if margin == 0.0:
-                data.reference[rows] = np.where(np.isposinf(found.bound), np.nan, found.bound)
-        _fill_bounds(data, k, part, config, running.threads)
+            _fill_labels(data, at, part, held, _Making(config, cache, running))
+        if len(part):
+            _fill_bounds(data, at, part, config, running.threads)
     return data
+
+
+def _where(chosen: NDArray[np.bool_]) -> Examples:
+    rows, columns = np.nonzero(chosen)
+    return rows, columns
+
+
+@dataclass(frozen=True)
+class _Making:
+    """How labels are made."""
+
+    config: TrainingConfig
+    cache: Path | str | None
+    running: Running
+
+
+def _fill_labels(
+    data: TrainingData, at: Examples, part: Instances, held: NDArray[np.intp], making: _Making
+) -> None:
+    """Labels of the examples `at` one margin: of all for supervised losses, else of `held` rows."""
+    supervised = making.config.kind.labels
+    chosen = np.arange(len(part)) if supervised else np.flatnonzero(np.isin(at[0], held))
+    rows, columns = (index[chosen] for index in at)
+    found = _labels(part, chosen, making.config, making.cache, making.running)
+    data.labels[rows, columns] = found.assignments
+    data.usable[rows, columns] = found.bound > -np.inf
+    if supervised:
+        data.usable[rows, columns] &= found.assignments[:, 0] >= 0
+    if part.problem is data.problem:  # no margin
+        data.reference[rows] = np.where(np.isposinf(found.bound), np.nan, found.bound)
 
 
 def blank(problem: Problem, evidence: Assignments, margins: Floats) -> TrainingData:
     """Training data of which nothing is known yet: no labels, no bounds, every row usable."""
     count = len(evidence)
-    shape = (count, len(margins))
-    kind = np.float32 if problem.continuous else np.int32
+    margins = np.array(np.broadcast_to(margins, (count, margins.shape[-1])))
+    shape = margins.shape
+    small = problem.has_tables and max(problem.objective.cardinalities, default=0) <= 128
+    kind: type = np.float32 if problem.continuous else np.int8 if small else np.int32
     return TrainingData(
         problem,
         evidence,
@@ -161,12 +238,12 @@ def _labels(
 
 
 def _fill_bounds(
-    data: TrainingData, k: int, part: Instances, config: TrainingConfig, threads: int
+    data: TrainingData, at: Examples, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
-    """p_upper, q_lower and mu* of margin k; where elimination is too wide they stay missing, but
-    for the mu of a split relaxation if the network has a head for it."""
+    """p_upper, q_lower and mu* of the examples `at` one margin; where elimination is too wide they
+    stay missing, but for the mu of a split relaxation if the network has a head for it."""
     if not part.problem.has_tables:
-        _fill_flip_bounds(data, k, part, config, threads)
+        _fill_flip_bounds(data, at, part, config, threads)
         return
     distinct, where = np.unique(part.evidence, axis=0, return_inverse=True)
     where = where.ravel()
@@ -176,22 +253,22 @@ def _fill_bounds(
         if config.predict_multiplier and part.problem.constraints:
             split = Splitting(by_size(few.conditioning, Work(time_limit=SPLIT_SECONDS)))
             found = split.upper_bound(few, Work(steps=SPLIT_STEPS, threads=threads))
-            data.multipliers[:, k] = found.multipliers[where]
+            data.multipliers[at] = found.multipliers[where]
         return
     try:
         dual = lagrangian_dual(few, threads=threads)
-        data.multipliers[:, k] = dual.multipliers[where]
-        data.usable[dual.infeasible[where], k] = False
+        data.multipliers[at] = dual.multipliers[where]
+        data.usable[at] &= ~dual.infeasible[where]
         if not config.kind.alpha:
             return
         bounds = loss_bounds(few, threads=threads)
     except TooLarge:
         return
-    data.p_upper[:, k], data.q_lower[:, k] = bounds.p_upper[where], bounds.q_lower[where]
+    data.p_upper[at], data.q_lower[at] = bounds.p_upper[where], bounds.q_lower[where]
 
 
 def _fill_flip_bounds(
-    data: TrainingData, k: int, part: Instances, config: TrainingConfig, threads: int
+    data: TrainingData, at: Examples, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
     """Of adversarial problems, where f is 1 + the distance: p_upper is that of a flip which the
     attack finds, or that of the farthest corner; q_lower comes from the network's steepest slope.
@@ -202,6 +279,49 @@ def _fill_flip_bounds(
     images = np.asarray(part.evidence[:, flip.original], dtype=np.float64)
     near = attack(flip.network, images, config=AttackSettings(margin=flip.margin), threads=threads)
     corner = np.maximum(images, 1.0 - images).sum(axis=1)
-    data.p_upper[:, k] = part.problem.shift + np.where(near.found, near.distance, corner)
+    data.p_upper[at] = part.problem.shift + np.where(near.found, near.distance, corner)
     # f + v = shift + distance + margin + reach where it is above 0: at least the bound of reach 0
-    data.q_lower[:, k] = part.problem.shift + quick_loss_bound(flip.network, images)
+    data.q_lower[at] = part.problem.shift + quick_loss_bound(flip.network, images)
+
+
+@dataclass
+class FreshRows:
+    """Rows that are drawn anew for every epoch, taught while the network trains on the last ones.
+
+    Those of an epoch depend on the seed and its number alone; calls in the order of epochs find
+    them ready. Compiled code runs without the interpreter's lock, on all the cores it is given, so
+    a GPU hardly waits where labels cost less than an epoch.
+    """
+
+    problem: Problem
+    config: TrainingConfig
+    running: Running
+    seconds: float = 0.0  # spent on rows, labels and bounds
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _next: tuple[int, Future[TrainingData]] | None = None
+
+    def __call__(self, epoch: int) -> TrainingData:
+        """The rows of `epoch`; those of the next one are begun."""
+        ready = self._next
+        found = ready[1] if ready is not None and ready[0] == epoch else self._begin(epoch)
+        data = found.result()
+        self._next = (epoch + 1, self._begin(epoch + 1)) if self._goes_on(epoch) else None
+        return data
+
+    def _goes_on(self, epoch: int) -> bool:
+        return epoch + 1 < self.config.epochs
+
+    def _begin(self, epoch: int) -> Future[TrainingData]:
+        return self._thread.submit(self._make, epoch)
+
+    def _make(self, epoch: int) -> TrainingData:
+        begin = time.perf_counter()
+        rows = draw(self.problem, self.config.rows, self.config.seed, epoch)
+        given = self.problem.given(rows)
+        data = prepare(given, self.config, measured=NO_ROWS, running=self.running)
+        self.seconds += time.perf_counter() - begin
+        return data
+
+    def close(self) -> None:
+        """Forget what is under way."""
+        self._thread.shutdown(wait=True, cancel_futures=True)

@@ -15,14 +15,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
+from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -34,22 +37,31 @@ from cmpe.learning.runs import (
     write_log,
 )
 from cmpe.learning.solver import NeuralSolver
-from cmpe.learning.training.calibration import calibrate
+from cmpe.learning.training.calibration import calibrate, choose_passes
 from cmpe.learning.training.config import TrainingConfig, tuned
-from cmpe.learning.training.data import TrainingData, TrainingWarning, prepare, split
+from cmpe.learning.training.data import (
+    FreshRows,
+    TrainingData,
+    TrainingWarning,
+    draw,
+    prepare,
+    split,
+)
 from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.solvers.base import Running
 
-# Outputs are called flat when, after MIN_EPOCHS, they vary over the rows by less than MIN_SPREAD
-# times what the labels vary by (without labels, by less than MIN_DEVIATION), and a share of at
-# least MIN_SATURATED of them has hardly any gradient left.
+# Outputs are called flat when, after MIN_EPOCHS, a share of at least MIN_SATURATED of them has
+# hardly any gradient left, and they vary over the rows by less than MIN_SPREAD times what the
+# labels vary by (without labels, by less than MIN_DEVIATION), or there are fewer different answers
+# than MIN_DISTINCT times the different optima.
 MIN_EPOCHS = 5
 MIN_SPREAD = 0.01
 MIN_DEVIATION = 1e-3
 MIN_SATURATED = 0.5
+MIN_DISTINCT = 0.02
 
 
 @dataclass(frozen=True)
@@ -75,12 +87,16 @@ def fit(
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
-    `more` rows, say altered copies, are trained on and never held out to validate on.
+    With `config.rows`, as many are drawn from the objective and trained on as well. `more` rows,
+    say altered copies, are trained on and never held out to validate on.
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
     need_problem(problem, "fit")
-    config, session = config or tuned(), session or Session()
+    config, session = config or tuned(problem=problem), session or Session()
     rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
+    begin = time.monotonic()
+    if config.rows:
+        rows.append(draw(problem, config.rows, config.seed))
     with (
         torch_threads(session.threads),
         ranks_from_environment(session.device) as ranks,
@@ -90,7 +106,8 @@ def fit(
             problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
             cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
         )  # fmt: skip
-        return TrainingRun(data, config, session, ranks, len(rows[0])).train()
+        taught = time.monotonic() - begin
+        return TrainingRun(data, config, session, ranks, len(rows[0]), taught).train()
 
 
 @dataclass
@@ -102,14 +119,17 @@ class TrainingRun:
     session: Session
     ranks: Ranks
     own: int  # the first rows, some of which are held out; the others are all trained on
+    taught: float = 0.0  # seconds of drawing, labels and bounds
     records: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         train, held = split(self.own, self.config)
         train = np.concatenate([train, np.arange(self.own, len(self.data))])
+        self._fresh = self._fresh_rows() if self.config.fresh else None
         self.trainer = Trainer(
-            self.data, [self.config], [(train, held)], device=self.session.device, ranks=self.ranks
-        )
+            self.data, [self.config], [(train, held)], device=self.session.device, ranks=self.ranks,
+            fresh=self._fresh,
+        )  # fmt: skip
         self._about = describe(self.data.problem, self.config, self.data.evidence)
         self._begin = self._kept = time.monotonic()
         self._before = 0.0  # seconds of the runs that this one resumes
@@ -117,6 +137,10 @@ class TrainingRun:
         if self.session.resume:
             self._load()
         self._board = Board(self._out)
+
+    def _fresh_rows(self) -> FreshRows:
+        running = Running(threads=self.session.threads)
+        return FreshRows(self.data.problem, self.config, running)
 
     @property
     def _out(self) -> Path | None:
@@ -131,6 +155,8 @@ class TrainingRun:
                     self._keep()
             stopped = not self.trainer.is_done
         self._board.close()
+        if self._fresh is not None:
+            self._fresh.close()
         self._keep()
         self.trainer.finish()
         solver = self._solver()
@@ -151,6 +177,7 @@ class TrainingRun:
             self.trainer.epoch,
             self.trainer.is_done,
             self.data.problem.name,
+            choose_passes(self.trainer)[0],
         )
         return NeuralSolver(self.data.problem, trained)
 
@@ -172,6 +199,8 @@ class TrainingRun:
         record: Record = {"epoch": epoch.number, "epochs": self.config.epochs}
         record |= {name: _number(value[0]) for name, value in epoch.measures.items()}
         record["learning_rate"] = float(epoch.rates[0])
+        record["rows"] = len(self.data) - len(self.trainer.splits[0][1])
+        record["taught_seconds"] = self.taught + (self._fresh.seconds if self._fresh else 0.0)
         if epoch.look is not None:
             look = epoch.look
             record |= {
@@ -179,6 +208,8 @@ class TrainingRun:
                 "validation_violation": _number(look.violation[0]),
                 "validation_score": _number(look.score[0]),
                 "dependence": _number(look.dependence[0]),
+                "distinct": int(look.distinct[0]),
+                "kept": bool(epoch.kept[0]),
             }
         return record | {"seconds": spent, "seconds_left": left}
 
@@ -191,19 +222,30 @@ class TrainingRun:
         spread, number = record.get("dependence"), record["epoch"]
         if spread is None or number < MIN_EPOCHS or not self.ranks.leads:
             return
-        if spread < self._least_spread and record["saturated"] > MIN_SATURATED:
+        few = record["distinct"] < MIN_DISTINCT * self._optima
+        if (few or spread < self._least_spread) and record["saturated"] > MIN_SATURATED:
             self._warn(
                 "flat",
                 f"epoch {number}: outputs hardly depend on the evidence (they vary by "
-                f"{spread:.1e} over validation rows; {record['saturated']:.0%} are saturated, "
-                f"gradient norm {record['gradient_norm']:.1e}); a temperature above 0 helps",
+                f"{spread:.1e} over validation rows, whose {self._optima} optima get "
+                f"{record['distinct']} answers; {record['saturated']:.0%} are saturated, gradient "
+                f"norm {record['gradient_norm']:.1e}); {_CURES[self.config.kind.family]}",
             )
 
-    @property
+    @cached_property
+    def _known_optima(self) -> NDArray[Any]:
+        """The free variables of the validation rows' labels, where there are any."""
+        first = self.data.plain_labels(self.trainer.splits[0][1])
+        return first[(first >= 0).all(axis=1)][:, list(self.trainer.program.relaxation.free)]
+
+    @cached_property
+    def _optima(self) -> int:
+        """How many different optima validation rows are known to have."""
+        return len(np.unique(self._known_optima, axis=0))
+
+    @cached_property
     def _least_spread(self) -> float:
-        labels = self.data.labels[self.trainer.splits[0][1], :, :]
-        first = labels[:, int(np.flatnonzero(self.data.margins == 0.0)[0])]
-        known = first[(first >= 0).all(axis=1)][:, list(self.trainer.program.relaxation.free)]
+        known = self._known_optima
         if len(known) < 2 or not known.size:
             return MIN_DEVIATION if len(np.unique(self.data.evidence, axis=0)) > 1 else -math.inf
         return MIN_SPREAD * float(
@@ -231,6 +273,15 @@ class TrainingRun:
                 raise InputError(f"{self.session.out}: the checkpoint is of another {name}")
         self._before, self.records = about["seconds"], json.loads(about["records"])
         self.trainer.load_state(state)
+
+
+# What to change when outputs are flat.
+_CURES = {
+    Family.supervised: "a lower learning_rate helps",
+    Family.self_supervised: "a temperature above 0 and a lower rho help",
+    Family.consistent: "a temperature above 0, with a contrast of 3 to 25 and beta near 1, helps",
+    Family.distilled: "a lower learning_rate or mix helps",
+}
 
 
 def _number(value: Any) -> float | None:

@@ -75,7 +75,7 @@ def cross_validate(
     """Choose the numbers in `grid` by their mean score over folds (default: the paper's grid).
 
     The score is the mean regret of rounded answers to the held-out rows, where a violated row
-    counts as one that is 10 % off (see `training.Look`).
+    counts as one that is ten times the mean f* off (`Look.choice_score`).
     """
     config, plan, grid = config or paper("ss_cmpe_pen"), plan or FoldPlan(), grid or PAPER_GRID
     instances = problem.given(evidence)
@@ -114,7 +114,7 @@ def choose(
         trainer.finish()
         look = trainer.look(0.0)
         for (number, _, _), *found in zip(
-            stack, look.score, look.regret, look.violation, strict=True
+            stack, look.choice_score, look.regret, look.violation, strict=True
         ):
             scores[number].append((float(found[0]), float(found[1]), float(found[2])))
     trials = [_trial(s, found) for s, found in zip(settings, scores, strict=True)]

@@ -74,14 +74,11 @@ class Program:
         if alone:
             self._loss = lambda batch: batch.surprise
         self._penalised = self.config.kind.penalty and not (alone or self.config.kind.dual)
-        self._rho, self._mix, self._gamma = (
-            self.tensors.floats([getattr(c, name) for c in configs]).unsqueeze(-1)
-            for name in ("rho", "mix", "gamma")
-        )
+        self._rho, self._mix, self._gamma = (self._numbers(n) for n in ("rho", "mix", "gamma"))
         self._whole_mix = self._mix.clone()
-        betas = self.tensors.floats([c.beta for c in configs]).unsqueeze(-1)
+        betas = self._numbers("beta")
         self._beta = None if betas.isinf().all() else betas
-        self.temperature = self.tensors.floats(0.0)
+        self.temperature = torch.zeros((len(configs), 1), device=self.device)
         self._uses_entropy = any(c.gamma or c.temperature for c in configs)
         self.batch = self.config.batch_size  # rows of a batch on this device
         self.columns = torch.zeros(0, dtype=torch.int64, device=self.device)
@@ -94,8 +91,15 @@ class Program:
         if self.config.kind.dual:
             constraints = len(self.tensors.limits)
             self.dual = DualNetwork(self.network.sizes[0], constraints, seeds, rates, self.device)
+        count, generator = self.relaxation.coordinates.count, torch.Generator().manual_seed(0)
+        drawn = torch.rand(count, dtype=torch.float64, generator=generator)
+        self._projection = drawn.to(self.device)
         works = (self._step, self._measured_step, self._dual_step)
         self._lean, self._measured, self._dual = (Replay(w, self.device) for w in works)
+
+    def _numbers(self, name: str) -> Tensor:
+        """A field of every member's config: (M, 1)."""
+        return self.tensors.floats([getattr(c, name) for c in self.configs]).unsqueeze(-1)
 
     def _examples(self) -> Examples:
         tensors, limits = self.tensors, self.tensors.limits
@@ -106,7 +110,17 @@ class Program:
             tensors.q_lower,
             penalty.expand(*shape, len(limits)).clone(),
             limits,
+            self._numbers("contrast"),
         )
+
+    def rewrite(self, first: int, part: TrainingData) -> None:
+        """Other rows from `first` on: what was learnt of the old ones is forgotten."""
+        self.tensors.rewrite(first, part)
+        examples, width = self.examples, part.margins.shape[1]
+        at = slice(first * width, (first + len(part)) * width)
+        examples.p_upper[:, at] = self.tensors.p_upper[at]
+        examples.penalty[:, at] = self._numbers("penalty_start").unsqueeze(-1)
+        examples.refresh()
 
     def load_epoch(self, ids: Tensor, shares: Tensor, position: int = 0) -> None:
         """The examples (M, steps B) of an epoch, what each counts, and the step to begin at."""
@@ -158,6 +172,11 @@ class Program:
         """f and g at the rounded outputs."""
         whole = self.relaxation.coordinates.round(forward.points.detach())
         return self.tensors.minimisation(forward.rows, whole, margin)
+
+    def fingerprints(self, forward: Forward) -> Tensor:
+        """One number per rounded answer (M, B): equal answers have equal ones."""
+        whole = self.relaxation.coordinates.round(forward.points.detach()).double()
+        return whole @ self._projection
 
     def _step(self, lean: bool = True) -> tuple[Forward, Tensor, Tensor]:
         examples, share = self._drawn()
@@ -214,6 +233,7 @@ class Program:
         kind = self.config.kind
         found = Evaluated(forward.f, forward.g, forward.points)
         found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
+        found = found._replace(gate_gradient=self.config.gate_gradient)
         if len(self.tensors.targets):
             targets = self.tensors.targets[examples].to(forward.f.dtype)
             if kind.family is Family.distilled:
@@ -223,7 +243,8 @@ class Program:
             else:
                 found = found._replace(targets=targets)
         if kind.alpha:
-            found = found._replace(alpha=self.examples.alpha(examples))
+            alpha, contrast = self.examples.alpha(examples), self.examples.contrast
+            found = found._replace(alpha=alpha, contrast=contrast)
         if kind.penalty:
             found = found._replace(penalty=self.examples.lambdas(examples))
         if self.dual is not None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.functions import relaxation_of
-from cmpe.learning.losses.relaxation import Coefficients
+from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.networks import encode, with_margin_input
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData
@@ -26,27 +26,46 @@ class Tensors:
     that the relaxation's values are -f and g. Row N stands for no row: it fills up batches.
     """
 
-    def __init__(self, data: TrainingData, config: TrainingConfig, device: torch.device) -> None:
+    def __init__(
+        self,
+        data: TrainingData,
+        config: TrainingConfig,
+        device: torch.device,
+        relaxation: RelaxedProblem | None = None,
+    ) -> None:
         self.data, self.config, self.device = data, config, device
         problem = data.problem
-        self.relaxation = relaxation_of(
+        self.relaxation = relaxation or relaxation_of(
             problem, floor=config.floor, device=str(device), head=config.head
         )
         evidence = _with_last(data.evidence)
         encoded = encode(problem, evidence, mask=config.mask_inputs).to(device)
         self.encoded = self.relaxation.head.inputs(encoded)  # (N + 1, I)
-        self.margins, self.limits, self.tolerances = (
-            self.floats(a) for a in (data.margins, problem.limits, problem.tolerances)
-        )
+        self.limits, self.tolerances = map(self.floats, (problem.limits, problem.tolerances))
         given = self.relaxation.rows(evidence)
         moved = self.floats(np.concatenate([[problem.shift], problem.limits]))
         self.rows = given._replace(constant=given.constant - moved)
         self.scale = self._field_scale()
         self.targets = self._targets()
-        self.multipliers, self.p_upper, self.q_lower = (
-            self.floats(_with_last(a).reshape(len(evidence) * len(data.margins), *a.shape[2:]))
-            for a in (data.multipliers, data.p_upper, data.q_lower)
+        self.margins, self.multipliers, self.p_upper, self.q_lower = (
+            self.floats(_with_last(a).reshape(len(evidence) * a.shape[1], *a.shape[2:]))
+            for a in (data.margins, data.multipliers, data.p_upper, data.q_lower)
         )
+
+    def rewrite(self, first: int, part: TrainingData) -> None:
+        """Put other rows in the place of those from `first` on; every tensor stays where it is."""
+        other = Tensors(part, self.config, self.device, self.relaxation)
+        count, examples = len(part), part.margins.size
+        at = first * part.margins.shape[1]
+        self.encoded[first : first + count] = other.encoded[:count]
+        for mine, theirs in zip(self.rows, other.rows, strict=True):
+            mine[first : first + count] = theirs[:count]
+        for name in ("targets", "margins", "multipliers", "p_upper", "q_lower"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if len(mine):
+                mine[at : at + examples] = theirs[:examples]
+        for name in ("evidence", "margins", "usable", "labels", "reference"):
+            getattr(self.data, name)[first : first + count] = getattr(part, name)
 
     def floats(self, values: object) -> Tensor:
         """float32 on the device."""
@@ -84,10 +103,7 @@ class Tensors:
 
     def question(self, examples: Tensor) -> tuple[Tensor, Tensor]:
         """The row and the margin of each example (M, B)."""
-        count = len(self.margins)
-        if count == 1:
-            return examples, self.margins.expand(examples.shape)
-        return examples // count, self.margins[examples % count]
+        return examples // self.data.margins.shape[1], self.margins[examples]
 
     def read(self, rows: Tensor, margin: Tensor) -> tuple[Tensor, Coefficients]:
         """What the network reads of `rows` (M, B), and their coefficients."""

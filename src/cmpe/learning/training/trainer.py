@@ -20,23 +20,9 @@ from cmpe.errors import MethodError
 from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig
 from cmpe.learning.training.data import TrainingData
 from cmpe.learning.training.distributed import Ranks
+from cmpe.learning.training.looking import JudgedAnswers, Look, Rows, judge, together
 from cmpe.learning.training.optimizer import Plateau
 from cmpe.learning.training.step import MEASURE_EVERY, MEASURES, Program
-from cmpe.problem import Instances
-
-Rows = NDArray[np.intp]
-VIOLATION_PRICE = 0.1  # a violated answer counts as one that is 10 % of the mean f off
-LOOK = 1024  # validation rows that are read together
-
-
-@dataclass(frozen=True)
-class Look:
-    """How rounded answers to validation rows fare: one number per member (M,)."""
-
-    regret: Floats  # mean over the feasible ones, in nats
-    violation: Floats  # share of violated ones
-    score: Floats  # regret, with VIOLATION_PRICE for a violated row: what early stopping reads
-    dependence: Floats  # mean standard deviation of an output over the rows
 
 
 @dataclass(frozen=True)
@@ -47,6 +33,7 @@ class Epoch:
     measures: dict[str, Floats]
     rates: Floats
     look: Look | None
+    kept: NDArray[np.bool_]  # whose weights of now the network would have
 
 
 class Trainer:
@@ -60,8 +47,11 @@ class Trainer:
         *,
         device: str = "cpu",
         ranks: Ranks | None = None,
+        fresh: Callable[[int], TrainingData] | None = None,
     ) -> None:
+        """`fresh` gives the last rows of `data` anew for every epoch but the first."""
         _check_alike(configs, data)
+        self._fresh, self._drawn = fresh, 0
         self.data, self.configs, self.config = data, tuple(configs), configs[0]
         self.splits, self.ranks = tuple(splits), ranks or Ranks()
         most = max(len(train) for train, _ in splits)
@@ -119,18 +109,28 @@ class Trainer:
     def _begin_epoch(self) -> bool:
         """Load the examples; whether it is the dual network's turn."""
         program, dual = self.program, self.program.dual
+        self._renew()
         program.load_epoch(*self._order(), self.position)
-        program.temperature.fill_(self._temperature())
+        program.temperature.copy_(self._temperatures())
         program.begin_mixing(self.epoch >= self.config.mix_after * self.config.epochs)
         if dual is not None and not self.position:
             dual.begin(self.epoch)
         return dual is not None and dual.is_dual(self.epoch)
 
-    def _temperature(self) -> float:
+    def _renew(self) -> None:
+        """The drawn rows of this epoch, in the place of the last one's."""
+        if self._fresh is None or self._drawn == self.epoch:
+            return
+        part = self._fresh(self.epoch)
+        self.program.rewrite(len(self.data) - len(part), part)
+        self._drawn = self.epoch
+
+    def _temperatures(self) -> Tensor:
         """Of the entropy bonus: falls linearly to 0 over the first `cooling` of the epochs."""
         c = self.config
         left = max(0.0, 1.0 - self.epoch / max(1.0, c.cooling * c.epochs))
-        return c.temperature * self.program.tensors.scale * left
+        first = torch.tensor([[c.temperature] for c in self.configs])
+        return first * self.program.tensors.scale * left
 
     def _cooling(self) -> float:
         """What the learning rate is multiplied by after this epoch, so that it ends near 0."""
@@ -140,7 +140,7 @@ class Trainer:
 
     def _order(self) -> tuple[Tensor, Tensor]:
         """The examples of an epoch and their shares: (M, steps B) on this process."""
-        size, margins = self.steps * self._whole_batch, len(self.data.margins)
+        size, margins = self.steps * self._whole_batch, self.data.margins.shape[1]
         rows = np.full((len(self.configs), size), len(self.data))  # no row: it counts 0
         turn = (np.arange(size) + self.epoch) % margins
         weight = np.zeros(rows.shape)
@@ -185,7 +185,9 @@ class Trainer:
             measures["alpha"] = measures["alpha"] / known  # NaN where every bound is missing
         rates = program.adam.rates[:, 0].double().cpu().numpy()
         self.epoch, self.position = self.epoch + 1, 0
-        return Epoch(self.epoch, measures, rates, self._look())
+        before, look = self._best_score, self._look()
+        kept = (self._best_score < before) | (not self.config.keep_best)
+        return Epoch(self.epoch, measures, rates, look, kept)
 
     def _look(self) -> Look | None:
         c = self.config
@@ -194,7 +196,8 @@ class Trainer:
             return None
         if any(not len(held) for _, held in self.splits):
             return None
-        look = self.look(0.0)
+        asked = [m for m in c.margins if m >= 0.0] if c.passes > 1 else [0.0]
+        look = together([self.judge(margin) for margin in asked]).look()
         better = look.score < self._best_score
         self._best_score = np.where(better, look.score, self._best_score)
         self._stale = np.where(better, 0.0, self._stale + 1.0)
@@ -208,42 +211,14 @@ class Trainer:
             with torch.no_grad():
                 self.program.adam.flat.copy_(self._best)
 
-    @torch.no_grad()
     def look(self, margin: float, rows_of: Sequence[Rows] | None = None) -> Look:
         """Read each member's rows (default: its validation rows) when asked to keep `margin`."""
-        program, problem = self.program, self.data.problem
-        parts = [held for _, held in self.splits] if rows_of is None else rows_of
-        most = max(map(len, parts))
-        ids = np.stack([np.resize(part, most) for part in parts])
-        counts = np.arange(most) < np.array([[len(part)] for part in parts])
-        f, violated = np.zeros(ids.shape), np.zeros(ids.shape, dtype=bool)
-        moments = torch.zeros((2, len(ids), program.relaxation.coordinates.count))
-        moments = moments.to(program.device)
-        for start in range(0, most, LOOK):
-            rows = torch.as_tensor(ids[:, start : start + LOOK], device=program.device)
-            asked = torch.full(rows.shape, margin, device=program.device)
-            forward = program.forward(program.adam.parameters, rows, asked)
-            rounded_f, rounded_g = program.rounded(forward, asked)
-            moments += torch.stack([forward.points.sum(1), forward.points.square().sum(1)])
-            f[:, start : start + LOOK] = rounded_f.cpu().numpy()
-            over = rounded_g - (margin if len(self.data.margins) > 1 else 0.0)
-            over = over > program.tensors.tolerances
-            violated[:, start : start + LOOK] = over.any(-1).cpu().numpy()
-            if not problem.objective.is_finite:
-                violated[:, start : start + LOOK] |= self._forbidden(rows, forward.points)
-        counts &= self.data.usable[ids, int(np.flatnonzero(self.data.margins == 0.0)[0])]
-        best = problem.shift - self.data.reference[ids]
-        mean, square = moments / most
-        spread = (square - mean.square()).clamp(min=0.0).sqrt().mean(-1).cpu().numpy()
-        return _summary(np.maximum(f - best, 0.0), best, violated, counts, spread)
+        return self.judge(margin, rows_of).look()
 
-    def _forbidden(self, rows: Tensor, points: Tensor) -> NDArray[np.bool_]:
-        """Which rounded answers have h = -inf, which training knows as a floor: (M, B)."""
-        free = self.program.relaxation.coordinates.assignments(points)
-        shape = free.shape[:2]
-        evidence = self.data.evidence[rows.cpu().numpy().reshape(-1)]
-        whole = Instances(self.data.problem, evidence).complete(free.reshape(len(evidence), -1))
-        return np.isneginf(self.data.problem.objective.value(whole)).reshape(shape)
+    def judge(self, margin: float, rows_of: Sequence[Rows] | None = None) -> JudgedAnswers:
+        """The same row by row."""
+        parts = [held for _, held in self.splits] if rows_of is None else rows_of
+        return judge(self.program, margin, parts)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a later run needs to continue to the same weights."""
@@ -264,10 +239,12 @@ class Trainer:
             kept[name].shape != value.shape for name, value in mine.items()
         ):
             raise MethodError("the checkpoint is of another network, problem or set of rows")
+        self.epoch, self.position = int(kept["epoch"]), int(kept["position"])
+        if self.position:
+            self._renew()
         for name, value in mine.items():
             value.copy_(kept[name])
         self.program.examples.refresh()
-        self.epoch, self.position = int(kept["epoch"]), int(kept["position"])
         self._best_score, self._stale = kept["score"].numpy().copy(), kept["stale"].numpy().copy()
 
     def _places(self) -> dict[str, Tensor]:
@@ -283,27 +260,14 @@ class Trainer:
         }  # fmt: skip
 
 
-def _summary(
-    regret: Floats, best: Floats, violated: NDArray[np.bool_], counts: NDArray[np.bool_],
-    spread: Floats,
-) -> Look:  # fmt: skip
-    total = np.maximum(counts.sum(-1), 1)
-    feasible = counts & ~violated & np.isfinite(regret)
-    price = VIOLATION_PRICE * np.where(counts, np.nan_to_num(best), 0.0).sum(-1) / total
-    summed = np.where(feasible, regret, 0.0).sum(-1)
-    rate = (counts & violated).sum(-1) / total
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(feasible.any(-1), summed / feasible.sum(-1), np.nan)
-    return Look(mean, rate, summed / total + price * rate, spread.astype(float))
-
-
 def _check_alike(configs: Sequence[TrainingConfig], data: TrainingData) -> None:
     """Members of one stack share everything but MEMBER_FIELDS."""
     if not configs:
         raise MethodError("a stack needs at least one config, found none")
     first = configs[0]
-    if tuple(data.margins) != first.margins:
-        raise MethodError(f"the data has margins {tuple(data.margins)}, not {first.margins}")
+    known = tuple(np.unique(data.margins).tolist())
+    if set(known) - set(first.margins) or (not first.rows and len(known) < len(first.margins)):
+        raise MethodError(f"the data has margins {known}, not {first.margins}")
     if len({math.isinf(c.beta) for c in configs}) > 1:
         raise MethodError("members of one stack are all piecewise (beta inf) or all smooth")
     for config in configs[1:]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import InputError
+from cmpe.models.constraint import Bounded
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.models.tractable.pair_counts import Indicators, PairCounts, check_data, check_weights
@@ -27,17 +28,19 @@ from cmpe.models.tractable.pair_counts import Indicators, PairCounts, check_data
 SMOOTHING = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
-@dataclass(frozen=True, eq=False)
-class ChowLiuTree:
+@dataclass(frozen=True, eq=False, repr=False)
+class ChowLiuTree(Bounded):
     """A tree (or forest) of conditional tables over variables 0..n-1, at most K values each."""
 
     cardinalities: tuple[int, ...]
     parents: Assignments  # (n,): -1 for a root
     log_tables: Floats  # (n, K, K): [v, i, j] = log P(z_v = j | z_parent = i), i = 0 at a root
+    names: tuple[str, ...] = ()
+    states: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         checked = self.network
-        object.__setattr__(self, "cardinalities", checked.cardinalities)
+        self._settle()
         object.__setattr__(self, "parents", checked.parents[0])
         object.__setattr__(self, "log_tables", checked.log_tables[0])
 
@@ -47,8 +50,21 @@ class ChowLiuTree:
         parents = np.asarray(self.parents)[np.newaxis]
         tables = np.asarray(self.log_tables)[np.newaxis]
         return CutsetNetwork(
-            self.cardinalities, np.full_like(parents, -1), np.zeros(1), parents, tables
+            self.cardinalities,
+            np.full_like(parents, -1),
+            np.zeros(1),
+            parents,
+            tables,
+            self.names,
+            self.states,
         )
+
+    def negated(self) -> tuple[LogLinearModel, LogLinearModel]:
+        """As of its tables."""
+        return self.to_model().negated()
+
+    def __repr__(self) -> str:
+        return f"ChowLiuTree({self.variables} variables)"
 
     @property
     def variables(self) -> int:

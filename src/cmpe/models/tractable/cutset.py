@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.domain import Placement
 from cmpe.errors import EvidenceError, ModelError
+from cmpe.models.constraint import Bounded
 from cmpe.models.function import as_rows
 from cmpe.models.loglinear import Factor, LogLinearModel
 
@@ -28,8 +30,8 @@ Places = NDArray[np.int64]
 MOST_ENTRIES = 1 << 22  # An expansion to more table entries is refused.
 
 
-@dataclass(frozen=True, eq=False)
-class CutsetNetwork:
+@dataclass(frozen=True, eq=False, repr=False)
+class CutsetNetwork(Bounded):
     """Leaves 0..L-1 over variables 0..n-1, at most K values each; arrays are read-only."""
 
     cardinalities: tuple[int, ...]
@@ -37,9 +39,13 @@ class CutsetNetwork:
     log_weights: Floats  # (L,): log-probability of the path
     parents: Assignments  # (L, n): within the leaf's tree, -1 for a root or a fixed variable
     log_tables: Floats  # (L, n, K, K): [l, v, i, j] for z_parent = i (0 at a root), z_v = j
+    names: tuple[str, ...] = ()
+    states: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cardinalities", tuple(int(k) for k in self.cardinalities))
+        if min(self.cardinalities, default=0) < 1:
+            raise ModelError("a cutset network needs variables of at least one value, and a leaf")
+        self._settle()
         kinds = {
             "contexts": np.int32,
             "log_weights": np.float64,
@@ -57,7 +63,7 @@ class CutsetNetwork:
     def _check_shapes(self) -> None:
         n, leaves = len(self.cardinalities), len(self.log_weights)
         widest = max(self.cardinalities, default=0)
-        if n == 0 or min(self.cardinalities) < 1 or leaves == 0:
+        if leaves == 0:
             raise ModelError("a cutset network needs variables of at least one value, and a leaf")
         wanted = {
             "contexts": (leaves, n),
@@ -269,7 +275,7 @@ class CutsetNetwork:
         """What h is where the context of `leaf` holds: one function per variable of its tree."""
         factors = [Factor((), self.log_weights[leaf])]
         factors += [Factor(*self._table(leaf, v)) for v in self.order[leaf].tolist() if v >= 0]
-        return LogLinearModel(self.cardinalities, tuple(factors))
+        return LogLinearModel(self.cardinalities, tuple(factors), self.names, self.states)
 
     def _table(self, leaf: int, v: int) -> tuple[tuple[int, ...], Floats]:
         """Scope (parent, v) or (v,), and its table."""
@@ -284,6 +290,22 @@ class CutsetNetwork:
         from cmpe.models.tractable.expansion import expanded
 
         return expanded(self, most_entries)
+
+    def placed(self, placement: Placement) -> CutsetNetwork:
+        """The same function over a wider domain: further variables are roots without weight."""
+        from cmpe.models.tractable.placing import placed
+
+        return placed(self, placement)
+
+    def negated(self) -> tuple[CutsetNetwork | LogLinearModel, LogLinearModel | None]:
+        """(-h, nothing to forbid), or as tables where a weight is -inf (see `LogLinearModel`)."""
+        if not self.is_finite:
+            return self.to_model().negated()
+        tables = np.where(self.used, -self.log_tables, 0.0)
+        return replace(self, log_weights=-self.log_weights, log_tables=tables), None
+
+    def __repr__(self) -> str:
+        return f"CutsetNetwork({self.variables} variables, {self.leaves} leaves)"
 
     def perturb(self, variance: float, seed: int | np.random.SeedSequence) -> CutsetNetwork:
         """Add independent N(0, variance) noise to every finite table entry and path weight."""

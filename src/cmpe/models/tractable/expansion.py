@@ -27,7 +27,7 @@ def expanded(network: CutsetNetwork, most_entries: int) -> LogLinearModel:
     """
     cards = network.cardinalities
     if network.leaves == 1:
-        return LogLinearModel(cards, network.leaf_model(0).factors)
+        return network.leaf_model(0)
     entries = expanded_entries(network)
     if entries > most_entries:
         raise TooLarge(
@@ -39,7 +39,7 @@ def expanded(network: CutsetNetwork, most_entries: int) -> LogLinearModel:
         for leaf, context in enumerate(network.contexts)
         for factor in network.leaf_model(leaf).factors
     ]
-    return LogLinearModel(cards, tuple(factors)).merged()
+    return LogLinearModel(cards, tuple(factors), network.names, network.states).merged()
 
 
 def expanded_entries(network: CutsetNetwork) -> int:

@@ -8,7 +8,9 @@ reach; `exact.complete` adds what becomes of the others.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +29,7 @@ MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
 SECONDS_PER_ROUND = 0.02  # a rough upper limit
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
-_loaded: set[int] = set()  # numbers of functions for which compiled code is there
+_loaded: list[bool] = []  # whether compiled code is there
 
 
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
@@ -52,7 +54,9 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
 def seconds_of_elimination(problem: Problem) -> float:
     """About what a row's dual and losses take, at most."""
     # The operations of a very wide plan are an integer too large for a float.
-    return SECONDS_PER_ENTRY * float(min(problem.plan.operations, 10**300))
+    # Every step of the dual carries all functions along, and more of them take more steps.
+    effort = max(1.0, 0.25 * (1 + len(problem.constraints)) ** 2)
+    return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
 
 
 def rounds_within(problem: Problem, limits: Limits) -> int:
@@ -66,10 +70,10 @@ def rounds_within(problem: Problem, limits: Limits) -> int:
 def too_wide(problem: Problem, limits: Limits) -> bool:
     """Whether to go without elimination: no memory or no time for it, or it would be slow.
 
-    An unconstrained row takes one elimination, a constrained one dozens.
+    Rows that are slow to eliminate but need no more than memory allows may come back to it.
     """
-    most = min(MOST_BYTES, SLOW_BYTES) if problem.constraints else MOST_BYTES
-    return lane_bytes(problem) > most or rounds_within(problem, limits) < 1
+    slow = min(MOST_BYTES, SLOW_BYTES)
+    return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,12 @@ class Elimination:
         done = 0
         self._load()
         try:
-            with ThreadPoolExecutor(running.cores) as pool:
-                for rows, spent in zip(chunks, pool.map(self._chunk, chunks), strict=True):
+            with ExitStack() as stack:
+                mapped: Iterable[float] = map(self._chunk, chunks)
+                if len(chunks) > 1:  # starting a thread takes as long as many rows
+                    pool = stack.enter_context(ThreadPoolExecutor(running.cores))
+                    mapped = pool.map(self._chunk, chunks)
+                for rows, spent in zip(chunks, mapped, strict=True):
                     seconds[rows] = spent / (rows.stop - rows.start)
                     done = rows.stop
                     running.report(done, count)
@@ -138,11 +146,10 @@ class Elimination:
         return seconds
 
     def _load(self) -> None:
-        """Load compiled code, which no row should be charged with, once per number of functions."""
-        functions = len(self._batch.gathers)
-        if functions not in _loaded:
+        """Load compiled code, which no row should be charged with, once."""
+        if not _loaded:
             self._chunk(slice(0, 0))
-            _loaded.add(functions)
+            _loaded.append(True)
 
     def _chunk(self, rows: slice) -> float:
         from cmpe.solvers.exact.kernels import proof as kernels

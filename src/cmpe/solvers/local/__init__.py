@@ -33,7 +33,8 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local.graph import Graph, Rules, joined
 
-CHUNK = 512  # rows of one compiled call
+CHUNK = 512  # rows of one compiled call, at most
+CHUNK_ENTRIES = 1 << 21  # of the tables of all its rows: Ctrl-C waits for a call
 _COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather]] = WeakKeyDictionary()
 
 
@@ -69,8 +70,7 @@ class Local:
         try:
             for done in work.run(self.effort, limits.running.cores, limits.seconds):
                 limits.running.report(done, len(start))
-        except KeyboardInterrupt:
-            work.rows[work.finished :] = FREE
+        except KeyboardInterrupt:  # rows that have not begun are where they start, if anywhere
             raise Interrupted(work.answers(), work.finished) from None
         if limits.start is None:
             return work.answers()
@@ -148,7 +148,9 @@ class _LocalBatch:
         """How many rows are finished, chunk after chunk, within so many seconds a row."""
         count = len(self.rows)
         until = np.inf if seconds is None else time.perf_counter() + seconds * count
-        chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+        entries = len(self._instances.conditioning.layout.values)
+        size = max(1, min(CHUNK, CHUNK_ENTRIES // max(1, entries)))
+        chunks = [slice(a, min(a + size, count)) for a in range(0, count, size)]
         for rows in over_threads(lambda rows: self._chunk(rows, effort, until), chunks, threads):
             self.finished = rows.stop
             yield rows.stop

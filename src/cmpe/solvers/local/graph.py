@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cmpe.arrays import Floats, Integers, Unsigned
-from cmpe.models.conditioning import Conditioning, Gather
+from cmpe.models.conditioning import Conditioning, Gather, Gathers
+from cmpe.models.flat import FlatTables
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Problem
 
@@ -74,65 +75,49 @@ class Graph(NamedTuple):
     @classmethod
     def of(cls, structure: Conditioning) -> Graph:
         """Index the tables that evidence leaves by variable."""
-        free = structure.free
+        free, layout = structure.free, structure.layout
         slots = starts_of([structure.cardinalities[v] for v in free])
-        places, arcs = _incidences(structure, slots)
-        alone = [sum(len(structure.scopes[f]) == 1 for f, _ in own) for own in places]
-        arc, place = starts_of([len(own) for own in arcs]), starts_of([len(own) for own in places])
+        number = np.full(len(structure.cardinalities), -1, dtype=np.int64)
+        number[list(free)] = np.arange(len(free))
+        variable, arity = number[layout.variables], np.diff(layout.starts)
+        table = np.repeat(np.arange(layout.count), arity)
+        order = np.argsort(variable, kind="stable")  # by variable; scopes come by size
+        arcs = _arcs(layout, variable, table, order, slots)
+        place = starts_of(np.bincount(variable, minlength=len(free)))
+        arc = starts_of(np.bincount(variable, weights=arity[table] - 1, minlength=len(free)))
+        alone = np.bincount(variable[arity[table] == 1], minlength=len(free))
         columns = (slots[:-1], slots[1:], arc[:-1], arc[1:], place[:-1], place[:-1] + alone)
+        owner = np.repeat(np.arange(len(free)), np.diff(arc))
         return cls(
-            structure.layout.offsets.astype(np.uint64),
+            layout.offsets.astype(np.uint64),
             np.asarray(free, dtype=np.uint64),
             np.repeat(np.arange(len(free)), np.diff(slots)).astype(np.uint64),
             np.stack([*columns, place[1:]], axis=1).astype(np.uint64),
-            np.array([p for own in places for p in own], dtype=np.uint64).reshape(-1, 2),
-            np.array([a for own in arcs for a in own], dtype=np.uint64).reshape(-1, 6),
-            all(len({a[3] for a in own}) == len(own) for own in arcs),
+            np.stack([table[order], layout.strides[order]], axis=1).astype(np.uint64),
+            arcs.astype(np.uint64),
+            len(np.unique(owner * max(1, len(free)) + arcs[:, 3])) == len(arcs),
         )
 
 
-_Rows = list[list[tuple[int, ...]]]
-
-
-def _incidences(structure: Conditioning, slots: Integers) -> tuple[_Rows, _Rows]:
-    """Per free variable its places and its arcs; scopes come by size, so single ones first."""
-    number = {v: i for i, v in enumerate(structure.free)}
-    places: _Rows = [[] for _ in number]
-    arcs: _Rows = [[] for _ in number]
-    for f, scope in enumerate(structure.scopes):
-        start, end = structure.layout.starts[f : f + 2]
-        axes = [
-            (number[v], int(s))
-            for v, s in zip(scope, structure.layout.strides[start:end], strict=True)
-        ]
-        for v, stride in axes:
-            places[v].append((f, stride))
-            arcs[v].extend(
-                (f, stride, other, u, int(slots[u]), int(slots[u + 1]))
-                for u, other in axes
-                if u != v
-            )
-    return places, arcs
+def _arcs(
+    layout: FlatTables, variable: Integers, table: Integers, order: Integers, slots: Integers
+) -> Integers:
+    """The arcs of each variable, by table: rows as in `Graph.arcs`."""
+    others = np.diff(layout.starts)[table[order]] - 1
+    axis = np.repeat(order, others)  # of the variable itself
+    number = np.arange(len(axis)) - np.repeat(np.cumsum(others) - others, others)
+    first = layout.starts[table[axis]]
+    other = first + number + (number >= axis - first)
+    u = variable[other]
+    strides = layout.strides[axis], layout.strides[other]
+    return np.stack([table[axis], *strides, u, slots[u], slots[u + 1]], axis=1).astype(np.int64)
 
 
 def joined(structure: Conditioning) -> Gather:
     """One gather for all functions, whose entries follow one another."""
     parts, size = structure.gathers, len(structure.layout.values)
-    return Gather(
-        np.concatenate([g.values for g in parts]),
-        _chained([g.offsets for g in parts]),
-        _chained([g.starts for g in parts]),
-        np.concatenate([g.columns for g in parts]),
-        np.concatenate([g.strides for g in parts]),
-        _chained([g.entries for g in parts]),
-        np.concatenate([g.steps for g in parts]),
-        np.concatenate([g.targets + k * size for k, g in enumerate(parts)]),
-    )
-
-
-def _chained(starts: Sequence[Integers]) -> Integers:
-    """The start positions of lists laid end to end."""
-    return starts_of(np.concatenate([np.diff(own) for own in starts]))
+    targets = np.concatenate([g.targets + k * size for k, g in enumerate(parts)])
+    return Gathers.of(parts).gather._replace(targets=targets)
 
 
 def starts_of(sizes: Sequence[int] | Integers) -> Integers:

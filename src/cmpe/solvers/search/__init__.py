@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -33,6 +34,7 @@ from cmpe.solvers.search.pool import Subgraphs, subgraphs
 from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
 
 METHOD = "search"
+POOL_SHARE = 0.4  # of the time of all rows, for their pool
 BEGINNINGS = ("random", "icm", "messages")
 
 
@@ -52,7 +54,11 @@ class Search:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment found, else the least violated one."""
         given = FREE if limits.start is None else limits.start
-        work = _SearchBatch(instances, checked(instances, given), limits.seed)
+        # A pool for one row must leave it time; rows that share one can wait for it.
+        until = np.inf
+        if limits.seconds is not None:
+            until = time.perf_counter() + POOL_SHARE * len(instances) * limits.seconds
+        work = _SearchBatch(instances, checked(instances, given), limits.seed, until=until)
         cores = limits.running.cores
         try:
             for done in work.run(Budget(self.passes, limits.seconds), cores, self.begin):
@@ -96,10 +102,11 @@ class _SearchBatch:
         rows: Assignments,
         seed: int,
         multipliers: ArrayLike | None = None,
+        until: float = np.inf,
     ) -> None:
         structure, problem = instances.conditioning, instances.problem
         if structure not in _COMPILED:
-            pool = subgraphs(structure, KINDS)
+            pool = subgraphs(structure, KINDS, until=until)
             _COMPILED[structure] = Graph.of(structure), joined(structure), pool
         rules = Rules.of(problem)
         scales = mean_spread(problem.models[0]) * rules.weights
@@ -153,7 +160,8 @@ class _SearchBatch:
             return
         edges = np.linspace(0, count, -(-count // LANES) + 1).astype(int)  # of even blocks
         blocks = [slice(a, b) for a, b in pairwise(edges.tolist())]
-        for rows in over_threads(lambda rows: self._block(rows, budget, begin), blocks, threads):
+        work, stop = partial(self._block, budget=budget, kind=begin), self._shared.stop
+        for rows in over_threads(work, blocks, threads, stop):
             self.finished = rows.stop
             yield rows.stop
 

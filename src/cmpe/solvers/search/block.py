@@ -34,6 +34,7 @@ class Shared:
     scales: Floats  # (m,): spread of h / spread of t_j
     seed: int
     scratch: threading.local = field(default_factory=threading.local)
+    stop: threading.Event = field(default_factory=threading.Event)  # after Ctrl-C: no more passes
 
 
 class SearchBlock:
@@ -97,10 +98,14 @@ class SearchBlock:
                 shared.pool.pool, shared.pool.layout, shared.graph, shared.rules, shared.scales,
                 *passes, REPAIR, self._state, self._room,
             )  # fmt: skip
+            if shared.stop.is_set():
+                break
         lanes = np.arange(len(self._part))
         if clock.is_timed:  # the replica of the highest h; ties go to the first
             order = np.lexsort((-self._state.best, self._row))
             lanes = order[np.searchsorted(self._row[order], lanes)]
+        if shared.stop.is_set():
+            return self._finish(lanes, 0, 0)
         return self._finish(lanes, SWEEPS if clock.thorough else 0, clock.kicks)
 
     def _finish(self, lanes: Integers, sweeps: int, kicks: int) -> Assignments:

@@ -6,6 +6,7 @@ same around one vertex with a higher limit. Rows and problems of the same struct
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Integers
-from cmpe.elimination.plan import interaction_graph
+from cmpe.elimination.orders import neighbours_of
 from cmpe.models.conditioning import Conditioning
 from cmpe.solvers.local.graph import starts_of
 
@@ -58,11 +59,20 @@ class Subgraphs(NamedTuple):
 _POOLS: OrderedDict[object, Subgraphs] = OrderedDict()
 
 
-def subgraphs(structure: Conditioning, kinds: Sequence[MemberKind], seed: int = 0) -> Subgraphs:
-    """The pool of a structure; a structure met again, in any problem, gets the same one."""
+def subgraphs(
+    structure: Conditioning, kinds: Sequence[MemberKind], seed: int = 0, until: float = np.inf
+) -> Subgraphs:
+    """The pool of a structure; a structure met again, in any problem, gets the same one.
+
+    After the moment `until` (of `time.perf_counter`) each kind gets one member only, and the pool
+    is not kept.
+    """
     key = (structure.cardinalities, structure.free, structure.scopes, tuple(kinds), seed)
     if key not in _POOLS:
-        _POOLS[key] = _build(structure, kinds, seed)
+        made = _build(structure, kinds, seed, until)
+        if time.perf_counter() >= until:
+            return made
+        _POOLS[key] = made
         while len(_POOLS) > KEPT:
             _POOLS.popitem(last=False)
     _POOLS.move_to_end(key)
@@ -89,7 +99,9 @@ def tables_of(structure: Conditioning) -> Any:
     )
 
 
-def _build(structure: Conditioning, kinds: Sequence[MemberKind], seed: int) -> Subgraphs:
+def _build(
+    structure: Conditioning, kinds: Sequence[MemberKind], seed: int, until: float
+) -> Subgraphs:
     from cmpe.solvers.search.kernels import members as member_kernels
     from cmpe.solvers.search.kernels import subgraphs as subgraph_kernels
 
@@ -101,9 +113,14 @@ def _build(structure: Conditioning, kinds: Sequence[MemberKind], seed: int) -> S
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
     members: list[Any] = []
     groups: list[Integers] = []
-    for kind in kinds:
+    begin = time.perf_counter()
+    for turn, kind in enumerate(kinds):
         first = len(members)
+        # Each kind has its part of the time.
+        over = begin + (until - begin) * (turn + 1) / len(kinds)
         for _ in range(kind.number if len(bits) else 0):
+            if len(members) > first and time.perf_counter() >= over:
+                break
             allowed = everything
             if 0 < kind.vertices < len(bits):
                 allowed = subgraph_kernels.ball(starts, near, kind.vertices, random)
@@ -118,11 +135,9 @@ def _build(structure: Conditioning, kinds: Sequence[MemberKind], seed: int) -> S
 
 def adjacency(structure: Conditioning) -> tuple[Integers, Integers]:
     """The interaction graph of the free variables, as (starts, neighbours)."""
-    number = {v: i for i, v in enumerate(structure.free)}
-    graph = interaction_graph(len(structure.cardinalities), structure.scopes)
-    lists = [sorted(number[u] for u in graph[v]) for v in structure.free]
-    flat = np.array([u for own in lists for u in own], dtype=np.int64)
-    return starts_of(np.array([len(own) for own in lists], dtype=np.int64)), flat
+    number = np.full(len(structure.cardinalities), -1, dtype=np.int64)
+    number[list(structure.free)] = np.arange(len(structure.free))
+    return neighbours_of(number, len(structure.free), structure.scopes)
 
 
 def _joined(members: Sequence[Any], layout: Any, groups: Sequence[Integers]) -> Subgraphs:

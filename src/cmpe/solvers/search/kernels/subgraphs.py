@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cmpe.elimination.orders.kernels import enter, winner
 from cmpe.solvers.local.kernels.repair import draw
 
 CLOSED, OPEN = 0, 1
@@ -96,7 +97,7 @@ def _prepare(starts, neighbours, allowed, bits, room):
             status[v] = CLOSED
         else:
             most = max(most, inside)
-    near = np.zeros((count, most + room), dtype=np.int32)
+    near = np.empty((count, most + room), dtype=np.int32)
     degree, weight = np.zeros(count, dtype=np.int64), np.zeros(count)
     for v in allowed:
         for i in range(starts[v], starts[v + 1]):
@@ -106,25 +107,6 @@ def _prepare(starts, neighbours, allowed, bits, room):
                 degree[v] += 1
                 weight[v] += bits[u]
     return status, near, degree, weight
-
-
-@njit(cache=True, nogil=True)
-def _enter(leaf, key, tree):
-    """Give a leaf another key, and every node above it the lesser one of its children."""
-    node = len(tree) // 2 + leaf
-    tree[node] = key
-    while node > 1:
-        node //= 2
-        tree[node] = min(tree[2 * node], tree[2 * node + 1])
-
-
-@njit(cache=True, nogil=True)
-def _winner(tree):
-    """The first leaf with the least key."""
-    node = 1
-    while node < len(tree) // 2:
-        node = 2 * node + (tree[2 * node] > tree[node])
-    return node - len(tree) // 2
 
 
 @njit(cache=True, nogil=True)
@@ -158,7 +140,7 @@ def grow(starts, neighbours, bits, allowed, limit, state):
     order = np.zeros(len(allowed), dtype=np.int64)
     length = 0
     while len(allowed) > 0 and tree[1] < np.inf:
-        best = allowed[_winner(tree)]
+        best = allowed[winner(tree)]
         drop = -1
         if weight[best] <= limit + 1e-9:
             drop = _connect(best, near, degree, weight, bits)
@@ -174,10 +156,10 @@ def grow(starts, neighbours, bits, allowed, limit, state):
                     drop, heaviest = u, weight[u] + noise[u]
         _unlink(drop, near, degree, weight, bits)
         status[drop] = CLOSED
-        _enter(leaf[drop], np.inf, tree)
+        enter(leaf[drop], np.inf, tree)
         for v in (best, drop):
             for i in range(degree[v]):
                 u = near[v, i]
                 if status[u] == OPEN:
-                    _enter(leaf[u], weight[u] + noise[u], tree)
+                    enter(leaf[u], weight[u] + noise[u], tree)
     return order[:length]

@@ -6,7 +6,6 @@ import pytest
 from cmpe import Constraint, LogLinearModel
 from cmpe.errors import ModelError
 from cmpe.problem import FEASIBILITY_TOLERANCE
-from tests.problems import all_assignments, random_cutset
 
 ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
 
@@ -30,15 +29,3 @@ def test_a_limit_is_finite(q):
 def test_a_limit_is_a_float():
     assert type(Constraint(ONE, np.float32(0.5)).at_most) is float
     assert type(Constraint(ONE, 3).at_most) is float
-
-
-def test_a_network_of_one_leaf_is_kept_as_tables():
-    network = random_cutset(0)
-    assert network.leaves == 1
-    function = Constraint(network, 0.0).function
-    assert isinstance(function, LogLinearModel)
-    rows = all_assignments(network.cardinalities)
-    np.testing.assert_allclose(function.value(rows), network.value(rows))
-    several = random_cutset(6)
-    assert several.leaves > 1
-    assert Constraint(several, 0.0).function is several

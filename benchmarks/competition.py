@@ -1,0 +1,220 @@
+"""Table: instances of the UAI competitions, cmpe and others with one time limit on one core.
+
+    python -m benchmarks.competition FOLDER [--limit 20] [--methods auto search] [--only NAME ...]
+
+FOLDER holds models in any format that `cmpe.read_model` knows (packed or not), evidence beside
+those that have some (MODEL.evid), and values.csv: a line per instance, whose columns of numbers
+are values in nats known from elsewhere. Every run is a process of its own with one thread. It
+answers small problems first, so that compiled code is loaded, then the instance. A record has the
+wall and CPU seconds of the call that answers, the peak memory of the process, and the `overrun`,
+what the clock shows beyond the limit. `known` is the best value of values.csv and of all runs
+(published values are left out: they are rounded to 0.23 nats). `score` is the share of it that was
+reached: 100 (1 - (known - value) / |known|), at least 0; without an answer 0. The last table has
+the mean score of every family, the letters that names begin with.
+
+With --clock cpu the limit counts CPU seconds of the process instead of the wall clock's: on a
+machine that others share, it shows what an idle core would reach. It has no meaning for methods
+that work in processes of their own (toulbar2).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import cmpe
+from benchmarks.frame import UAI_FILES, Record, Recorder, parser, print_table
+from cmpe.formats.evidence import read_evidence
+from cmpe.formats.registry import SUFFIXES, read_model
+from cmpe.formats.text import suffix_of
+from cmpe.generation import grid
+
+FOLDER = UAI_FILES.parent / "uai_competition"
+COLUMNS = (
+    "instance", "method", "status", "value", "known", "bound", "score", "wall_s", "cpu_s",
+    "overrun_s", "peak_mib",
+)  # fmt: skip
+NOT_VALUES = ("wall", "published")  # published values are rounded to 0.23 nats
+# What the process of a run executes. Every deadline of the package asks time.perf_counter.
+_ONE = "from benchmarks.competition import one; print(json.dumps(one(json.loads(sys.argv[1]))))"
+START = {
+    "wall": f"import json, sys; {_ONE}",
+    "cpu": f"import json, sys, time; time.perf_counter = time.process_time; {_ONE}",
+}
+PATIENCE = 30.0  # times the limit: a run that takes longer is ended
+
+
+class Question(NamedTuple):
+    """What is asked about an instance."""
+
+    method: str
+    limit_s: float
+    seed: int
+    clock: str
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A model file, its evidence, and what is known of its optimum."""
+
+    name: str
+    model: Path
+    evidence: Path | None
+    known: float  # -inf where nothing is
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser(__doc__)
+    options.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    options.add_argument("--limit", type=float, default=20.0, help="seconds of a run")
+    options.add_argument("--methods", nargs="+", default=["auto"])
+    options.add_argument("--only", nargs="+", help="names of instances")
+    options.add_argument("--name", default="competition", help="of the result file")
+    options.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    chosen = options.parse_args(arguments)
+    instances = [i for i in instances_of(chosen.folder) if not chosen.only or i.name in chosen.only]
+    with Recorder(chosen.name, chosen, f"{len(instances)} instances") as recorder:
+        for instance in instances:
+            asked = [Question(m, chosen.limit, chosen.seed, chosen.clock) for m in chosen.methods]
+            runs = [run(instance, question) for question in asked]
+            for record in scored(runs, instance.known):
+                recorder.add(**record)
+                print_table([record], COLUMNS)
+    print()
+    print_table(recorder.records, COLUMNS)
+    print()
+    print_table(by_family(recorder.records), ("family", "method", "instances", "proved", "score"))
+    return 0
+
+
+def by_family(records: Sequence[Record]) -> list[Record]:
+    """The mean score of every method on every family, and on all instances."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        letters = re.match("[A-Za-z]*", record["instance"])
+        for family in (letters.group() if letters else "", "all"):
+            groups.setdefault((family, record["method"]), []).append(record)
+    return [
+        {
+            "family": family,
+            "method": method,
+            "instances": len(own),
+            "proved": sum(r["status"] in ("optimal", "infeasible") for r in own),
+            "score": float(np.mean([r["score"] for r in own])),
+        }
+        for (family, method), own in sorted(groups.items())
+    ]
+
+
+def instances_of(folder: Path) -> Iterator[Instance]:
+    """The models of a folder, by name."""
+    known = _known_values(folder / "values.csv")
+    for path in sorted(folder.iterdir()):
+        suffix = suffix_of(path)
+        if suffix not in SUFFIXES:
+            continue
+        name = path.name.split(suffix)[0]
+        evidence = path.with_name(f"{name}{suffix}.evid")
+        has = evidence.exists() and evidence.read_text().split()[:1] not in ([], ["0"])
+        yield Instance(name, path, evidence if has else None, known.get(name, -np.inf))
+
+
+def _known_values(path: Path) -> dict[str, float]:
+    if not path.exists():
+        return {}
+    best = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found = [_number(row[k]) for k in row if not any(word in k for word in NOT_VALUES)]
+            best[row["instance"]] = max(found)
+    return best
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -np.inf
+
+
+def scored(runs: Sequence[Record], known: float) -> list[Record]:
+    """The runs of one instance with the best value known, theirs included, and the score."""
+    best = max([known, *(r["value"] for r in runs if r["value"] is not None)])
+    return [{**r, "known": best, "score": score(r["value"], best)} for r in runs]
+
+
+def score(value: float | None, best: float) -> float:
+    """100 times the share of the best value; 0 without an answer."""
+    if value is None:
+        return 0.0
+    return max(0.0, 100.0 * (1.0 - (best - value) / max(abs(best), 1e-9)))
+
+
+def run(instance: Instance, asked: Question) -> Record:
+    """One method on one instance in a process of its own."""
+    told = {
+        "model": str(instance.model),
+        "evidence": None if instance.evidence is None else str(instance.evidence),
+        **asked._asdict(),
+    }
+    limit = asked.limit_s
+    first = {"instance": instance.name, **asked._asdict()}
+    nothing = {"value": None, "bound": None, "wall_s": None}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", START[asked.clock], json.dumps(told)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=60 + PATIENCE * limit
+        )
+    except subprocess.TimeoutExpired:
+        return {**first, **nothing, "status": "did not end"}
+    if done.returncode:
+        return {**first, **nothing, "status": f"crash: {done.stderr.strip()[-200:]}"}
+    return {**first, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def one(told: Record) -> Record:
+    """What the process of a run does: answer and measure."""
+    limit, method = told["limit_s"], told["method"]
+    clock = time.perf_counter  # process_time, if the limit counts CPU seconds
+    _load(method, limit)
+    problem = cmpe.Problem(read_model(Path(told["model"])))
+    rows = None if told["evidence"] is None else read_evidence(Path(told["evidence"]), problem)
+    begin, wall, cpu = clock(), time.monotonic(), time.process_time()
+    answer = cmpe.solve(problem, rows, method=method, time_limit=limit, seed=told["seed"])
+    spent, used = time.monotonic() - wall, time.process_time() - cpu
+    overrun = clock() - begin - limit
+    value, bound = float(answer.objective[0]), float(answer.bound[0])
+    return {
+        "status": answer.labels[0],
+        "value": value if np.isfinite(value) else None,
+        "bound": bound if np.isfinite(bound) else None,
+        "wall_s": spent,
+        "cpu_s": used,
+        "overrun_s": max(0.0, overrun),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "by": str(answer.method[0]),
+    }
+
+
+def _load(method: str, limit: float) -> None:
+    """Load compiled code, with a wide problem and with a narrow one."""
+    for side in (30, 5):
+        small = cmpe.Problem(grid(side, side, seed=1))
+        cmpe.solve(small, method=method, time_limit=min(1.0, limit))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Compiled elimination orders: greedy ones with lazy updates, sweeps, and what an order costs.
+
+A graph is (starts, neighbours); `bits` are log2 of the cardinalities. Lists of neighbours have
+room for what an order that is worth having needs: where a list is full or a bucket has more than
+2^`most` entries, the order is given up. `work` is how many steps may be taken before that, so that
+a caller with a deadline gets an answer in time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+WEIGHT, FILL, GIVEN = range(3)  # what makes a vertex cheap
+
+
+@njit(cache=True, nogil=True)
+def enter(leaf, key, tree):
+    """Give a leaf another key, and every node above it the lesser one of its children."""
+    node = len(tree) // 2 + leaf
+    tree[node] = key
+    while node > 1:
+        node //= 2
+        tree[node] = min(tree[2 * node], tree[2 * node + 1])
+
+
+@njit(cache=True, nogil=True)
+def winner(tree):
+    """The first leaf with the least key."""
+    node = 1
+    while node < len(tree) // 2:
+        node = 2 * node + (tree[2 * node] > tree[node])
+    return node - len(tree) // 2
+
+
+@njit(cache=True, nogil=True)
+def _missing(v, near, degree, stamp, mark):
+    """Edges missing between the neighbours of v, and the steps it takes to count them."""
+    for i in range(degree[v]):
+        stamp[near[v, i]] = mark
+    found, steps = 0, degree[v]
+    for i in range(degree[v]):
+        u = near[v, i]
+        steps += degree[u]
+        for j in range(degree[u]):
+            if stamp[near[u, j]] == mark:
+                found += 1
+    return (degree[v] * (degree[v] - 1) - found) / 2.0, steps
+
+
+@njit(cache=True, nogil=True)
+def _join(v, near, degree, weight, bits, stamp, mark):
+    """Make v's neighbours neighbours of one another, take v out; False if a list is full."""
+    room = near.shape[1]
+    for i in range(degree[v]):
+        u = near[v, i]
+        mark += 1
+        at = -1
+        for j in range(degree[u]):
+            stamp[near[u, j]] = mark
+            if near[u, j] == v:
+                at = j
+        stamp[u] = mark
+        degree[u] -= 1
+        near[u, at] = near[u, degree[u]]
+        weight[u] -= bits[v]
+        for j in range(degree[v]):
+            w = near[v, j]
+            if stamp[w] != mark:
+                if degree[u] == room:
+                    return False
+                near[u, degree[u]] = w
+                degree[u] += 1
+                weight[u] += bits[w]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def greedy(starts, neighbours, bits, noise, rule, most, work):
+    """An elimination order, and the entries of its buckets together (inf: given up).
+
+    The cheapest vertex goes next: by the weight of its neighbours, by the edges that are missing
+    between them, or (GIVEN) by `noise`, which then holds positions. Only the neighbours of what
+    was eliminated are looked at again.
+    """
+    n = len(bits)
+    largest = 0
+    for v in range(n):
+        largest = max(largest, starts[v + 1] - starts[v])
+    near = np.empty((n, largest + int(most) + 8), dtype=np.int32)
+    degree, weight = np.zeros(n, dtype=np.int64), np.zeros(n)
+    stamp, mark = np.zeros(n, dtype=np.int64), 0
+    for v in range(n):
+        for i in range(starts[v], starts[v + 1]):
+            near[v, degree[v]] = neighbours[i]
+            degree[v] += 1
+            weight[v] += bits[neighbours[i]]
+    half = 1
+    while half < n:
+        half *= 2
+    tree = np.full(2 * half, np.inf)
+    for v in range(n):
+        key = noise[v]
+        if rule == WEIGHT:
+            key += weight[v]
+        elif rule == FILL:
+            mark += 1
+            missing, steps = _missing(v, near, degree, stamp, mark)
+            key += missing
+            work -= steps
+        tree[half + v] = key
+    for node in range(half - 1, 0, -1):
+        tree[node] = min(tree[2 * node], tree[2 * node + 1])
+    order, cost = np.zeros(n, dtype=np.int64), 0.0
+    for k in range(n):
+        v = winner(tree)
+        order[k] = v
+        size = bits[v] + weight[v]
+        work -= degree[v] * degree[v]
+        if size > most or work < 0 or not _join(v, near, degree, weight, bits, stamp, mark):
+            return order, np.inf
+        mark += degree[v]
+        cost += 2.0**size
+        enter(v, np.inf, tree)
+        if rule == GIVEN:
+            continue
+        for i in range(degree[v]):
+            u = near[v, i]
+            key = noise[u]
+            if rule == WEIGHT:
+                key += weight[u]
+            else:
+                mark += 1
+                missing, steps = _missing(u, near, degree, stamp, mark)
+                key += missing
+                work -= steps
+            enter(u, key, tree)
+    return order, cost
+
+
+@njit(cache=True, nogil=True)
+def breadth_first(starts, neighbours, root, seen, order, length):
+    """Append the component of `root` to an order, neighbours of small degree first."""
+    first = length
+    order[length] = root
+    length += 1
+    seen[root] = 1
+    head = first
+    while head < length:
+        v = order[head]
+        head += 1
+        begin = length
+        for i in range(starts[v], starts[v + 1]):
+            u = neighbours[i]
+            if seen[u]:
+                continue
+            seen[u] = 1
+            at, degree = length, starts[u + 1] - starts[u]
+            while at > begin:
+                w = order[at - 1]
+                other = starts[w + 1] - starts[w]
+                if other < degree or (other == degree and w < u):
+                    break
+                order[at] = w
+                at -= 1
+            order[at] = u
+            length += 1
+    return length
+
+
+@njit(cache=True, nogil=True)
+def sweep_order(starts, neighbours, roots, centred):
+    """Breadth-first order of each component from a far end, or from its first root."""
+    n = len(starts) - 1
+    order, seen = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int8)
+    length = 0
+    for r in range(n):
+        root = roots[r]
+        if seen[root]:
+            continue
+        if not centred:
+            for _ in range(4):
+                end = breadth_first(starts, neighbours, root, seen, order, length)
+                root = order[end - 1]
+                for i in range(length, end):
+                    seen[order[i]] = 0
+        length = breadth_first(starts, neighbours, root, seen, order, length)
+    return order

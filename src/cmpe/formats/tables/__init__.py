@@ -1,0 +1,1 @@
+"""Formats of models made of tables, one file each."""

@@ -1,0 +1,101 @@
+"""UAI text as one array of numbers: what a sound file is read by.
+
+Anything odd gives None: the reader then goes word by word, and says what is wrong and where.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+
+from cmpe.arrays import Floats, Integers
+from cmpe.domain import Domain
+from cmpe.models.loglinear import LogLinearModel
+
+MOST_CHARACTERS = 1 << 24  # A longer text is read word by word, in little memory.
+MOST_AXES = 64
+MOST_VALUES = 1 << 20
+Scopes = list[tuple[int, ...]]
+
+
+def read_at_once(text: str, is_log: bool) -> LogLinearModel | None:
+    """The model in `text`, or None if the text is not surely one."""
+    if len(text) > MOST_CHARACTERS or "_" in text:
+        return None
+    words = text.split()
+    if not words or words[0] not in ("MARKOV", "BAYES"):
+        return None
+    try:
+        return _model(words, is_log)
+    except (ValueError, IndexError, OverflowError):
+        return None
+
+
+def _model(words: list[str], is_log: bool) -> LogLinearModel | None:
+    numbers = np.array(words[1:], dtype=np.float64)
+    count = int(words[1])
+    factors = int(words[2 + count])
+    if not (1 <= count < len(words) and 0 <= factors < len(words)):
+        return None
+    cards = tuple(map(int, words[2 : 2 + count]))
+    scopes, begin = _scopes(numbers, 2 + count, factors)
+    sizes = _sizes(cards, scopes)
+    if sizes is None or not "".join(words[1 : 1 + begin]).isdigit():
+        return None
+    places = begin + np.concatenate([[0], np.cumsum(sizes + 1)])
+    if places[-1] != len(numbers) or (numbers[places[:-1]] != sizes).any():
+        return None
+    values = np.delete(numbers[begin:], places[:-1] - begin)
+    if not is_log:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = np.log(values)
+    if not np.isfinite(values).all() and not _are_zeros(words, values, is_log):
+        return None
+    return LogLinearModel.from_flat(Domain(cards), scopes, values)
+
+
+def _scopes(numbers: Floats, begin: int, count: int) -> tuple[Scopes, int]:
+    """The scopes, and the place after them."""
+    longest = 1 + MOST_AXES
+    words: list[int] = []
+    scopes: Scopes = []
+    at = first = 0
+    for _ in range(count):
+        if at + longest > len(words):  # enough for this scope, if there is so much
+            first, at = first + at, 0
+            some = numbers[begin + first : begin + first + longest + 4 * count]
+            words = np.where(np.abs(some) < 2**31, some, -1).astype(np.int64).tolist()
+        after = at + 1 + words[at]
+        scopes.append(tuple(words[at + 1 : after]))
+        at = after
+    return scopes, begin + first + at
+
+
+def _sizes(cards: tuple[int, ...], scopes: Scopes) -> Integers | None:
+    """How many entries each table has, or None if a scope cannot be right."""
+    lengths = list(map(len, scopes))
+    listed = list(map(len, map(set, scopes)))
+    variables = np.fromiter(chain.from_iterable(scopes), dtype=np.int64, count=sum(lengths))
+    is_sound = (
+        1 <= min(cards) <= max(cards) <= MOST_VALUES
+        and max(lengths, default=0) <= MOST_AXES
+        and listed == lengths
+        and variables.max(initial=0) < len(cards)
+        and variables.min(initial=0) >= 0
+    )
+    if not is_sound:
+        return None
+    ends = np.concatenate([[0.0], np.cumsum(np.log2(np.array(cards))[variables])])
+    stops = np.cumsum(lengths, dtype=np.int64)
+    bits = ends[stops] - ends[stops - lengths] if lengths else np.zeros(0)
+    if bits.max(initial=0.0) > 48:
+        return None
+    return np.rint(np.exp2(bits)).astype(np.int64)
+
+
+def _are_zeros(words: list[str], values: Floats, is_log: bool) -> bool:
+    """Whether nothing is odd but -inf, and that comes from no word such as 1e-400."""
+    if np.isnan(values).any() or np.isposinf(values).any():
+        return False
+    return is_log or not any("e-" in word for word in map(str.lower, words))

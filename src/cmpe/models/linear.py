@@ -1,0 +1,118 @@
+"""Counts and costs: sums over variables of what their states cost, before any model is known.
+
+    count({"A": "yes", "B": ("on", "high")})     how many of these variables have such a state
+    linear({"A": {"yes": 2.5}, "B": {"on": 1}})  sum of the costs; other states cost 0
+
+`Problem` looks the names up in the domain of its models, where each becomes a unary table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cmpe.domain import Domain
+from cmpe.errors import ModelError
+from cmpe.models.constraint import Condition, Constraint, limit_of
+from cmpe.models.loglinear import Factor, LogLinearModel
+
+Variable = str | int
+State = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A constant plus, for each variable, the cost of its state; states not listed cost 0."""
+
+    costs: Mapping[Variable, Mapping[State, float]]
+    constant: float = 0.0
+
+    def over(self, domain: Domain) -> LogLinearModel:
+        """The same as unary tables over the variables of a domain."""
+        tables: dict[int, np.ndarray[Any, Any]] = {}
+        for key, by_state in self.costs.items():
+            v = domain.variable(key)
+            table = tables.setdefault(v, np.zeros(domain.cardinalities[v]))
+            for state, cost in by_state.items():
+                table[domain.state(v, state)] += cost
+        factors = [Factor((v,), table) for v, table in tables.items()]
+        if self.constant:
+            factors.append(Factor((), np.array(self.constant)))
+        return LogLinearModel(domain.cardinalities, tuple(factors), domain.names, domain.states)
+
+    def __le__(self, limit: float) -> LinearConstraint:
+        return LinearConstraint(self, limit_of(limit, "at_most"), mirrored=False)
+
+    def __ge__(self, limit: float) -> LinearConstraint:
+        return LinearConstraint(self, limit_of(limit, "at_least"), mirrored=True)
+
+    def __mul__(self, weight: float) -> Costs:
+        by = limit_of(weight, "a weight")
+        scaled = {v: {s: by * c for s, c in costs.items()} for v, costs in self.costs.items()}
+        return Costs(scaled, by * self.constant)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Costs:
+        return self * -1.0
+
+    def __add__(self, other: Costs | float) -> Costs:
+        if not isinstance(other, Costs):
+            return Costs(self.costs, self.constant + limit_of(other, "a constant"))
+        total = {v: dict(costs) for v, costs in self.costs.items()}
+        for variable, costs in other.costs.items():
+            mine = total.setdefault(variable, {})
+            for state, cost in costs.items():
+                mine[state] = mine.get(state, 0.0) + cost
+        return Costs(total, self.constant + other.constant)
+
+    def __radd__(self, other: LogLinearModel | float) -> LogLinearModel | Costs:
+        if isinstance(other, LogLinearModel):
+            return other + self.over(other.domain)
+        return self + other
+
+    def __sub__(self, other: Costs | float) -> Costs:
+        return self + -other
+
+
+@dataclass(frozen=True)
+class LinearConstraint(Condition):
+    """A count or cost with a limit, which `over` makes a constraint of a model's variables."""
+
+    terms: Costs
+    limit: float
+    mirrored: bool = field(kw_only=True)
+
+    def over(self, domain: Domain) -> Constraint:
+        """The constraint over the variables of a domain."""
+        function = self.terms.over(domain)
+        return function >= self.limit if self.mirrored else function <= self.limit
+
+
+def count(states: Mapping[Any, State | Collection[State]]) -> Costs:
+    """How many of the variables have the state, or one of the states, given for them."""
+    _need_mapping(states, 'count({"A": "yes", "B": "on"})')
+    return Costs({v: dict.fromkeys(_several(chosen), 1.0) for v, chosen in states.items()})
+
+
+def linear(costs: Mapping[Any, Mapping[Any, float]]) -> Costs:
+    """The sum over variables of the cost of their state; states that are not listed cost 0."""
+    _need_mapping(costs, 'linear({"A": {"yes": 2.5}})')
+    for variable, by_state in costs.items():
+        _need_mapping(by_state, f"costs by state for {variable!r}, as in {{'yes': 2.5}}")
+        for state, cost in by_state.items():
+            limit_of(cost, f"the cost of {variable!r} in state {state!r}")
+    return Costs({v: dict(by_state) for v, by_state in costs.items()})
+
+
+def _several(chosen: State | Collection[State]) -> Collection[State]:
+    is_one = isinstance(chosen, str) or not isinstance(chosen, Collection)
+    return (chosen,) if is_one else chosen  # type: ignore[return-value]
+
+
+def _need_mapping(value: object, expected: str) -> None:
+    if not isinstance(value, Mapping):
+        raise ModelError(f"expected a dictionary, as in {expected}; found {type(value).__name__}")

@@ -1,0 +1,114 @@
+"""From what people ask to what engines read: functions joined by name, every limit `t <= q`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cmpe.domain import Domain, Placement, join
+from cmpe.errors import ModelError
+from cmpe.models.constraint import Condition, Constraint, need_function
+from cmpe.models.function import Function
+from cmpe.models.linear import Costs, LinearConstraint
+from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.tractable.branching import simplest
+
+Conditions = Sequence[Condition | Sequence[Condition]]  # `between` gives two at once
+
+
+def posed(
+    objective: Function | Costs, constraints: Conditions
+) -> tuple[Domain, Function, tuple[Constraint, ...]]:
+    """The joint domain, the objective and the constraints over it."""
+    asked = list(_flattened(constraints))
+    functions = [] if isinstance(objective, Costs) else [_function(objective, "the objective")]
+    who = ["the objective"] * len(functions)
+    numbered = [(j, c) for j, c in enumerate(asked) if isinstance(c, Constraint)]
+    functions += [_function(c.function, f"constraint {j}") for j, c in numbered]
+    who += [f"constraint {j}" for j, _ in numbered]
+    if not functions:
+        raise ModelError("counts and costs need a model that says which states variables have")
+    domain, placements = join([domain_of(f) for f in functions], who)
+    lifted = [_placed(f, p) for f, p in zip(functions, placements, strict=True)]
+    target = objective.over(domain) if isinstance(objective, Costs) else lifted[0]
+    at = len(functions) - len(numbered)
+    settled: list[Constraint] = []
+    for condition in asked:
+        if not isinstance(condition, Constraint):
+            settled.append(condition.over(domain))
+            continue
+        support = condition.support
+        support = None if support is None else _placed(support, placements[at])
+        settled.append(replace(condition, function=lifted[at], support=support))
+        at += 1
+    return domain, *_supported(target, settled)
+
+
+def domain_of(function: Function) -> Domain:
+    """A function's domain; one of a user's own kind may know its cardinalities only."""
+    domain: Domain = getattr(function, "domain", None) or Domain(function.cardinalities)
+    return domain
+
+
+def _flattened(constraints: Any) -> Iterator[Constraint | LinearConstraint]:
+    if isinstance(constraints, str) or not isinstance(constraints, Iterable):
+        found = type(constraints).__name__
+        raise ModelError(f"constraints must be a list, found {found}; write Problem(h, [t <= q])")
+    for number, entry in enumerate(constraints):
+        if isinstance(entry, Constraint | LinearConstraint):
+            yield entry
+        elif isinstance(entry, list | tuple):
+            yield from _flattened(entry)
+        else:
+            found = type(entry).__name__
+            raise ModelError(
+                f"constraint {number} must have a limit, found {found}; write t <= q or t >= q"
+            )
+
+
+def _function(function: Any, who: str) -> Function:
+    need_function(function, who, "Problem(h, [t <= q])")
+    return simplest(function)
+
+
+def _placed(function: Function, placement: Placement) -> Function:
+    if placement.is_identity:
+        return function
+    move = getattr(function, "placed", None)
+    if move is None:
+        raise ModelError(
+            f"a function of kind {type(function).__name__} cannot be joined with functions of "
+            "other variables: it has no `placed`"
+        )
+    moved: Function = move(placement)
+    return moved
+
+
+def _supported(
+    objective: Function, constraints: Sequence[Constraint]
+) -> tuple[Function, tuple[Constraint, ...]]:
+    """-inf is put into the objective where a function that must reach a limit is -inf."""
+    for constraint in constraints:
+        support = constraint.support
+        if isinstance(support, LogLinearModel) and support.factors:
+            if not hasattr(objective, "to_model"):
+                raise ModelError(
+                    "t >= q with zero potentials in t needs an objective made of tables; found "
+                    f"a function of kind {type(objective).__name__}"
+                )
+            objective = objective.to_model() + support
+    return objective, tuple(replace(c, support=None) for c in constraints)
+
+
+def numbers_of(domain: Domain, variables: Sequence[int | str], what: str) -> tuple[int, ...]:
+    """Variables given by name or number, as numbers; each once."""
+    if isinstance(variables, str) or not isinstance(variables, Iterable):
+        raise ModelError(f"{what} must be a list of variables, found {variables!r:.60}")
+    try:
+        found = tuple(domain.variable(v) for v in variables)
+    except ModelError as error:
+        raise ModelError(f"{what}: {error}") from None
+    if len(set(found)) != len(found):
+        raise ModelError(f"{what} must be distinct")
+    return found

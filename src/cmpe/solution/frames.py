@@ -1,0 +1,98 @@
+"""Answers as tables: one row each, states by variable, then what is known of the answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmpe.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from cmpe.solution.solutions import Solutions
+
+
+def columns_of(answers: Solutions) -> Iterator[tuple[str, list[Any]]]:
+    """The name and the cells of every column; None where there is no answer.
+
+    A variable called like a fact keeps its name: the fact is then called `cmpe.objective`, say.
+    """
+    domain = answers.asked.domain
+    found = np.asarray((answers.assignments >= 0).all(axis=1)).tolist()
+    variables = range(answers.assignments.shape[1])
+    names = {domain.name(v) for v in variables}
+    for v in variables:
+        cells = answers.assignments[:, v].tolist()
+        labels = [domain.label(v, c) if ok else None for c, ok in zip(cells, found, strict=True)]
+        yield domain.name(v), labels
+    for name, values in _facts(answers):
+        yield (f"cmpe.{name}" if name in names else name), values
+
+
+def _facts(answers: Solutions) -> Iterator[tuple[str, list[Any]]]:
+    yield "status", answers.labels
+    yield "objective", _numbers(answers.objective)
+    yield "bound", _numbers(answers.bound)
+    yield "gap", _numbers(answers.gap)
+    for j, (relation, limit) in enumerate(answers.asked.limits):
+        yield f"t{j + 1} {relation} {limit:g}", _numbers(answers.constraint_values[:, j])
+    yield "method", answers.method.tolist()
+    yield "seconds", answers.seconds.tolist()
+
+
+def _numbers(values: Any) -> list[float | None]:
+    return [None if np.isnan(value) else value for value in values.tolist()]
+
+
+def frame_of(answers: Solutions) -> Any:
+    """A pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtra.named("pandas", "frames") from None
+    named = list(columns_of(answers))
+    frame = pandas.DataFrame(dict(enumerate(cells for _, cells in named)))
+    frame.columns = [name for name, _ in named]
+    return frame
+
+
+def csv_text(answers: Solutions) -> str:
+    """A header of names, then one line per row; an empty cell where there is nothing."""
+    named = list(columns_of(answers))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([name for name, _ in named])
+    writer.writerows(zip(*(cells for _, cells in named), strict=True))
+    return out.getvalue()
+
+
+def parquet_bytes(answers: Solutions) -> bytes:
+    """The frame as a Parquet file."""
+    buffer = io.BytesIO()
+    try:
+        frame_of(answers).to_parquet(buffer, index=False)
+    except ImportError:
+        raise MissingExtra.named("pyarrow", "frames") from None
+    return buffer.getvalue()
+
+
+def write_whole(path: Path | str, data: bytes) -> None:
+    """Write a file, all of it or nothing."""
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            os.chmod(name, 0o644)
+            os.replace(name, target)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,134 @@
+"""One answer as people read it: states by variable, its value, its constraints, its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cmpe.arrays import Values
+from cmpe.display import html_table, number_text, shortened
+from cmpe.solution.status import Status
+
+if TYPE_CHECKING:
+    from cmpe.solution.solutions import Solutions
+
+WIDTH = 88  # characters of a line
+
+
+class ConstraintValue(NamedTuple):
+    """What one constraint is at an answer: `value relation limit`, broken by `violation`."""
+
+    value: float
+    relation: str  # "<=" or ">="
+    limit: float
+    violation: float  # above 0 where it is broken
+
+
+class Answer(Mapping[Any, Any]):
+    """The answer to one row of evidence: a mapping from variable to state.
+
+    Variables and states are names where the model has them, and numbers elsewhere. Without an
+    assignment the mapping is empty.
+    """
+
+    def __init__(self, solutions: Solutions, number: int) -> None:
+        self._all = solutions
+        self._number = number
+
+    @property
+    def assignment(self) -> Values:
+        """The values of all variables as numbers, -1 without an answer: (n,)."""
+        return np.asarray(self._all.assignments[self._number])
+
+    def _keys(self) -> tuple[Any, ...]:
+        if not (self.assignment >= 0).all():
+            return ()
+        return self._all.asked.domain.names or tuple(range(len(self.assignment)))
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self._keys():
+            raise KeyError(f"{key!r}: {self.proof}")
+        domain = self._all.asked.domain
+        variable = domain.variable(key)
+        return domain.label(variable, self.assignment[variable].item())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keys())
+
+    def __len__(self) -> int:
+        return len(self._keys())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys()
+
+    @property
+    def free(self) -> dict[Any, Any]:
+        """What was decided: the states of the variables that evidence left free."""
+        observed = self._all.observed
+        keys = self._keys()
+        if observed is None or not keys:
+            return dict(self)
+        return {keys[v]: self[keys[v]] for v in np.flatnonzero(~observed[self._number])}
+
+    @property
+    def objective(self) -> float:
+        """h, NaN without an answer."""
+        return float(self._all.objective[self._number])
+
+    @property
+    def bound(self) -> float:
+        """No feasible assignment has a higher h than this."""
+        return float(self._all.bound[self._number])
+
+    @property
+    def gap(self) -> float:
+        """bound - objective, NaN without a feasible answer."""
+        return float(self._all.gap[self._number])
+
+    @property
+    def status(self) -> Status:
+        """What is known of the answer."""
+        return Status(int(self._all.status[self._number]))
+
+    @property
+    def constraints(self) -> list[ConstraintValue]:
+        """Each constraint's value, relation, limit and violation."""
+        values = self._all.constraint_values[self._number].tolist()
+        broken = self._all.violations[self._number].tolist()
+        stated = self._all.asked.limits
+        return [
+            ConstraintValue(value, relation, limit, violation)
+            for value, (relation, limit), violation in zip(values, stated, broken, strict=True)
+        ]
+
+    @property
+    def method(self) -> str:
+        """What answered."""
+        return str(self._all.method[self._number])
+
+    @property
+    def seconds(self) -> float:
+        """How long the row took."""
+        return float(self._all.seconds[self._number])
+
+    @property
+    def proof(self) -> str:
+        """One sentence: what was proved."""
+        if self.status is Status.FEASIBLE and np.isfinite(self.bound):
+            return (
+                "satisfies every constraint; proved: no feasible assignment exceeds "
+                f"{self.bound:.6g}, which is {self.gap:.3g} more"
+            )
+        return self.status.sentence
+
+    def __repr__(self) -> str:
+        words = [f"{key}={state}" for key, state in self.free.items()]
+        answer = shortened(words, WIDTH - 30) or "no assignment"
+        return f"{self.status.label}, objective {number_text(self.objective)}: {answer}"
+
+    def _repr_html_(self) -> str:
+        cells = [(str(key), str(state)) for key, state in self.items()]
+        title = f"{self.proof}; objective {number_text(self.objective)}"
+        return html_table(title, ("variable", "state"), cells)

@@ -1,0 +1,39 @@
+"""The best feasible assignment of a row, and the bound that proves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cmpe.arrays import Assignments
+from cmpe.problem import Problem
+from cmpe.solution import OPTIMALITY_TOLERANCE
+
+
+@dataclass
+class Incumbent:
+    """The best feasible assignment of a row."""
+
+    problem: Problem
+    gap: float
+    assignment: Assignments | None = None  # (n,)
+    objective: float = -np.inf
+
+    def offer(self, assignment: Assignments) -> bool:
+        """Take a better feasible assignment; whether it was one."""
+        if (assignment < 0).any() or not self.problem.is_feasible(assignment)[0]:
+            return False
+        objective = float(self.problem.objective.value(assignment)[0])
+        if not objective > self.objective:
+            return False
+        self.assignment, self.objective = assignment, objective
+        return True
+
+    @property
+    def enough(self) -> float:
+        """A bound up to here proves the incumbent: half the tolerance, or the gap, above it."""
+        if self.assignment is None:
+            return -np.inf
+        size = max(1.0, abs(self.objective))
+        return self.objective + max(0.5 * OPTIMALITY_TOLERANCE * size, self.gap - 1e-12 * size)

@@ -1,0 +1,61 @@
+"""Wide rows: presolve, then search and bounds in alternation until the deadline (`race`).
+
+`Wide` answers rows with a time limit, each by a race of its own. `prove_at_once` is for rows
+without one: what sweeps and a dive prove in a moment, and the incumbent and bound of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cmpe.arrays import FREE, Assignments
+from cmpe.problem import Instances
+from cmpe.problem.starts import checked
+from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits
+from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.reduction import Splits
+from cmpe.solvers.rows import RowAnswer, solve_rows
+from cmpe.solvers.wide.race import Known, Race
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Answers wide rows within their time limit, or (`briefly`) as far as a moment takes it."""
+
+    briefly: bool = False
+
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        """The incumbent and the bound of every row, at its time limit or when they meet."""
+        start = checked(instances, FREE if limits.start is None else limits.start)
+        splits = Splits(instances.problem, limits.seed)
+        told = replace(limits.of_a_row(), seconds=None) if self.briefly else limits.of_a_row()
+        job = _RaceRow(instances, start, told, splits)
+        name = "presolve" if self.briefly else "race"
+        return solve_rows(instances, job, name, limits.running)
+
+
+@dataclass(frozen=True)
+class _RaceRow:
+    """Answers one row."""
+
+    instances: Instances
+    start: Assignments
+    limits: Limits
+    splits: Splits
+
+    def __call__(self, row: int) -> RowAnswer:
+        known = Known(Incumbent(self.instances.problem, self.limits.gap))
+        known.best.offer(self.start[row])
+        race = Race(self.instances, row, self.limits, self.splits, known)
+        if self.limits.seconds is None:
+            race.prove_at_once()
+        else:
+            for _ in race.run():
+                pass
+        if known.best.assignment is None:
+            return RowAnswer(None, known.upper, infeasible=known.upper == -np.inf)
+        free = list(self.instances.problem.free)
+        return RowAnswer(known.best.assignment[free], known.upper)

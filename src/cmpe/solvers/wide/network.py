@@ -1,0 +1,307 @@
+"""One row as a network of tables: soft consistency, and branch and bound on it.
+
+`kernels.consistency` has the mathematics. The tables are h - sum_j mu_j (t_j - q_j) for given
+multipliers mu >= 0, so every bound holds for the feasible assignments (docs/mathematics.md, the
+Lagrangian relaxation), and a value that is taken away is in no better feasible assignment than the
+incumbent.
+"""
+
+from __future__ import annotations
+
+import time
+from copy import copy
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Floats, Integers
+from cmpe.bounds.base import loosened_limits, row_tables
+from cmpe.models.conditioning import Conditioning
+from cmpe.problem import Instances
+from cmpe.solvers.local.graph import starts_of
+
+ROUNDING = 1e-11  # of the largest number in the tables, and of the bound
+TREE_BYTES = 1 << 27  # of the levels that branch and bound can come back to
+SLICE_SECONDS = 0.02  # a compiled call takes about so long
+
+
+Messages = dict[tuple[int, ...], list[Floats]]
+
+
+class NetworkShape:
+    """The arrays of a structure that do not depend on the row."""
+
+    def __init__(self, structure: Conditioning) -> None:
+        self.structure = structure
+        layout = structure.layout
+        free = np.full(len(structure.cardinalities), -1, dtype=np.int64)
+        free[list(structure.free)] = np.arange(len(structure.free))
+        arity = np.diff(layout.starts)
+        several = np.flatnonzero(arity > 1)
+        self.constants = np.flatnonzero(arity == 0)
+        self.singles = np.flatnonzero(arity == 1)
+        cards = np.array([structure.cardinalities[v] for v in structure.free], dtype=np.int64)
+        self.place = starts_of(cards)
+        entries = np.diff(layout.offsets)[several]
+        self.entries = _ranges(layout.offsets[several], entries)
+        slots = _ranges(layout.starts[several], arity[several])
+        variable = free[layout.variables[slots]]
+        table = np.repeat(np.arange(len(several)), arity[several]).astype(np.int64)
+        by_variable = np.argsort(variable, kind="stable").astype(np.int64)
+        count = len(cards)
+        first, last = np.full(len(several), count), np.full(len(several), -1)
+        np.minimum.at(first, table, variable)
+        np.maximum.at(last, table, variable)
+        ahead = np.stack([variable < last[table], variable > first[table]])
+        counts = np.stack([np.bincount(variable, weights=a, minlength=count) for a in ahead])
+        self.arrays: dict[str, Any] = {
+            "place": self.place,
+            "offsets": starts_of(entries),
+            "starts": starts_of(arity[several]),
+            "variable": variable,
+            "stride": layout.strides[slots],
+            "sends": starts_of(cards[variable])[:-1],
+            "table": table,
+            "own": starts_of(np.bincount(variable, minlength=count)),
+            "slots": by_variable,
+            "order": np.arange(count),
+            "ahead": ahead.astype(np.int64),
+            "share": 1.0 / np.maximum(1.0, counts.max(axis=0)) if count else np.zeros(0),
+        }
+        self.messages = int(cards[variable].sum())
+        self.most_values = int(cards.max(initial=1))
+        self.most_axes = int(arity.max(initial=1))
+        # Entry of `alone` that each entry of a table of one variable is added to.
+        single = free[layout.variables[layout.starts[self.singles]]]
+        self.single_from = _ranges(layout.offsets[self.singles], cards[single])
+        self.single_to = _ranges(self.place[single], cards[single])
+
+    def split(self, tables: Floats) -> tuple[float, Floats, Floats]:
+        """The entries (E,) of a row: the constant, what is of one variable (V,), the rest."""
+        layout = self.structure.layout
+        alone = np.zeros(int(self.place[-1]))
+        np.add.at(alone, self.single_to, tables[self.single_from])
+        base = float(tables[layout.offsets[self.constants]].sum())
+        return base, alone, np.ascontiguousarray(tables[self.entries])
+
+
+def _ranges(starts: Integers, lengths: Integers) -> Integers:
+    """All of start, start + 1, ..., start + length - 1, one range after another."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    shift = np.repeat(starts - (ends - lengths), lengths)
+    ranges: Integers = (np.arange(total) + shift).astype(np.int64)
+    return ranges
+
+
+class RowNetwork:
+    """The tables of one row under some multipliers, and what consistency has made of them."""
+
+    def __init__(
+        self, shape: NetworkShape, instances: Instances, row: int, multipliers: Floats
+    ) -> None:
+        from cmpe.solvers.wide.kernels import branching, consistency
+
+        self._consistency, self._branching = consistency, branching
+        self.shape = shape
+        limits = loosened_limits(instances)
+        given = row_tables(instances, slice(row, row + 1))[0]
+        parts = [shape.split(table) for table in (given.h, *given.t)]
+        self._base, self._alone, self._values = (list(part) for part in zip(*parts, strict=True))
+        self._judged = branching.Judged(
+            np.stack(self._alone), np.stack(self._values), np.array(self._base), limits
+        )
+        self.least = given.least
+        count = len(shape.arrays["order"])
+        values, tables = int(shape.place[-1]), len(shape.arrays["offsets"]) - 1
+        cards = np.diff(shape.place)
+        self.state = consistency.NetworkState(
+            size=cards.astype(np.int64),
+            left=np.arange(values, dtype=np.int64) - np.repeat(shape.place[:-1], cards),
+            belief=np.zeros(values),
+            message=np.zeros(shape.messages),
+            best=np.zeros(count + tables),
+            dirty=np.zeros(count, dtype=np.int8),
+            levels=np.array([np.inf, -np.inf, 0.0, 0.0]),
+            scratch=np.zeros((2, shape.most_values)),
+            axes=np.zeros((1, shape.most_axes), dtype=np.int64),
+        )
+        self.possible = True
+        self.upper = np.inf
+        self._tree: Any = None
+        self.price(multipliers)
+
+    def copied(self) -> RowNetwork:
+        """The same network in a state of its own."""
+        other = copy(self)
+        other.state = self._consistency.NetworkState(*(array.copy() for array in self.state))
+        return other
+
+    def price(self, multipliers: Floats) -> None:
+        """Begin anew with other multipliers; values that are out stay out."""
+        self.multipliers = multipliers
+        limits, size = self._judged.limits, 0.0
+        base, alone, values = self._base[0], self._alone[0].copy(), self._values[0].copy()
+        for j, mu in enumerate(multipliers):
+            if mu > 0.0:
+                base -= mu * (self._base[1 + j] - limits[j])
+                alone -= mu * self._alone[1 + j]
+                values -= mu * self._values[1 + j]
+        for array in (alone, values):
+            finite = array[array > -np.inf]
+            size = max(size, float(np.abs(finite).max(initial=0.0)))
+        self.net = self._consistency.Net(**self.shape.arrays, alone=alone, values=values)
+        if base == -np.inf:
+            self.possible, base = False, 0.0
+        self.state.levels[2] = base
+        self.state.levels[3] = ROUNDING * (1.0 + abs(base) + size)
+        self.state.message[:] = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.possible = self.possible and bool(self._consistency.begin(self.net, self.state))
+        self._note()
+
+    def _note(self) -> None:
+        """Keep the bound, which only falls."""
+        levels = self.state.levels
+        if not self.possible:
+            self.upper = min(self.upper, levels[1])
+        else:
+            now = levels[0] + levels[3] + 1e-10 * abs(levels[0])
+            self.upper = min(self.upper, max(now, levels[1]))
+
+    def require(self, enough: float) -> None:
+        """Only assignments above `enough` are of interest from now on."""
+        self.state.levels[1] = max(self.state.levels[1], enough)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many values each free variable has left."""
+        return self.state.size
+
+    def domains(self) -> list[Integers]:
+        """The values left of each free variable, sorted."""
+        state, place = self.state, self.shape.place
+        return [np.sort(state.left[p : p + k]) for p, k in zip(place, state.size, strict=False)]
+
+    def tighten(self, until: float, most: int = 1 << 30, least: float = 1e-4) -> bool:
+        """Sweep until nothing comes of it, or time is over; whether anything is possible still.
+
+        A round of sweeps that lowers the bound by less than `least` nats a sweep and drops less
+        than a hundredth of the values is the last.
+        """
+        count, done = 1, 0
+        while self.possible and done < most:
+            begin, before, values = time.perf_counter(), self.upper, int(self.state.size.sum())
+            going = self._consistency.sweeps(self.net, self.state, count)
+            if going:
+                self._begin()
+            else:
+                self.possible = False
+            self._note()
+            done += count
+            spent = time.perf_counter() - begin
+            if time.perf_counter() >= until:
+                break
+            dropped = values - int(self.state.size.sum())
+            if done > 4 and before - self.upper < least * count and dropped < 0.01 * values:
+                break
+            if spent < SLICE_SECONDS:
+                count = min(2 * count, 64)
+        return self.possible
+
+    def decoded(self, way: int = 0) -> Integers:
+        """A value for each variable: the favourite of its tables, given the variables before."""
+        out = np.zeros(len(self.state.size), dtype=np.int64)
+        self._consistency.decode(self.net, self.state, way, out)
+        return out
+
+    def messages(self) -> Messages:
+        """The messages of each table of two and more variables, by its scope."""
+        arrays, free = self.shape.arrays, self.shape.structure.free
+        cards, out = np.diff(self.shape.place), {}
+        starts, variable, sends = arrays["starts"], arrays["variable"], arrays["sends"]
+        for low, high in pairwise(starts.tolist()):
+            scope = tuple(free[v] for v in variable[low:high])
+            ends = sends[low:high] + cards[variable[low:high]]
+            out[scope] = [
+                self.state.message[a:b] for a, b in zip(sends[low:high], ends, strict=True)
+            ]
+        return out
+
+    def take_over(self, messages: Messages) -> None:
+        """Begin with the messages of tables of the same scope in a larger network."""
+        for scope, own in self.messages().items():
+            for target, source in zip(own, messages.get(scope, own), strict=True):
+                target[:] = source
+        self._begin()
+
+    # --- branch and bound ---
+
+    def plant(self) -> None:
+        """Begin branch and bound at the present state."""
+        state, n = self.state, len(self.state.size)
+        row = 8 * (2 * len(state.left) + len(state.message) + len(state.best) + n + 4)
+        levels = int(max(1, min(n, TREE_BYTES // max(row, 1))))
+        self._tree = self._branching.Tree(
+            size=np.zeros((levels, n), dtype=np.int64),
+            left=np.zeros((levels, len(state.left)), dtype=np.int64),
+            belief=np.zeros((levels, len(state.left))),
+            message=np.zeros((levels, len(state.message))),
+            best=np.zeros((levels, len(state.best))),
+            total=np.zeros(levels),
+            chosen=np.zeros((levels, 2), dtype=np.int64),
+            failures=np.zeros(n),
+            counts=np.zeros(4, dtype=np.int64),
+            levels=np.array([-np.inf, -np.inf]),
+            answer=np.zeros(n, dtype=np.int64),
+        )
+        self._pace = 1
+
+    def explore(self, until: float, nodes: int = 1 << 60) -> Integers | None:
+        """Go on until the time is over or an assignment deserves a look: its free values."""
+        tree = self._tree
+        first = int(tree.counts[2])
+        while not self.explored:
+            begin, before = time.perf_counter(), int(tree.counts[2])
+            left = nodes - (before - first)
+            if begin >= until or left <= 0:
+                break
+            pace = min(self._pace, left)
+            found = self._branching.explore(self.net, self._judged, self.state, tree, pace)
+            spent = time.perf_counter() - begin
+            if found:
+                answer: Integers = tree.answer.copy()
+                return answer
+            if spent < SLICE_SECONDS and pace == self._pace:
+                self._pace = min(2 * self._pace, 1 << 20)
+            elif spent > 2 * SLICE_SECONDS:
+                self._pace = max(1, self._pace // 2)
+        return None
+
+    def accept(self, objective: float, enough: float) -> None:
+        """An incumbent of this objective is known: leaves must be better, bounds above `enough`."""
+        if self._tree is not None:
+            self._tree.levels[1] = max(self._tree.levels[1], objective)
+        self.require(enough)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes were explored."""
+        return 0 if self._tree is None else int(self._tree.counts[2])
+
+    @property
+    def explored(self) -> bool:
+        """Whether nothing is left to explore."""
+        return bool(self._tree.counts[3])
+
+    @property
+    def open_bound(self) -> float:
+        """On what is not explored: the incumbent and this bound everything."""
+        found = float(self._branching.open_bound(self.state, self._tree))
+        if found > -np.inf:
+            found += 1e-10 * abs(found)
+        return min(self.upper, max(found, float(self.state.levels[1])))

@@ -1,0 +1,289 @@
+"""The race on one wide row: presolve, then search and bounds in alternation, until the deadline.
+
+Presolve sweeps the row's tables (`network`), dives for a first answer, lets `search` improve it and
+takes away what cannot be better. What is left is a smaller problem (`reduced`). Three contestants
+work on it in turns: `search` for better answers, `branching` (depth first, on soft consistency)
+and `splitting` (`solvers.reduction`) for the bound and the proof. A turn's length follows what a
+contestant earned: nats by which answer and bound came closer, per second. Whenever the answer
+improves, values are taken away again; when enough of them are gone, the contestants start anew on
+what is left.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cmpe.arrays import Floats
+from cmpe.bounds.base import Work
+from cmpe.bounds.messages import Messages
+from cmpe.errors import CmpeError
+from cmpe.problem import Instances
+from cmpe.solvers.base import Limits
+from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.reduction import Splits
+from cmpe.solvers.wide.network import NetworkShape, RowNetwork
+from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.turns import (
+    BranchTurns,
+    ConsistencyTurns,
+    Contestant,
+    EliminationTurns,
+    MilpTurns,
+    SearchTurns,
+    SplitTurns,
+)
+
+TURN = 1.0  # paces: the first turn of a contestant; each of its turns is longer
+LONGER = 1.4
+LONGEST = 0.15  # of the limit: a turn, and each step of presolve
+LEAST_PACE = 0.2  # seconds
+SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
+LEAST = 0.2  # of what the most successful contestant gets
+FADING = 0.5  # of what was earned before, after a turn
+FIRST_SHARE = 0.05  # of the limit, for multipliers and for eliminating small variables
+SPLIT_SHARE = 0.1  # of the limit, for making one split
+MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
+AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
+SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
+WORTH = 0.25  # of the values must be gone for the contestants to start anew
+
+
+@dataclass
+class Known:
+    """What is known of a row: the incumbent, and a bound on everything."""
+
+    best: Incumbent
+    upper: float = np.inf
+
+    @property
+    def closed(self) -> bool:
+        """Whether the bound proves the incumbent, or that there is none."""
+        return self.upper <= self.best.enough or self.upper == -np.inf
+
+    @property
+    def reach(self) -> float:
+        """How far the bound is above the incumbent."""
+        return self.upper - self.best.objective
+
+
+@dataclass
+class _Account:
+    """A contestant, what it earned lately, and how long it played."""
+
+    contestant: Contestant
+    rate: float = 0.0
+    played: float = 0.0
+    turns: int = 0
+
+
+@dataclass
+class Race:
+    """One row on its way."""
+
+    instances: Instances
+    row: int
+    limits: Limits
+    splits: Splits
+    known: Known
+    begin: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        seconds = self.limits.seconds
+        self.seconds = np.inf if seconds is None else seconds
+        self.until = min(self.begin + self.seconds, self.limits.until)
+        self.reduced = Reduced.of(self.instances, self.row)
+        self.shrunk = False
+        self.failed: set[str] = set()
+        self.split_seconds = 0.0  # what the first turn of splitting took
+        self.network: RowNetwork
+
+    def prove_at_once(self) -> bool:
+        """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
+        self._network_of(self._multipliers())
+        known, best = self.known, self.known.best
+        for _ in range(SWEEPS // 4):
+            if known.closed:
+                return True
+            self.network.require(best.enough)
+            self.network.tighten(np.inf, 4, -1.0)
+            self._consistency().decode()
+            known.upper = min(known.upper, max(self.network.upper, best.enough))
+        nodes = DIVE + len(self.reduced.instances.problem.free)
+        dive = BranchTurns(self.reduced, best, self.network, nodes)
+        known.upper = min(known.upper, max(dive.play(np.inf), best.enough))
+        return known.closed
+
+    def run(self) -> Iterator[str]:
+        """What was done, step after step."""
+        for step in self._presolve():
+            yield step
+            if self._over():
+                return
+        while not self._over():
+            accounts = self._enter()
+            while not self._over() and accounts:
+                account = self._next(accounts)
+                improved = self._turn(account)
+                accounts = [a for a in accounts if self._goes_on(a)]
+                yield account.contestant.name
+                if (improved or self._is_worth_it()) and self._shrinks():
+                    yield "shrunk"
+                    break
+            if not accounts:
+                return
+
+    def _over(self) -> bool:
+        return self.known.closed or time.perf_counter() >= self.until
+
+    def _soon(self, seconds: float) -> float:
+        """So many seconds from now, a share of the limit and the deadline at most."""
+        return min(self.until, time.perf_counter() + min(seconds, LONGEST * self.seconds))
+
+    def _pace(self) -> float:
+        """What a moment is on the present problem, in seconds: dozens of sweeps."""
+        entries = len(self.reduced.instances.conditioning.layout.values)
+        return max(LEAST_PACE, SECONDS_PER_NUMBER * entries)
+
+    # --- presolve ---
+
+    def _presolve(self) -> Iterator[str]:
+        self._network_of(self._multipliers())
+        self._consistency().play_once()  # an answer and a bound, late as it may be
+        self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
+        yield self._once(self._consistency(), 4.0)
+        if self._eliminate_small():
+            self._hand_over(self.network, 0)
+            yield self._once(self._consistency(), 4.0)
+        yield self._once(self._branching(), 2.0)
+        yield self._once(SearchTurns(self.reduced, self.known.best, self.limits.seed), 2.0)
+        self._shrinks()
+        yield "shrunk"
+
+    def _eliminate_small(self) -> bool:
+        """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
+        if not self.reduced.can_eliminate():
+            return False
+        self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE * self.seconds))
+        self.shrunk = True
+        return True
+
+    def _played(self, contestant: Contestant, seconds: float) -> float:
+        """A turn; what fails costs neither the answer nor the bound."""
+        try:
+            return contestant.play(self._soon(seconds))
+        except (CmpeError, MemoryError, ArithmeticError) as error:
+            warnings.warn(f"{contestant.name} failed: {error}", RuntimeWarning, stacklevel=2)
+            self.failed.add(contestant.name)
+            return np.inf
+
+    def _once(self, contestant: Contestant, paces: float) -> str:
+        bound = self._played(contestant, paces * self._pace())
+        self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
+        return contestant.name
+
+    def _network_of(self, multipliers: Floats) -> None:
+        instances = self.reduced.instances
+        self.network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, multipliers)
+        self.network.require(self.known.best.enough)
+
+    def _multipliers(self) -> Floats:
+        """Prices of the constraints, by message passing."""
+        instances = self.reduced.instances
+        if not instances.problem.constraints:
+            return np.zeros(0)
+        limit = FIRST_SHARE * self.seconds if self.seconds < np.inf else None
+        work = Work(limit, 4 * SWEEPS)
+        found = Messages().upper_bound(instances, work)
+        self.known.upper = min(self.known.upper, float(found.upper[0]))
+        multipliers: Floats = found.multipliers[0]
+        return multipliers
+
+    def _consistency(self) -> ConsistencyTurns:
+        return ConsistencyTurns(self.reduced, self.known.best, self.network)
+
+    def _branching(self) -> BranchTurns:
+        """Depth first, from what consistency has made of the tables so far."""
+        return BranchTurns(self.reduced, self.known.best, self.network.copied())
+
+    def _is_worth_it(self) -> bool:
+        """Whether enough values are out for everything to start anew on what is left."""
+        before = self.reduced.values
+        return before - int(self.network.sizes.sum()) >= WORTH * before
+
+    def _shrinks(self) -> bool:
+        """Take away what is not better than the incumbent; whether much is gone."""
+        network, known = self.network, self.known
+        network.require(known.best.enough)
+        possible = network.tighten(self._soon(self._pace()), 8)
+        known.upper = min(known.upper, max(network.upper, known.best.enough))
+        if not possible or known.closed:
+            return True
+        if not self._is_worth_it():
+            return False
+        before = len(self.reduced.steps)
+        self.reduced = self.reduced.restricted(network.domains())
+        self.shrunk = True
+        self._eliminate_small()
+        self._hand_over(network, before)
+        return True
+
+    def _hand_over(self, network: RowNetwork, steps: int) -> None:
+        """A network of the present problem with the messages of what it had before `steps`."""
+        messages = network.messages()
+        for step in self.reduced.steps[steps:]:
+            messages = step.messages(messages)
+        self._network_of(network.multipliers)
+        self.network.take_over(messages)
+
+    # --- turns ---
+
+    def _enter(self) -> list[_Account]:
+        """The contestants on the present problem; some wait until others have played a while."""
+        best, seed, reduced = self.known.best, self.limits.seed, self.reduced
+        splits = Splits(reduced.instances.problem, seed) if self.shrunk else self.splits
+        accounts = [
+            _Account(self._consistency()),
+            _Account(self._branching()),
+            _Account(SearchTurns(reduced, best, seed + 1)),
+            _Account(
+                SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds),
+                played=self.split_seconds,
+            ),
+        ]
+        if MilpTurns.suits(reduced):
+            accounts.append(_Account(MilpTurns(reduced, best), played=MILP_LATE * self.seconds))
+        elimination = EliminationTurns(reduced, best, self.until)
+        if not elimination.finished:
+            accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
+        return accounts
+
+    def _goes_on(self, account: _Account) -> bool:
+        return not (account.contestant.finished or account.contestant.name in self.failed)
+
+    def _next(self, accounts: list[_Account]) -> _Account:
+        """The one that played least for what it earned."""
+        most = max(max(a.rate for a in accounts), 1e-12)
+        return min(accounts, key=lambda a: a.played / max(LEAST, a.rate / most))
+
+    def _turn(self, account: _Account) -> bool:
+        """Let one play; whether the answer improved."""
+        known, begin = self.known, time.perf_counter()
+        before, objective = known.reach, known.best.objective
+        share = LONGEST * self.seconds
+        seconds = min(share, TURN * self._pace() * LONGER**account.turns)
+        bound = self._played(account.contestant, seconds)
+        known.upper = min(known.upper, max(bound, known.best.enough))
+        spent = max(1e-6, time.perf_counter() - begin)
+        earned = before - known.reach if np.isfinite(before) else 1.0
+        earned = earned if np.isfinite(earned) else 0.0
+        account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent
+        account.played += spent
+        if account.turns == 0 and account.contestant.name == SplitTurns.name:
+            self.split_seconds = spent
+        account.turns += 1
+        return known.best.objective > objective

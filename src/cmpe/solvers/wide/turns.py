@@ -1,0 +1,238 @@
+"""The contestants of the race on a wide row, each of which works in turns."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+
+from cmpe.arrays import Assignments
+from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
+from cmpe.solvers import exact
+from cmpe.solvers.base import Limits
+from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.milp import Milp
+from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
+from cmpe.solvers.search import Search
+from cmpe.solvers.wide.elimination import eliminate_all
+from cmpe.solvers.wide.network import RowNetwork
+from cmpe.solvers.wide.reduced import Reduced
+
+MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
+LEAST_MILP = 0.5  # seconds
+SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
+ROUNDING = 1e-10  # of a bound
+IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
+
+
+class LiftedIncumbent(Incumbent):
+    """The incumbent of a row as an incumbent of its smaller problem."""
+
+    def __init__(self, whole: Incumbent, reduced: Reduced) -> None:
+        super().__init__(reduced.instances.problem, whole.gap)
+        self._whole, self._reduced = whole, reduced
+
+    def offer(self, assignment: Assignments) -> bool:
+        """Offer what it stands for in the whole problem."""
+        return not (assignment < 0).any() and self._whole.offer(self._reduced.lift(assignment))
+
+    @property
+    def enough(self) -> float:
+        """The same number: objectives are equal."""
+        return self._whole.enough
+
+
+class Contestant(Protocol):
+    """Works on a row in turns, until it is `finished`: nothing more can come of it."""
+
+    name: str
+
+    @property
+    def finished(self) -> bool:
+        """Whether to leave it out from now on."""
+        ...
+
+    def play(self, until: float) -> float:
+        """Work until then; a bound on what is better than the incumbent (inf: none)."""
+        ...
+
+
+def _from_incumbent(limits: Limits, reduced: Reduced, best: Incumbent) -> Limits:
+    """The limits with the incumbent to start from, if it is an assignment of what is left."""
+    start = None if best.assignment is None else reduced.lower(best.assignment)
+    return limits if start is None else limits.running_with(start=start[np.newaxis])
+
+
+class SearchTurns:
+    """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
+
+    name = "search"
+    finished = False
+
+    def __init__(self, reduced: Reduced, best: Incumbent, seed: int) -> None:
+        self._reduced, self._best, self._seed = reduced, best, seed
+
+    def play(self, until: float) -> float:
+        """Search with what is left of the turn."""
+        seconds = until - time.perf_counter()
+        if seconds > 0:
+            limits = _from_incumbent(Limits(seconds, self._seed), self._reduced, self._best)
+            found = Search(bounds=False).answer(self._reduced.instances, limits)
+            self._seed += 1
+            if (found.assignments[0] >= 0).all():
+                self._best.offer(self._reduced.lift(found.assignments[0]))
+        return np.inf
+
+
+class ConsistencyTurns:
+    """Sweeps over all tables; answers decoded from them."""
+
+    name = "consistency"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, network: RowNetwork) -> None:
+        self._reduced, self._best, self._network = reduced, best, network
+        self.finished = False
+
+    def play(self, until: float) -> float:
+        """Sweep and decode, in rounds that double."""
+        network, best, count, idle = self._network, self._best, 4, 0
+        while time.perf_counter() < until and network.upper > best.enough:
+            network.require(best.enough)
+            before, objective = network.upper, best.objective
+            if not network.tighten(until, count, -1.0):
+                break
+            self.decode()
+            earned = before - network.upper + (best.objective - objective)
+            idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
+            if idle == 2:
+                self.finished = True
+                break
+            count = min(2 * count, 256)
+        return network.upper
+
+    def play_once(self) -> None:
+        """One sweep there and back, and what it decodes."""
+        self._network.require(self._best.enough)
+        self._network.tighten(np.inf, 1)
+        if self._network.possible:
+            self.decode()
+
+    def decode(self) -> None:
+        """Offer what each order of the variables decodes."""
+        for way in range(2):
+            found = self._network.decoded(way)[np.newaxis]
+            self._best.offer(self._reduced.lift(self._reduced.instances.complete(found)[0]))
+
+
+class BranchTurns:
+    """Depth-first branch and bound on the network of the smaller problem."""
+
+    name = "branching"
+
+    def __init__(
+        self, reduced: Reduced, best: Incumbent, network: RowNetwork, nodes: int = 1 << 60
+    ) -> None:
+        self._reduced, self._best, self._network, self._nodes = reduced, best, network, nodes
+        network.plant()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to explore."""
+        return self._network.explored
+
+    def play(self, until: float) -> float:
+        """Go on where the last turn stopped."""
+        network, best = self._network, self._best
+        instances = self._reduced.instances
+        while not network.explored and time.perf_counter() < until:
+            network.accept(best.objective, best.enough)
+            if network.nodes >= self._nodes:
+                break
+            found = network.explore(until, self._nodes - network.nodes)
+            if found is not None:
+                best.offer(self._reduced.lift(instances.complete(found[np.newaxis])[0]))
+        return network.open_bound
+
+
+class SplitTurns:
+    """Best-first search over what is fixed, bounded by split relaxations."""
+
+    name = "splitting"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, splits: Splits, patience: float) -> None:
+        self._patience = patience  # seconds for one split
+        self._search = BestFirst(LiftedIncumbent(best, reduced), splits, 0.0, None)
+        self._search.push(np.inf, reduced.instances.full()[0])
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is open, or no split can be made in time."""
+        return self._search.out_of_time or not self._search.open
+
+    def play(self, until: float) -> float:
+        """Node after node."""
+        self._search.until = until
+        self._search.latest = max(until, time.perf_counter() + self._patience)
+        for _ in self._search.run():
+            pass
+        return self._search.bound
+
+
+class MilpTurns:
+    """One run of HiGHS on what is left, where that is a small program."""
+
+    name = "milp"
+
+    def __init__(self, reduced: Reduced, best: Incumbent) -> None:
+        self._reduced, self._best = reduced, best
+        self.finished = False
+
+    @staticmethod
+    def suits(reduced: Reduced) -> bool:
+        """Whether the program is small enough to help."""
+        return len(reduced.instances.conditioning.layout.values) <= MILP_ENTRIES
+
+    def play(self, until: float) -> float:
+        """Once, and never again."""
+        self.finished = True
+        seconds = until - time.perf_counter()
+        if seconds < LEAST_MILP:
+            return np.inf
+        limits = _from_incumbent(Limits(seconds), self._reduced, self._best)
+        found = Milp("highs").answer(self._reduced.instances, limits)
+        if (found.assignments[0] >= 0).all():
+            self._best.offer(self._reduced.lift(found.assignments[0]))
+        return float(found.bound[0])
+
+
+class EliminationTurns:
+    """Elimination of all that is left, once, where it fits into memory and time."""
+
+    name = "elimination"
+
+    def __init__(self, reduced: Reduced, best: Incumbent, until: float) -> None:
+        self._reduced, self._best = reduced, best
+        self._until = until
+        problem = reduced.instances.problem
+        self._alone = not problem.constraints and not problem.evidence_variables
+        narrow = lane_bytes(problem) <= (MOST_BYTES if self._alone else NARROW_BYTES)
+        each = SECONDS_PER_ENTRY if self._alone else exact.SECONDS_PER_ENTRY
+        self.seconds = each * problem.plan.operations if narrow else np.inf
+        self.finished = time.perf_counter() + self.seconds > until
+
+    def play(self, until: float) -> float:
+        """Eliminate, if there is still time: this cannot be interrupted."""
+        self.finished = True
+        if time.perf_counter() + self.seconds > self._until:
+            return np.inf
+        problem = self._reduced.instances.problem
+        if self._alone:
+            found = eliminate_all(problem.models[0], problem.plan.order)
+            bound = float(found.model.value(np.zeros((1, 0), dtype=np.int32))[0])
+            self._best.offer(self._reduced.lift(found.lift(np.zeros(0, dtype=np.int32))))
+            return bound if bound == -np.inf else bound + ROUNDING * abs(bound)
+        answer = exact.eliminate(self._reduced.instances, exact.MOST_ROUNDS)
+        if (answer.assignments[0] >= 0).all():
+            self._best.offer(self._reduced.lift(answer.assignments[0]))
+        return float(answer.bound[0])

@@ -1,0 +1,148 @@
+"""`cmpe.solve`: the public face of the one door, with everything in reach by name.
+
+Beside what `solvers.dispatch.solve` takes: a trained run by its directory, `workers` and `start`
+without `Running`, and a progress bar.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cmpe.arrays import FREE, Values
+from cmpe.errors import MethodError
+from cmpe.problem import Evidence, Problem, need_problem
+from cmpe.problem.groups import by_observed
+from cmpe.solution import Solutions
+from cmpe.solvers import METHODS, dispatch
+from cmpe.solvers.base import Progress, Running
+from cmpe.solvers.dispatch import Chosen
+
+BAR = 30  # characters of a progress bar
+
+
+def solve(  # noqa: PLR0913
+    problem: Problem,
+    evidence: Evidence | None = None,
+    *,
+    method: Chosen | Path = "auto",
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    seed: int = 0,
+    workers: int | None = None,
+    start: Evidence | Solutions | None = None,
+    progress: bool | Progress = False,
+    ignore_extra: bool = False,
+    running: Running | None = None,
+) -> Solutions:
+    """Answer every row of `evidence`: one answer per row, in their order.
+
+    evidence: {name: state}, or a list of such rows, or a DataFrame with NaN where unknown, or
+    {name: [a state per row]}; where there are no names, numbers. An array has one row of values
+    per row, in the order of `problem.evidence_variables`, or all variables with -1 where free.
+    Columns that are no variables are refused, or with `ignore_extra` ignored.
+
+    method: a name of `cmpe.METHODS`, the directory of a trained run, or a solver.
+    time_limit: seconds per row. gap: the certified gap, in nats, with which `auto` may stop.
+    workers: rows that are answered at the same time. start: an assignment per row to begin from;
+    no answer is worse than its start. progress: True for a bar, or a function of (done, total).
+    running: threads, device and the rest; `workers`, `start` and `progress` win over it.
+    """
+    need_problem(problem, "solve")
+    how = running if isinstance(running, Running) or running is None else _refuse(running)
+    changes: dict[str, Any] = {"workers": workers} if workers is not None else {}
+    if start is not None:
+        changes["start"] = _start(problem, start)
+    with _reporting(progress) as report:
+        if report is not None:
+            changes["progress"] = report
+        return dispatch.solve(
+            problem,
+            evidence,
+            method=trained_or_named(method, problem),
+            time_limit=time_limit,
+            gap=gap,
+            seed=seed,
+            running=replace(how or Running(), **changes),
+            ignore_extra=ignore_extra,
+        )
+
+
+def _refuse(running: object) -> Running:
+    found = type(running).__name__
+    raise MethodError(f"write workers=2, or running=cmpe.Running(workers=2), found {found}")
+
+
+def trained_or_named(method: Chosen | Path, problem: Problem) -> Chosen:
+    """A method as it is, or the trained solver in the directory of that name; names win."""
+    if not isinstance(method, str | Path) or str(method) in METHODS or not Path(method).is_dir():
+        return str(method) if isinstance(method, Path) else method
+    from cmpe.learning.runs import is_run
+    from cmpe.learning.solver import NeuralSolver
+
+    if not is_run(method):
+        raise MethodError(
+            f"a method is one of {', '.join(METHODS)}, or the directory of a trained run; found "
+            f"the directory {str(method)!r}, which holds no run"
+        )
+    return NeuralSolver.load(method, problem)
+
+
+def _start(problem: Problem, start: Evidence | Solutions) -> Values:
+    """Assignments (B, n), -1 where there is none, from answers, rows by name or an array."""
+    if isinstance(start, Solutions):
+        return start.assignments
+    if isinstance(start, np.ndarray):
+        return start
+    batches = by_observed(problem.observing(()), start)
+    rows = np.full((sum(len(n) for _, n in batches), problem.variables), FREE, dtype=problem.dtype)
+    for instances, numbers in batches:
+        rows[numbers] = instances.full()
+    return rows
+
+
+@contextmanager
+def _reporting(progress: bool | Progress) -> Iterator[Progress | None]:
+    """What is called with the rows that are done and with all; nothing where nobody asked."""
+    if callable(progress):
+        yield progress
+    elif progress:
+        yield from _bar(_in_notebook() or _in_terminal())
+    else:
+        yield None
+
+
+def _bar(show: Callable[[str], object]) -> Iterator[Progress]:
+    def report(done: int, total: int) -> None:
+        filled = BAR * done // max(1, total)
+        show(f"solving [{'=' * filled}{' ' * (BAR - filled)}] {done} of {total} rows")
+
+    yield report
+    show("")
+
+
+def _in_terminal() -> Callable[[str], object]:
+    def show(line: str) -> None:
+        sys.stderr.write(f"\r{line:<{BAR + 40}}" if line else f"\r{'':<{BAR + 40}}\r")
+        sys.stderr.flush()
+
+    return show
+
+
+def _in_notebook() -> Callable[[str], object] | None:
+    """A line that changes in place, where a notebook runs this."""
+    shell = sys.modules.get("IPython")
+    found = shell.get_ipython() if shell is not None else None
+    if found is None or not hasattr(found, "kernel"):
+        return None
+    from IPython.display import DisplayHandle
+
+    handle = DisplayHandle()
+    handle.display({"text/plain": ""}, raw=True)
+    return lambda line: handle.update({"text/plain": line}, raw=True)

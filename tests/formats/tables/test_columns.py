@@ -1,0 +1,65 @@
+"""Evidence in columns: CSV with a header, Parquet."""
+
+import pandas as pd
+import pytest
+
+from cmpe import LogLinearModel, Problem, read_evidence
+from cmpe.errors import EvidenceError, FormatError
+from cmpe.formats.tables.columns import has_header
+from tests.refusals import refused
+
+NAMES, STATES = ("Rain", "Level", "Fuse"), (("no", "yes"), ("low", "mid", "high"), ("2", "1"))
+NAMED = Problem(LogLinearModel.from_tables([2, 3, 2], [], NAMES, STATES))
+PLAIN = Problem(LogLinearModel.from_tables([2, 3, 2], []))
+COUNTED = Problem(LogLinearModel.from_tables([2, 2], [], ["1", "0"]))
+
+
+@pytest.mark.parametrize(
+    ("problem", "text", "rows"),
+    [
+        (NAMED, "Level,Rain\nhigh,yes\n,no\n", [[1, 2, -1], [0, -1, -1]]),
+        (NAMED, 'Fuse, "Rain"\n1,1\n2,\n\n', [[1, -1, 1], [-1, -1, 0]]),
+        (NAMED, "0,2,-1\n1,,0\n", [[0, 2, -1], [1, -1, 0]]),
+        (PLAIN, "0,2,1\n", [[0, 2, 1]]),
+        (COUNTED, "0,1\n1,0\n", [[0, 1]]),
+    ],
+)
+def test_csv(tmp_path, problem, text, rows):
+    (tmp_path / "rows.csv").write_text(text)
+    assert read_evidence(tmp_path / "rows.csv", problem).tolist() == rows
+
+
+def test_parquet(tmp_path):
+    frame = pd.DataFrame({"Level": ["high", None], "Rain": [1, 0], "Patient": [7, 8]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    rows = read_evidence(tmp_path / "rows.parquet", NAMED, ignore_extra=True)
+    assert rows.tolist() == [[1, 2, -1], [0, -1, -1]]
+    with pytest.raises(EvidenceError, match=r"rows.parquet: evidence: there is no variable 'Pati"):
+        read_evidence(tmp_path / "rows.parquet", NAMED)
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(FormatError, match="expected a Parquet file, found"):
+        read_evidence(tmp_path / "rows.parquet", NAMED)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Rain,Rain\nyes,no\n", "line 1: expected distinct names of columns, found Rain, Rain"),
+        ("Rain,Level\nyes\n", "line 2: expected 2 cells, as the header has, found 1"),
+        ('Rain\n"yes\n', "expected comma-separated cells"),
+        ("Rain\nmaybe\n", "row 0: variable 'Rain' has no state 'maybe'"),
+        ("Rain\n2\n", "row 0: variable 'Rain' has 2 states, numbers 0 to 1, found 2"),
+        ("Rian\nyes\n", "there is no variable 'Rian'; did you mean 'Rain'?"),
+    ],
+)
+def test_mistakes(tmp_path, text, message):
+    (tmp_path / "rows.csv").write_text(text)
+    assert message in refused(lambda: read_evidence(tmp_path / "rows.csv", NAMED))
+
+
+def test_headers():
+    assert not has_header("", NAMED.domain)
+    assert not has_header("1,2\n", NAMED.domain)
+    assert has_header("\n1,0\n", COUNTED.domain)
+    assert has_header("a,0\n", NAMED.domain)
+    assert not has_header("a,0\n", PLAIN.domain)

@@ -1,0 +1,84 @@
+"""Who plays when, what a failure costs, and what shrinks."""
+
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import cmpe
+from cmpe import Limits
+from cmpe.generation import grid
+from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.reduction import Splits
+from cmpe.solvers.wide import race as module
+from cmpe.solvers.wide.race import Known, Race
+from cmpe.solvers.wide.turns import SearchTurns
+
+
+def race_of(problem, seconds, row=0):
+    known = Known(Incumbent(problem, 0.0))
+    return Race(problem.given(), row, Limits(seconds), Splits(problem, 0), known), known
+
+
+def test_bound_and_answer_only_come_closer():
+    problem = cmpe.Problem(grid(14, 14, seed=3))
+    race, known = race_of(problem, 2.0)
+    steps, reaches = [], []
+    for step in race.run():
+        steps.append(step)
+        reaches.append(known.reach)
+    assert steps[0] == "consistency"
+    assert all(b <= a for a, b in pairwise(reaches))
+    truth = cmpe.solve(problem).objective[0]
+    assert known.best.objective <= truth + 1e-9
+    assert known.upper >= truth - 1e-6
+
+
+def test_a_failure_is_a_warning_and_no_loss(monkeypatch):
+    def fails(self, until):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(SearchTurns, "play", fails)
+    problem = cmpe.Problem(grid(40, 40, seed=3))
+    race, known = race_of(problem, 30.0)
+    steps = race.run()
+    with pytest.warns(RuntimeWarning, match="search failed: no room"):
+        next(step for step in steps if race.failed)
+    assert race.failed == {"search"}
+    assert known.best.assignment is not None
+    assert np.isfinite(known.upper)
+
+
+def test_after_the_deadline_there_is_still_an_answer():
+    problem = cmpe.Problem(grid(12, 12, seed=3))
+    race, known = race_of(problem, 1e-9)
+    time.sleep(0.01)
+    list(race.run())
+    assert known.best.assignment is not None
+    assert known.upper < np.inf
+
+
+def test_values_that_cannot_be_better_are_taken_away(monkeypatch):
+    monkeypatch.setattr(module, "WORTH", 0.01)
+    rng = np.random.default_rng(0)
+    tables = [((v,), rng.normal(size=4) * 3.0) for v in range(12)]
+    tables += [((u, v), 0.5 * rng.normal(size=(4, 4))) for v in range(12) for u in range(v)]
+    problem = cmpe.Problem(cmpe.LogLinearModel.from_tables([4] * 12, tables))
+    best = cmpe.solve(problem, method="milp")
+    race, known = race_of(problem, 30.0)
+    known.best.offer(cmpe.solve(problem, method="local").assignments[0])
+    race._network_of(np.zeros(0))
+    race.network.tighten(np.inf, 10)
+    before = race.network.upper
+    assert race._shrinks()
+    assert race.shrunk
+    assert race.reduced.values < 48
+    assert race.network.upper <= before + 1e-6  # the messages were handed over
+    lowered = race.reduced.lower(best.assignments[0])
+    if lowered is not None:
+        np.testing.assert_array_equal(race.reduced.lift(lowered), best.assignments[0])
+    for _ in race.run():
+        pass
+    assert known.closed
+    assert known.best.objective == pytest.approx(best.objective[0])

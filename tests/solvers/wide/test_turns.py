@@ -1,0 +1,67 @@
+"""Contestants, each alone on a small problem, find the optimum or bound it."""
+
+import time
+
+import numpy as np
+import pytest
+
+import cmpe
+from cmpe.generation import grid
+from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.reduction import Splits
+from cmpe.solvers.wide import turns
+from cmpe.solvers.wide.network import NetworkShape, RowNetwork
+from cmpe.solvers.wide.reduced import Reduced
+
+MODEL = grid(5, 5, seed=4)
+FREE = cmpe.Problem(MODEL)
+LIMITED = cmpe.Problem(MODEL, (cmpe.Constraint(MODEL.perturb(0.1, 1), 20.0),))
+
+
+def contestants(problem, until):
+    reduced, best = Reduced.of(problem.given(), 0), Incumbent(problem, 0.0)
+    shape = NetworkShape(reduced.instances.conditioning)
+    prices = np.full(len(problem.constraints), 0.5)
+    network = RowNetwork(shape, reduced.instances, 0, prices)
+    yield turns.SearchTurns(reduced, best, 0), best
+    yield turns.ConsistencyTurns(reduced, best, network.copied()), best
+    yield turns.BranchTurns(reduced, best, network.copied()), best
+    yield turns.SplitTurns(reduced, best, Splits(problem, 0), 1.0), best
+    yield turns.MilpTurns(reduced, best), best
+    yield turns.EliminationTurns(reduced, best, until), best
+
+
+@pytest.mark.parametrize("problem", [FREE, LIMITED])
+def test_bounds_hold_and_the_optimum_is_found(problem):
+    truth = float(cmpe.solve(problem).objective[0])
+    until = time.perf_counter() + 60.0
+    found = -np.inf
+    for contestant, best in contestants(problem, until):
+        bound = contestant.play(time.perf_counter() + 1.0)
+        assert bound >= truth - 1e-9
+        assert best.objective >= found
+        found = best.objective
+    assert found == pytest.approx(truth)
+
+
+def test_what_does_not_fit_is_not_begun(monkeypatch):
+    monkeypatch.setattr(turns, "MILP_ENTRIES", 10)
+    reduced, best = Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0)
+    assert not turns.MilpTurns.suits(reduced)
+    assert turns.MilpTurns(reduced, best).play(time.perf_counter() + 0.1) == np.inf
+    late = turns.EliminationTurns(reduced, best, time.perf_counter() + 1e3)
+    assert not late.finished
+    late._until = 0.0
+    assert late.play(0.0) == np.inf
+    assert late.finished
+    assert turns.EliminationTurns(reduced, best, 0.0).finished
+    assert turns.SearchTurns(reduced, best, 0).play(0.0) == np.inf
+    assert best.assignment is None
+
+
+def test_a_split_that_takes_too_long_ends_splitting():
+    problem = cmpe.Problem(grid(40, 40, seed=1))
+    reduced, best = Reduced.of(problem.given(), 0), Incumbent(problem, 0.0)
+    splitting = turns.SplitTurns(reduced, best, Splits(problem, 0), -1.0)
+    assert splitting.play(time.perf_counter() + 1e-3) == np.inf
+    assert splitting.finished

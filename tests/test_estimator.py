@@ -1,0 +1,46 @@
+"""fit and predict as scikit-learn has them."""
+
+import numpy as np
+import pytest
+
+from cmpe import Explainer, TrainingConfig, solve
+from cmpe.errors import MethodError, ModelError
+from tests.problems import worked_example
+from tests.refusals import refused
+
+PROBLEM = worked_example()
+ROWS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+
+
+def test_predictions_are_the_answers_of_solve():
+    rows = ROWS[1::2]
+    explainer = Explainer(PROBLEM).fit(rows)
+    expected = solve(PROBLEM, rows)
+    np.testing.assert_array_equal(explainer.predict(rows), expected.assignments[:, 2:])
+    assert explainer.n_features_in_ == 2
+    assert explainer.score(rows) == pytest.approx(expected.objective.mean())
+    assert explainer.score(ROWS) == -np.inf  # the other rows are infeasible
+    assert explainer.solve(rows).labels == ["optimal"] * 2
+
+
+def test_a_trained_network():
+    explainer = Explainer(PROBLEM, method="trained", config=TrainingConfig(epochs=1))
+    predicted = explainer.fit(np.tile(ROWS, (3, 1))).predict(ROWS)
+    assert predicted.shape == (4, 2)
+    assert set(np.unique(predicted)) <= {0, 1}
+
+
+def test_scikit_learn_can_clone_and_search_it():
+    base = pytest.importorskip("sklearn.base")
+    explainer = Explainer(PROBLEM, method="milp", seed=3)
+    again = base.clone(explainer, safe=False)
+    assert again is not explainer
+    assert again.get_params()["method"] == "milp"
+    assert again.set_params(method="exact", seed=1).method == "exact"
+    assert repr(again).startswith("Explainer(Problem(4 variables")
+
+
+def test_mistakes():
+    refused(lambda: Explainer(PROBLEM).predict(ROWS), "call fit", MethodError)
+    refused(lambda: Explainer().fit(ROWS), "Explainer needs a Problem", ModelError)
+    refused(lambda: Explainer().set_params(metod="x"), "found 'metod'", MethodError)
