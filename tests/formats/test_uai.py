@@ -276,5 +276,6 @@ def test_more_factors_or_variables_than_can_be_kept_are_refused(tmp_path, monkey
     for name, message in (("MOST_FACTORS", "at most 1, found 2"), ("MOST_VARIABLES", "found 3")):
         with monkeypatch.context() as changed:
             changed.setattr(uai, name, 1)
+            changed.setattr("cmpe.formats.tables.uai_numbers.MOST_CHARACTERS", 0)
             with pytest.raises(FormatError, match=message):
                 read_uai(path)

@@ -46,3 +46,10 @@ def test_hostile_files(tmp_path, old, new, message):
     with pytest.raises(FormatError) as caught:
         read(tmp_path, TEXT.replace(old, new))
     assert message in str(caught.value)
+
+
+def test_words_may_stand_close_to_quotes(tmp_path):
+    """Mutations of sound files found that these ran together."""
+    path = tmp_path / "m.net"
+    path.write_text('net { } node A { states = ("no""yes"x); } potential (A) { data = (1 2 3); }')
+    assert read_net(path).cardinalities == (3,)

@@ -45,3 +45,10 @@ def test_hostile_files(tmp_path, old, new, message):
     with pytest.raises(FormatError) as caught:
         read(tmp_path, TEXT.replace(old, new))
     assert message in str(caught.value)
+
+
+def test_an_encoding_that_nobody_knows_is_refused(tmp_path):
+    path = tmp_path / "m.xmlbif"
+    path.write_text('<?xml version="1.0" encoding="UTF-1e400-8"?><BIF></BIF>')
+    with pytest.raises(FormatError, match="line 1: expected XML, found unknown encoding"):
+        read_xmlbif(path)

@@ -23,7 +23,7 @@ _QUOTED_OR_COMMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|%[^\n]*', re.DOTALL)
 _HEAD = re.compile(r"\s*(?:(discrete|continuous)\s+)?(\w+)\b([^{}]*)\{([^{}]*)\}")
 _STATES = re.compile(r"\bstates\s*=\s*\(([^()]*)\)\s*;")
 _DATA = re.compile(r"\bdata\s*=\s*([^;]*);")
-_WORD = re.compile(r"[^\s()|,;]+")
+_WORD = re.compile(r"\x00\d+\x00|[^\s()|,;\x00]+")  # a quoted one ends with its quote
 _MARK = "\x00"
 
 

@@ -47,6 +47,8 @@ class _XmlReader:
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise FormatError.at(self._path, f"line {error.lineno}", "XML", reason) from None
+        except (LookupError, ValueError) as error:  # an encoding that Python does not have
+            raise FormatError.at(self._path, "line 1", "XML", str(error)[:100]) from None
         return self.blocks
 
     @property
