@@ -97,10 +97,7 @@ def test_methods_by_name_and_directory(tmp_path, monkeypatch):
 def test_a_run_by_its_directory(tmp_path):
     problem = worked_example()
     rows = [[0, 0], [0, 1], [1, 0], [1, 1]]
-    config = cmpe.preset("paper", "ss_cmpe").changed(epochs=1, layers=(4,)) if hasattr(
-        cmpe.TrainingConfig, "changed"
-    ) else cmpe.TrainingConfig(epochs=1)  # fmt: skip
-    solver = cmpe.fit(problem, np.array(rows * 3), config)
+    solver = cmpe.fit(problem, np.array(rows * 3), cmpe.TrainingConfig(epochs=1))
     solver.save(tmp_path / "run")
     answers = cmpe.solve(problem, rows, method=str(tmp_path / "run"))
     assert len(answers) == 4

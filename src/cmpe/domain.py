@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from cmpe.display import html_table, shortened
 from cmpe.errors import ModelError
 
+SHOWN_VARIABLES, SHOWN_WIDTH = 20, 60  # of a table in a notebook
 SHOWN = 6  # A message lists at most so many names or states.
 
 
@@ -179,6 +181,16 @@ class Domain:
 
 class Named:
     """What every function shares: a `domain` made of its cardinalities, names and states."""
+
+    def _repr_html_(self) -> str:
+        domain = self.domain
+        rows = [
+            (domain.name(v), shortened(domain.states_of(v), SHOWN_WIDTH))
+            for v in range(min(domain.variables, SHOWN_VARIABLES))
+        ]
+        more = domain.variables - len(rows)
+        rows += [("...", f"{more} more variables")] if more else []
+        return html_table(repr(self), ("variable", "states"), rows)
 
     cardinalities: tuple[int, ...]
     names: tuple[str, ...] = ()

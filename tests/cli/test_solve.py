@@ -347,8 +347,9 @@ def test_ctrl_c_keeps_the_finished_rows(long_problem, tmp_path, workers):
     known = [row for row in rows if row["status"] != "unknown"]  # one more, if it had an answer
     assert [row["index"] for row in rows] == list(range(ROWS))
     assert 0 < len(finished) < ROWS
-    count = f"interrupted after {len(finished)} of {ROWS} rows"
-    assert only_line(err) == f"{count}; what is known was written"
+    # What HiGHS had of the row that was interrupted may already be proved.
+    said = [f"interrupted after {len(finished) - k} of {ROWS} rows" for k in (0, 1)]
+    assert only_line(err) in [f"{count}; what is known was written" for count in said]
     assert len(known) <= len(finished) + 1
     for row in known:
         assert row["objective"] == problem.objective.value(row["assignment"])[0]

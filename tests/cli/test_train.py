@@ -28,7 +28,8 @@ from tests.refusals import only_line
 COMMAND = str(Path(sys.executable).with_name("cmpe"))
 SMALL = ["--set", "hidden=[8]", "--set", "batch_size=32", "--set", "margins=[0,1]"]
 QUICK = [*SMALL, "--epochs", "3"]
-FILES = {"checkpoint.pt", "config.json", "curve.png", "log.jsonl", "weights.safetensors"}
+FILES = {"checkpoint.pt", "config.json", "curve.png", "log.jsonl"}
+FILES |= {"price.json", "weights.safetensors"}
 FIELDS = ["index", "status", "objective", "bound", "gap", "feasible", "constraints"]
 FIELDS += ["assignment", "method", "seconds"]
 
@@ -66,8 +67,9 @@ def test_a_run_directory_and_a_line_are_written(call, problem, tmp_path):
     code, said, err = call("train", problem, "--out", out, *QUICK)
     assert (code, err) == (0, "")
     assert re.fullmatch(
-        rf"{re.escape(str(out))}: mlp trained with ss_cmpe, 3 epochs, [\d.]+ s; network alone on "
-        r"7 validation rows at margin \S+: regret \S+ nats, \S+% violated\n",
+        rf"{re.escape(str(out))}: mlp trained with distill, 3 epochs, [\d.]+ s; network alone on "
+        r"72 validation rows at margin \S+: regret \S+ nats, \S+% violated\n"
+        r"3200 rows drawn and taught in .* with repair and bound; .*exact.*; .*search.*\n",
         said,
     )
     assert set(os.listdir(out)) == FILES
@@ -118,7 +120,8 @@ def _as_typed(value):
 
 
 def test_a_finished_run_goes_on_with_more_epochs(call, problem, tmp_path):
-    told = ["--preset", "paper", "--set", "hidden=[8]"]  # nothing in it depends on the last epoch
+    told = ["--preset", "paper", "--set", "hidden=[8]"]  # and nothing depends on the last epoch:
+    told += ["--set", "temperature=0"]
     assert call("train", problem, "--out", tmp_path / "a", *told, "--epochs", 2)[0] == 0
     assert call("train", problem, "--out", tmp_path / "b", *told, "--epochs", 4)[0] == 0
     assert weights(tmp_path / "a") != weights(tmp_path / "b")
@@ -190,7 +193,7 @@ def test_two_processes_train_as_one(problem, run, tmp_path):
         for process in started:
             process.kill()
     assert [process.returncode for process in started] == [0, 0], said
-    assert said[0][0].startswith(f"{tmp_path / 'two'}: mlp trained with ss_cmpe, 3 epochs")
+    assert said[0][0].startswith(f"{tmp_path / 'two'}: mlp trained with distill, 3 epochs")
     alone, both = (load_file(r / "weights.safetensors") for r in (run, tmp_path / "two"))
     assert set(alone) == set(both)
     for name, value in alone.items():

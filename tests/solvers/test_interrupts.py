@@ -15,9 +15,14 @@ from cmpe.generation import grid
 from cmpe.problem import Constraint, Problem
 from cmpe.solvers import exhaustive, lagrangian, reduction
 from cmpe.solvers.exhaustive import Exhaustive
+from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.lagrangian import DualAnswers
 from cmpe.solvers.reduction import Reduction
+from cmpe.solvers.search import Search
 from cmpe.solvers.stages import Stage, continue_with
+from cmpe.solvers.wide.race import Race
+from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.turns import SearchTurns
 from tests.problems import ask, worked_example
 
 ROWS = [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -118,7 +123,7 @@ def test_reduction_keeps_incumbent_and_bound(monkeypatch):
     def once(self, node):
         self.push(1e6, node.row)
 
-    monkeypatch.setattr(reduction._BestFirst, "_expand", after(1, once))
+    monkeypatch.setattr(reduction.BestFirst, "_expand", after(1, once))
     with pytest.raises(Interrupted, match="after 0 of 1 rows") as caught:
         ask(Reduction(), wide(6))
     known = caught.value.solutions
@@ -126,7 +131,7 @@ def test_reduction_keeps_incumbent_and_bound(monkeypatch):
 
 
 def test_reduction_without_an_answer(monkeypatch):
-    monkeypatch.setattr(reduction._BestFirst, "_expand", after(0, None))
+    monkeypatch.setattr(reduction.BestFirst, "_expand", after(0, None))
     none = np.full((1, 36), -1)
     with pytest.raises(Interrupted) as caught:
         ask(Reduction(), wide(6), running=Running(start=none))
@@ -134,10 +139,14 @@ def test_reduction_without_an_answer(monkeypatch):
 
 
 def test_a_wide_row_of_auto_keeps_its_incumbent(monkeypatch):
-    monkeypatch.setattr(reduction._BestFirst, "_expand", after(0, None))
+    monkeypatch.setattr(Race, "_played", after(0, Race._played))
+    problem = wide(20)
+    start = np.zeros((1, 400), dtype=int)
     with pytest.raises(Interrupted, match="after 0 of 1 rows") as caught:
-        cmpe.solve(wide(20), time_limit=1)
-    assert caught.value.solutions.labels == ["feasible"]
+        cmpe.solve(problem, time_limit=2, running=Running(start=start))
+    known = caught.value.solutions
+    assert known.labels == ["feasible"]
+    assert known.objective[0] >= problem.objective.value(start)[0]
 
 
 def test_search_hears_ctrl_c_long_before_its_time_is_up():
@@ -149,3 +158,19 @@ def test_search_hears_ctrl_c_long_before_its_time_is_up():
         cmpe.solve(problem, method="search", time_limit=60)
     assert time.perf_counter() - begin < 20.0
     assert caught.value.solutions.labels == ["feasible"]
+
+
+def test_a_turn_of_search_offers_what_it_had(monkeypatch):
+    problem = wide(6)
+    instances = problem.given()
+    zeros = cmpe.Solutions.of(problem, np.zeros((1, 36), dtype=int))
+
+    def interrupted(self, *_):
+        raise Interrupted(zeros, 0)
+
+    monkeypatch.setattr(Search, "answer", interrupted)
+    best = Incumbent(problem, 0.0)
+    turns = SearchTurns(Reduced.of(instances, 0), best, 0)
+    with pytest.raises(Interrupted):
+        turns.play(time.perf_counter() + 1.0)
+    assert best.assignment.tolist() == [0] * 36

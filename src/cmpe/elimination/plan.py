@@ -114,7 +114,9 @@ def make_plan(
 
     `until` is a moment of `time.perf_counter`: no further order is tried after it.
     """
-    chosen = np.array(range(len(cardinalities)) if variables is None else variables, dtype=np.int64)
+    chosen = np.array(
+        range(len(cardinalities)) if variables is None else sorted(variables), dtype=np.int64
+    )
     least, best = math.inf, None
     for number, (order, cost) in enumerate(
         candidate_orders(Ordering(cardinalities, scopes, chosen, seed, until), restarts)

@@ -20,7 +20,7 @@ from cmpe.errors import ModelError
 from cmpe.models.function import FiniteFunction, as_rows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Distance(FiniteFunction):
     """Minus the weighted sum of |z_i - z_j| over `pairs` of variables of two values each."""
 

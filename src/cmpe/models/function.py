@@ -78,6 +78,9 @@ class FiniteFunction(Bounded):
         """Always."""
         return True
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.variables} variables)"
+
 
 def as_rows(assignments: ArrayLike, variables: int) -> Values:
     """`assignments` (B, n), or one assignment (n,), as rows; other shapes are refused."""

@@ -54,7 +54,7 @@ class Slots:
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NeuralFunction(FiniteFunction):
     """A torch module as a function of an assignment.
 
@@ -114,7 +114,7 @@ class NeuralFunction(FiniteFunction):
         return self.largest
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassMargin(FiniteFunction):
     """How far a changed input is from leaving the class that a network gives the original one.
 

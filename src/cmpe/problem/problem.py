@@ -38,6 +38,7 @@ from cmpe.problem.evidence import (
 )
 from cmpe.problem.instances import Instances
 from cmpe.problem.posing import Conditions, domain_of, numbers_of, posed
+from cmpe.problem.showing import table_of, text_of
 
 if TYPE_CHECKING:
     from cmpe.elimination.kernels import CompiledPlan
@@ -99,10 +100,10 @@ class Problem:
         return domain_of(self.objective)
 
     def __repr__(self) -> str:
-        named = f"{self.name!r}: " if self.name else ""
-        words = [f"{self.variables} variables", f"{len(self.evidence_variables)} observed"]
-        words += [f"t {c.relation} {c.limit:g}" for c in self.constraints]
-        return f"Problem({named}{', '.join(words)})"
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        return table_of(self)
 
     @property
     def variables(self) -> int:

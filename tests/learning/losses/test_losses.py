@@ -247,6 +247,7 @@ def test_a_smaller_alpha_can_prefer_a_violating_assignment(loss):
 
 def test_a_gate_without_gradient_has_the_same_loss_and_another_slope():
     batch = random_batch(5, 1, beta=1.0)
+    batch.alpha.add_(1.0)
     batch.g.requires_grad_()
     both = [losses.ss_cmpe(batch._replace(gate_gradient=kept)) for kept in (True, False)]
     torch.testing.assert_close(*both)

@@ -126,3 +126,8 @@ def test_tuned_learns_without_labels_where_they_are_dear():
 def test_fresh_rows_need_a_number():
     with pytest.raises(MethodError, match="rows must be above 0"):
         TrainingConfig(fresh=True)
+
+
+def test_whole_numbers_may_be_long():
+    """They are compared, never turned into floating-point numbers."""
+    assert TrainingConfig(batch_size=10**400).batch_size == 10**400

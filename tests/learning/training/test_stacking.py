@@ -27,7 +27,7 @@ def by_hand(setting, seeds=(0,)):
             trainer = Trainer(data, [replace(CONFIG, **setting, seed=seed)], [part])
             list(trainer.epochs())
             trainer.finish()
-            scores.append(trainer.look(0.0).score[0])
+            scores.append(trainer.look(0.0).choice_score[0])
     return np.mean(scores), np.std(scores)
 
 

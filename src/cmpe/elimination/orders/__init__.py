@@ -32,10 +32,12 @@ class Ordering:
         seed: int,
         until: float,
     ) -> None:
+        self._chosen, self._all = chosen, len(cardinalities)
         self.bits = np.log2(np.array(cardinalities, dtype=np.float64)[chosen])
         number = np.full(len(cardinalities), -1, dtype=np.int64)
         number[chosen] = np.arange(len(chosen))
         self.starts, self.neighbours = neighbours_of(number, len(chosen), scopes)
+        self._number = number
         self.generator = np.random.default_rng(seed)
         self.until = until
 
@@ -43,7 +45,7 @@ class Ordering:
         """The order that a rule makes, and its bucket entries; None where it is given up."""
         from cmpe.elimination.orders import kernels
 
-        noise = NOISE * self.generator.random(len(self.bits))
+        noise = NOISE * self.generator.random(self._all)[self._chosen]
         left = self.until - time.perf_counter()
         work = int(min(1 << 60, max(LEAST_WORK, left * WORK_PER_SECOND)))
         graph = (self.starts, self.neighbours, self.bits)
@@ -54,7 +56,9 @@ class Ordering:
         """Breadth first from a far end, or from anywhere."""
         from cmpe.elimination.orders import kernels
 
-        roots = self.generator.permutation(len(self.bits))
+        drawn = self.generator.permutation(self._all)
+        roots = self._number[drawn]
+        roots = roots[roots >= 0]
         order = kernels.sweep_order(self.starts, self.neighbours, roots, centred)
         position = np.empty(len(order))
         position[order] = np.arange(len(order))

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 WEIGHT, FILL, GIVEN = range(3)  # what makes a vertex cheap
+EXACT = 1000  # vertices: up to here, fill is up to date everywhere
 
 
 @njit(cache=True, nogil=True)
@@ -80,8 +81,8 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     """An elimination order, and the entries of its buckets together (inf: given up).
 
     The cheapest vertex goes next: by the weight of its neighbours, by the edges that are missing
-    between them, or (GIVEN) by `noise`, which then holds positions. Only the neighbours of what
-    was eliminated are looked at again.
+    between them, or (GIVEN) by `noise`, which then holds positions. In a large graph only the
+    neighbours of what was eliminated are looked at again.
     """
     n = len(bits)
     largest = 0
@@ -90,6 +91,7 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     near = np.empty((n, largest + int(most) + 8), dtype=np.int32)
     degree, weight = np.zeros(n, dtype=np.int64), np.zeros(n)
     stamp, mark = np.zeros(n, dtype=np.int64), 0
+    seen = np.zeros(n, dtype=np.int64)
     for v in range(n):
         for i in range(starts[v], starts[v + 1]):
             near[v, degree[v]] = neighbours[i]
@@ -126,15 +128,23 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
             continue
         for i in range(degree[v]):
             u = near[v, i]
-            key = noise[u]
             if rule == WEIGHT:
-                key += weight[u]
-            else:
+                enter(u, noise[u] + weight[u], tree)
+                continue
+            for j in range(degree[u] if n <= EXACT else 0):  # those who see an edge less to fill
+                w = near[u, j]
+                if seen[w] != k + 1:
+                    seen[w] = k + 1
+                    mark += 1
+                    missing, steps = _missing(w, near, degree, stamp, mark)
+                    work -= steps
+                    enter(w, noise[w] + missing, tree)
+            if seen[u] != k + 1:
+                seen[u] = k + 1
                 mark += 1
                 missing, steps = _missing(u, near, degree, stamp, mark)
-                key += missing
                 work -= steps
-            enter(u, key, tree)
+                enter(u, noise[u] + missing, tree)
     return order, cost
 
 

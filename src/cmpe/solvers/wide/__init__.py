@@ -50,12 +50,17 @@ class _RaceRow:
         known = Known(Incumbent(self.instances.problem, self.limits.gap))
         known.best.offer(self.start[row])
         race = Race(self.instances, row, self.limits, self.splits, known)
-        if self.limits.seconds is None:
-            race.prove_at_once()
-        else:
-            for _ in race.run():
-                pass
-        if known.best.assignment is None:
-            return RowAnswer(None, known.upper, infeasible=known.upper == -np.inf)
+        interrupted = False
+        try:
+            if self.limits.seconds is None:
+                race.prove_at_once()
+            else:
+                for _ in race.run():
+                    pass
+        except KeyboardInterrupt:
+            interrupted = True
+        upper, best = known.upper, known.best.assignment
+        if best is None:
+            return RowAnswer(None, upper, bool(upper == -np.inf), interrupted=interrupted)
         free = list(self.instances.problem.free)
-        return RowAnswer(known.best.assignment[free], known.upper)
+        return RowAnswer(best[free], upper, interrupted=interrupted)

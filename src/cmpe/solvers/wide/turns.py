@@ -9,6 +9,8 @@ import numpy as np
 
 from cmpe.arrays import Assignments
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
+from cmpe.errors import Interrupted
+from cmpe.solution import Solutions
 from cmpe.solvers import exact
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
@@ -78,11 +80,17 @@ class SearchTurns:
         seconds = until - time.perf_counter()
         if seconds > 0:
             limits = _from_incumbent(Limits(seconds, self._seed), self._reduced, self._best)
-            found = Search(bounds=False).answer(self._reduced.instances, limits)
             self._seed += 1
-            if (found.assignments[0] >= 0).all():
-                self._best.offer(self._reduced.lift(found.assignments[0]))
+            try:
+                self._take(Search(bounds=False).answer(self._reduced.instances, limits))
+            except Interrupted as stop:
+                self._take(stop.solutions)
+                raise
         return np.inf
+
+    def _take(self, found: Solutions) -> None:
+        if (found.assignments[0] >= 0).all():
+            self._best.offer(self._reduced.lift(found.assignments[0]))
 
 
 class ConsistencyTurns:
