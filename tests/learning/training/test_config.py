@@ -93,11 +93,6 @@ def test_member_fields_are_fields():
     assert {f.name for f in fields(TrainingConfig)} >= MEMBER_FIELDS
 
 
-def test_whole_numbers_may_be_long():
-    """They are compared, never turned into floating-point numbers."""
-    assert TrainingConfig(batch_size=10**400).batch_size == 10**400
-
-
 def test_the_papers_own_losses_have_contrast_and_the_others_do_not():
     for loss in ("ss_cmpe", "ss_cmpe_pen"):
         config = paper(loss)
