@@ -30,7 +30,7 @@ demo: $(READY)  ## make a small grid problem, solve it exactly, train a network 
 
 test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with branch coverage
 	$(BIN)/python -m tests.compiled
-	$(BIN)/python -m pytest --cov -n $(JOBS)
+	$(BIN)/python -m pytest $(if $(CI),,--cov) -n $(JOBS)
 
 browser:  ## install Debian's chromium for the tests of the report (root with apt-get only)
 	@.ci/browser

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Workers share the cores: torch with a thread per core in each of them would crawl.
@@ -17,6 +18,12 @@ settings.load_profile("cmpe")
 # A suite started in the background of a script inherits an ignored SIGINT, and so would every
 # process that its tests start. A Python handler stops that: a new process begins with the default.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_arrives():
+    """Libraries in C (SCIP, toulbar2) install a handler of their own and may leave it behind."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

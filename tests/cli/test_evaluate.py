@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from itertools import product
@@ -43,8 +44,8 @@ def written(folder, percentile):
     content = ProblemDirectory(problem, made.train, made.test)
     cmpe.write_directory(content, folder / "problem")
     config = preset(
-        "tuned", epochs=12, hidden=(8,), batch_size=32, margins=(-1.0, 0.0, 1.0),
-        temperature=0.0, learning_rate=0.01,
+        "tuned", "ss_cmpe", epochs=12, hidden=(8,), batch_size=32, margins=(-1.0, 0.0, 1.0),
+        temperature=0.0, learning_rate=0.01, beta=math.inf, contrast=1.0, passes=1,
     )  # fmt: skip
     cmpe.fit(content.problem, content.train, config, Session(out=folder / "run"))
     return folder / "run", folder / "problem"

@@ -76,9 +76,8 @@ def test_a_run_directory_and_a_line_are_written(call, problem, tmp_path):
     assert [record["epoch"] for record in logged(out)] == [1, 2, 3]
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     trained = read_trained(out)
-    assert trained.config == preset(
-        "tuned", epochs=3, hidden=(8,), batch_size=32, margins=(0.0, 1.0)
-    )
+    told = {"epochs": 3, "hidden": (8,), "batch_size": 32, "margins": (0.0, 1.0)}
+    assert trained.config == preset("tuned", problem=read_directory(problem).problem, **told)
     assert (trained.epochs, trained.finished, trained.name) == (3, True, "grid")
     assert list(problem.glob("labels-*.npz"))  # for the next run
 

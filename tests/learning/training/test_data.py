@@ -199,7 +199,7 @@ def test_a_corrupt_cache_is_refused(tmp_path):
     prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(FormatError, match=f"{file.name}: the file: expected labels"):
+    with pytest.raises(FormatError, match=f"{file.name}: expected the arrays"):
         prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)
 
 

@@ -77,7 +77,7 @@ def test_ctrl_c_stops_the_search():
     """Within seconds, with its bound."""
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     begin = time.perf_counter()
-    found = maximise(programs.hard(), Limits(), np.zeros(60))
+    found = maximise(programs.hard(), Limits(30.0), np.zeros(60))
     assert time.perf_counter() - begin < 5.0
     assert found.interrupted
     assert found.bound < np.inf

@@ -41,7 +41,7 @@ def test_a_failure_is_a_warning_and_no_loss(monkeypatch):
 
     monkeypatch.setattr(SearchTurns, "play", fails)
     problem = cmpe.Problem(grid(40, 40, seed=3))
-    race, known = race_of(problem, 30.0)
+    race, known = race_of(problem, 300.0)
     steps = race.run()
     with pytest.warns(RuntimeWarning, match="search failed: no room"):
         next(step for step in steps if race.failed)
