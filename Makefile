@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-JOBS ?= auto
+# One more than there are cores: tests that wait for other processes leave theirs idle.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Root in a container, or CI set: a machine that nobody keeps, where a browser may be installed.
 DISPOSABLE := $(or $(CI),$(shell [ "$$(id -u)" = 0 ] && { [ -e /.dockerenv ] || \
 	[ -e /run/.containerenv ] || ! grep -qsE '^(systemd|init|launchd)' /proc/1/comm; } && echo yes))
