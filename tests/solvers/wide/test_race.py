@@ -13,7 +13,7 @@ from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide import race as module
 from cmpe.solvers.wide.race import Known, Race
-from cmpe.solvers.wide.turns import SearchTurns
+from cmpe.solvers.wide.turns import ConsistencyTurns
 
 
 def race_of(problem, seconds, row=0):
@@ -39,13 +39,13 @@ def test_a_failure_is_a_warning_and_no_loss(monkeypatch):
     def fails(self, until):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(SearchTurns, "play", fails)
+    monkeypatch.setattr(ConsistencyTurns, "play", fails)  # the first to play
     problem = cmpe.Problem(grid(40, 40, seed=3))
-    race, known = race_of(problem, 300.0)
+    race, known = race_of(problem, 30.0)
     steps = race.run()
-    with pytest.warns(RuntimeWarning, match="search failed: no room"):
+    with pytest.warns(RuntimeWarning, match="consistency failed: no room"):
         next(step for step in steps if race.failed)
-    assert race.failed == {"search"}
+    assert race.failed == {"consistency"}
     assert known.best.assignment is not None
     assert np.isfinite(known.upper)
 
