@@ -1,10 +1,10 @@
 """`Explainer`: a problem and a method with scikit-learn's fit and predict.
 
-`clone`, `get_params`, `set_params`, pipelines and searches over parameters work. Of the 34 checks of
+`clone`, `get_params`, `set_params`, pipelines and searches over parameters work. Of 34 checks in
 scikit-learn 1.9's `check_estimator` it passes the 10 that feed no matrix. The others feed arbitrary
 matrices, and rows here are evidence of one problem, which fixes their columns and values; where any
-matrix is first made evidence, all pass but four. `predict` before `fit` raises MethodError, not
-NotFittedError (1); sparse matrices are no evidence (3).
+matrix is first made evidence, all pass but four: `predict` before `fit` raises MethodError, not
+NotFittedError (1), and sparse matrices are no evidence (3).
 """
 
 from __future__ import annotations
