@@ -1,8 +1,9 @@
 """Real networks from file to frame: named findings, two constraints, answers by name, certified.
 
-The dear ones have few rows here; benchmarks/real_networks.py asks 200 of every network that comes
-with pgmpy. pyAgrum's MPE fails on all but the first ("Empty tensor"); of the others its network
-must give our answers the same probability, and HiGHS or toulbar2 must find none better.
+The dear ones have few rows here; benchmarks/real_networks.py asks up to 200 of every network that
+comes with pgmpy. pyAgrum's MPE answers two of the six, and fails on the others ("Empty tensor", or
+no memory): there its network must give our answers the same probability, and HiGHS, toulbar2 where
+HiGHS takes too long, must find the same objective.
 """
 
 import time
@@ -69,32 +70,40 @@ def test_a_network_with_and_without_constraints(name, rows):
             assert len(answers[0].constraints) == 2
 
 
-@pytest.mark.parametrize(("name", "rows"), [("munin1", 8), ("link", 3), ("diabetes", 1)])
-def test_the_mpe_of_a_large_network(name, rows):
+@pytest.mark.parametrize(
+    ("name", "rows", "other"),
+    [("munin1", 8, "milp:highs"), ("link", 3, "toulbar2"), ("diabetes", 1, None)],
+)
+def test_the_mpe_of_a_large_network(name, rows, other):
     file, model, frame = asked(name, rows)
     problem = cmpe.Problem(model)
     answers = cmpe.solve(problem, frame)
     assert set(answers.labels) == {"optimal"}
     check_names(model, frame, answers)
     check_probability(file, model, answers)
+    if other is not None:
+        pytest.importorskip("highspy" if other == "milp:highs" else "pytoulbar2")
+        check = cmpe.solve(problem, frame[:1], method=other, time_limit=30.0)
+        assert check.objective[0] == pytest.approx(answers.objective[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["munin1", "link", "diabetes"])
 def test_a_large_network_under_two_constraints(name):
-    """Within its limit a row is certified: an answer, or none yet, and a bound above the best."""
+    """Within its limit a row has an answer below its bound, or, on a busy machine, none yet."""
     _, model, frame = asked(name, 1)
     problem = problems(model, seed=0)["constrained"]
-    (answer,) = cmpe.solve(problem, frame, time_limit=3.0)
-    best = cmpe.solve(cmpe.Problem(model), frame) if name != "diabetes" else None
-    assert np.isfinite(answer.bound)
-    assert best is None or answer.objective <= best.objective[0] + 1e-6
-    if answer.status != "unknown":
+    answers = cmpe.solve(problem, frame, time_limit=4.0)
+    (answer,) = answers
+    assert answers.labels[0] in {*PROVED, "feasible", "unknown"}
+    if answers.feasible[0]:
         assert answer.objective <= answer.bound
-        assert set(answer) == set(model.names)
+        assert (answers.violations <= problem.tolerances).all()
+        check_names(model, frame, answers)
 
 
-def test_the_mpe_of_pyagrum():
-    file, model, frame = asked("alarm", 20)
+@pytest.mark.parametrize("name", ["alarm", "insurance"])
+def test_the_mpe_of_pyagrum(name):
+    file, model, frame = asked(name, 3)
     ours = cmpe.solve(cmpe.Problem(model), frame)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
