@@ -73,9 +73,11 @@ def rounds_within(problem: Problem, limits: Limits) -> int:
 def too_wide(problem: Problem, limits: Limits) -> bool:
     """Whether to go without elimination: no memory or no time for it, or it would be slow.
 
-    Rows that are slow to eliminate but need no more than memory allows may come back to it.
+    Rows that are slow to eliminate but need no more than memory allows may come back to it. Without
+    constraints one pass is all: it is made at once where it surely fits into the time limit.
     """
-    slow = min(MOST_BYTES, SLOW_BYTES)
+    fits = limits.seconds is not None and 2 * seconds_of_elimination(problem) <= limits.seconds
+    slow = MOST_BYTES if fits and not problem.constraints else min(MOST_BYTES, SLOW_BYTES)
     return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
 
 
