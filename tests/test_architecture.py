@@ -22,7 +22,7 @@ TESTS = ROOT / "tests"
 
 # A room may use the rooms before it; rooms of one line do not use each other.
 ORDER = (
-    ("errors", "arrays", "display"),
+    ("errors", "arrays", "display", "compiling"),
     ("arguments",),
     ("domain",),
     ("execution", "models"),
@@ -41,6 +41,7 @@ ORDER = (
     ("estimator",),
     ("evaluation",),
     ("adversarial", "inspection", "reporting"),
+    ("warming",),
     ("cli",),
 )
 PLANNED: set[str] = set()  # rooms that have their place but may not have been built
@@ -57,7 +58,16 @@ ONLY = {
         "problem",
         "solution",
     },
-    "bounds": {"arguments", "arrays", "domain", "errors", "models", "elimination", "problem"},
+    "bounds": {
+        "arguments",
+        "arrays",
+        "compiling",
+        "domain",
+        "elimination",
+        "errors",
+        "models",
+        "problem",
+    },
 }
 OPTIONAL = {
     "foolbox",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from cmpe.compiling import timing
 
 if TYPE_CHECKING:
     from cmpe.evaluation import Reference
@@ -97,9 +98,9 @@ def _comparison(methods: dict[str, Answer], against: Reference) -> str:
     ]
     for name, answer in methods.items():
         answer()  # the first call loads compiled code
-        begin = time.perf_counter()
+        begin = timing.now()
         answers = answer()
-        spent = (time.perf_counter() - begin) / max(1, len(answers))
+        spent = (timing.now() - begin) / max(1, len(answers))
         found = evaluate(answers, against).every
         gap = f"{found.certified_gap.mean:.3f}" if found.certified_gap.mean < 1e9 else "none"
         lines.append(

@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -19,11 +20,14 @@ from typing import Any
 
 import typer
 
+from cmpe.cli.compiling.bars import CompilingBar
+from cmpe.compiling.notices import telling
 from cmpe.errors import CmpeError
 
 COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls it
-# A command lives in the module of its name. It is imported when it is called, so that `--help`
-# is quick; the sentences are the first lines of the commands' own docstrings (a test compares).
+# A command lives in the module of its name, or where HOMES says. It is imported when it is called,
+# so that `--help` is quick; the sentences are the first lines of the commands' own docstrings (a
+# test compares).
 COMMANDS = {
     "solve": "Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
@@ -41,8 +45,10 @@ COMMANDS = {
     "report": (
         "Make one self-contained HTML page, with tables and figures, without running anything."
     ),
+    "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
     "demo": "Make a grid problem, solve it exactly, train a network on it, and compare them.",
 }
+HOMES = {"compile": "compiling.compile"}
 
 
 def make_app(arguments: Sequence[str]) -> typer.Typer:
@@ -57,7 +63,9 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_root)
     for name, about in COMMANDS.items():
         app.command(name, help=None if name in arguments else about)(
-            getattr(import_module(f"cmpe.cli.{name}"), name) if name in arguments else _stub
+            getattr(import_module(f"cmpe.cli.{HOMES.get(name, name)}"), name)
+            if name in arguments
+            else _stub
         )
     return app
 
@@ -109,9 +117,13 @@ def _exit_code() -> int:
 
 def _run(arguments: list[str]) -> int:
     """Not `app()`: its own loop would swallow Ctrl-C and what the command says of it."""
-    command = typer.main.get_command(make_app(arguments))
+    command, bar = typer.main.get_command(make_app(arguments)), CompilingBar()
     try:
-        with command.make_context("cmpe", arguments, obj=tuple(arguments)) as context:
+        with (
+            telling(bar),
+            closing(bar),
+            command.make_context("cmpe", arguments, obj=tuple(arguments)) as context,
+        ):
             return int(command.invoke(context) or 0)
     except typer.Exit as stop:
         return stop.exit_code

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import CLOSE, MOST_STEPS
+from cmpe.compiling.functions import njit
 
 
 @njit(cache=True, nogil=True)

@@ -13,9 +13,9 @@ max-marginal, never raises D.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import SLACK
+from cmpe.compiling.functions import njit
 
 STEP = 0.7  # mu makes this share of Polyak's step.
 

@@ -12,7 +12,6 @@ ones for being negative, which costs a third of a sweep.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import SLACK
 from cmpe.bounds.relaxation import (
@@ -29,6 +28,7 @@ from cmpe.bounds.relaxation import (
     TABLES,
     VALUES,
 )  # fmt: skip
+from cmpe.compiling.functions import njit
 
 MOMENTUM = 0.8
 FIRST_SHARE = 0.02  # The first steps aim this share of 1 + |D| below the best bound.

@@ -9,13 +9,14 @@ a caller with a deadline gets an answer in time.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 WEIGHT, FILL, GIVEN = range(3)  # what makes a vertex cheap
 EXACT = 1000  # vertices: up to here, fill is up to date everywhere
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def enter(leaf, key, tree):
     """Give a leaf another key, and every node above it the lesser one of its children."""
     node = len(tree) // 2 + leaf
@@ -25,7 +26,7 @@ def enter(leaf, key, tree):
         tree[node] = min(tree[2 * node], tree[2 * node + 1])
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def winner(tree):
     """The first leaf with the least key."""
     node = 1
@@ -150,7 +151,7 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     return order, cost
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def breadth_first(starts, neighbours, root, seen, order, length):
     """Append the component of `root` to an order, neighbours of small degree first."""
     first = length

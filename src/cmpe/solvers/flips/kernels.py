@@ -13,7 +13,8 @@ layers after the input.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 BLOCK = 16  # inputs whose largest |slope| is kept as one number
 RELAXED = {"nnan", "nsz", "reassoc", "contract", "ninf"}

@@ -11,7 +11,6 @@ what is left.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
 from cmpe.bounds.messages import Messages
+from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
@@ -92,7 +92,7 @@ class Race:
     limits: Limits
     splits: Splits
     known: Known
-    begin: float = field(default_factory=time.perf_counter)
+    begin: float = field(default_factory=timing.now)
 
     def __post_init__(self) -> None:
         seconds = self.limits.seconds
@@ -140,11 +140,11 @@ class Race:
                 return
 
     def _over(self) -> bool:
-        return self.known.closed or time.perf_counter() >= self.until
+        return self.known.closed or timing.now() >= self.until
 
     def _soon(self, seconds: float) -> float:
         """So many seconds from now, a share of the limit and the deadline at most."""
-        return min(self.until, time.perf_counter() + min(seconds, LONGEST * self.seconds))
+        return min(self.until, timing.now() + min(seconds, LONGEST * self.seconds))
 
     def _pace(self) -> float:
         """What a moment is on the present problem, in seconds: dozens of sweeps."""
@@ -287,13 +287,13 @@ class Race:
 
     def _turn(self, account: _Account) -> bool:
         """Let one play; whether the answer improved."""
-        known, begin = self.known, time.perf_counter()
+        known, begin = self.known, timing.now()
         before, objective = known.reach, known.best.objective
         share = LONGEST * self.seconds
         seconds = min(share, TURN * self._pace() * LONGER**account.turns)
         bound = self._played(account.contestant, seconds)
         known.upper = min(known.upper, max(bound, known.best.enough))
-        spent = max(1e-6, time.perf_counter() - begin)
+        spent = max(1e-6, timing.now() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
         account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
 import numpy as np
 
 from cmpe.arrays import Assignments
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.solution import Solutions
 from cmpe.solvers import exact
@@ -77,7 +77,7 @@ class SearchTurns:
 
     def play(self, until: float) -> float:
         """Search with what is left of the turn."""
-        seconds = until - time.perf_counter()
+        seconds = until - timing.now()
         if seconds > 0:
             limits = Limits(seconds, self._seed, until=self._until)
             limits = _from_incumbent(limits, self._reduced, self._best)
@@ -106,7 +106,7 @@ class ConsistencyTurns:
     def play(self, until: float) -> float:
         """Sweep and decode, in rounds that double."""
         network, best, count, idle = self._network, self._best, 4, 0
-        while time.perf_counter() < until and network.upper > best.enough:
+        while timing.now() < until and network.upper > best.enough:
             network.require(best.enough)
             before, objective = network.upper, best.objective
             if not network.tighten(until, count, -1.0):
@@ -154,7 +154,7 @@ class BranchTurns:
         """Go on where the last turn stopped."""
         network, best = self._network, self._best
         instances = self._reduced.instances
-        while not network.explored and time.perf_counter() < until:
+        while not network.explored and timing.now() < until:
             network.accept(best.objective, best.enough)
             if network.nodes >= self._nodes:
                 break
@@ -182,7 +182,7 @@ class SplitTurns:
     def play(self, until: float) -> float:
         """Node after node."""
         self._search.until = until
-        self._search.latest = max(until, time.perf_counter() + self._patience)
+        self._search.latest = max(until, timing.now() + self._patience)
         for _ in self._search.run():
             pass
         return self._search.bound
@@ -205,7 +205,7 @@ class MilpTurns:
     def play(self, until: float) -> float:
         """Once, and never again."""
         self.finished = True
-        seconds = until - time.perf_counter()
+        seconds = until - timing.now()
         if seconds < LEAST_MILP:
             return np.inf
         limits = _from_incumbent(Limits(seconds), self._reduced, self._best)
@@ -228,12 +228,12 @@ class EliminationTurns:
         narrow = lane_bytes(problem) <= (MOST_BYTES if self._alone else NARROW_BYTES)
         each = SECONDS_PER_ENTRY if self._alone else exact.SECONDS_PER_ENTRY
         self.seconds = each * problem.plan.operations if narrow else np.inf
-        self.finished = time.perf_counter() + self.seconds > until
+        self.finished = timing.now() + self.seconds > until
 
     def play(self, until: float) -> float:
         """Eliminate, if there is still time: this cannot be interrupted."""
         self.finished = True
-        if time.perf_counter() + self.seconds > self._until:
+        if timing.now() + self.seconds > self._until:
             return np.inf
         problem = self._reduced.instances.problem
         if self._alone:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 ROUNDING = 1e-12  # of the total: a cell below this is a difference that should be 0
 

@@ -10,7 +10,8 @@ parent's values; it is shared by maximising, summing, decoding, drawing and marg
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 
 @njit(cache=True, nogil=True)

@@ -7,8 +7,8 @@ function unpacks, which costs more than the work of a small list.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import (
     CARD,
     CHILD,
@@ -195,7 +195,7 @@ def _smallest_last(lows, highs, least, active):
             least[side, place], least[side, shortest] = least[side, shortest], least[side, place]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most, work, found):
     """The least loss + sum mu_j (limit_j - t_j) of an assignment of loss <= most within limits.
 

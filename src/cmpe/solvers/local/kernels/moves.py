@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 FORBIDDEN = 1e6  # penalty of one -inf entry of h: leaving them comes first
 DROP = 1e-12  # the least fall of the penalty that counts as one

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.models.kernels import condition
 from cmpe.solvers.local.kernels.moves import (
     ARC,

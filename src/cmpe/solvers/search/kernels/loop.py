@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.solvers.local.kernels.moves import climb, exchange, load, polish
 from cmpe.solvers.local.kernels.repair import channels_of, empty_notes, repair, shake, space, unpack
 from cmpe.solvers.search.kernels.lanes import LANES

@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 TOTAL, ENOUGH, BASE, MARGIN = range(4)  # of NetworkState.levels
 
