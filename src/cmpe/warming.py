@@ -39,7 +39,8 @@ def _problem(size: int = 4, constraints: int = 1) -> Problem:
     return Problem(h, [Constraint(t, 1.0)] * constraints, evidence_variables=(0,))
 
 
-def _solve(method: str, size: int = 4) -> None:
+def solve_small(method: str, size: int = 4) -> None:
+    """Small problems with one constraint, without and with two, by one method."""
     for constraints in (1, 0, 2):
         dispatch.solve(_problem(size, constraints), [[1]], method=method)
 
@@ -71,12 +72,12 @@ def _learning() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {  # the longest first
-    "search": partial(_solve, "search", 6),
+    "search": partial(solve_small, "search", 6),
     "wide": _wide,
-    "exact": partial(_solve, "exact"),
+    "exact": partial(solve_small, "exact"),
     "bounds": _bounds,
-    "lagrangian": partial(_solve, "lagrangian"),
-    "local": partial(_solve, "local"),
+    "lagrangian": partial(solve_small, "lagrangian"),
+    "local": partial(solve_small, "local"),
     "cutset networks": _learning,
     "sampling": _sampling,
 }

@@ -35,7 +35,7 @@ class _Unfinished(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[untyped-decorator]
+@register_pass(mutates_CFG=True, analysis_only=False)
 class _Translate(NativeLowering):  # type: ignore[misc]
     """From numba's own representation to LLVM's, and no further."""
 

@@ -104,7 +104,7 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     """
     n = len(bits)
     near, degree, weight = _lists(starts, neighbours, bits, int(most) + 8)
-    stamp, mark = np.zeros(n, dtype=np.int64), 0
+    stamp, mark = np.zeros(n, dtype=np.int64), np.int64(0)  # not 0: see `frontiers.search`
     seen = np.zeros(n, dtype=np.int64)
     half = 1
     while half < n:
@@ -136,12 +136,12 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
         if rule == GIVEN:
             continue
         for i in range(degree[v]):
-            u = near[v, i]
+            u = np.int64(near[v, i])
             if rule == WEIGHT:
                 enter(u, noise[u] + weight[u], tree)
                 continue
             for j in range(-1, degree[u] if n <= EXACT else 0):
-                w = u if j < 0 else near[u, j]  # the others see an edge less to fill
+                w = u if j < 0 else np.int64(near[u, j])  # the others see an edge less to fill
                 if seen[w] != k + 1:
                     seen[w] = k + 1
                     mark += 1

@@ -207,7 +207,7 @@ def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most,
      rest) = work  # fmt: skip
     buckets, inputs, strides, axis_cards = plan.buckets, plan.inputs, plan.strides, plan.axis_cards
     sizes[0], sizes[1] = 0, 0
-    active = 0
+    active = np.int64(0)  # not 0: numba would compile what is called for that number, too
     for j in range(len(limits)):
         rest[j] = limits[j] - tables[j, 0, lane]
     for c in range(len(plan.component_start) - 1):
