@@ -253,7 +253,17 @@ def test_only_the_command_line_prints(module):
 @modules
 def test_compiled_code_is_known_by_its_name(module):
     used = {i.name.split(".")[0] for i in SOURCE.imports(module)}
-    assert is_kernel(module) or not used & {"llvmlite", "numba"}
+    known = is_kernel(module) or room_of(module) == "compiling"
+    assert known or not used & {"llvmlite", "numba"}
+
+
+def test_the_decorator_and_the_clock_are_ours():
+    """Else people are not told of compiling, or a time limit counts it."""
+    for module, path in SOURCE.modules.items():
+        text = path.read_text(encoding="utf-8")
+        if room_of(module) not in ("compiling", "execution"):
+            assert "from numba import njit" not in text, f"{path}: compiling.functions.njit"
+            assert "perf_counter" not in text, f"{path}: compiling.timing"
 
 
 def test_tools_know_kernels_by_pattern():

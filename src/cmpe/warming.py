@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,10 +121,9 @@ def in_cache() -> Kept:
 
 def kernels() -> list[Any]:
     """Every function of this package that can be compiled; imports all of them."""
-    import cmpe
     from cmpe.compiling.functions import DISPATCHERS
 
-    for module in pkgutil.walk_packages(cmpe.__path__, "cmpe."):
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], "cmpe."):
         if "kernels" in module.name.split("."):
             import_module(module.name)
     return DISPATCHERS
