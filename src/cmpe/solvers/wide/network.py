@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cmpe.arrays import Floats, Integers
 from cmpe.bounds.base import loosened_limits, row_tables
 from cmpe.models.conditioning import Conditioning
+from cmpe.models.flat import ranges
 from cmpe.problem import Instances
 from cmpe.solvers.local.graph import starts_of
 
@@ -45,8 +46,8 @@ class NetworkShape:
         cards = np.array([structure.cardinalities[v] for v in structure.free], dtype=np.int64)
         self.place = starts_of(cards)
         entries = np.diff(layout.offsets)[several]
-        self.entries = _ranges(layout.offsets[several], entries)
-        slots = _ranges(layout.starts[several], arity[several])
+        self.entries = ranges(layout.offsets[several], entries)
+        slots = ranges(layout.starts[several], arity[several])
         variable = free[layout.variables[slots]]
         table = np.repeat(np.arange(len(several)), arity[several]).astype(np.int64)
         by_variable = np.argsort(variable, kind="stable").astype(np.int64)
@@ -75,8 +76,8 @@ class NetworkShape:
         self.most_axes = int(arity.max(initial=1))
         # Entry of `alone` that each entry of a table of one variable is added to.
         single = free[layout.variables[layout.starts[self.singles]]]
-        self.single_from = _ranges(layout.offsets[self.singles], cards[single])
-        self.single_to = _ranges(self.place[single], cards[single])
+        self.single_from = ranges(layout.offsets[self.singles], cards[single])
+        self.single_to = ranges(self.place[single], cards[single])
 
     def split(self, tables: Floats) -> tuple[float, Floats, Floats]:
         """The entries (E,) of a row: the constant, what is of one variable (V,), the rest."""
@@ -85,15 +86,6 @@ class NetworkShape:
         np.add.at(alone, self.single_to, tables[self.single_from])
         base = float(tables[layout.offsets[self.constants]].sum())
         return base, alone, np.ascontiguousarray(tables[self.entries])
-
-
-def _ranges(starts: Integers, lengths: Integers) -> Integers:
-    """All of start, start + 1, ..., start + length - 1, one range after another."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    shift = np.repeat(starts - (ends - lengths), lengths)
-    ranges: Integers = (np.arange(total) + shift).astype(np.int64)
-    return ranges
 
 
 class RowNetwork:

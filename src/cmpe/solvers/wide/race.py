@@ -155,7 +155,7 @@ class Race:
 
     def _presolve(self) -> Iterator[str]:
         self._network_of(self._multipliers())
-        self._consistency().play_once()  # an answer and a bound, late as it may be
+        self._consistency().play_once(self.until)  # an answer and a bound, late as it may be
         self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
         if self.known.best.assignment is None and self.network.possible:
             self._repair()

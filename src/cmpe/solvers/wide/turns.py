@@ -120,16 +120,16 @@ class ConsistencyTurns:
             count = min(2 * count, 256)
         return network.upper
 
-    def play_once(self) -> None:
-        """One sweep there and back, and what it decodes."""
+    def play_once(self, until: float) -> None:
+        """One sweep there and back, and what it decodes: the least that is ever done."""
         self._network.require(self._best.enough)
         self._network.tighten(np.inf, 1)
         if self._network.possible:
-            self.decode()
+            self.decode(1 if time.perf_counter() >= until else 2)
 
-    def decode(self) -> None:
-        """Offer what each order of the variables decodes."""
-        for way in range(2):
+    def decode(self, ways: int = 2) -> None:
+        """Offer what each order of the variables decodes, or the first alone."""
+        for way in range(ways):
             found = self._network.decoded(way)[np.newaxis]
             self._best.offer(self._reduced.lift(self._reduced.instances.complete(found)[0]))
 
