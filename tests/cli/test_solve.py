@@ -256,7 +256,7 @@ def test_a_trace_as_lines_and_as_a_picture(problem, tmp_path):
         out = output("solve", problem, "--method", "exact", "--trace", tmp_path / name)
         assert len(out.splitlines()) == 6
     events = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
-    assert set(events[0]) == {"seconds", "incumbent", "bound", "states"}
+    assert set(events[0]) == {"seconds", "incumbent", "bound", "states", "by"}
     assert events[-1]["incumbent"] == pytest.approx(json.loads(out.splitlines()[0])["objective"])
     assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
 

@@ -96,7 +96,7 @@ def solve(
     question = _Question(problem, rows, method_or_run(method, problem, staged), limits)
     solutions = _answer(question, _Destination(shape, output))
     if trace is not None:
-        _write_trace(problem, rows, trace)
+        _write_trace(problem, rows, trace, time_limit)
     infeasible = [label == "infeasible" for label in solutions.labels]
     return int(bool(infeasible) and all(infeasible))
 
@@ -167,7 +167,7 @@ def _read_rows(
     return None if directory is None else directory.test
 
 
-def _write_trace(problem: Problem, rows: Values | None, path: Path) -> None:
+def _write_trace(problem: Problem, rows: Values | None, path: Path, seconds: float | None) -> None:
     """How `exact` closes in on the first row: JSON lines, or a figure."""
     from dataclasses import asdict
 
@@ -175,10 +175,10 @@ def _write_trace(problem: Problem, rows: Values | None, path: Path) -> None:
     from cmpe.formats.text import write_text
     from cmpe.problem.groups import by_observed
     from cmpe.reporting.figures import SUFFIXES, draw_trace, save
-    from cmpe.solvers.exact.trace import trace
+    from cmpe.solvers.exact.trace import WIDE_SECONDS, trace
 
     first = by_observed(problem, None if rows is None else rows[:1])[0][0]
-    events = trace(first.problem, first.evidence)
+    events = trace(first.problem, first.evidence, time_limit=seconds or WIDE_SECONDS)
     if path.suffix in SUFFIXES:
         save(draw_trace(events), path)
     else:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 
@@ -50,16 +49,6 @@ LEAST_SEARCH = 0.02  # seconds
 
 
 @dataclass(frozen=True)
-class TraceEvent:
-    """What was known of a row after some seconds; NaN where there is no incumbent yet."""
-
-    seconds: float
-    incumbent: float
-    bound: float
-    states: int
-
-
-@dataclass(frozen=True)
 class Reduction:
     """Proves wide rows by reduction, elimination and branching."""
 
@@ -68,14 +57,6 @@ class Reduction:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
         return solve_rows(instances, self._job(instances, limits), "reduction", limits.running)
-
-    def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
-        """The first row after `search`, then after every node; states are nodes."""
-        begin = time.perf_counter()
-        search = self._job(instances, limits).begin(0)
-        for nodes, _ in enumerate(chain([None], search.run())):
-            best = np.nan if search.best.assignment is None else search.best.objective
-            yield TraceEvent(time.perf_counter() - begin, best, search.bound, nodes)
 
     def _job(self, instances: Instances, limits: Limits) -> _Prove:
         splits = Splits(instances.problem, limits.seed)

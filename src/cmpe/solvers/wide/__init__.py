@@ -6,6 +6,8 @@ without one: what sweeps and a dive prove in a moment, and the incumbent and bou
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +17,7 @@ from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.incumbent import Incumbent, TraceEvent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.rows import RowAnswer, solve_rows
 from cmpe.solvers.wide.race import Known, Race
@@ -35,6 +37,15 @@ class Wide:
         job = _RaceRow(instances, start, told, splits)
         name = "presolve" if self.briefly else "race"
         return solve_rows(instances, job, name, limits.running)
+
+    def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
+        """The race on the first row, turn by turn."""
+        known = Known(Incumbent(instances.problem, limits.gap))
+        race = Race(instances, 0, limits, Splits(instances.problem, limits.seed), known)
+        for turns, name in enumerate(race.run()):
+            best = np.nan if known.best.assignment is None else known.best.objective
+            spent = time.perf_counter() - race.begin
+            yield TraceEvent(spent, best, float(known.upper), turns, name)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,12 @@ def _from_incumbent(limits: Limits, reduced: Reduced, best: Incumbent) -> Limits
     return limits if start is None else limits.running_with(start=start[np.newaxis])
 
 
+def _take(found: Solutions, reduced: Reduced, best: Incumbent) -> None:
+    """Offer an answer to what is left."""
+    if (found.assignments[0] >= 0).all():
+        best.offer(reduced.lift(found.assignments[0]))
+
+
 class SearchTurns:
     """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
 
@@ -83,15 +89,12 @@ class SearchTurns:
             limits = _from_incumbent(limits, self._reduced, self._best)
             self._seed += 1
             try:
-                self._take(Search(bounds=False).answer(self._reduced.instances, limits))
+                found = Search(bounds=False).answer(self._reduced.instances, limits)
             except Interrupted as stop:
-                self._take(stop.solutions)
+                _take(stop.solutions, self._reduced, self._best)
                 raise
+            _take(found, self._reduced, self._best)
         return np.inf
-
-    def _take(self, found: Solutions) -> None:
-        if (found.assignments[0] >= 0).all():
-            self._best.offer(self._reduced.lift(found.assignments[0]))
 
 
 class ConsistencyTurns:
@@ -209,9 +212,12 @@ class MilpTurns:
         if seconds < LEAST_MILP:
             return np.inf
         limits = _from_incumbent(Limits(seconds), self._reduced, self._best)
-        found = Milp("highs").answer(self._reduced.instances, limits)
-        if (found.assignments[0] >= 0).all():
-            self._best.offer(self._reduced.lift(found.assignments[0]))
+        try:
+            found = Milp("highs").answer(self._reduced.instances, limits)
+        except Interrupted as stop:
+            _take(stop.solutions, self._reduced, self._best)
+            raise
+        _take(found, self._reduced, self._best)
         return float(found.bound[0])
 
 
@@ -242,6 +248,5 @@ class EliminationTurns:
             self._best.offer(self._reduced.lift(found.lift(np.zeros(0, dtype=np.int32))))
             return bound if bound == -np.inf else bound + ROUNDING * abs(bound)
         answer = exact.eliminate(self._reduced.instances, exact.MOST_ROUNDS)
-        if (answer.assignments[0] >= 0).all():
-            self._best.offer(self._reduced.lift(answer.assignments[0]))
+        _take(answer, self._reduced, self._best)
         return float(answer.bound[0])
