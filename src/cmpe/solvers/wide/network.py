@@ -105,7 +105,7 @@ class RowNetwork:
         self._judged = branching.Judged(
             np.stack(self._alone), np.stack(self._values), np.array(self._base), limits
         )
-        self.least = given.least
+        self.least, self.units = given.least, given.units
         count = len(shape.arrays["order"])
         values, tables = int(shape.place[-1]), len(shape.arrays["offsets"]) - 1
         cards = np.diff(shape.place)
@@ -131,8 +131,8 @@ class RowNetwork:
         other.state = self._consistency.NetworkState(*(array.copy() for array in self.state))
         return other
 
-    def price(self, multipliers: Floats) -> None:
-        """Begin anew with other multipliers; values that are out stay out."""
+    def price(self, multipliers: Floats, messages: Floats | None = None) -> None:
+        """Begin anew with other multipliers and messages; values that are out stay out."""
         self.multipliers = multipliers
         limits, size = self._judged.limits, 0.0
         base, alone, values = self._base[0], self._alone[0].copy(), self._values[0].copy()
@@ -149,7 +149,7 @@ class RowNetwork:
             self.possible, base = False, 0.0
         self.state.levels[2] = base
         self.state.levels[3] = ROUNDING * (1.0 + abs(base) + size)
-        self.state.message[:] = 0.0
+        self.state.message[:] = 0.0 if messages is None else messages
         self._begin()
 
     def _begin(self) -> None:
@@ -162,8 +162,23 @@ class RowNetwork:
         if not self.possible:
             self.upper = min(self.upper, levels[1])
         else:
-            now = levels[0] + levels[3] + 1e-10 * abs(levels[0])
-            self.upper = min(self.upper, max(now, levels[1]))
+            self.upper = min(self.upper, max(self.now, levels[1]))
+
+    @property
+    def now(self) -> float:
+        """The bound under the present multipliers and messages."""
+        levels = self.state.levels
+        return float(levels[0] + levels[3] + 1e-10 * abs(levels[0]))
+
+    def slopes(self) -> Floats:
+        """By how much `now` changes with each multiplier, for fixed messages: (m,)."""
+        from cmpe.solvers.wide.kernels.slopes import sums_at_maxima
+
+        alone, values = self._judged.alone[1:], self._judged.values[1:]
+        out = np.zeros(len(alone))
+        sums_at_maxima(self.net, self.state, alone, values, out)
+        slopes: Floats = self._judged.limits - np.array(self._base[1:]) - out
+        return slopes
 
     def require(self, enough: float) -> None:
         """Only assignments above `enough` are of interest from now on."""

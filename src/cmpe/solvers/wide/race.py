@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cmpe.arrays import Floats
-from cmpe.bounds.base import Work
-from cmpe.bounds.messages import Messages
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
@@ -28,6 +26,7 @@ from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
+from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.reduced import Reduced
 from cmpe.solvers.wide.turns import (
     BranchTurns,
@@ -46,7 +45,8 @@ LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
 LEAST = 0.2  # of what the most successful contestant gets
 FADING = 0.5  # of what was earned before, after a turn
-FIRST_SHARE = 0.05  # of the limit, for multipliers and for eliminating small variables
+FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
+PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
 REPAIR_SECONDS = 0.1  # for a first feasible answer
@@ -106,7 +106,8 @@ class Race:
 
     def prove_at_once(self) -> bool:
         """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
-        self._network_of(self._multipliers())
+        self._network_of(np.zeros(len(self.instances.problem.constraints)))
+        self._price(np.inf)
         known, best = self.known, self.known.best
         for _ in range(SWEEPS // 4):
             if known.closed:
@@ -154,9 +155,9 @@ class Race:
     # --- presolve ---
 
     def _presolve(self) -> Iterator[str]:
-        self._network_of(self._multipliers())
+        self._network_of(np.zeros(len(self.instances.problem.constraints)))
         self._consistency().play_once(self.until)  # an answer and a bound, late as it may be
-        self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
+        self._price(self._soon(PRICE_SHARE * self.seconds))
         if self.known.best.assignment is None and self.network.possible:
             self._repair()
         yield self._once(self._consistency(), 4.0)
@@ -202,17 +203,11 @@ class Race:
         self.network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, multipliers)
         self.network.require(self.known.best.enough)
 
-    def _multipliers(self) -> Floats:
-        """Prices of the constraints, by message passing."""
-        instances = self.reduced.instances
-        if not instances.problem.constraints:
-            return np.zeros(0)
-        limit = FIRST_SHARE * self.seconds if self.seconds < np.inf else None
-        work = Work(limit, 4 * SWEEPS)
-        found = Messages().upper_bound(instances, work)
-        self.known.upper = min(self.known.upper, float(found.upper[0]))
-        multipliers: Floats = found.multipliers[0]
-        return multipliers
+    def _price(self, until: float) -> None:
+        """Prices of the constraints; what is decoded under each of them may be an answer."""
+        if self.instances.problem.constraints and not self._over():
+            find_prices(self.network, until, self._consistency().decode)
+        self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
 
     def _consistency(self) -> ConsistencyTurns:
         return ConsistencyTurns(self.reduced, self.known.best, self.network)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cmpe.arrays import Assignments
+from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.errors import Interrupted
 from cmpe.solution import Solutions
@@ -130,11 +130,17 @@ class ConsistencyTurns:
         if self._network.possible:
             self.decode(1 if time.perf_counter() >= until else 2)
 
-    def decode(self, ways: int = 2) -> None:
-        """Offer what each order of the variables decodes, or the first alone."""
+    def decode(self, ways: int = 2) -> Floats:
+        """Offer what each order of the variables decodes, or the first alone; q_j - t_j: (m,)."""
+        problem, room = self._best.problem, np.full((ways, len(self._best.problem.limits)), np.inf)
         for way in range(ways):
             found = self._network.decoded(way)[np.newaxis]
-            self._best.offer(self._reduced.lift(self._reduced.instances.complete(found)[0]))
+            whole = self._reduced.lift(self._reduced.instances.complete(found)[0])
+            self._best.offer(whole)
+            if problem.objective.value(whole)[0] > -np.inf:
+                room[way] = [c.at_most - c.function.value(whole)[0] for c in problem.constraints]
+        found_room: Floats = room[0] if np.isfinite(room[0]).all() else room[-1]
+        return found_room
 
 
 class BranchTurns:
