@@ -212,6 +212,8 @@ USAGE = [
     ([*SOLVE, "--format", "xml"], "Invalid value for '--format'"),
     ([*SOLVE, "--time-limit", "0"], "a time limit must be above 0 seconds, found 0.0"),
     ([*SOLVE, "--time-limit", "nan"], "a time limit must be above 0 seconds, found nan"),
+    ([*SOLVE, "--memory", "0"], "memory must be at least 0.1 GB, found 0"),
+    ([*SOLVE, "--memory", "lots"], "Invalid value for '--memory'"),
     ([*SOLVE, "--workers", "0"], "Invalid value for '--workers'"),
     ([*SOLVE, "--seed", "-1"], "Invalid value for '--seed'"),
     ([*SOLVE, "--output", "."], ".: cannot be written: it is a directory"),

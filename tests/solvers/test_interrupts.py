@@ -171,7 +171,7 @@ def test_a_turn_offers_what_it_had(monkeypatch, engine, turns):
         raise Interrupted(zeros, 0)
 
     monkeypatch.setattr(engine, "answer", interrupted)
-    best, seed = Incumbent(problem, 0.0), (0,) if turns is SearchTurns else ()
+    best = Incumbent(problem, 0.0)
     with pytest.raises(Interrupted):
-        turns(Reduced.of(instances, 0), best, *seed).play(time.perf_counter() + 1.0)
+        turns(Reduced.of(instances, 0), best, Limits()).play(time.perf_counter() + 1.0)
     assert best.assignment.tolist() == [0] * 36

@@ -13,9 +13,11 @@ from cmpe.cli.options import (
     DEVICE_HELP,
     EVIDENCE_HELP,
     FORMAT_OF_SUFFIX,
+    MEMORY_HELP,
     METHOD_HELP,
     STAGES_HELP,
     THREADS_HELP,
+    TRACE_HELP,
     WORKERS_HELP,
     Format,
     limits_in_order,
@@ -70,24 +72,21 @@ def solve(
     workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
     threads: Annotated[int, typer.Option(min=1, help=THREADS_HELP)] = 1,
     device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
+    memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
     start: Annotated[
         Path | None, typer.Option(help="Assignments to start from: an MPE result or .npy.")
     ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help="How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
-        ),
-    ] = None,
+    trace: Annotated[Path | None, typer.Option(help=TRACE_HELP)] = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    refuse_unknown(method, Limits(time_limit, seed, gap, Running(workers, threads, device)))
+    how = Running(workers, threads, device, memory=memory)
+    refuse_unknown(method, Limits(time_limit, seed, gap, how))
     staged = read_stages(stages, method)
     limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
     problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
     rows = _read_rows(problem, directory, evidence)
     begun = _read_start(start, problem, 1 if rows is None else len(rows))
-    running = Running(workers, threads, device, begun)
+    running = replace(how, start=begun)
     for file in (output, trace):
         if file is not None:
             check_writable(file)

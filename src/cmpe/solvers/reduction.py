@@ -59,7 +59,7 @@ class Reduction:
         return solve_rows(instances, self._job(instances, limits), "reduction", limits.running)
 
     def _job(self, instances: Instances, limits: Limits) -> _Prove:
-        splits = Splits(instances.problem, limits.seed)
+        splits = Splits(instances.problem, limits.seed, limits.of_a_row().running.memory)
         if limits.start is None:
             start = first_answers(instances, limits).assignments
         else:
@@ -85,8 +85,8 @@ def first_answers(instances: Instances, limits: Limits) -> Solutions:
 class Splits:
     """Splits of nodes; those of the whole problem are made once for all rows."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
-        self._root, self._seed = problem.evidence_variables, seed
+    def __init__(self, problem: Problem, seed: int, memory: float | None = None) -> None:
+        self._root, self._seed, self._memory = problem.evidence_variables, seed, memory
         self._made: dict[int, Relaxation] = {}
 
     def prepare(self, instances: Instances, seconds: float) -> None:
@@ -98,7 +98,7 @@ class Splits:
 
     def of(self, problem: Problem, attempt: int, until: float = np.inf) -> Relaxation:
         """A split of a node, another one at every attempt; OutOfTime if it takes too long."""
-        work = Work(time_limit=STEP_SECONDS, seed=self._seed + attempt, until=until)
+        work = Work(STEP_SECONDS, seed=self._seed + attempt, until=until, memory=self._memory)
         if problem.evidence_variables != self._root:
             return by_size(problem.conditioning, work)
         if attempt not in self._made:

@@ -35,8 +35,9 @@ _loaded: list[bool] = []  # whether compiled code is there
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
     """At most `rounds` rounds of a growing G per row; what they do not prove stays open."""
     results = RowResults.of(instances)
-    work = Elimination(instances, results, rounds)
-    spent = work.run(running or Running())
+    how = running or Running()
+    work = Elimination(instances, results, rounds, how.bytes_each)
+    spent = work.run(how)
     results.assignments[~np.isfinite(results.gap)] = -1
     solutions = Solutions.of(
         instances.problem,
@@ -72,7 +73,7 @@ def too_wide(problem: Problem, limits: Limits) -> bool:
 
     Rows that are slow to eliminate but need no more than memory allows may come back to it.
     """
-    slow = min(MOST_BYTES, SLOW_BYTES)
+    slow = min(MOST_BYTES, SLOW_BYTES, limits.bytes)
     return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
 
 
@@ -117,8 +118,10 @@ class RowResults:
 class Elimination:
     """One batch on its way through the compiled calls."""
 
-    def __init__(self, instances: Instances, results: RowResults, rounds: int) -> None:
-        self._batch = Batch(instances)
+    def __init__(
+        self, instances: Instances, results: RowResults, rounds: int, memory: int = MOST_BYTES
+    ) -> None:
+        self._batch = Batch(instances, memory)
         self._results = results
         self._budget = (MOST_STATES, rounds)
         self.finished: int | None = None  # how many rows, if Ctrl-C came

@@ -248,11 +248,11 @@ class RowNetwork:
 
     # --- branch and bound ---
 
-    def plant(self) -> None:
-        """Begin branch and bound at the present state."""
+    def plant(self, memory: int = TREE_BYTES) -> None:
+        """Begin branch and bound at the present state, with levels of so many bytes at most."""
         state, n = self.state, len(self.state.size)
         row = 8 * (2 * len(state.left) + len(state.message) + len(state.best) + n + 4)
-        levels = int(max(1, min(n, TREE_BYTES // max(row, 1))))
+        levels = int(max(1, min(n, min(TREE_BYTES, memory) // max(row, 1))))
         self._tree = self._branching.Tree(
             size=np.zeros((levels, n), dtype=np.int64),
             left=np.zeros((levels, len(state.left)), dtype=np.int64),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -214,11 +214,14 @@ class Race:
 
     def _search(self, number: int) -> SearchTurns:
         seed = self.limits.seed + number
-        return SearchTurns(self.reduced, self.known.best, seed, self.until)
+        limits = replace(self.limits, seed=seed, until=self.until)
+        return SearchTurns(self.reduced, self.known.best, limits)
 
     def _branching(self) -> BranchTurns:
         """Depth first, from what consistency has made of the tables so far."""
-        return BranchTurns(self.reduced, self.known.best, self.network.copied())
+        return BranchTurns(
+            self.reduced, self.known.best, self.network.copied(), memory=self.limits.bytes
+        )
 
     def _is_worth_it(self) -> bool:
         """Whether enough values are out for everything to start anew on what is left."""
@@ -255,7 +258,9 @@ class Race:
     def _enter(self) -> list[_Account]:
         """The contestants on the present problem; some wait until others have played a while."""
         best, seed, reduced = self.known.best, self.limits.seed, self.reduced
-        splits = Splits(reduced.instances.problem, seed) if self.shrunk else self.splits
+        splits = self.splits
+        if self.shrunk:
+            splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
         accounts = [
             _Account(self._consistency()),
             _Account(self._branching()),
@@ -266,8 +271,9 @@ class Race:
             ),
         ]
         if MilpTurns.suits(reduced):
-            accounts.append(_Account(MilpTurns(reduced, best), played=MILP_LATE * self.seconds))
-        elimination = EliminationTurns(reduced, best, self.until)
+            program = MilpTurns(reduced, best, self.limits)
+            accounts.append(_Account(program, played=MILP_LATE * self.seconds))
+        elimination = EliminationTurns(reduced, best, self.until, self.limits.bytes)
         if not elimination.finished:
             accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts

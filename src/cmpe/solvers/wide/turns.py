@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from cmpe.solvers.wide.reduced import Reduced
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
 LEAST_MILP = 0.5  # seconds
 SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
+TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
 ROUNDING = 1e-10  # of a bound
 IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
 
@@ -78,16 +80,16 @@ class SearchTurns:
     name = "search"
     finished = False
 
-    def __init__(self, reduced: Reduced, best: Incumbent, seed: int, until: float = np.inf) -> None:
-        self._reduced, self._best, self._seed, self._until = reduced, best, seed, until
+    def __init__(self, reduced: Reduced, best: Incumbent, limits: Limits) -> None:
+        self._reduced, self._best, self._limits = reduced, best, limits
 
     def play(self, until: float) -> float:
         """Search with what is left of the turn."""
         seconds = until - time.perf_counter()
         if seconds > 0:
-            limits = Limits(seconds, self._seed, until=self._until)
+            limits = replace(self._limits, seconds=seconds, gap=0.0)
             limits = _from_incumbent(limits, self._reduced, self._best)
-            self._seed += 1
+            self._limits = replace(self._limits, seed=self._limits.seed + 1)
             try:
                 found = Search(bounds=False).answer(self._reduced.instances, limits)
             except Interrupted as stop:
@@ -149,10 +151,15 @@ class BranchTurns:
     name = "branching"
 
     def __init__(
-        self, reduced: Reduced, best: Incumbent, network: RowNetwork, nodes: int = 1 << 60
+        self,
+        reduced: Reduced,
+        best: Incumbent,
+        network: RowNetwork,
+        nodes: int = 1 << 60,
+        memory: int = 1 << 60,
     ) -> None:
         self._reduced, self._best, self._network, self._nodes = reduced, best, network, nodes
-        network.plant()
+        network.plant(int(TREE_SHARE * memory))
 
     @property
     def finished(self) -> bool:
@@ -202,8 +209,8 @@ class MilpTurns:
 
     name = "milp"
 
-    def __init__(self, reduced: Reduced, best: Incumbent) -> None:
-        self._reduced, self._best = reduced, best
+    def __init__(self, reduced: Reduced, best: Incumbent, limits: Limits) -> None:
+        self._reduced, self._best, self._limits = reduced, best, limits
         self.finished = False
 
     @staticmethod
@@ -217,7 +224,8 @@ class MilpTurns:
         seconds = until - time.perf_counter()
         if seconds < LEAST_MILP:
             return np.inf
-        limits = _from_incumbent(Limits(seconds), self._reduced, self._best)
+        limits = replace(self._limits, seconds=seconds, gap=0.0)
+        limits = _from_incumbent(limits, self._reduced, self._best)
         try:
             found = Milp("highs").answer(self._reduced.instances, limits)
         except Interrupted as stop:
@@ -232,12 +240,15 @@ class EliminationTurns:
 
     name = "elimination"
 
-    def __init__(self, reduced: Reduced, best: Incumbent, until: float) -> None:
+    def __init__(
+        self, reduced: Reduced, best: Incumbent, until: float, memory: int = MOST_BYTES
+    ) -> None:
         self._reduced, self._best = reduced, best
         self._until = until
         problem = reduced.instances.problem
         self._alone = not problem.constraints and not problem.evidence_variables
-        narrow = lane_bytes(problem) <= (MOST_BYTES if self._alone else NARROW_BYTES)
+        most = min(memory, MOST_BYTES if self._alone else NARROW_BYTES)
+        narrow = lane_bytes(problem) <= most
         each = SECONDS_PER_ENTRY if self._alone else exact.SECONDS_PER_ENTRY
         self.seconds = each * problem.plan.operations if narrow else np.inf
         self.finished = time.perf_counter() + self.seconds > until
