@@ -273,6 +273,7 @@ def _read(told: Record) -> tuple[cmpe.Problem, np.ndarray | None]:
 def _watched(problem: cmpe.Problem, rows: np.ndarray | None, told: Record) -> cmpe.Solutions:
     """What a method that looks at the wall clock knows after so many seconds of CPU."""
     limit, method = told["limit_s"], told["method"]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     over = threading.Event()
     watch = threading.Thread(target=_interrupt_at, args=(_cpu_seconds() + limit, over), daemon=True)
     watch.start()

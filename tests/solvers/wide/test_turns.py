@@ -27,7 +27,7 @@ def contestants(problem, until):
     yield turns.SearchTurns(reduced, best, Limits()), best
     yield turns.ConsistencyTurns(reduced, best, network.copied()), best
     yield turns.BranchTurns(reduced, best, network.copied()), best
-    yield turns.SplitTurns(reduced, best, Splits(problem, 0), 1.0), best
+    yield turns.SplitTurns(reduced, best, Splits(problem, 0), turns.Patience(1.0)), best
     yield turns.MilpTurns(reduced, best, Limits()), best
     yield turns.EliminationTurns(reduced, best, until), best
 
@@ -63,6 +63,6 @@ def test_what_does_not_fit_is_not_begun(monkeypatch):
 def test_a_split_that_takes_too_long_ends_splitting():
     problem = cmpe.Problem(grid(40, 40, seed=1))
     reduced, best = Reduced.of(problem.given(), 0), Incumbent(problem, 0.0)
-    splitting = turns.SplitTurns(reduced, best, Splits(problem, 0), -1.0)
+    splitting = turns.SplitTurns(reduced, best, Splits(problem, 0), turns.Patience(-1.0))
     assert splitting.play(time.perf_counter() + 1e-3) == np.inf
     assert splitting.finished

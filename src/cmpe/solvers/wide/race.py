@@ -34,6 +34,7 @@ from cmpe.solvers.wide.turns import (
     Contestant,
     EliminationTurns,
     MilpTurns,
+    Patience,
     SearchTurns,
     SplitTurns,
 )
@@ -44,11 +45,13 @@ LONGEST = 0.15  # of the limit: a turn, and each step of presolve
 LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
 LEAST = 0.2  # of what the most successful contestant gets
+SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
 FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
 PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
-MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
+MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
+MILP_SHARE = 0.3  # and then has so much of it
 REPAIR_SECONDS = 0.1  # for a first feasible answer
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
@@ -101,7 +104,6 @@ class Race:
         self.reduced = Reduced.of(self.instances, self.row)
         self.shrunk = False
         self.failed: set[str] = set()
-        self.split_seconds = 0.0  # what the first turn of splitting took
         self.network: RowNetwork
 
     def prove_at_once(self) -> bool:
@@ -184,17 +186,19 @@ class Race:
         self.shrunk = True
         return True
 
-    def _played(self, contestant: Contestant, seconds: float) -> float:
+    def _played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
+        if contestant.name == MilpTurns.name:  # it plays once
+            until = min(self.until, time.perf_counter() + MILP_SHARE * self.seconds)
         try:
-            return contestant.play(self._soon(seconds))
+            return contestant.play(until)
         except (CmpeError, MemoryError, ArithmeticError) as error:
             warnings.warn(f"{contestant.name} failed: {error}", RuntimeWarning, stacklevel=2)
             self.failed.add(contestant.name)
             return np.inf
 
     def _once(self, contestant: Contestant, paces: float) -> str:
-        bound = self._played(contestant, paces * self._pace())
+        bound = self._played(contestant, self._soon(paces * self._pace()))
         self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
         return contestant.name
 
@@ -265,10 +269,7 @@ class Race:
             _Account(self._consistency()),
             _Account(self._branching()),
             _Account(self._search(1)),
-            _Account(
-                SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds),
-                played=self.split_seconds,
-            ),
+            _Account(SplitTurns(reduced, best, splits, self._patience())),
         ]
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
@@ -278,12 +279,16 @@ class Race:
             accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts
 
+    def _patience(self) -> Patience:
+        return Patience(SPLIT_SHARE * self.seconds, self.until)
+
     def _goes_on(self, account: _Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)
 
     def _next(self, accounts: list[_Account]) -> _Account:
         """The one that played least for what it earned."""
-        most = max(max(a.rate for a in accounts), 1e-12)
+        gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
+        most = max(*(a.rate for a in accounts), SLOW * gap / self.seconds, 1e-12)
         return min(accounts, key=lambda a: a.played / max(LEAST, a.rate / most))
 
     def _turn(self, account: _Account) -> bool:
@@ -292,14 +297,12 @@ class Race:
         before, objective = known.reach, known.best.objective
         share = LONGEST * self.seconds
         seconds = min(share, TURN * self._pace() * LONGER**account.turns)
-        bound = self._played(account.contestant, seconds)
+        bound = self._played(account.contestant, self._soon(seconds))
         known.upper = min(known.upper, max(bound, known.best.enough))
         spent = max(1e-6, time.perf_counter() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
         account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent
-        account.played += spent
-        if account.turns == 0 and account.contestant.name == SplitTurns.name:
-            self.split_seconds = spent
+        account.played += min(spent, 2.0 * seconds)  # making a split takes longer
         account.turns += 1
         return known.best.objective > objective

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -180,13 +180,22 @@ class BranchTurns:
         return network.open_bound
 
 
+class Patience(NamedTuple):
+    """How long one split may take to make, beyond a turn, and when all must be over."""
+
+    seconds: float
+    until: float = np.inf
+
+
 class SplitTurns:
     """Best-first search over what is fixed, bounded by split relaxations."""
 
     name = "splitting"
 
-    def __init__(self, reduced: Reduced, best: Incumbent, splits: Splits, patience: float) -> None:
-        self._patience = patience  # seconds for one split
+    def __init__(
+        self, reduced: Reduced, best: Incumbent, splits: Splits, patience: Patience
+    ) -> None:
+        self._patience = patience
         self._search = BestFirst(LiftedIncumbent(best, reduced), splits, 0.0, None)
         self._search.push(np.inf, reduced.instances.full()[0])
 
@@ -198,7 +207,8 @@ class SplitTurns:
     def play(self, until: float) -> float:
         """Node after node."""
         self._search.until = until
-        self._search.latest = max(until, time.perf_counter() + self._patience)
+        enough = max(until, time.perf_counter() + self._patience.seconds)
+        self._search.latest = min(self._patience.until, enough)
         for _ in self._search.run():
             pass
         return self._search.bound
