@@ -53,6 +53,7 @@ SPLIT_SHARE = 0.2  # of the limit, for making one split
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
 MILP_SHARE = 0.3  # and then has so much of it
 REPAIR_SECONDS = 0.1  # for a first feasible answer
+WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
@@ -162,14 +163,26 @@ class Race:
         self._price(self._soon(PRICE_SHARE * self.seconds))
         if self.known.best.assignment is None and self.network.possible:
             self._repair()
-        yield self._once(self._consistency(), 4.0)
+        yield from self._swept()
         if self._eliminate_small():
             self._hand_over(self.network, 0)
-            yield self._once(self._consistency(), 4.0)
+            yield from self._swept()
+        self._shrinks()
+        yield "shrunk"
         yield self._once(self._branching(), 2.0)
         yield self._once(self._search(0), 2.0)
         self._shrinks()
         yield "shrunk"
+
+    def _swept(self) -> Iterator[str]:
+        """Consistency for as long as it closes much of the gap."""
+        until, before = self._soon(LONGEST * self.seconds), np.inf
+        yield self._once(self._consistency(), 4.0)
+        while time.perf_counter() < until and not self._over():
+            before, reach = self.known.reach, before
+            if not before < (1.0 - WELL) * reach:
+                break
+            yield self._once(self._consistency(), 2.0)
 
     def _repair(self) -> None:
         """What was decoded breaks a constraint: single moves from there may find an answer."""
@@ -266,9 +279,9 @@ class Race:
         if self.shrunk:
             splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
         accounts = [
-            _Account(self._consistency()),
-            _Account(self._branching()),
+            _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
             _Account(self._search(1)),
+            _Account(self._consistency()),
             _Account(SplitTurns(reduced, best, splits, self._patience())),
         ]
         if MilpTurns.suits(reduced):
