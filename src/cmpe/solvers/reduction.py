@@ -31,9 +31,9 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import (
     MOST_ROUNDS,
-    SECONDS_PER_ROUND,
     eliminate,
     seconds_of_elimination,
+    seconds_per_round,
 )
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.rows import RowAnswer, solve_rows
@@ -241,7 +241,8 @@ class BestFirst:
         return Work(max(1e-4, self.until - time.perf_counter()), STEPS)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
-        rounds = min(MOST_ROUNDS, 1 + (self.until - time.perf_counter()) / SECONDS_PER_ROUND)
+        left = self.until - time.perf_counter()
+        rounds = min(MOST_ROUNDS, 1 + left / seconds_per_round(instances.problem))
         found = eliminate(instances, max(1, int(rounds)))
         self.best.offer(found.assignments[0])
         if found.status[0] != Status.INFEASIBLE:

@@ -27,7 +27,7 @@ from cmpe.solvers.base import Limits, Running
 MOST_STATES = 1 << 16  # of one row's frontiers
 MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
-SECONDS_PER_ROUND = 0.02  # a rough upper limit
+SECONDS_PER_ROUND = 0.02  # a rough upper limit, with one constraint
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
 _loaded: list[bool] = []  # whether compiled code is there
 
@@ -60,12 +60,17 @@ def seconds_of_elimination(problem: Problem) -> float:
     return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
 
 
+def seconds_per_round(problem: Problem) -> float:
+    """About what a round takes at most: every state carries all functions along."""
+    return SECONDS_PER_ROUND * max(1.0, 0.5 * (1 + len(problem.constraints)))
+
+
 def rounds_within(problem: Problem, limits: Limits) -> int:
     """How many rounds of search a row's time allows; below 1, not even its dual."""
     if limits.seconds is None:
         return MOST_ROUNDS
     left = limits.seconds - seconds_of_elimination(problem)
-    return int(min(MOST_ROUNDS, np.ceil(left / SECONDS_PER_ROUND)))
+    return int(min(MOST_ROUNDS, np.ceil(left / seconds_per_round(problem))))
 
 
 def too_wide(problem: Problem, limits: Limits) -> bool:
