@@ -1,6 +1,7 @@
 """Table: instances of the UAI competitions, cmpe and others with one time limit on one core.
 
-    python -m benchmarks.competition FOLDER [--limit 20] [--methods auto search] [--only NAME ...]
+    python -m benchmarks.competition FOLDER [--limits 1 5 20] [--methods auto search]
+                                            [--only NAME ...] [--figures FOLDER]
 
 FOLDER holds models in any format that `cmpe.read_model` knows (packed or not), evidence beside
 those that have some (MODEL.evid), and values.csv: a line per instance, whose columns of numbers
@@ -11,6 +12,9 @@ what the clock shows beyond the limit. `known` is the best value of values.csv a
 (published values are left out: they are rounded to 0.23 nats). `score` is the share of it that was
 reached: 100 (1 - (known - value) / |known|), at least 0; without an answer 0. The last table has
 the mean score of every family, the letters that names begin with.
+
+With several --limits every run is made with each of them, and --figures draws the regret of every
+method against the limit, a picture an instance.
 
 With --percentiles 30 80 every instance becomes constrained problems: `cmpe generate` makes the
 second model and q, a tenth of the variables is evidence, and the first test row is asked. They are
@@ -56,6 +60,7 @@ from cmpe.formats.evidence import read_evidence
 from cmpe.formats.registry import SUFFIXES, read_model
 from cmpe.formats.text import suffix_of
 from cmpe.generation import Recipe, generate, grid
+from cmpe.reporting.figures import new_figure, save
 
 if TYPE_CHECKING:
     from cmpe import LogLinearModel
@@ -79,6 +84,7 @@ LOOK = 0.02  # seconds between two looks at the CPU clock of others
 EVIDENCE = 0.1  # of the variables, in constrained versions
 GENERATE_SECONDS = 20.0  # for the samples of a constrained version
 SAMPLES = 20
+LEAST_REGRET = 1e-3  # nats, for the pictures
 
 
 class Question(NamedTuple):
@@ -103,7 +109,8 @@ class Instance:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("folder", type=Path, nargs="?", default=FOLDER)
-    options.add_argument("--limit", type=float, default=20.0, help="seconds of a run")
+    options.add_argument("--limits", type=float, nargs="+", default=[20.0], help="seconds of a run")
+    options.add_argument("--figures", type=Path, help="where pictures of regret go")
     options.add_argument("--methods", nargs="+", default=["auto"])
     options.add_argument("--only", nargs="+", help="names of instances")
     options.add_argument("--name", default="competition", help="of the result file")
@@ -120,16 +127,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
     with Recorder(chosen.name, chosen, f"{len(instances)} instances") as recorder:
         for instance in instances:
-            asked = [Question(m, chosen.limit, chosen.seed, chosen.clock) for m in chosen.methods]
+            asked = [
+                Question(method, limit, chosen.seed, chosen.clock)
+                for method in chosen.methods
+                for limit in chosen.limits
+            ]
             runs = [run(instance, question) for question in asked]
             for record in scored(runs, instance.known):
                 recorder.add(**record)
                 print_table([record], COLUMNS)
+            if chosen.figures is not None:
+                own = [r for r in recorder.records if r["instance"] == instance.name]
+                draw_regret(own, chosen.figures / f"{instance.name}.svg")
     print()
     print_table(recorder.records, COLUMNS)
     print()
     print_table(by_family(recorder.records), ("family", "method", "instances", "proved", "score"))
     return 0
+
+
+def draw_regret(records: Sequence[Record], path: Path) -> None:
+    """How far each method is from the best value known, by time limit."""
+    figure, axes = new_figure()
+    for method in dict.fromkeys(r["method"] for r in records):
+        own = [r for r in records if r["method"] == method and r["value"] is not None]
+        limits = [r["limit_s"] for r in own]
+        regret = [max(r["known"] - r["value"], LEAST_REGRET) for r in own]
+        axes.plot(limits, regret, marker="o", label=method)
+    axes.set(xscale="log", yscale="log", xlabel="time limit (s)", ylabel="regret (nats)")
+    axes.set_title(records[0]["instance"])
+    axes.legend(frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save(figure, path)
 
 
 def by_family(records: Sequence[Record]) -> list[Record]:
