@@ -194,6 +194,7 @@ class Method:
     needs: str | None = None  # an extra that must be installed
     takes_gap: bool = False
     takes_device: bool = False  # of tables only
+    shares: bool = False  # eliminates: rows that observe different variables may share a plan
 
     @property
     def takes(self) -> str:

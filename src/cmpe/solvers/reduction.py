@@ -140,11 +140,8 @@ class _Prove:
                 pass
         except KeyboardInterrupt:
             interrupted = True
-        bound, best = search.bound, search.best.assignment
-        if best is None:
-            return RowAnswer(None, bound, bool(bound == -np.inf), interrupted=interrupted)
-        free = list(self.instances.conditioning.free)
-        return RowAnswer(best[free], bound, interrupted=interrupted)
+        problem, best = self.instances.problem, search.best.assignment
+        return RowAnswer.known(problem, best, search.bound, interrupted=interrupted)
 
     def begin(self, row: int) -> BestFirst:
         """The search of one row, its clock running."""

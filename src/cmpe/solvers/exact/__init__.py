@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.bounds.kernels.dual import INFEASIBLE
+from cmpe.bounds.kernels.dual import INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
@@ -28,6 +28,7 @@ MOST_STATES = 1 << 16  # of one row's frontiers
 MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
 SECONDS_PER_ROUND = 0.02  # a rough upper limit, with one constraint
+CACHED_BYTES = 1 << 22  # of one row
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
 _loaded: list[bool] = []  # whether compiled code is there
 
@@ -57,6 +58,8 @@ def seconds_of_elimination(problem: Problem) -> float:
     # The operations of a very wide plan are an integer too large for a float.
     # Every step of the dual carries all functions along, and more of them take more steps.
     effort = max(1.0, 0.25 * (1 + len(problem.constraints)) ** 2)
+    if len(problem.constraints) > 1 and lane_bytes(problem) > CACHED_BYTES:
+        effort = SUBGRADIENT_STEPS  # each goes through memory
     return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
 
 
@@ -76,10 +79,12 @@ def rounds_within(problem: Problem, limits: Limits) -> int:
 def too_wide(problem: Problem, limits: Limits) -> bool:
     """Whether to go without elimination: no memory or no time for it, or it would be slow.
 
-    Rows that are slow to eliminate but need no more than memory allows may come back to it.
+    Rows that are slow to eliminate but need no more than memory allows may come back to it. Without
+    constraints one pass is all: it is made at once where it surely fits into the time limit.
     """
-    slow = min(MOST_BYTES, SLOW_BYTES, limits.bytes)
-    return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
+    fits = limits.seconds is not None and 2 * seconds_of_elimination(problem) <= limits.seconds
+    slow = MOST_BYTES if fits and not problem.constraints else min(MOST_BYTES, SLOW_BYTES)
+    return lane_bytes(problem) > min(slow, limits.bytes) or rounds_within(problem, limits) < 1
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from cmpe.arrays import FREE, Assignments
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
@@ -71,8 +69,5 @@ class _RaceRow:
                     pass
         except KeyboardInterrupt:
             interrupted = True
-        upper, best = known.upper, known.best.assignment
-        if best is None:
-            return RowAnswer(None, upper, bool(upper == -np.inf), interrupted=interrupted)
-        free = list(self.instances.problem.free)
-        return RowAnswer(best[free], upper, interrupted=interrupted)
+        problem, best = self.instances.problem, known.best.assignment
+        return RowAnswer.known(problem, best, known.upper, interrupted=interrupted)

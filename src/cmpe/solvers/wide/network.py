@@ -216,7 +216,7 @@ class RowNetwork:
             dropped = values - int(self.state.size.sum())
             if done > 4 and before - self.upper < least * count and dropped < 0.01 * values:
                 break
-            if spent < SLICE_SECONDS:
+            if spent < SLICE_SECONDS or until == np.inf:  # no clock decides where there is no limit
                 count = min(2 * count, 64)
         return self.possible
 
