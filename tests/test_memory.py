@@ -78,7 +78,7 @@ def test_splits_and_trees_are_smaller_with_less(monkeypatch):
 def test_a_race_goes_on_with_what_fits(monkeypatch):
     from cmpe.solvers.wide import Wide
 
-    problem = cmpe.Problem(grid(16, 16, seed=1))
+    problem = cmpe.Problem(grid(30, 30, seed=1))
     allowing(monkeypatch, 100_000)  # neither search nor HiGHS nor splits
     with pytest.warns(RuntimeWarning, match="search failed: search needs"):
         found = ask(Wide(), problem, time_limit=1.0)
