@@ -64,7 +64,7 @@ def test_methods_refuse_before_they_take_it(monkeypatch, method):
 
 
 def test_splits_and_trees_are_smaller_with_less(monkeypatch):
-    problem = cmpe.Problem(grid(20, 20, seed=1))
+    problem = cmpe.Problem(grid(10, 10, seed=1))
     wide = by_size(problem.conditioning, Work(1.0))
     network = RowNetwork(NetworkShape(problem.conditioning), problem.given(), 0, np.zeros(0))
     network.plant()
@@ -76,7 +76,7 @@ def test_splits_and_trees_are_smaller_with_less(monkeypatch):
 
 
 def test_a_race_goes_on_with_what_fits(monkeypatch):
-    race, known = race_of(cmpe.Problem(grid(30, 30, seed=1)), 60.0)
+    race, known = race_of(cmpe.Problem(grid(40, 40, coupling=3.0, seed=1)), 60.0)
     allowing(monkeypatch, 100_000)  # neither search nor HiGHS nor splits
     steps = race.run()
     with pytest.warns(RuntimeWarning, match="search failed: search needs"):
