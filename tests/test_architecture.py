@@ -25,7 +25,7 @@ ORDER = (
     ("errors", "arrays", "display"),
     ("arguments",),
     ("domain",),
-    ("execution", "models"),
+    ("examples", "execution", "models"),
     ("elimination",),
     ("sampling",),
     ("problem",),
