@@ -19,7 +19,6 @@ from cmpe.learning.classifier import FEW, train_classifier
 quick = "CMPE_QUICK" in os.environ
 images = read_images("digits")
 (network,) = train_classifier(images.train, images.train_labels, FEW)
-print(network)
 
 # %%
 # A picture that the network classifies well, as evidence; the changed picture is what is free.
