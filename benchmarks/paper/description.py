@@ -51,12 +51,18 @@ class Selection:
 
     folds: int = 1
     epochs: int = 0  # of cross-validation; 0: those of the preset
+    shorter: dict[str, int] = field(default_factory=dict)  # the same for some methods
     beta: tuple[float, ...] = ()
     rho: tuple[float, ...] = ()
 
     def grid(self, names: tuple[str, ...]) -> dict[str, list[float]]:
         """The values of the numbers called `names`."""
         return {name: list(getattr(self, name)) for name in names}
+
+    def changes(self, method: str) -> dict[str, int]:
+        """What cross-validation of a method changes in its preset."""
+        epochs = self.shorter.get(method, self.epochs)
+        return {"epochs": epochs} if epochs else {}
 
 
 @dataclass(frozen=True)

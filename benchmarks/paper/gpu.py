@@ -237,11 +237,11 @@ class Trainers:
 
     def _wanted(self, task: Any) -> bool:
         """Seeds and methods may be left for another call."""
-        if task.stage == "cross_validation":
-            return True
         seeds, losses = self.options.seeds, self.options.losses
         config = task.settings["config"]
-        return (not seeds or config["seed"] in seeds) and (not losses or config["loss"] in losses)
+        if losses and config["loss"] not in losses:
+            return False
+        return not seeds or task.stage == "cross_validation" or config["seed"] in seeds
 
     def _choose(self, pack: Pack, task: Any) -> None:
         from benchmarks.paper.training import cross_validation

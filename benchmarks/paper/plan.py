@@ -174,8 +174,9 @@ class _Group:
     ) -> Task:
         """Cross-validation: one for all seeds."""
         selection = self.study.scale.selection
-        epochs = {"epochs": selection.epochs} if selection.epochs else {}
-        config = preset(method.network, method.loss, **{**changes, **epochs})
+        config = preset(
+            method.network, method.loss, **{**changes, **selection.changes(method.name)}
+        )
         told = {"q": self.q, "config": told_config(config), "grid": grid, "folds": selection.folds}
         return self.plan.add(task("cross_validation", told, **inputs))
 

@@ -127,7 +127,7 @@ class Stack:
         bases = [TrainingConfig.from_json(t["config"]) for t in tasks]
         data = training_data(rows, inputs, bases[0])
         self.grids = [_settings(t["grid"]) for t in tasks]
-        parts = [_parts(rows, data, base) for base in bases]
+        parts = [train_parts(rows, data, base) for base in bases]
         configs = [replace(b, **s) for b, g in zip(bases, self.grids, strict=True) for s in g]
         splits = [p for p, g in zip(parts, self.grids, strict=True) for _ in g]
         self.begin = time.perf_counter()
@@ -206,7 +206,7 @@ class Stack:
         return Artifact(files, {**aside, "row_seconds": [each] * len(instances)})
 
 
-def _parts(
+def train_parts(
     rows: Rows, data: TrainingData, config: TrainingConfig
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The rows to train and to validate on; drawn rows are all trained on."""

@@ -163,6 +163,9 @@ def test_only_what_depends_on_a_change_is_redone(store):
     selection = {**scale["selection"], "rho": [0.2]}
     changed = {"cross_validation": 1, "train": 2, "evaluate": 2}
     assert left(tiny(selection=selection), store) == changed
+    assert left(tiny(selection={**scale["selection"], "shorter": {"mse": 2}}), store) == {}
+    selection = {**scale["selection"], "shorter": {"ss_cmpe_pen": 2}}
+    assert left(tiny(selection=selection), store) == changed
     assert left(tiny(seeds=[0, 1, 2]), store) == {"train": 3, "solve": 2, "evaluate": 5}
     assert left(tiny(budgets=[1.0, 5.0, 6.0]), store) == {"solve": 1, "evaluate": 1}
     added = left(tiny(percentiles=[30, 90]), store)
@@ -248,8 +251,11 @@ def test_packed_tasks_train_to_the_same_results_elsewhere(plan, store, tmp_path)
     run(plan, away, InProcess(), stages=["labels", "bounds"])
     (file,) = pack(plan, away, tmp_path / "packs")
     told = [str(file), "--out", str(tmp_path / "out"), "--device", "cpu", "--percentiles", "30"]
+    assert gpu.main([*told, "--losses", "ss_cmpe_pen", "--seeds", "1"]) == 0
+    assert import_results(away, tmp_path / "out" / "results-0.zip") == 2  # a choice, a network
+    (file,) = pack(plan, away, tmp_path / "packs")
     assert gpu.main([*told, "--seeds", "1", "--together", "2"]) == 0
-    assert import_results(away, tmp_path / "out" / "results-0.zip") == 4  # a choice, 3 networks
+    assert import_results(away, tmp_path / "out" / "results-0.zip") == 2
     (file,) = pack(plan, away, tmp_path / "packs")
     assert gpu.main([*told, "--out", str(tmp_path / "rest")]) == 0
     assert import_results(away, tmp_path / "rest" / "results-0.zip") == 3
