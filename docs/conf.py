@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "cmpe"
 author = "The cmpe developers"
-copyright = "2026, the cmpe developers"  # noqa: A001
+copyright = "2026, the cmpe developers"
 release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
 version = release
 
@@ -69,6 +69,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"cmpe {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {

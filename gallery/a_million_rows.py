@@ -19,7 +19,7 @@ quick = "CMPE_QUICK" in os.environ
 sizes = (100, 1_000, 10_000) if quick else (100, 1_000, 10_000, 100_000, 1_000_000)
 
 net = cmpe.read_model(cmpe.example("alarm"))
-faults = {name: "TRUE" for name in ("ANAPHYLAXIS", "HYPOVOLEMIA", "LVFAILURE", "PULMEMBOLUS")}
+faults = dict.fromkeys(("ANAPHYLAXIS", "HYPOVOLEMIA", "LVFAILURE", "PULMEMBOLUS"), "TRUE")
 seen = ["HRBP", "BP", "CVP", "PCWP", "EXPCO2", "SAO2", "MINVOL", "PRESS", "HISTORY", "PAP"]
 problem = cmpe.Problem(net, [cmpe.count(faults) <= 1], evidence_variables=seen)
 

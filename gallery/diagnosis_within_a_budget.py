@@ -35,8 +35,7 @@ faults = {
 
 budgets = range(5)
 answers = [
-    cmpe.solve(cmpe.Problem(net, [cmpe.count(faults) <= budget]), findings)[0]
-    for budget in budgets
+    cmpe.solve(cmpe.Problem(net, [cmpe.count(faults) <= budget]), findings)[0] for budget in budgets
 ]
 for budget, answer in zip(budgets, answers, strict=True):
     print(f"at most {budget}: log-probability {answer.objective:.2f}, {answer.proof}")

@@ -25,8 +25,8 @@ made = cmpe.generate(
 problem, test = made.problem, made.test[:100]
 
 # %%
-# Train it. The preset ``tuned`` learns proved answers where they are cheap and the paper's loss where
-# they are not; ``ss_cmpe`` needs no labels at all.
+# Train it. The preset ``tuned`` learns proved answers where they are cheap, and the paper's loss
+# where they are not; ``ss_cmpe`` needs no labels at all.
 
 began = time.perf_counter()
 config = cmpe.preset("tuned", "ss_cmpe", epochs=epochs, seed=0)

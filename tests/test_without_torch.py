@@ -84,7 +84,8 @@ def found(tmp_path_factory):
 
 
 def test_it_solves_bounds_and_evaluates(found):
-    assert found["exact"] == pytest.approx(found["auto"]) == pytest.approx(found["milp:highs"])
+    for method in ("auto", "milp:highs"):
+        assert found[method] == pytest.approx(found["exact"])
     for method in ("search", "lagrangian", "local"):
         assert all(a <= b + 1e-6 for a, b in zip(found[method], found["exact"], strict=True))
     assert all(b >= a - 1e-6 for a, b in zip(found["exact"], found["bound"], strict=True))

@@ -7,10 +7,10 @@ import pytest
 import cmpe
 
 
-def test_alarm_is_a_network_of_37_variables_whose_tables_add_up():
+def test_alarm_is_a_network_of_37_variables_with_names():
     net = cmpe.read_model(cmpe.example("alarm"))
     assert net.variables == 37
-    assert net.domain.states_of(net.domain.index("HRBP")) == ("LOW", "NORMAL", "HIGH")
+    assert net.domain.states_of(net.domain.variable("HRBP")) == ("LOW", "NORMAL", "HIGH")
     assert cmpe.solve(cmpe.Problem(net), {"HRBP": "HIGH"})[0].status is cmpe.Status.OPTIMAL
 
 
