@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks.campaign.cases import random_forests
 from hypothesis import strategies as st
 
 from cmpe import (
@@ -119,12 +120,7 @@ def network_over(
     """A random network of the given variables; unnormalised, half of them with zeros."""
     contexts = random_contexts(rng, cards, np.full(len(cards), -1), int(rng.integers(0, 4)))
     shape = (len(contexts), len(cards))
-    parents = np.full(shape, -1)
-    for leaf, context in enumerate(contexts):
-        order = rng.permutation(np.flatnonzero(context < 0))
-        for place in range(1, len(order)):
-            if rng.random() < 0.8:
-                parents[leaf, order[place]] = order[rng.integers(0, place)]
+    parents = random_forests(rng, contexts)
     tables = rng.normal(size=(*shape, max(cards), max(cards)))
     weights = rng.normal(size=len(contexts))
     if zeros and rng.random() < 0.5:

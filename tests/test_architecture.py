@@ -24,6 +24,7 @@ TESTS = ROOT / "tests"
 ORDER = (
     ("errors", "arrays", "display"),
     ("arguments",),
+    ("memory",),
     ("domain",),
     ("examples", "execution", "models"),
     ("elimination",),
@@ -57,7 +58,16 @@ ONLY = {
         "problem",
         "solution",
     },
-    "bounds": {"arguments", "arrays", "domain", "errors", "models", "elimination", "problem"},
+    "bounds": {
+        "arguments",
+        "arrays",
+        "domain",
+        "errors",
+        "memory",
+        "models",
+        "elimination",
+        "problem",
+    },
 }
 OPTIONAL = {
     "foolbox",

@@ -40,6 +40,36 @@ def test_scikit_learn_can_clone_and_search_it():
     assert repr(again).startswith("Explainer(Problem(4 variables")
 
 
+class Coarse(Explainer):
+    """Takes any matrix: what is above 0 in its first and last column is evidence."""
+
+    def fit(self, rows, y=None):
+        super().fit(self._evidence(rows))
+        self.n_features_in_ = np.shape(rows)[1]
+        return self
+
+    def solve(self, rows):
+        return super().solve(self._evidence(rows) if hasattr(self, "solver_") else rows)
+
+    def _evidence(self, rows):
+        return (np.asarray(rows, dtype=float)[:, [0, -1]] > 0).astype(int)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn():
+    """Those that feed no matrix as it is, the others with any matrix made evidence."""
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    known = {"check_estimators_unfitted", "check_estimator_sparse_tag"}
+    known |= {"check_estimator_sparse_array", "check_estimator_sparse_matrix"}
+    found = checks.check_estimator(Coarse(PROBLEM), on_fail=None, on_skip=None)
+    failed = {one["check_name"] for one in found if one["status"] == "failed"}
+    assert failed <= known
+    assert len(found) > 25
+    checks.check_get_params_invariance("Explainer", Explainer(PROBLEM))
+    checks.check_estimator_cloneable("Explainer", Explainer(PROBLEM))
+    checks.check_no_attributes_set_in_init("Explainer", Explainer(PROBLEM))
+
+
 def test_mistakes():
     refused(lambda: Explainer(PROBLEM).predict(ROWS), "call fit", MethodError)
     refused(lambda: Explainer().fit(ROWS), "Explainer needs a Problem", ModelError)

@@ -54,6 +54,18 @@ MISTAKES = {
     "an array of states": (lambda: cmpe.solve(PROBLEM, np.array([["TRUE", "LOW", "LOW", "LOW"]])), "evidence must be whole numbers"),
     "an array too narrow": (lambda: cmpe.solve(PROBLEM, [[0, 1]]), "columns"),
     "an array out of range": (lambda: cmpe.solve(PROBLEM, [[0, 5, 0, 0]]), "row 0, variable 'CVP': evidence must be from 0 to 2, found 5"),
+    # models
+    "words in a table": (lambda: cmpe.Factor((0,), ["x"]), "a log-table must hold numbers, found ['x']"),
+    "words in a table of a model": (lambda: cmpe.LogLinearModel.from_tables([2], [((0,), ["x", "y"])]), "a log-table must hold numbers"),
+    "a scope that is no list": (lambda: cmpe.Factor(0, [1.0]), "a scope must be a list of whole numbers, found 0"),
+    "a name in the scope of a factor": (lambda: cmpe.Factor(("CVP",), [1.0]), "a scope must list whole numbers, found 'CVP'"),
+    "tables for factors": (lambda: cmpe.LogLinearModel((2,), [[0.0, 1.0]]), "factors must be a list of Factor objects, found [0.0, 1.0]"),
+    "one factor for a list": (lambda: cmpe.LogLinearModel((2,), cmpe.Factor((0,), [0.0, 1.0])), "factors must be a list of Factor objects"),
+    "a number for a file": (lambda: cmpe.read_model(3), "read_model takes the path of a file, found 3"),
+    "nothing for a UAI file": (lambda: cmpe.read_uai(None), "read_uai takes the path of a file, found None"),
+    "a number for a directory": (lambda: cmpe.read_directory(3), "read_directory takes the path of a directory, found 3"),
+    "a number to write": (lambda: cmpe.write_model(3, "m.uai"), "write_model(model, path) takes a model made of tables, found int"),
+    "numbers to evaluate": (lambda: cmpe.evaluate(3, 4), "cmpe.reference(problem, rows)); found int and int"),
     # problems
     "a model for a problem": (lambda: cmpe.solve(NET, {"CVP": "LOW"}), "solve needs a Problem, found LogLinearModel; write"),
     "a constraint without a list": (lambda: cmpe.Problem(NET, NET <= 3), "write Problem(h, [t <= q])"),

@@ -110,17 +110,23 @@ def _network(rng: np.random.Generator, cards: list[int]) -> cmpe.CutsetNetwork:
             child[variable] = k
             contexts.append(child)
     shape, widest = (len(contexts), len(cards)), max(cards)
-    parents = np.full(shape, -1)
-    for leaf, context in enumerate(contexts):
-        order = rng.permutation(np.flatnonzero(context < 0))
-        for place in range(1, len(order)):
-            if rng.random() < 0.8:
-                parents[leaf, order[place]] = order[rng.integers(0, place)]
+    parents = random_forests(rng, contexts)
     tables = rng.normal(size=(*shape, widest, widest))
     if rng.random() < 0.3:
         tables[rng.random(tables.shape) < 0.1] = -np.inf
     weights = rng.normal(size=len(contexts))
     return cmpe.CutsetNetwork(tuple(cards), np.array(contexts), weights, parents, tables)
+
+
+def random_forests(rng: np.random.Generator, contexts: Sequence[Values]) -> Values:
+    """Each leaf's parents (leaves, n) of the variables that its context leaves free."""
+    parents = np.full((len(contexts), len(contexts[0])), -1)
+    for leaf, context in enumerate(contexts):
+        order = rng.permutation(np.flatnonzero(context < 0))
+        for place in range(1, len(order)):
+            if rng.random() < 0.8:
+                parents[leaf, order[place]] = order[rng.integers(0, place)]
+    return parents
 
 
 def value(function: Any, rows: Values) -> Floats:

@@ -1,13 +1,22 @@
-"""Numbers as people give them, checked: one sentence for what is not one."""
+"""Numbers, lists and paths as people give them, checked: one sentence for what is not one."""
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cmpe.arrays import Floats
 from cmpe.errors import InputError, MethodError
 
 Refusal = type[InputError]
+Kind = TypeVar("Kind")
 
 
 def real_number(
@@ -41,6 +50,44 @@ def seconds_of(time_limit: object) -> float:
     if not 0 < seconds < math.inf:
         raise MethodError(f"a time limit must be above 0 seconds, found {seconds}")
     return seconds
+
+
+def float_array(what: str, values: ArrayLike, error: Refusal) -> Floats:
+    """A copy of numbers as float64, in C order."""
+    try:
+        return np.array(values, dtype=np.float64, order="C", copy=True)
+    except (TypeError, ValueError, OverflowError):
+        raise error(f"{what} must hold numbers, found {_shown(values)}") from None
+
+
+def whole_numbers(what: str, values: object, error: Refusal) -> tuple[int, ...]:
+    """The whole numbers in a list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise error(f"{what} must be a list of whole numbers, found {_shown(values)}")
+    return tuple(int(v) if type(v) is int else _whole(what, v, error) for v in values)
+
+
+def _whole(what: str, value: object, error: Refusal) -> int:
+    if not isinstance(scalar := _scalar(value), Integral):
+        raise error(f"{what} must list whole numbers, found {_shown(value)}")
+    return int(scalar)
+
+
+def listed(what: str, values: object, kind: type[Kind], error: Refusal) -> tuple[Kind, ...]:
+    """The items of a list, all of one kind."""
+    items = tuple(values) if isinstance(values, Iterable) else (values,)
+    odd = [item for item in items if not isinstance(item, kind)]
+    if odd or not isinstance(values, Iterable):
+        found = _shown((odd or [values])[0])
+        raise error(f"{what} must be a list of {kind.__name__} objects, found {found}")
+    return items
+
+
+def file_path(value: object, call: str, kind: str = "file") -> Path:
+    """Where a file is; `call` says what takes a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{call} takes the path of a {kind}, found {_shown(value)}")
+    return Path(value)
 
 
 def _scalar(value: object) -> object:

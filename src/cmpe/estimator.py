@@ -1,9 +1,10 @@
 """`Explainer`: a problem and a method with scikit-learn's fit and predict.
 
-`clone`, `get_params`, `set_params`, pipelines and searches over parameters work. It does not pass
-scikit-learn's `check_estimator`, which feeds arbitrary matrices: rows here are evidence of one
-problem, so their number of columns and their values are fixed by it, `y` is not used, and without
-a problem nothing can be fitted.
+`clone`, `get_params`, `set_params`, pipelines and searches over parameters work. Of 34 checks in
+scikit-learn 1.9's `check_estimator` it passes the 10 that feed no matrix. The others feed arbitrary
+matrices, and rows here are evidence of one problem, which fixes their columns and values; where any
+matrix is first made evidence, all pass but four: `predict` before `fit` raises MethodError, not
+NotFittedError (1), and sparse matrices are no evidence (3).
 """
 
 from __future__ import annotations
@@ -91,6 +92,17 @@ class Explainer:
         answers = self.solve(rows)
         worth: Floats = np.where(answers.feasible, answers.objective, -np.inf)
         return float(worth.mean())
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks: rows are checked by the problem, not as matrices; no target."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(categorical=True, allow_nan=True, string=True),
+            no_validation=True,
+        )
 
     def __repr__(self) -> str:
         return f"Explainer({self.problem!r}, method={self.method!r})"

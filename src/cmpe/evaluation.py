@@ -116,6 +116,7 @@ def _unconstrained(instances: Instances, method: str | None) -> Values:
 
 def evaluate(answers: Solutions, against: Reference) -> Evaluation:
     """The metrics of `answers` to the rows of a reference; rows without a feasible one are left."""
+    _check_kinds(answers, against)
     if len(answers) != len(against.solutions):
         raise InputError(
             f"{len(against.solutions)} rows need as many answers, found {len(answers)}"
@@ -124,6 +125,15 @@ def evaluate(answers: Solutions, against: Reference) -> Evaluation:
     return Evaluation(
         _metrics(answers, against, known), _metrics(answers, against, known & against.constrained)
     )
+
+
+def _check_kinds(answers: object, against: object) -> None:
+    if not (isinstance(answers, Solutions) and isinstance(against, Reference)):
+        found = f"{type(answers).__name__} and {type(against).__name__}"
+        raise InputError(
+            "evaluate needs answers and a reference, as in cmpe.evaluate(cmpe.solve(problem, "
+            f"rows), cmpe.reference(problem, rows)); found {found}"
+        )
 
 
 def _metrics(answers: Solutions, against: Reference, which: NDArray[np.bool_]) -> Metrics:

@@ -261,3 +261,6 @@ def test_it_shows_itself_in_a_line(grid_solver):
     said = repr(grid_solver)
     assert said.startswith("NeuralSolver(mlp trained with distill for grid4: network + repair")
     assert len(said) < 120
+    page = grid_solver._repr_html_()
+    assert "<td>problem</td><td>grid4</td>" in page
+    assert "<td>loss</td><td>distill</td>" in page

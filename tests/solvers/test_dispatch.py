@@ -1,13 +1,16 @@
 """The one door: evidence in every form, options that reach the engine or are refused."""
 
+import time
+
 import numpy as np
 import pytest
 
 import cmpe
-from cmpe import METHODS, Running, Solutions
-from cmpe.errors import InputError, MethodError
+from cmpe import METHODS, Problem, Running, Solutions
+from cmpe.errors import InputError, Interrupted, MethodError
 from cmpe.problem import Form
-from cmpe.solvers import method_named
+from cmpe.problem.patterns import Twins
+from cmpe.solvers import auto, dispatch, method_named
 from cmpe.solvers.base import Engine
 from cmpe.solvers.dispatch import engine_of
 from tests.problems import random_problem, worked_example
@@ -176,3 +179,74 @@ def test_every_row_of_the_registry_loads_its_engines(row):
     for form, load in row.engines.items():
         assert isinstance(load(), Engine), (row.name, form)
     assert row.takes == ("any function" if Form.OTHER in row.engines else "tables")
+
+
+def chain_with_gaps(count=120, length=9):
+    """A chain under a limit, and rows of about a hundred patterns of missing values."""
+    rng = np.random.default_rng(0)
+    h, t = (
+        cmpe.LogLinearModel.from_tables(
+            [3] * length, [((v, v + 1), rng.normal(size=(3, 3))) for v in range(length - 1)]
+        )
+        for _ in range(2)
+    )
+    rows = rng.integers(0, 3, (count, length))
+    rows[rng.random(rows.shape) < 0.6] = -1
+    return Problem(h, [t <= 1.0]), rows
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_many_patterns_share_a_plan_and_no_answer_changes(method, monkeypatch):
+    problem, rows = chain_with_gaps()
+    asked = []
+    answer = dispatch._asked
+
+    def count(engine, instances, limits):
+        asked.append(len(instances))
+        return answer(engine, instances, limits)
+
+    monkeypatch.setattr(dispatch, "_asked", count)
+    together = cmpe.solve(problem, rows, method=method)
+    assert len(asked) == 1
+    monkeypatch.setattr(dispatch, "PREPARATION", 0.0)  # a plan of each pattern
+    apart = cmpe.solve(problem, rows, method=method)
+    assert len(asked) > 90
+    assert together.labels == apart.labels
+    np.testing.assert_allclose(together.objective, apart.objective)
+    np.testing.assert_array_equal(together.observed, apart.observed)
+    assert (rows == together.assignments)[(rows >= 0) & together.feasible[:, np.newaxis]].all()
+
+
+@pytest.mark.parametrize("preparation", [0.0, dispatch.PREPARATION])
+def test_what_patterns_share_is_charged(preparation, monkeypatch):
+    """The plan takes 2 s on a clock of its own: they are in the rows' seconds, as one or apart."""
+    problem, rows = chain_with_gaps()
+    cmpe.solve(problem, rows[:1])  # compiled code is loaded
+    monkeypatch.setattr(dispatch, "PREPARATION", preparation)
+    late, of = [0.0], Twins.of
+
+    def slow(batches):
+        late[0] += 2.0
+        return of(batches)
+
+    clock = time.perf_counter
+    monkeypatch.setattr(dispatch.Twins, "of", slow)
+    monkeypatch.setattr(dispatch.time, "perf_counter", lambda: clock() + late[0])
+    begin = dispatch.time.perf_counter()
+    answers = cmpe.solve(problem, rows)
+    wall = dispatch.time.perf_counter() - begin
+    assert 2.0 <= answers.seconds.sum() <= wall
+
+
+def test_ctrl_c_where_patterns_share_a_plan(monkeypatch):
+    problem, rows = chain_with_gaps()
+
+    def stops(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dispatch, "_answer_all", stops)  # not reached
+    monkeypatch.setattr(auto.Auto, "answer", stops)
+    with pytest.raises(Interrupted) as stop:
+        cmpe.solve(problem, rows)
+    assert stop.value.finished == 0
+    assert stop.value.solutions.assignments.shape == rows.shape

@@ -33,6 +33,8 @@ WORKERS_HELP = (
 THREADS_HELP = (
     "Threads of each worker: within a row for milp, more rows at the same time for the others."
 )
+MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
+TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
 STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
     "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."

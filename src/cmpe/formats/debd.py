@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.errors import FormatError
-from cmpe.formats.evidence import read_array
-from cmpe.formats.text import lines_of, parts_of, read_text, suffix_of
+from cmpe.formats.evidence import equal_rows, read_array
+from cmpe.formats.text import read_text, suffix_of
 
 
 def read_debd(path: Path | str) -> NDArray[np.uint8]:
@@ -18,15 +18,8 @@ def read_debd(path: Path | str) -> NDArray[np.uint8]:
     digits = _single_digits(text)
     if digits is not None:
         return digits
-    cells, width = bytearray(), 0
-    for number, line in lines_of(text):
-        found = line.count(",") + 1
-        width = width or found
-        if found != width:
-            raise FormatError.at(path, f"line {number}", f"{width} columns", str(found))
-        cells.extend(_cell(path, number, cell.strip()) for cell in parts_of(line, ","))
-    if not cells:
-        raise FormatError.at(path, "line 1", "a row of data", "an empty file")
+    cells = bytearray()
+    width = equal_rows(path, text, ("columns", "a row of data"), _cell, cells)
     return np.frombuffer(cells, dtype=np.uint8).reshape(-1, width)
 
 

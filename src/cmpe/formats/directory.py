@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cmpe.arguments import file_path
 from cmpe.arrays import Values
 from cmpe.domain import Domain
 from cmpe.errors import FormatError, ModelError
@@ -162,7 +163,7 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
 
 def read_directory(path: Path | str) -> ProblemDirectory:
     """Read a problem directory; a file that does not match its hash is refused."""
-    folder = Path(path)
+    folder = file_path(path, "read_directory", "directory")
     description = _description(folder)
     limits = description["at_most"]
     limits = limits if isinstance(limits, list) else [limits]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import math
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -235,16 +235,32 @@ def _array_header(
 
 
 def _read_csv(path: Path | str) -> NDArray[np.int64]:
-    cells, width = array("i"), 0
-    for number, line in lines_of(read_text(path)):
+    cells = array("i")
+    width = equal_rows(path, read_text(path), ("cells", "a row of evidence"), _cell, cells)
+    return np.frombuffer(cells, dtype=np.intc).reshape(-1, width).astype(np.int64)
+
+
+def equal_rows(
+    path: Path | str,
+    text: str,
+    words: tuple[str, str],
+    cell: Callable[[Path | str, int, str], int],
+    cells: array[int] | bytearray,
+) -> int:
+    """Put each cell between commas into `cells`; how many a line has, which is equal for all.
+
+    `words` are what cells are called, and what a file without lines was expected to have.
+    """
+    width = 0
+    for number, line in lines_of(text):
         found = line.count(",") + 1
         width = width or found
         if found != width:
-            raise FormatError.at(path, f"line {number}", f"{width} cells", str(found))
-        cells.extend(_cell(path, number, cell.strip()) for cell in parts_of(line, ","))
-    if not cells:
-        raise FormatError.at(path, "line 1", "a row of evidence", "an empty file")
-    return np.frombuffer(cells, dtype=np.intc).reshape(-1, width).astype(np.int64)
+            raise FormatError.at(path, f"line {number}", f"{width} {words[0]}", str(found))
+        cells.extend(cell(path, number, part.strip()) for part in parts_of(line, ","))
+    if not width:
+        raise FormatError.at(path, "line 1", words[1], "an empty file")
+    return width
 
 
 def _cell(path: Path | str, number: int, cell: str) -> int:

@@ -11,7 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cmpe.errors import FormatError
+from cmpe.arguments import file_path
+from cmpe.errors import FormatError, InputError
 from cmpe.formats.text import suffix_of
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def read_model(path: Path | str) -> Model:
 
     MODEL stands for MODEL.json where only that is there. A pipe has no suffix: it holds `.uai`.
     """
-    file = Path(path)
+    file = file_path(path, "read_model")
     described = file.with_name(file.name + _LEARNED)
     if not file.exists() and described.exists():
         file = described
@@ -143,4 +144,8 @@ def write_model(model: Model, path: Path | str) -> None:
     `.uai` and `.LG` hold tables: a tree or a cutset network is expanded. `.json` and `.npz` hold
     learned models only, in two files.
     """
-    format_of(path).write(model, Path(path))
+    file = file_path(path, "write_model")
+    if not hasattr(model, "to_model"):
+        found = type(model).__name__
+        raise InputError(f"write_model(model, path) takes a model made of tables, found {found}")
+    format_of(file).write(model, file)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cmpe.arguments import file_path
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.tables.names import names_file, read_names, write_names
@@ -45,7 +46,7 @@ def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearM
 
     Its variables are called by `names`, else as `MODEL.uai.names` says where that is there.
     """
-    text = read_text(path)
+    text = read_text(file_path(path, "read_uai"))
     is_log = suffix_of(path) == LOG_SUFFIX
     model = read_at_once(text, is_log) or _read_words(path, text, is_log)
     return _with_names(model, path, names)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.display import html_table
 from cmpe.errors import EvidenceError, Interrupted, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.adversarial import flipped
@@ -76,6 +77,18 @@ class NeuralSolver:
         return (
             f"NeuralSolver({config.network} trained with {config.loss} for {name}: {self.method})"
         )
+
+    def _repr_html_(self) -> str:
+        config, trained = self.trained.config, self.trained
+        rows = {
+            "problem": trained.name or repr(self.problem),
+            "network": f"{config.network}, {sum(p.numel() for p in trained.parameters.values())} "
+            "parameters",
+            "loss": config.loss,
+            "epochs": f"{trained.epochs}{'' if trained.finished else ', unfinished'}",
+            "stages": self.method,
+        }
+        return html_table("NeuralSolver", ("what", "value"), rows.items())
 
     def with_stages(self, **stages: Any) -> NeuralSolver:
         """The same network with other stages: the fields of `Pipeline`, by name."""

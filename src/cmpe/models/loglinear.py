@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cmpe.arguments import float_array, listed, whole_numbers
 from cmpe.arrays import Floats
 from cmpe.domain import Domain, Placement, join
 from cmpe.errors import ModelError
@@ -35,7 +36,7 @@ def _own(table: ArrayLike) -> Floats:
         owner = table if table.base is None else table.base
         if isinstance(owner, np.ndarray) and owner.flags.owndata and not owner.flags.writeable:
             return table
-    return np.array(table, dtype=np.float64, order="C", copy=True)
+    return float_array("a log-table", table, ModelError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Factor:
     log_table: Floats
 
     def __post_init__(self) -> None:
-        scope = tuple(int(v) for v in self.scope)
+        scope = whole_numbers("a scope", self.scope, ModelError)
         # C order always: a table made by transposing is copied into its own layout.
         table = _own(self.log_table)
         if len(set(scope)) != len(scope) or any(v < 0 for v in scope):
@@ -96,7 +97,7 @@ class LogLinearModel(Bounded):
 
     def __post_init__(self) -> None:
         self._settle()
-        object.__setattr__(self, "factors", tuple(self.factors))
+        object.__setattr__(self, "factors", listed("factors", self.factors, Factor, ModelError))
         for number, factor in enumerate(self.factors):
             self._check(number, factor)
 

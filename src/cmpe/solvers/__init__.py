@@ -47,12 +47,14 @@ _ROWS = (
         {Form.TABLES: _engine("auto", "Auto"), **_beyond_tables("ProvedFlips", or_local=True)},
         proves=True,
         takes_gap=True,
+        shares=True,
     ),
     Method(
         "exact",
         "elimination with multipliers; wide rows by search and bounds in turns",
         {Form.TABLES: _engine("exact.complete", "Exact")},
         proves=True,
+        shares=True,
     ),
     Method(
         "exhaustive",

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Values
+from cmpe.arrays import Assignments, Values
 from cmpe.errors import BackendError, Interrupted
 from cmpe.execution.rows import map_rows, map_rows_in_threads
-from cmpe.problem import Instances
+from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running
 
@@ -29,6 +29,15 @@ class RowAnswer:
     infeasible: bool = False
     seconds: float = 0.0
     interrupted: bool = False  # Ctrl-C came first: what is known so far
+
+    @classmethod
+    def known(
+        cls, problem: Problem, best: Assignments | None, bound: float, *, interrupted: bool
+    ) -> RowAnswer:
+        """An incumbent (n,), if there is one, and a bound: -inf says that there is none."""
+        if best is None:
+            return cls(None, bound, bool(bound == -np.inf), interrupted=interrupted)
+        return cls(best[list(problem.free)], bound, interrupted=interrupted)
 
 
 RowJob = Callable[[int], RowAnswer]

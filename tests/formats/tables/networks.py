@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from cmpe import LogLinearModel
+from cmpe import LogLinearModel, read_model
+from cmpe.errors import FormatError
+from tests.refusals import refused
 
 
 def random_network(seed: int, count: int = 6, least: int = 1) -> LogLinearModel:
@@ -23,6 +27,12 @@ def random_network(seed: int, count: int = 6, least: int = 1) -> LogLinearModel:
         with np.errstate(divide="ignore"):
             tables.append(((*parents, v), np.log(table)))
     return LogLinearModel.from_tables(cards, tables, names, states)
+
+
+def refused_file(path: Path, text: str, message: str) -> None:
+    """A file of this text is refused in one line that holds the message."""
+    path.write_text(text)
+    assert message in refused(lambda: read_model(path), kind=FormatError)
 
 
 def same(first: LogLinearModel, second: LogLinearModel, tolerance: float = 1e-9) -> bool:

@@ -5,8 +5,16 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, LogLinearModel, Problem, Recipe, Running, Status
+from cmpe import Constraint, Limits, LogLinearModel, Problem, Recipe, Running, Status
 from cmpe.generation import generate, grid
+from cmpe.solvers.exact import (
+    CACHED_BYTES,
+    SLOW_BYTES,
+    lane_bytes,
+    rounds_within,
+    seconds_of_elimination,
+    too_wide,
+)
 from cmpe.solvers.exact.complete import Exact
 from tests.problems import Shape, ask, random_problem, seeds, worked_example
 
@@ -134,3 +142,23 @@ def test_no_free_variable_and_no_row():
     answers = ask(Exact(), problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
     assert answers.labels == ["optimal", "infeasible"]
     assert len(ask(Exact(), problem, np.zeros((0, 4), dtype=int))) == 0
+
+
+def test_several_constraints_beyond_the_cache_are_known_to_be_slow():
+    """Sixty steps through memory each: what began within 6 s ran for minutes."""
+    h = grid(13, 13, seed=0)
+    one, two = (Problem(h, [grid(13, 13, seed=j) <= 0.0 for j in range(1, m + 1)]) for m in (1, 2))
+    assert lane_bytes(one) > CACHED_BYTES
+    assert seconds_of_elimination(two) > 20 * seconds_of_elimination(one)
+    assert rounds_within(one, Limits(6.0)) >= 1 > rounds_within(two, Limits(6.0))
+
+
+def test_one_pass_is_made_at_once_where_it_fits_into_the_limit():
+    problem = Problem(grid(16, 16, seed=0))
+    assert lane_bytes(problem) > SLOW_BYTES
+    seconds = seconds_of_elimination(problem)
+    assert not too_wide(problem, Limits(3 * seconds))
+    assert too_wide(problem, Limits(1.5 * seconds))
+    assert too_wide(problem, Limits())
+    limited = Problem(grid(16, 16, seed=0), [grid(16, 16, seed=1) <= 0.0])
+    assert too_wide(limited, Limits(100 * seconds))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import cmpe
 from cmpe.generation import grid
+from cmpe.solvers.wide import network as network_module
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from tests.problems import Shape, completions, random_problem, seeds
 
@@ -96,3 +97,14 @@ def test_exploring_stops_at_a_number_of_nodes_and_goes_on():
     assert network.nodes == 5
     assert network.explore(-np.inf) is None
     assert network.nodes == 5
+
+
+def test_without_a_limit_a_slow_machine_sweeps_as_much_as_a_quick_one(monkeypatch):
+    instances = cmpe.Problem(grid(6, 6, seed=0)).given()
+    shape, bounds = NetworkShape(instances.conditioning), []
+    for slice_seconds in (0.0, 1e9):
+        monkeypatch.setattr(network_module, "SLICE_SECONDS", slice_seconds)
+        network = RowNetwork(shape, instances, 0, np.zeros(0))
+        network.tighten(np.inf, 4, -1.0)
+        bounds.append(network.upper)
+    assert bounds[0] == bounds[1]

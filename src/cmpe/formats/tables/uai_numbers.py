@@ -5,7 +5,9 @@ Anything odd gives None: the reader then goes word by word, and says what is wro
 
 from __future__ import annotations
 
-from itertools import chain
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -27,9 +29,22 @@ def read_at_once(text: str, is_log: bool) -> LogLinearModel | None:
     if not words or words[0] not in ("MARKOV", "BAYES"):
         return None
     try:
-        return _model(words, is_log)
+        with _uncollected():
+            return _model(words, is_log)
     except (ValueError, IndexError, OverflowError):
         return None
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A pause of the garbage collector, which would look at every one of many tables again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _model(words: list[str], is_log: bool) -> LogLinearModel | None:
@@ -40,7 +55,7 @@ def _model(words: list[str], is_log: bool) -> LogLinearModel | None:
         return None
     cards = tuple(map(int, words[2 : 2 + count]))
     scopes, begin = _scopes(numbers, 2 + count, factors)
-    sizes = _sizes(cards, scopes)
+    sizes = _sizes(cards, scopes, numbers[1 + count + 1 : begin])
     if sizes is None or not "".join(words[1 : 1 + begin]).isdigit():
         return None
     places = begin + np.concatenate([[0], np.cumsum(sizes + 1)])
@@ -72,23 +87,29 @@ def _scopes(numbers: Floats, begin: int, count: int) -> tuple[Scopes, int]:
     return scopes, begin + first + at
 
 
-def _sizes(cards: tuple[int, ...], scopes: Scopes) -> Integers | None:
-    """How many entries each table has, or None if a scope cannot be right."""
-    lengths = list(map(len, scopes))
-    listed = list(map(len, map(set, scopes)))
-    variables = np.fromiter(chain.from_iterable(scopes), dtype=np.int64, count=sum(lengths))
+def _sizes(cards: tuple[int, ...], scopes: Scopes, listed: Floats) -> Integers | None:
+    """How many entries each table has, or None if a scope cannot be right.
+
+    `listed` are the numbers of the scopes, each after its length.
+    """
+    lengths = np.fromiter(map(len, scopes), dtype=np.int64, count=len(scopes))
+    places = np.cumsum(lengths + 1) - lengths - 1
+    whole = np.where(np.abs(listed) < 2**31, listed, -1).astype(np.int64)
+    variables = np.delete(whole, places)
     is_sound = (
         1 <= min(cards) <= max(cards) <= MOST_VALUES
-        and max(lengths, default=0) <= MOST_AXES
-        and listed == lengths
+        and lengths.max(initial=0) <= MOST_AXES
         and variables.max(initial=0) < len(cards)
         and variables.min(initial=0) >= 0
     )
     if not is_sound:
         return None
+    within = np.repeat(np.arange(len(lengths)), lengths) * len(cards) + variables
+    if len(np.unique(within)) < len(within):  # a variable twice in one scope
+        return None
     ends = np.concatenate([[0.0], np.cumsum(np.log2(np.array(cards))[variables])])
     stops = np.cumsum(lengths, dtype=np.int64)
-    bits = ends[stops] - ends[stops - lengths] if lengths else np.zeros(0)
+    bits: Floats = ends[stops] - ends[stops - lengths]
     if bits.max(initial=0.0) > 48:
         return None
     return np.rint(np.exp2(bits)).astype(np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.bounds.kernels.dual import INFEASIBLE
+from cmpe.bounds.kernels.dual import INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
@@ -27,7 +27,8 @@ from cmpe.solvers.base import Limits, Running
 MOST_STATES = 1 << 16  # of one row's frontiers
 MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
-SECONDS_PER_ROUND = 0.02  # a rough upper limit
+SECONDS_PER_ROUND = 0.02  # a rough upper limit, with one constraint
+CACHED_BYTES = 1 << 22  # of one row
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
 _loaded: list[bool] = []  # whether compiled code is there
 
@@ -35,8 +36,9 @@ _loaded: list[bool] = []  # whether compiled code is there
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
     """At most `rounds` rounds of a growing G per row; what they do not prove stays open."""
     results = RowResults.of(instances)
-    work = Elimination(instances, results, rounds)
-    spent = work.run(running or Running())
+    how = running or Running()
+    work = Elimination(instances, results, rounds, how.bytes_each)
+    spent = work.run(how)
     results.assignments[~np.isfinite(results.gap)] = -1
     solutions = Solutions.of(
         instances.problem,
@@ -56,7 +58,14 @@ def seconds_of_elimination(problem: Problem) -> float:
     # The operations of a very wide plan are an integer too large for a float.
     # Every step of the dual carries all functions along, and more of them take more steps.
     effort = max(1.0, 0.25 * (1 + len(problem.constraints)) ** 2)
+    if len(problem.constraints) > 1 and lane_bytes(problem) > CACHED_BYTES:
+        effort = SUBGRADIENT_STEPS  # each goes through memory
     return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
+
+
+def seconds_per_round(problem: Problem) -> float:
+    """About what a round takes at most: every state carries all functions along."""
+    return SECONDS_PER_ROUND * max(1.0, 0.5 * (1 + len(problem.constraints)))
 
 
 def rounds_within(problem: Problem, limits: Limits) -> int:
@@ -64,16 +73,18 @@ def rounds_within(problem: Problem, limits: Limits) -> int:
     if limits.seconds is None:
         return MOST_ROUNDS
     left = limits.seconds - seconds_of_elimination(problem)
-    return int(min(MOST_ROUNDS, np.ceil(left / SECONDS_PER_ROUND)))
+    return int(min(MOST_ROUNDS, np.ceil(left / seconds_per_round(problem))))
 
 
 def too_wide(problem: Problem, limits: Limits) -> bool:
     """Whether to go without elimination: no memory or no time for it, or it would be slow.
 
-    Rows that are slow to eliminate but need no more than memory allows may come back to it.
+    Rows that are slow to eliminate but need no more than memory allows may come back to it. Without
+    constraints one pass is all: it is made at once where it surely fits into the time limit.
     """
-    slow = min(MOST_BYTES, SLOW_BYTES)
-    return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
+    fits = limits.seconds is not None and 2 * seconds_of_elimination(problem) <= limits.seconds
+    slow = MOST_BYTES if fits and not problem.constraints else min(MOST_BYTES, SLOW_BYTES)
+    return lane_bytes(problem) > min(slow, limits.bytes) or rounds_within(problem, limits) < 1
 
 
 @dataclass(frozen=True)
@@ -117,8 +128,10 @@ class RowResults:
 class Elimination:
     """One batch on its way through the compiled calls."""
 
-    def __init__(self, instances: Instances, results: RowResults, rounds: int) -> None:
-        self._batch = Batch(instances)
+    def __init__(
+        self, instances: Instances, results: RowResults, rounds: int, memory: int = MOST_BYTES
+    ) -> None:
+        self._batch = Batch(instances, memory)
         self._results = results
         self._budget = (MOST_STATES, rounds)
         self.finished: int | None = None  # how many rows, if Ctrl-C came
