@@ -26,7 +26,7 @@ ORDER = (
     ("arguments",),
     ("memory",),
     ("domain",),
-    ("execution", "models"),
+    ("examples", "execution", "models"),
     ("elimination",),
     ("sampling",),
     ("problem",),

@@ -54,6 +54,7 @@ EXPECTED = [
     "count",
     "cross_validate",
     "evaluate",
+    "example",
     "fit",
     "generate",
     "learn_chow_liu",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.estimator import Explainer
     from cmpe.evaluation import evaluate, reference
+    from cmpe.examples import example
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.network import read_network, write_network
@@ -56,6 +57,7 @@ _HOMES = {
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.estimator": ("Explainer",),
     "cmpe.evaluation": ("evaluate", "reference"),
+    "cmpe.examples": ("example",),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.network": ("read_network", "write_network"),
@@ -127,6 +129,7 @@ __all__ = [
     "count",
     "cross_validate",
     "evaluate",
+    "example",
     "fit",
     "generate",
     "learn_chow_liu",
@@ -158,7 +161,10 @@ def __getattr__(name: str) -> Any:
     if name == "queries":
         return import_module("cmpe.queries")
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        try:
+            return getattr(import_module(_HOME[name]), name)
+        except ModuleNotFoundError as error:
+            raise import_module("cmpe.errors").MissingExtra.behind(error) from None
     raise AttributeError(f"module 'cmpe' has no attribute {name!r}")
 
 

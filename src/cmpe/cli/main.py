@@ -19,7 +19,7 @@ from typing import Any
 
 import typer
 
-from cmpe.errors import CmpeError
+from cmpe.errors import CmpeError, MissingExtra
 
 COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls it
 # A command lives in the module of its name. It is imported when it is called, so that `--help`
@@ -100,6 +100,11 @@ def _exit_code() -> int:
         return 0
     except (CmpeError, MemoryError, OSError, KeyboardInterrupt) as error:
         return _fail(_sentence(error))
+    except ModuleNotFoundError as error:
+        missing = MissingExtra.behind(error)
+        if missing is error:
+            raise
+        return _fail(str(missing))
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

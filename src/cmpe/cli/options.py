@@ -155,11 +155,13 @@ def progress_bar(label: str) -> Iterator[Progress | None]:
 
 def check_device(device: str) -> None:
     """Refuse a device that is not there."""
+    if device == "cpu":
+        return
+    if not device.startswith("cuda"):
+        raise InputError(f"--device must be cpu or cuda, found {device!r}")
     import torch
 
-    if device != "cpu" and not device.startswith("cuda"):
-        raise InputError(f"--device must be cpu or cuda, found {device!r}")
-    if device.startswith("cuda") and not torch.cuda.is_available():
+    if not torch.cuda.is_available():
         raise InputError(f"--device {device}: torch finds no GPU here; use cpu")
 
 
