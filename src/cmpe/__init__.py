@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
     from cmpe.solving import solve
+    from cmpe.tradeoffs.front import Front
+    from cmpe.tradeoffs.fronts import front
+    from cmpe.tradeoffs.ranking import Ranked, best
+    from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
@@ -83,6 +87,10 @@ _HOMES = {
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
     "cmpe.solving": ("solve",),
+    "cmpe.tradeoffs.front": ("Front",),
+    "cmpe.tradeoffs.fronts": ("front",),
+    "cmpe.tradeoffs.ranking": ("Ranked", "best"),
+    "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -103,6 +111,7 @@ __all__ = [
     "Engine",
     "Explainer",
     "Factor",
+    "Front",
     "Instances",
     "Interrupted",
     "Limits",
@@ -113,21 +122,25 @@ __all__ = [
     "NeuralSolver",
     "Problem",
     "ProblemDirectory",
+    "Ranked",
     "Recipe",
     "ReluNetwork",
     "Running",
+    "Sensitivity",
     "Session",
     "Solutions",
     "Solver",
     "Status",
     "TrainingConfig",
     "Work",
+    "best",
     "between",
     "bound",
     "count",
     "cross_validate",
     "evaluate",
     "fit",
+    "front",
     "generate",
     "learn_chow_liu",
     "learn_cutset",
@@ -142,6 +155,7 @@ __all__ = [
     "read_uai",
     "reference",
     "sample",
+    "sensitivity",
     "solve",
     "write_directory",
     "write_model",
