@@ -59,8 +59,8 @@ for here, there, difference in (
 field = cmpe.LogLinearModel.from_tables([2] * number.size, tables)
 
 # %%
-# Without a limit, and with limits on the area. The grid is far too wide to eliminate. ``search`` finds
-# good answers quickly; ``auto``, started from them, improves what it can and adds a bound.
+# Without a limit, and with limits on the area. The grid is far too wide to eliminate. ``search``
+# finds good answers quickly; ``auto``, started from them, improves what it can and adds a bound.
 
 area = cmpe.count(dict.fromkeys(range(number.size), 1))
 
