@@ -41,7 +41,7 @@ COMMANDS = {
     "report": (
         "Make one self-contained HTML page, with tables and figures, without running anything."
     ),
-    "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a problem that is wide.",
+    "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
 
 
