@@ -26,7 +26,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
 	touch $(READY)
 
-demo: $(READY)  ## make a small grid problem, solve it exactly, train a network on it, compare
+demo: $(READY)  ## a diagnosis with proof, what a budget costs, a race on a wide problem: demo.png
 	$(BIN)/cmpe demo
 
 test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with branch coverage

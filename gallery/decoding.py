@@ -57,8 +57,8 @@ for limit in limits:
     rejected = answers.status == cmpe.Status.INFEASIBLE
     shares.append((right.mean(), rejected.mean(), (answers.feasible & ~right).mean()))
     print(
-        f"at most {limit:2} flips: decoded right {right.mean():.0%}, rejected {rejected.mean():.0%}, "
-        f"{1e6 * answers.seconds.mean():.0f} us a block"
+        f"at most {limit:2} flips: decoded right {right.mean():.0%}, "
+        f"rejected {rejected.mean():.0%}, {1e6 * answers.seconds.mean():.0f} us a block"
     )
 
 # %%

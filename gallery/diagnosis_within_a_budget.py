@@ -15,8 +15,9 @@ import cmpe
 
 net = cmpe.read_model(cmpe.example("alarm"))
 findings = {
-    "HISTORY": "TRUE", "HRBP": "HIGH", "HREKG": "HIGH", "HRSAT": "HIGH", "BP": "LOW", "CVP": "LOW",
-    "PCWP": "LOW", "PAP": "NORMAL", "SAO2": "LOW", "EXPCO2": "LOW", "MINVOL": "LOW", "PRESS": "ZERO",
+    "HISTORY": "TRUE", "HRBP": "HIGH", "HREKG": "HIGH", "HRSAT": "HIGH", "BP": "LOW",
+    "CVP": "LOW", "PCWP": "LOW", "PAP": "NORMAL", "SAO2": "LOW", "EXPCO2": "LOW",
+    "MINVOL": "LOW", "PRESS": "ZERO",
 }  # fmt: skip
 faults = {
     "ANAPHYLAXIS": "TRUE",

@@ -59,8 +59,8 @@ for here, there, difference in (
 field = cmpe.LogLinearModel.from_tables([2] * number.size, tables)
 
 # %%
-# Without a limit, and with limits on the area. The grid is far too wide to eliminate. ``search`` finds
-# good answers quickly; ``auto``, started from them, improves what it can and adds a bound.
+# Without a limit, and with limits on the area. The grid is far too wide to eliminate. ``search``
+# finds good answers quickly; ``auto``, started from them, improves what it can and adds a bound.
 
 area = cmpe.count(dict.fromkeys(range(number.size), 1))
 
@@ -101,7 +101,8 @@ show(axes["free"], free, f"no limit: {whole} pixels")
 show(axes["limited"], limited[0.85], f"at most {int(0.85 * whole)} pixels")
 sizes = [whole, *(int(share * whole) for share in shares)]
 values = [free.objective[0], *(a.objective[0] for a in limited.values())]
-bounds = [free.bound[0], *(a.bound[0] for a in limited.values())]
+# What bounds a larger area bounds a smaller one, too.
+bounds = np.minimum.accumulate([free.bound[0], *(a.bound[0] for a in limited.values())])
 axes["front"].plot(sizes, bounds, "--", color="tab:grey", label="proved: nothing is above")
 axes["front"].plot(sizes, values, "o-", color="tab:blue", label="found")
 axes["front"].set_xlabel("area limit (pixels)")

@@ -53,7 +53,7 @@ def tables(results: Path) -> dict[str, str]:
 
 
 def _landing(study: Study) -> str:
-    """`exact` beside the other solver that is fastest, or nearest where none reaches the optimum."""
+    """`exact` beside the fastest other solver, or the nearest where none reaches the optimum."""
     rows = []
     for dataset, q, task in LANDING:
         place = q if q is not None else next(p for d, p, _ in study.places() if d == dataset)

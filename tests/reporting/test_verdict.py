@@ -43,8 +43,8 @@ def test_three_sentences(study):
         )
     )
     assert found == [
-        "At q = 80, exact proves the optimum of every row on 1 data set in 10 µs a row; the fastest "
-        "other solver takes 20 ms.",
+        "At q = 80, exact proves the optimum of every row on 1 data set in 10 µs a row; the "
+        "fastest other solver takes 20 ms.",
         "The trained network with repair breaks no constraint and has at most 1.5 % of the regret "
         "of the paper's best method, and is slower than exact on 1 of 1.",
         "Of 2 wide problems, exact proves every row of 1 in 1.1 s a row, where the best of the "

@@ -44,7 +44,7 @@ COMMANDS = {
     "report": (
         "Make one self-contained HTML page, with tables and figures, without running anything."
     ),
-    "demo": "Make a grid problem, solve it exactly, train a network on it, and compare them.",
+    "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
 
 

@@ -12,8 +12,8 @@ from cmpe.reporting.tables import FORMS, seconds_text
 
 ELSEWHERE = tuple(method for method in OTHERS if method != "exact")
 NEGATIVE = (
-    "A regret or gap below 0 belongs to answers that break a constraint: they are better than every "
-    "answer that keeps it, and count as violated, not as good."
+    "A regret or gap below 0 belongs to answers that break a constraint: they are better than "
+    "every answer that keeps it, and count as violated, not as good."
 )
 
 
