@@ -12,7 +12,7 @@ DISPOSABLE := $(or $(CI),$(shell [ "$$(id -u)" = 0 ] && { [ -e /.dockerenv ] || 
 	[ -e /run/.containerenv ] || ! grep -qsE '^(systemd|init|launchd)' /proc/1/comm; } && echo yes))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser lint format bench paper campaign docs clean
+.PHONY: help setup demo test browser lint format bench paper campaign docs package clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/'
@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/cmpe compile
 	touch $(READY)
 
-demo: $(READY)  ## make a small grid problem, solve it exactly, train a network on it, compare
+demo: $(READY)  ## a diagnosis with proof, what a budget costs, a race on a wide problem: demo.png
 	$(BIN)/cmpe demo
 
 test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with branch coverage
@@ -55,8 +55,15 @@ paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full O
 campaign: $(READY)  ## a hostile campaign, or more of it: make campaign MINUTES=30 SEED=1 [OUT=DIR]
 	$(BIN)/python -m benchmarks.campaign --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) --out $(or $(OUT),campaign-$(or $(SEED),0))
 
-docs: $(READY)  ## check that every example in README.md and docs/ runs
-	$(BIN)/python -m pytest tests/test_docs.py
+docs: $(BIN)/sphinx-build $(if $(DISPOSABLE),browser)  ## the site in docs/build/html: pages, gallery, reference; warnings are errors
+	$(BIN)/sphinx-build -b html -W --keep-going -j auto docs docs/build/html
+	$(BIN)/python -m pytest tests/docs
+
+$(BIN)/sphinx-build: $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[docs]'
+
+package: $(READY)  ## wheel and sdist in dist/, tested in an empty environment
+	.ci/package $(BIN)/python
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) dist docs/build .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -24,8 +24,9 @@ TESTS = ROOT / "tests"
 ORDER = (
     ("errors", "arrays", "display", "compiling"),
     ("arguments",),
+    ("memory",),
     ("domain",),
-    ("execution", "models"),
+    ("examples", "execution", "models"),
     ("elimination",),
     ("sampling",),
     ("problem",),
@@ -41,6 +42,7 @@ ORDER = (
     ("estimator",),
     ("evaluation",),
     ("adversarial", "inspection", "reporting"),
+    ("tradeoffs",),
     ("warming",),
     ("cli",),
 )
@@ -65,6 +67,7 @@ ONLY = {
         "domain",
         "elimination",
         "errors",
+        "memory",
         "models",
         "problem",
     },

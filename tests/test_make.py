@@ -1,9 +1,12 @@
-"""`make browser` installs a browser or says that it cannot; it never fails and never asks."""
+"""What `make` runs: a browser that may be installed, a package that can be read anywhere."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import tomllib
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -47,3 +50,26 @@ def test_a_failed_install_is_tried_after_an_update_and_is_no_failure(run, tmp_pa
     assert "could not be installed" in done.stdout
     tried = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[-1] for line in tried] == ["chromium-driver", "update", "chromium-driver"]
+
+
+def test_the_readme_of_an_index_page_has_no_link_into_the_repository():
+    spec = spec_from_file_location("hatch_build", SCRIPT.parents[1] / "hatch_build.py")
+    hook = module_from_spec(spec)
+    pytest.importorskip("hatchling", reason="the build needs hatchling")
+    spec.loader.exec_module(hook)
+    text = hook.for_an_index((SCRIPT.parents[1] / "README.md").read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([^)]*)\)", text)
+    assert all(target.startswith("https://") for target in targets)
+    assert "![" not in text
+    assert "<!--" not in text
+    assert hook.for_an_index("a [b](docs/c.md) [d](https://e)") == "a b [d](https://e)"
+
+
+def test_the_version_is_the_same_everywhere():
+    root = SCRIPT.parents[1]
+    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    assert f"version: {version}\n" in (root / "CITATION.cff").read_text()
+    changes = re.findall(r"^## \[(.+?)\](.*)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = next(entry for entry in changes if entry[0] != "Unreleased")
+    assert newest[0] == version
+    assert re.fullmatch(r" - \d{4}-\d\d-\d\d", newest[1])

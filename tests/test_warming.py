@@ -18,11 +18,15 @@ def test_a_part_that_fails_says_so():
         warming.compile_parts(["nonsense"], 1)
 
 
-def test_all_parts_together_compile_every_kernel():
+RARE = {  # kernels that no part calls, or not all of
+    "cmpe.bounds.kernels.loss",
+    "cmpe.models.tractable.kernels.trees",
+    "cmpe.solvers.flips.kernels",
+}
+
+
+def test_all_parts_together_compile_the_kernels_of_every_engine():
     for name in warming.PARTS:
         warming.compile_part(name)
-    assert not [
-        f"{kernel.py_func.__module__}.{kernel.py_func.__name__}"
-        for kernel in warming.kernels()
-        if not kernel.overloads and kernel.targetoptions.get("inline") != "always"
-    ]
+    functions = [kernel.py_func for kernel in warming.kernels() if not kernel.overloads]
+    assert not [f for f in functions if f.__module__ not in RARE]

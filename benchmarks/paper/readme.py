@@ -1,6 +1,6 @@
-"""The tables of README.md, from kept results; a test compares them.
+"""The tables of README.md and docs/headline.md, from kept results; a test compares them.
 
-    python -m benchmarks.paper.readme [RESULTS] [--into README.md]
+    python -m benchmarks.paper.readme [--results DIR] [--into README.md docs/headline.md]
 
 Without `--into` they are printed. Each stands between `<!-- NAME -->` and `<!-- end -->`.
 """
@@ -8,6 +8,7 @@ Without `--into` they are printed. Each stands between `<!-- NAME -->` and `<!--
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,29 +23,81 @@ from cmpe.reporting.tables import seconds_text
 KEPT = Path(__file__).parent / "results" / "brief"
 OTHERS = ("milp:highs", "milp:scip", "toulbar2")
 REPAIRED = ("tuned+repair", "tuned+moves")
+# Tables have at most seven columns.
 WIDE = ("network+moves", "network+search", "icm+search", "constant+search", "search", "exact")
 FAMILIES = ("Grids_17_10_q30_gibbs", "Grids_17_10_q80_gibbs", "Ising_50", "Grids_17_0", "Ising_100")
 NONE = "–"
 TINY = 1e-6  # nats, the tolerance of a proof
 
 
+# README's table: (data set, q, what it is); q None: the problem's own.
+LANDING = (
+    ("Segmentation_14", MAIN_Q, "label an image, 60 % of it seen"),
+    ("bbc", MAIN_Q, "complete a document, 1,058 words"),
+    ("Grids_17", MAIN_Q, "a 20 x 20 grid, 60 % seen"),
+    ("Ising_50", None, "a 50 x 50 Ising grid, 20 % seen"),
+    ("Grids_17_0", None, "a 20 x 20 grid, nothing seen"),
+)
+
+
 def tables(results: Path) -> dict[str, str]:
     """Markdown by name."""
     study = Study(read_results(results))
-    return {"headline": _headline(study), "wide": _wide(study)}
+    return {
+        "landing": _landing(study),
+        "headline": _headline(study),
+        "others": _others(study),
+        "wide": _wide(study, WIDE),
+        "wide others": _wide(study, ("search", "exact", *OTHERS)),
+    }
+
+
+def _landing(study: Study) -> str:
+    """`exact` beside the fastest other solver, or the nearest where none reaches the optimum."""
+    rows = []
+    for dataset, q, task in LANDING:
+        place = q if q is not None else next(p for d, p, _ in study.places() if d == dataset)
+        ours = (dataset, place, "exact")
+        others = [(dataset, place, method) for method in OTHERS]
+        best = min(others, key=lambda key: (round(_mean(study, key, "regret"), 3),
+                                            _mean(study, key, "seconds")))  # fmt: skip
+        times = _mean(study, best, "seconds") / _mean(study, ours, "seconds")
+        off = _mean(study, best, "regret")
+        instead = f"{label_of(best[2])}, {_time(study, best)}"
+        proved = study.figure(ours, "optimal") or study.figure(ours, "proved")
+        rows.append([
+            task,
+            _time(study, ours),
+            instead if off < 1e-3 else f"{instead}, {_number(study, best, 'regret')} nats off",
+            f"{float(f'{times:.2g}'):,g}",
+            NONE if proved is None else f"{100 * proved.mean:g} % of the rows",
+        ])  # fmt: skip
+    head = ["task", "`cmpe`, a row", "fastest alternative", "times faster", "proved optimal"]
+    return _markdown(head, rows)
+
+
+def _mean(study: Study, key: Key, name: str) -> float:
+    found = study.figure(key, name)
+    return math.inf if found is None else found.mean
 
 
 def _headline(study: Study) -> str:
     head = ["q = 80", "violations", "regret", "of the paper's", "certified gap", "time"]
-    head += ["moves only", "no network", "`exact`", *(label_of(m) for m in OTHERS)]
     rows = []
     for dataset in study.datasets("uai", "tractable"):
         repair, moves = ((dataset, MAIN_Q, m) for m in REPAIRED)
-        keys = [(dataset, MAIN_Q, m) for m in ("lagrangian", "exact", *OTHERS)]
         line = [dataset, _violations(study, repair), _number(study, repair, "regret")]
         line += [_share(study, repair), _number(study, repair, "certified_gap")]
-        line += [_time(study, repair), f"{_share(study, moves)}, {_time(study, moves)}"]
-        rows.append([*line, *(_reached(study, key) for key in keys)])
+        rows.append([*line, _time(study, repair), f"{_share(study, moves)}, {_time(study, moves)}"])
+    return _markdown([*head, "moves only"], rows)
+
+
+def _others(study: Study) -> str:
+    head = ["q = 80", "no network", "`exact`", *(label_of(m) for m in OTHERS)]
+    rows = []
+    for dataset in study.datasets("uai", "tractable"):
+        keys = [(dataset, MAIN_Q, m) for m in ("lagrangian", "exact", *OTHERS)]
+        rows.append([dataset, *(_reached(study, key) for key in keys)])
     return _markdown(head, rows)
 
 
@@ -79,12 +132,12 @@ def _time(study: Study, key: Key) -> str:
     return NONE if found is None else seconds_text(float(f"{found.mean:.2g}"))
 
 
-def _wide(study: Study) -> str:
-    head = ["problem", *(label_of(m) for m in (*WIDE, *OTHERS))]
+def _wide(study: Study, methods: Sequence[str]) -> str:
+    head = ["problem", *(label_of(m) for m in methods)]
     places = {d: q for d, q, _ in study.places() if d in FAMILIES}
     rows = []
     for dataset in (d for d in FAMILIES if d in places):
-        keys = [(dataset, places[dataset], m) for m in (*WIDE, *OTHERS)]
+        keys = [(dataset, places[dataset], m) for m in methods]
         rows.append([dataset, *(_reached(study, k) if study.cells(k) else NONE for k in keys)])
     return _markdown(head, rows)
 
@@ -95,9 +148,11 @@ def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def put(text: str, found: dict[str, str]) -> str:
-    """A page with its tables renewed."""
+    """A page with those of the tables renewed that it has marks for."""
     for name, table in found.items():
         start, end = f"<!-- {name} -->\n", "<!-- end -->"
+        if start not in text:
+            continue
         before, _, rest = text.partition(start)
         after = rest.partition(end)[2]
         text = f"{before}{start}{table}\n{end}{after}"
@@ -108,14 +163,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("results", type=Path, nargs="?", default=KEPT)
-    options.add_argument("--into", type=Path, help="a page that has the marks")
+    options.add_argument("--results", type=Path, default=KEPT)
+    options.add_argument("--into", type=Path, nargs="*", default=[], help="pages with the marks")
     chosen = options.parse_args(arguments)
     found = tables(chosen.results)
-    if chosen.into is None:
+    for page in chosen.into:
+        write_text(page, put(page.read_text(encoding="utf-8"), found))
+    if not chosen.into:
         print("\n\n".join(found.values()))
-    else:
-        write_text(chosen.into, put(chosen.into.read_text(encoding="utf-8"), found))
     return 0
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.estimator import Explainer
     from cmpe.evaluation import evaluate, reference
+    from cmpe.examples import example
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.network import read_network, write_network
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
     from cmpe.solving import solve
+    from cmpe.tradeoffs.front import Front
+    from cmpe.tradeoffs.fronts import front
+    from cmpe.tradeoffs.ranking import Ranked, best
+    from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
@@ -56,6 +61,7 @@ _HOMES = {
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.estimator": ("Explainer",),
     "cmpe.evaluation": ("evaluate", "reference"),
+    "cmpe.examples": ("example",),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.network": ("read_network", "write_network"),
@@ -83,6 +89,10 @@ _HOMES = {
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
     "cmpe.solving": ("solve",),
+    "cmpe.tradeoffs.front": ("Front",),
+    "cmpe.tradeoffs.fronts": ("front",),
+    "cmpe.tradeoffs.ranking": ("Ranked", "best"),
+    "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -103,6 +113,7 @@ __all__ = [
     "Engine",
     "Explainer",
     "Factor",
+    "Front",
     "Instances",
     "Interrupted",
     "Limits",
@@ -113,21 +124,26 @@ __all__ = [
     "NeuralSolver",
     "Problem",
     "ProblemDirectory",
+    "Ranked",
     "Recipe",
     "ReluNetwork",
     "Running",
+    "Sensitivity",
     "Session",
     "Solutions",
     "Solver",
     "Status",
     "TrainingConfig",
     "Work",
+    "best",
     "between",
     "bound",
     "count",
     "cross_validate",
     "evaluate",
+    "example",
     "fit",
+    "front",
     "generate",
     "learn_chow_liu",
     "learn_cutset",
@@ -142,6 +158,7 @@ __all__ = [
     "read_uai",
     "reference",
     "sample",
+    "sensitivity",
     "solve",
     "write_directory",
     "write_model",
@@ -158,7 +175,10 @@ def __getattr__(name: str) -> Any:
     if name == "queries":
         return import_module("cmpe.queries")
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        try:
+            return getattr(import_module(_HOME[name]), name)
+        except ModuleNotFoundError as error:
+            raise import_module("cmpe.errors").MissingExtra.behind(error) from None
     raise AttributeError(f"module 'cmpe' has no attribute {name!r}")
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from cmpe.solution import Solutions
 
+LEARN = ("torch", "safetensors")  # what the extra `learn` brings
+
 
 class CmpeError(Exception):
     """The root of all errors of this package."""
@@ -61,6 +63,11 @@ class MissingExtra(InputError):  # noqa: N818 - a noun reads better where it is 
     def named(cls, package: str, extra: str) -> MissingExtra:
         """Build the message that names the extra to install."""
         return cls(f"{package} is not installed; install it with: pip install 'cmpe[{extra}]'")
+
+    @classmethod
+    def behind(cls, error: ImportError) -> MissingExtra | ImportError:
+        """The same for an import of torch or safetensors that failed; other errors as they are."""
+        return cls.named(error.name, "learn") if error.name in LEARN else error
 
 
 class TooLarge(CmpeError):  # noqa: N818

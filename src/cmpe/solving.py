@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cmpe.arrays import FREE, Values
-from cmpe.errors import MethodError
+from cmpe.errors import MethodError, MissingExtra
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions
@@ -83,8 +83,11 @@ def trained_or_named(method: Chosen | Path, problem: Problem) -> Chosen:
     """A method as it is, or the trained solver in the directory of that name; names win."""
     if not isinstance(method, str | Path) or str(method) in METHODS or not Path(method).is_dir():
         return str(method) if isinstance(method, Path) else method
-    from cmpe.learning.runs import is_run
-    from cmpe.learning.solver import NeuralSolver
+    try:
+        from cmpe.learning.runs import is_run
+        from cmpe.learning.solver import NeuralSolver
+    except ModuleNotFoundError as error:
+        raise MissingExtra.behind(error) from None
 
     if not is_run(method):
         raise MethodError(

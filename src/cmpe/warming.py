@@ -4,7 +4,7 @@
 
 A part is a small use of one engine: what it calls is compiled for the types of arrays that every
 use has, and kept (`compiling.cache`). To add a part: a function here or anywhere, and one row of
-`PARTS`. A test asks that all parts together compile every kernel of the package.
+`PARTS`. Attacks on networks (`solvers.flips`) are no part: they compile when they are used.
 """
 
 from __future__ import annotations
@@ -64,6 +64,23 @@ def _sampling() -> None:
     generate(grid(3, 3, seed=0), Recipe(samples=20))
 
 
+def _fronts() -> None:
+    from cmpe.tradeoffs.fronts import front
+    from cmpe.tradeoffs.ranking import best
+    from cmpe.tradeoffs.sensitivity import sensitivity
+
+    front(_problem(), [[1]])
+    for constraints in (1, 0):
+        best(_problem(constraints=constraints), [[1]], 2)
+        sensitivity(_problem(constraints=constraints), [[1]])
+
+
+def _training() -> None:
+    from cmpe.bounds.lagrangian import loss_bounds
+
+    loss_bounds(_problem().given([[1]]))
+
+
 def _learning() -> None:
     from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
 
@@ -76,10 +93,12 @@ PARTS: dict[str, Callable[[], None]] = {  # the longest first
     "search": partial(solve_small, "search", 6),
     "wide": _wide,
     "exact": partial(solve_small, "exact"),
+    "fronts": _fronts,
     "bounds": _bounds,
     "lagrangian": partial(solve_small, "lagrangian"),
     "local": partial(solve_small, "local"),
     "cutset networks": _learning,
+    "training": _training,
     "sampling": _sampling,
 }
 

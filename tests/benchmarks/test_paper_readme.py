@@ -1,4 +1,4 @@
-"""The tables of README.md are the kept results."""
+"""The tables of README.md and docs/headline.md are the kept results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from benchmarks.paper.publish import POINTS, thinned
 from benchmarks.paper.readme import KEPT, put, tables
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    page: (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/headline.md")
+}
+PLACES = {
+    "landing": "README.md",
+    **dict.fromkeys(("headline", "others", "wide", "wide others"), "docs/headline.md"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +58,19 @@ def seconds(cell):
     return cell["every"]["seconds"]
 
 
-@pytest.mark.parametrize("name", ["headline", "wide"])
+@pytest.mark.parametrize("name", PLACES)
 def test_the_table_is_made_from_the_cells(found, name):
-    block = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
+    page = PAGES[PLACES[name]]
+    block = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", page, re.DOTALL)
     assert block is not None
     assert block[1] == found[name]
-    assert put(README, found) == README
+    assert put(page, found) == page
+
+
+def test_tables_have_at_most_seven_columns_and_the_landing_page_five(found):
+    widths = {name: table.splitlines()[0].count("|") - 1 for name, table in found.items()}
+    assert max(widths.values()) <= 7
+    assert widths["landing"] == 5
 
 
 def test_what_the_texts_claim_of_repair(kept):

@@ -1,40 +1,56 @@
-"""`cmpe demo`: the main job on an embedded problem."""
+"""`cmpe demo`: a named problem and its proof, its front, and a race on a wide problem."""
 
 from __future__ import annotations
 
+import sys
+
+import numpy as np
 import pytest
 
-from cmpe import Solutions, reference
-from cmpe.cli.demo import _comparison
+from cmpe.cli.demo import SHOWN, spin_glass
 from tests.cli.commands import output
-from tests.problems import worked_example
 
 
-def test_demo_shows_certificates_and_compares(tmp_path):
+def lines_of(text):
+    return {line[3:27].strip(): line[27:].split() for line in text.splitlines()}
+
+
+def test_demo_shows_proofs_and_a_race(tmp_path):
     figure = tmp_path / "demo.png"
-    text = output("demo", "--rows", 3, "--seed", 1, "--epochs", 2, "--out", figure)
-    assert "3 rows: 3 optimal" in text
-    lines = {line[:20].strip(): line[20:].split() for line in text.splitlines()}
-    assert lines["network + repair"][2] == "0.00%"
-    assert float(lines["exact"][0]) == 0.0
-    assert float(lines["network alone"][0]) > float(lines["network + repair"][0]) > 0
+    text = output("demo", "--seconds", 0.2, "--side", 6, "--out", figure)
+    assert "k = 3   log-probability  -11.63   disconnect, lvfailure, intubation" in text
+    assert "proved: no feasible assignment has a higher objective" in text
+    found = lines_of(text)
+    for name in ("HiGHS", "search", "learned start + search"):
+        assert len(found[name]) == 3, name
+    assert float(found["learned start + search"][-1]) <= 0.5
     assert figure.read_bytes().startswith(b"\x89PNG")
+    assert "Skipped" not in text
+    assert len(text.splitlines()) <= 32
 
 
-def test_a_comparison_has_a_line_for_every_method():
-    """Regret and rate of violations of two answers a row, worked out by hand."""
-    problem = worked_example()
-    against = reference(problem, [[1, 1], [1, 1]])
-    best = against.solutions
-    violated = Solutions.of(problem, [[1, 1, 0, 0]] * 2)  # h is 16, but t is 22 > 20
-    text = _comparison({"best": lambda: best, "bad": lambda: violated}, against)
-    heading, first, second = text.splitlines()
-    assert heading.split()[:5] == ["on", "2", "unseen", "rows", "regret"]
-    assert first.split()[:5] == ["best", "0.000", "0.000", "0.00%", "0.000"]
-    assert second.split()[3] == "100.00%"
-    assert second.split()[4] == "none"
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    """Without torch and matplotlib, as far as this process can tell."""
+    for name in [*sys.modules]:
+        if name.startswith(("cmpe.learning.training.fitting", "matplotlib")):
+            monkeypatch.delitem(sys.modules, name)
+    for name in ("cmpe.learning.training.fitting", "matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    text = output("demo", "--seconds", 0.05, "--side", 5, "--out", tmp_path / "demo.png")
+    assert "Skipped: the learned start, for want of torch: pip install 'cmpe[learn]'" in text
+    assert "Skipped: the figure, for want of matplotlib: pip install 'cmpe[report]'" in text
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("option", ["--rows", "--epochs"])
+def test_the_wide_problem_is_what_it_says():
+    problem, rows = spin_glass(8, 1)
+    assert problem.variables == 64
+    assert rows.shape[1] == len(problem.evidence_variables) == 3
+    again, others = spin_glass(8, 1)
+    assert problem.constraints[0].at_most == again.constraints[0].at_most
+    assert np.array_equal(rows[:SHOWN], others[:SHOWN])
+
+
+@pytest.mark.parametrize("option", ["--seconds", "--side"])
 def test_nothing_to_show_is_refused(refused, option):
     assert f"Invalid value for '{option}'" in refused("demo", option, "0")

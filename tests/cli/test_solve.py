@@ -212,6 +212,8 @@ USAGE = [
     ([*SOLVE, "--format", "xml"], "Invalid value for '--format'"),
     ([*SOLVE, "--time-limit", "0"], "a time limit must be above 0 seconds, found 0.0"),
     ([*SOLVE, "--time-limit", "nan"], "a time limit must be above 0 seconds, found nan"),
+    ([*SOLVE, "--memory", "0"], "memory must be at least 0.1 GB, found 0"),
+    ([*SOLVE, "--memory", "lots"], "Invalid value for '--memory'"),
     ([*SOLVE, "--workers", "0"], "Invalid value for '--workers'"),
     ([*SOLVE, "--seed", "-1"], "Invalid value for '--seed'"),
     ([*SOLVE, "--output", "."], ".: cannot be written: it is a directory"),
@@ -256,7 +258,7 @@ def test_a_trace_as_lines_and_as_a_picture(problem, tmp_path):
         out = output("solve", problem, "--method", "exact", "--trace", tmp_path / name)
         assert len(out.splitlines()) == 6
     events = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
-    assert set(events[0]) == {"seconds", "incumbent", "bound", "states"}
+    assert set(events[0]) == {"seconds", "incumbent", "bound", "states", "by"}
     assert events[-1]["incumbent"] == pytest.approx(json.loads(out.splitlines()[0])["objective"])
     assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
 

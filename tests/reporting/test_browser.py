@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import struct
 import time
@@ -164,6 +165,36 @@ def test_nothing_overflows(page, size):
     picture = page.get_screenshot_as_png()
     assert struct.unpack(">II", picture[16:24]) == size
     assert len(picture) > 5000
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_letters_in_figures_are_large_enough(page, size):
+    """At least 11 pixels on the screen, whatever a picture is scaled to."""
+    resize(page, size)
+    found = page.execute_async_script(
+        "const done = arguments[0], images = Array.from(document.images);"
+        "Promise.all(images.map(i => i.decode())).then(() => done(images.map("
+        "i => [i.src.startsWith('data:image/svg') ? decodeURIComponent(i.src) : '',"
+        " i.getBoundingClientRect().width - 2 * parseFloat(getComputedStyle(i).paddingLeft)])))"
+    )
+    drawn = [(text, width) for text, width in found if text]
+    assert drawn
+    for text, width in drawn:
+        units = float(re.search(r"viewBox=.0 0 ([\d.]+) ", text)[1])
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", text)]
+        assert min(sizes) * width / units >= 11
+
+
+def test_all_columns_come_on_request(page):
+    def columns():
+        titles = page.find_elements("css selector", "#cells .titles th")
+        return sum(title.is_displayed() for title in titles)
+
+    assert columns() == 7
+    find(page, "#cells button.all").click()
+    assert columns() == 22
+    find(page, "#cells button.all").click()
+    assert columns() == 7
 
 
 def test_filters_stack_on_a_phone(page):

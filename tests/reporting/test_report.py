@@ -75,7 +75,22 @@ def test_every_table_and_figure_is_on_the_page(page, report):
     assert set(targets) <= set(ids)
     for image in page.all("img"):
         assert image["alt"]
-        assert image["src"].startswith(("data:image/svg+xml;base64,", "data:image/png;base64,"))
+        assert image["src"].startswith(("data:image/svg+xml,%3C?xml", "data:image/png;base64,"))
+
+
+def test_the_verdict_comes_first_with_a_figure(text, report):
+    first = text.index('class="verdict"')
+    assert text.index("<h2>Verdict</h2>") < first < text.index('id="f-times"')
+    assert text.index('id="f-times"') < text.index("<h2>At a glance</h2>")
+    assert 1 <= text.count('class="verdict"') <= 3
+
+
+def test_tables_show_seven_columns_and_the_rest_on_request(page, report):
+    for table in report.tables:
+        assert len(table.at_once()) <= 7
+        assert table.at_once()[0] == 0
+    buttons = [a for a in page.all("button") if a.get("class") == "all"]
+    assert len(buttons) == sum(len(t.columns) > 7 for t in report.tables) > 0
 
 
 def test_nothing_is_fetched(page, text):

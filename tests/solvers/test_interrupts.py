@@ -18,12 +18,13 @@ from cmpe.solvers import exhaustive, lagrangian, reduction
 from cmpe.solvers.exhaustive import Exhaustive
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.lagrangian import DualAnswers
+from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import Reduction
 from cmpe.solvers.search import Search
 from cmpe.solvers.stages import Stage, continue_with
 from cmpe.solvers.wide.race import Race
 from cmpe.solvers.wide.reduced import Reduced
-from cmpe.solvers.wide.turns import SearchTurns
+from cmpe.solvers.wide.turns import MilpTurns, SearchTurns
 from tests.problems import ask, worked_example
 
 ROWS = [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -161,7 +162,8 @@ def test_search_hears_ctrl_c_long_before_its_time_is_up():
     assert caught.value.solutions.labels == ["feasible"]
 
 
-def test_a_turn_of_search_offers_what_it_had(monkeypatch):
+@pytest.mark.parametrize(("engine", "turns"), [(Search, SearchTurns), (Milp, MilpTurns)])
+def test_a_turn_offers_what_it_had(monkeypatch, engine, turns):
     problem = wide(6)
     instances = problem.given()
     zeros = cmpe.Solutions.of(problem, np.zeros((1, 36), dtype=int))
@@ -169,9 +171,8 @@ def test_a_turn_of_search_offers_what_it_had(monkeypatch):
     def interrupted(self, *_):
         raise Interrupted(zeros, 0)
 
-    monkeypatch.setattr(Search, "answer", interrupted)
+    monkeypatch.setattr(engine, "answer", interrupted)
     best = Incumbent(problem, 0.0)
-    turns = SearchTurns(Reduced.of(instances, 0), best, 0)
     with pytest.raises(Interrupted):
-        turns.play(timing.now() + 1.0)
+        turns(Reduced.of(instances, 0), best, Limits()).play(timing.now() + 1.0)
     assert best.assignment.tolist() == [0] * 36

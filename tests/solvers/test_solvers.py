@@ -15,28 +15,28 @@ from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Engine
 from tests.problems import Shape, random_problem, seeds, worked_example
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "methods.md"
 PROVERS = [name for name, row in METHODS.items() if row.proves]
 # toulbar2 with VAC does not end on some of these problems; tests of its own limit the time.
 REAL_METHODS = [m for m in PROVERS if m not in ("exhaustive", "milp", "toulbar2:vac")]
 
 
-def readme_rows():
+def table_of_methods():
     """The lines of the table of methods, without its heading and the row of trained runs."""
-    lines = README.read_text(encoding="utf-8").splitlines()
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("| `--method` |")) + 2
     table = [line for line in lines[first : first + len(METHODS) + 2] if line.startswith("| ")]
     assert table[-1].startswith("| a run directory |")
     return table[:-1]
 
 
-def test_the_readme_has_the_registry_as_its_table():
+def test_the_page_of_methods_has_the_registry_as_its_table():
     expected = []
     for name, row in METHODS.items():
         proves = "yes" if row.proves else "no"
         needs = f" extra `{row.needs}` |" if row.needs else " |"
         expected.append(f"| `{name}` | {row.about} | {row.takes} | {proves} |{needs}")
-    assert readme_rows() == expected
+    assert table_of_methods() == expected
 
 
 @pytest.mark.parametrize("name", METHODS)

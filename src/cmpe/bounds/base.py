@@ -18,6 +18,7 @@ from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Indices
 from cmpe.compiling import timing
 from cmpe.errors import OutOfTime
+from cmpe.memory import allowed_bytes, gigabytes_of
 from cmpe.problem import Instances
 
 # A share of max(1, |q|): tables are added up in another order than by the problem.
@@ -43,6 +44,7 @@ class Work:
     threads: int = 1
     seed: int = 0
     until: float = np.inf  # a moment of `timing.now`: splits are not made after it
+    memory: float | None = None  # GB that a bound may take; else three quarters of what is free
 
     def check_time(self) -> None:
         """Give up what prepares a bound when the deadline has come."""
@@ -53,9 +55,16 @@ class Work:
         least = {"threads": 1, "seed": 0} | ({} if self.steps is None else {"steps": 0})
         for name, number in least.items():
             object.__setattr__(self, name, whole_number(name, getattr(self, name), number))
+        if self.memory is not None:
+            object.__setattr__(self, "memory", gigabytes_of(self.memory))
         if self.time_limit is not None:
             seconds = real_number("time_limit", self.time_limit, example="10 (seconds)")
             object.__setattr__(self, "time_limit", seconds)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that a bound may take."""
+        return allowed_bytes(self.memory)
 
     @property
     def most_steps(self) -> int:

@@ -81,15 +81,15 @@ def chunk_rows(problem: Problem) -> int:
 class Batch:
     """The arrays that compiled calls over a batch of rows share."""
 
-    def __init__(self, instances: Instances) -> None:
+    def __init__(self, instances: Instances, memory: int = MOST_BYTES) -> None:
         problem, structure = instances.problem, instances.conditioning
-        per_lane = max(1, lane_bytes(problem))
-        if per_lane > MOST_BYTES:
+        per_lane, most = max(1, lane_bytes(problem)), min(MOST_BYTES, memory)
+        if per_lane > most:
             raise TooLarge(
                 f"elimination of width {problem.plan.width} needs {per_lane >> 20} MiB a row; "
-                f"the limit is {MOST_BYTES >> 20} MiB"
+                f"the limit is {most >> 20} MiB"
             )
-        self.lanes = min(_most_lanes(per_lane), max(1, len(instances)))
+        self.lanes = min(_most_lanes(per_lane), max(1, len(instances)), max(1, memory // per_lane))
         self._chunk = chunk_rows(problem)
         self.plan = problem.compiled_plan
         self.offsets = structure.layout.offsets
@@ -113,13 +113,15 @@ class Batch:
             list(pool.map(work, self.chunks()))
 
 
-def lagrangian_dual(instances: Instances, *, threads: int = 1) -> Dual:
-    """Minimise the dual of every row."""
+def lagrangian_dual(instances: Instances, *, threads: int = 1, memory: int = MOST_BYTES) -> Dual:
+    """Minimise the dual of every row, each thread with so many bytes."""
     if not instances.problem.is_log_linear:
-        return dual_by_branch(instances, lambda part: lagrangian_dual(part, threads=threads))
+        return dual_by_branch(
+            instances, lambda part: lagrangian_dual(part, threads=threads, memory=memory)
+        )
     from cmpe.bounds.kernels import dual as kernels
 
-    batch = Batch(instances)
+    batch = Batch(instances, memory)
     count, problem = len(instances), instances.problem
     feasible = instances.complete(np.zeros((count, len(instances.conditioning.free))))
     violating = feasible.copy()
@@ -225,7 +227,8 @@ class Lagrangian:
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Bound every row; refuses what is too wide to eliminate."""
         begin = timing.now()
-        dual = lagrangian_dual(instances, threads=work.threads)
+        each = work.bytes // work.threads
+        dual = lagrangian_dual(instances, threads=work.threads, memory=each)
         return dual.as_bounds(timing.now() - begin)
 
 

@@ -60,6 +60,7 @@ class CompiledRelaxation(NamedTuple):
 CARD, SIZE, MESSAGE, INDEX, INPUTS, TABLES, AXES, AXIS_COUNT = range(8)
 FIRST, COPIES, VALUES, OWN = range(4)
 MOST_PLACES = 1 << 27  # At 4 bytes each, and 8 while they are made.
+BYTES_PER_PLACE = 12
 MOST_PAIRS = 1 << 25  # Buckets of so many entries together take some hundred MiB.
 SMALL = 8  # Inputs whose sum is so many times smaller than the bucket are added up beforehand.
 
@@ -212,10 +213,11 @@ class Relaxation:
             len(s.inputs) * plan.size(s.scope if s.variable < 0 else (*s.scope, s.variable))
             for s in steps
         )
-        if places > MOST_PLACES:
+        most = min(MOST_PLACES, self._work.bytes // BYTES_PER_PLACE)
+        if places > most:
             raise TooLarge(
-                f"the index of this relaxation has {places} places; the limit is {MOST_PLACES}: "
-                "try a smaller width"
+                f"the index of this relaxation has {places} places; the limit is {most}: "
+                "try a smaller width, or more memory"
             )
 
     def _numbers(self, step: _Step, steps: Sequence[_Step], offsets: Integers) -> Narrow:

@@ -10,7 +10,7 @@ import typer
 
 from cmpe.bounding import AUTO, BOUNDS, ON_DEVICE
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.options import EVIDENCE_HELP, read_problem
+from cmpe.cli.options import EVIDENCE_HELP, MEMORY_HELP, read_problem
 
 if TYPE_CHECKING:
     from cmpe.bounds.base import Bounds
@@ -39,6 +39,7 @@ def bound(
     device: Annotated[
         str, typer.Option(help=f"cpu, or cuda with torch: for {', '.join(ON_DEVICE)}.")
     ] = "cpu",
+    memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object a row; table: a summary.")
     ] = InfoFormat.json,
@@ -53,7 +54,7 @@ def bound(
     assert directory is not None
     names = _names(method, problem, device)
     rows = directory.test if evidence is None else read_evidence(evidence, problem)
-    work = Work(time_limit=time_limit, seed=seed, threads=threads)
+    work = Work(time_limit=time_limit, seed=seed, threads=threads, memory=memory)
     train = directory.train[:FITTING_ROWS] if len(directory.train) else None
     known: dict[str, Bounds] = {}
     for name in names:

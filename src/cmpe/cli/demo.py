@@ -1,110 +1,235 @@
-"""`cmpe demo`: the main job on an embedded problem, in under a minute."""
+"""`cmpe demo`: a named problem and its proof, its front, and a wide problem, in under a minute."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cmpe.compiling import timing
 
 if TYPE_CHECKING:
-    from cmpe.evaluation import Reference
-    from cmpe.solution import Solutions
+    from collections.abc import Callable
 
-Answer = Callable[[], "Solutions"]
+    from cmpe.arrays import Assignments
+    from cmpe.problem import Problem
+    from cmpe.solution import Answer, Solutions
 
+FINDINGS = {
+    "HISTORY": "TRUE", "HRBP": "HIGH", "HREKG": "HIGH", "HRSAT": "HIGH", "BP": "LOW", "CVP": "LOW",
+    "PCWP": "LOW", "PAP": "NORMAL", "SAO2": "LOW", "EXPCO2": "LOW", "MINVOL": "LOW",
+    "PRESS": "ZERO",
+}  # fmt: skip
+FAULTS = {
+    **dict.fromkeys(("ANAPHYLAXIS", "DISCONNECT", "HYPOVOLEMIA", "INSUFFANESTH"), ("TRUE",)),
+    **dict.fromkeys(("KINKEDTUBE", "LVFAILURE", "PULMEMBOLUS"), ("TRUE",)),
+    "INTUBATION": ("ESOPHAGEAL", "ONESIDED"),
+}
+BUDGETS = range(5)
+LABELLED, SHOWN = 300, 2  # rows that the network learns from, and rows that are solved
 NEXT = """
 Try next:
-  cmpe generate MODEL.uai --out problem     make a problem like this from your model
-  cmpe solve problem --format table         solve its test rows
-  cmpe train problem --out run              train a solver on its training rows
-  cmpe evaluate run problem                 measure it against proved optima
-  cmpe info problem                         see how hard it is
-  cmpe solve --help                         methods, limits, formats"""
+  cmpe solve --objective YOUR.bif --evidence YOUR.csv --format table
+  cmpe solve --help      methods, limits, formats
+  cmpe info YOUR.bif     how hard a model is
+  and the gallery: ten scripts with pictures, in gallery/"""
+
+
+@dataclass
+class Shown:
+    """What the demo has found, for its figure; and what it left out."""
+
+    front: list[tuple[int, float]] = field(default_factory=list)  # (faults, log-probability)
+    below: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # (seconds, nats)
+    skipped: list[str] = field(default_factory=list)
 
 
 def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
-    rows: Annotated[int, typer.Option(min=1, max=1000, help="Evidence rows to show.")] = 8,
-    out: Annotated[Path, typer.Option(help="Where the figure of the training run goes.")] = Path(
-        "demo.png"
-    ),
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 60,
+    seconds: Annotated[
+        float, typer.Option(min=0.01, help="Longest time of a wide row, for every method.")
+    ] = 2.0,
+    side: Annotated[int, typer.Option(min=4, max=100, help="Side of the wide grid.")] = 24,
+    out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("demo.png"),
 ) -> int:
-    """Make a grid problem, solve it exactly, train a network on it, and compare them."""
-    from cmpe.cli.table import table_text
-    from cmpe.cli.train import draw, live
-    from cmpe.evaluation import reference
-    from cmpe.generation import Recipe, generate, grid
-    from cmpe.learning.runs import Record
-    from cmpe.learning.training.config import tuned
-    from cmpe.learning.training.fitting import Session, fit
-
-    recipe = Recipe(evidence_fraction=0.4, percentile=10, samples=4000, seed=seed)
-    made = generate(grid(10, 10, coupling=1.5, seed=seed), recipe, name="a random 10x10 grid")
-    problem, test = made.problem, made.test
-    free = problem.variables - len(problem.evidence_variables)
-    typer.echo(
-        f"A grid of {problem.variables} binary variables, {free} of them to be decided.\n"
-        f"Maximise h(x, y) subject to t(x, y) <= q for {len(test)} rows of evidence x.\n"
-    )
-    against = reference(problem, test)
-    typer.echo(table_text(problem, against.solutions.take(range(min(rows, len(test)))), rows))
-    typer.echo(
-        "Each bound is proved: no feasible assignment scores higher. Where the status is optimal,\n"
-        "bound and objective agree to 1e-6 of the objective.\n\n"
-        f"Training a network on {len(made.train)} other rows, without labels ..."
-    )
-    records: list[Record] = []
-    with live() as show:
-
-        def keep(record: Record) -> None:
-            records.append(record)
-            show(record)
-
-        config = tuned("ss_cmpe", seed=seed, epochs=epochs)
-        solver = fit(problem, made.train, config, Session(progress=keep))
-    typer.echo(f"{solver.trained.epochs} epochs in {records[-1]['seconds']:.1f} s\n")
-    alone = solver.with_stages(repair=False, certificate="none")
-    whole = solver.with_stages(certificate="optimal")
-    methods: dict[str, Answer] = {
-        "network alone": lambda: alone.solve(problem, test),
-        "network + repair": lambda: whole.solve(problem, test),
-        "exact": lambda: _exact(against),
-    }
-    typer.echo(_comparison(methods, against))
-    if draw(records, out):
-        typer.echo(f"The training run is drawn in {out}.")
+    """Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem."""
+    shown = Shown()
+    _diagnosis(shown)
+    _race(shown, seed, side, seconds)
+    if _draw(shown, out):
+        typer.echo(f"Both pictures are in {out}.")
+    for sentence in shown.skipped:
+        typer.echo(f"Skipped: {sentence}")
     typer.echo(NEXT)
-    return int(not against.solutions.feasible.any())
+    return 0
 
 
-def _exact(against: Reference) -> Solutions:
+def _diagnosis(shown: Shown) -> None:
+    """The ALARM network: the likeliest explanation with at most so many faults, all proved."""
+    from cmpe.examples import example
+    from cmpe.formats.registry import read_model
+    from cmpe.models.linear import count
+    from cmpe.problem import Problem
     from cmpe.solvers.dispatch import solve
 
-    return solve(against.problem, against.evidence, method="exact")
-
-
-def _comparison(methods: dict[str, Answer], against: Reference) -> str:
-    """One line per method: gap, violations, certificate and time."""
-    from cmpe.evaluation import evaluate
-
-    lines = [
-        f"{'on ' + str(len(against.evidence)) + ' unseen rows':20}{'regret':>9}{'gap %':>8}"
-        f"{'violated':>10}{'certified gap':>15}{'us/row':>9}"
-    ]
-    for name, answer in methods.items():
-        answer()  # the first call loads compiled code
-        begin = timing.now()
-        answers = answer()
-        spent = (timing.now() - begin) / max(1, len(answers))
-        found = evaluate(answers, against).every
-        gap = f"{found.certified_gap.mean:.3f}" if found.certified_gap.mean < 1e9 else "none"
-        lines.append(
-            f"{name:20}{found.regret.mean:>9.3f}{100 * found.gap.mean:>8.3f}"
-            f"{found.violation.mean:>10.2%}{gap:>15}{1e6 * spent:>9.1f}"
+    net = read_model(example("alarm"))
+    faults = count(FAULTS)
+    typer.echo(
+        f"1. A patient under anaesthesia: {len(FINDINGS)} readings, {net.variables} variables "
+        "(the ALARM network).\n   What is the likeliest explanation that blames at most k faults?\n"
+    )
+    for budget in BUDGETS:
+        answer = solve(Problem(net, [faults <= budget]), FINDINGS)[0]
+        shown.front.append((budget, answer.objective))
+        if len(shown.front) > 1 and answer.objective <= shown.front[-2][1]:
+            typer.echo(f"   k = {budget}   the same: more faults explain nothing more")
+            break
+        blamed = ", ".join(name.lower() for name in FAULTS if _is_faulty(answer, name))
+        typer.echo(
+            f"   k = {budget}   log-probability {answer.objective:7.2f}   {blamed or 'nothing'}"
         )
-    return "\n".join(lines) + "\n"
+    typer.echo(f"\n   {answer.proof}\n")
+
+
+def _is_faulty(answer: Answer, name: str) -> bool:
+    return answer[name] in FAULTS[name]
+
+
+def _race(shown: Shown, seed: int, side: int, seconds: float) -> None:
+    """HiGHS, search and search from a learned start, on rows of a spin glass."""
+    from cmpe.solvers.dispatch import solve
+
+    problem, rows = spin_glass(side, seed)
+    typer.echo(
+        f"2. A {side} x {side} spin glass under a constraint, {problem.variables} variables, 5 % "
+        "of them seen:\n   too wide to eliminate. Nats below the best answer known, mean of "
+        f"{SHOWN} rows:\n"
+    )
+    test, train = rows[:SHOWN], rows[SHOWN:]
+    start = _learned_start(shown, problem, train, test, seed)
+    best = solve(problem, test, time_limit=2 * seconds)
+    limits = [seconds / 200, seconds / 20, seconds]
+    methods: dict[str, Callable[[float], Solutions]] = {
+        "HiGHS": lambda limit: solve(problem, test, method="milp:highs", time_limit=limit),
+        "search": lambda limit: solve(problem, test, method="search", time_limit=limit),
+    }
+    if start is not None:
+        methods["learned start + search"] = lambda limit: _from(problem, test, start, limit)
+    found = {name: [(limit, answer(limit)) for limit in limits] for name, answer in methods.items()}
+    _compare(shown, best, found, limits)
+
+
+def _compare(
+    shown: Shown,
+    best: Solutions,
+    found: dict[str, list[tuple[float, Solutions]]],
+    limits: list[float],
+) -> None:
+    """A line for each method: how far its answers are from the best of all."""
+    import numpy as np
+
+    every = [best, *(answers for line in found.values() for _, answers in line)]
+    top = np.max([np.where(a.feasible, a.objective, -np.inf) for a in every], axis=0)
+    typer.echo("   " + f"{'':24}" + "".join(f"{f'{limit:g} s':>12}" for limit in limits))
+    for name, line in found.items():
+        texts = []
+        for limit, answers in line:
+            off = float((top - np.where(answers.feasible, answers.objective, -np.inf)).mean())
+            texts.append(f"{off:12.2f}" if np.isfinite(off) else f"{'none':>12}")
+            if np.isfinite(off):
+                shown.below.setdefault(name, []).append((limit, off))
+        typer.echo(f"   {name:24}" + "".join(texts))
+    gap = best.bound.mean() - top.mean()
+    typer.echo(f"\n   proved by `auto`: no answer is more than {max(gap, 0.0):.3g} nats better\n")
+
+
+def _learned_start(
+    shown: Shown, problem: Problem, train: Assignments, test: Assignments, seed: int
+) -> Solutions | None:
+    """The answers of a network that was trained here; None without torch."""
+    from cmpe.learning.training.config import TrainingConfig
+
+    try:
+        from cmpe.learning.training.fitting import fit
+    except ImportError:
+        shown.skipped.append("the learned start, for want of torch: pip install 'cmpe[learn]'")
+        return None
+    config = TrainingConfig(
+        loss="distill", hidden=(256,), skip=True, epochs=40, batch_size=64, seed=seed,
+        label_method="search",
+    )  # fmt: skip
+    begin = timing.now()
+    solver = fit(problem, train, config)
+    spent = timing.now() - begin
+    typer.echo(f"   a network learned from {len(train)} other rows in {spent:.0f} s")
+    return solver.with_stages(repair=False, certificate="none").solve(problem, test)
+
+
+def _from(problem: Problem, rows: Assignments, start: Solutions, limit: float) -> Solutions:
+    from cmpe.solvers.base import Running
+    from cmpe.solvers.dispatch import solve
+
+    running = Running(start=start.assignments)
+    return solve(problem, rows, method="search", time_limit=limit, running=running)
+
+
+def spin_glass(side: int, seed: int) -> tuple[Problem, Assignments]:
+    """A square grid with random couplings of both signs, limited by a noisy copy; rows to solve."""
+    import numpy as np
+
+    from cmpe.models.loglinear import LogLinearModel
+    from cmpe.problem import Problem
+    from cmpe.solvers.dispatch import solve
+
+    rng = np.random.default_rng(seed)
+    number = np.arange(side * side).reshape(side, side)
+    tables: list[Any] = [((v,), [0.0, f]) for v, f in enumerate(rng.normal(0, 0.2, side * side))]
+    for here, there in ((number[:, :-1], number[:, 1:]), (number[:-1], number[1:])):
+        for a, b in zip(here.ravel().tolist(), there.ravel().tolist(), strict=True):
+            coupling = rng.normal()
+            tables.append(((a, b), [[coupling, -coupling], [-coupling, coupling]]))
+    h = LogLinearModel.from_tables([2] * side * side, tables)
+    t = h.perturb(0.1, seed=seed + 1)
+    seen = sorted(rng.choice(side * side, max(1, side * side // 20), replace=False).tolist())
+    rows = rng.integers(0, 2, (LABELLED + SHOWN, len(seen))).astype(np.int32)
+    free = solve(Problem(h, (), seen), rows[:SHOWN], method="search", time_limit=0.2)
+    limit = float(t.value(free.assignments).mean()) - 3.0
+    return Problem(h, [t <= limit], seen, name="spin glass"), rows
+
+
+def _draw(shown: Shown, out: Path) -> bool:
+    """The front and the race side by side; False without matplotlib."""
+    from cmpe.errors import MissingExtra
+    from cmpe.reporting.figures import BLUE, GREY, RED, drawing, new_panels, save
+
+    try:
+        with drawing():
+            figure, (left, right) = new_panels(2, width=9.6, height=3.8)
+            budgets, values = zip(*shown.front, strict=True)
+            left.step(budgets, values, where="post", color=BLUE, alpha=0.4)
+            left.plot(budgets, values, "o", color=BLUE)
+            left.set_xticks(budgets)
+            left.set_xlabel("faults that an explanation may blame")
+            left.set_ylabel("log-probability (nats)")
+            left.set_title("What a budget costs, every point proved", loc="left", fontsize=11)
+            styles = {"HiGHS": (GREY, "s"), "search": (BLUE, "o")}
+            for name, points in shown.below.items():
+                colour, marker = styles.get(name, (RED, "^"))
+                right.plot(*zip(*points, strict=True), marker=marker, color=colour, label=name)
+            right.set_xscale("log")
+            right.set_yscale("symlog", linthresh=0.1)
+            right.set_ylim(-0.02, 2 * max(off for line in shown.below.values() for _, off in line))
+            right.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            right.xaxis.minorticks_off()
+            right.set_xlabel("seconds a row")
+            right.set_ylabel("nats below the best answer")
+            right.set_title("A wide problem: lower is better", loc="left", fontsize=11)
+            right.legend(frameon=False)
+            save(figure, out)
+    except MissingExtra:
+        shown.skipped.append("the figure, for want of matplotlib: pip install 'cmpe[report]'")
+        return False
+    return True

@@ -115,6 +115,14 @@ def _table(report: dict[str, Any]) -> str:
                     else ""
                 )
             )
+    every = (
+        stage[which] for stage in report["stages"].values() for which in ("all", "constrained")
+    )
+    if any((m["regret"] or 0.0) < 0 and m["violation"] for m in every):
+        lines.append(
+            "A regret below 0: violated answers are better than every feasible one, because they "
+            "break\nthe constraint. They count as violated, not as good."
+        )
     return "\n".join(lines)
 
 

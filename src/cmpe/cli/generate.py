@@ -24,18 +24,22 @@ def generate(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for sampling: shorter chains where it is slow.")
     ] = None,
+    memory: Annotated[
+        float | None, typer.Option(help="GB for exact sampling by elimination; default 4.3.")
+    ] = None,
 ) -> int:
     """Make a constrained problem from a model as the paper does, and write it to a directory."""
     from cmpe.cli.options import read_tables
+    from cmpe.elimination.plan import MEMORY_LIMIT
     from cmpe.errors import InputError
     from cmpe.formats.directory import ProblemDirectory, as_stored, holds_problem, write_directory
     from cmpe.formats.text import stem_of
     from cmpe.generation import Recipe, perturbed
     from cmpe.generation import generate as make
+    from cmpe.memory import allowed_bytes, gigabytes_of
 
-    recipe = Recipe(
-        evidence_fraction, noise_variance, percentile, samples, seed, time_limit=time_limit
-    )
+    kept = MEMORY_LIMIT if memory is None else allowed_bytes(gigabytes_of(memory))
+    recipe = Recipe(evidence_fraction, noise_variance, percentile, samples, seed, kept, time_limit)
     if holds_problem(out) and not force:
         raise InputError(f"{out}: holds a problem already; add --force, or choose another --out")
     first = as_stored(read_tables(model))

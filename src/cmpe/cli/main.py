@@ -22,7 +22,7 @@ import typer
 
 from cmpe.cli.compiling.bars import CompilingBar
 from cmpe.compiling.notices import telling
-from cmpe.errors import CmpeError
+from cmpe.errors import CmpeError, MissingExtra
 
 COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls it
 # A command lives in the module of its name, or where HOMES says. It is imported when it is called,
@@ -30,6 +30,8 @@ COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls
 # test compares).
 COMMANDS = {
     "solve": "Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence.",
+    "front": "Find every trade-off between h and one constraint, for every row of evidence.",
+    "best": "List the k best feasible assignments of every row of evidence, in order.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
@@ -46,9 +48,15 @@ COMMANDS = {
         "Make one self-contained HTML page, with tables and figures, without running anything."
     ),
     "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
-    "demo": "Make a grid problem, solve it exactly, train a network on it, and compare them.",
+    "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
-HOMES = {"compile": "compiling.compile"}
+
+
+HOMES = {
+    "best": "tradeoffs.best",
+    "compile": "compiling.compile",
+    "front": "tradeoffs.front",
+}
 
 
 def make_app(arguments: Sequence[str]) -> typer.Typer:
@@ -108,6 +116,11 @@ def _exit_code() -> int:
         return 0
     except (CmpeError, MemoryError, OSError, KeyboardInterrupt) as error:
         return _fail(_sentence(error))
+    except ModuleNotFoundError as error:
+        missing = MissingExtra.behind(error)
+        if missing is error:
+            raise
+        return _fail(str(missing))
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

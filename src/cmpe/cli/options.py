@@ -15,6 +15,7 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import Chosen, refuse_options
 
 if TYPE_CHECKING:
+    from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.solver import NeuralSolver
     from cmpe.models.loglinear import LogLinearModel
@@ -34,6 +35,8 @@ WORKERS_HELP = (
 THREADS_HELP = (
     "Threads of each worker: within a row for milp, more rows at the same time for the others."
 )
+MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
+TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
 STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
     "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
@@ -117,6 +120,30 @@ def read_problem(
         raise InputError(text) from None
 
 
+def read_rows(
+    problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
+) -> Values | None:
+    """The rows of the evidence file, else the directory's test rows, else none."""
+    from cmpe.formats.evidence import read_evidence
+
+    if evidence is not None:
+        return read_evidence(evidence, problem)
+    return None if directory is None else directory.test
+
+
+def checked_suffix(output: Path | None, known: Sequence[str]) -> str:
+    """The suffix of a file that can be written, one of those that are known; "" without a file."""
+    from cmpe.formats.text import check_writable, suffix_of
+
+    if output is None:
+        return ""
+    suffix = suffix_of(output)
+    if suffix not in known:
+        raise InputError(f"{output}: expected a suffix of {', '.join(known)}; found {suffix!r}")
+    check_writable(output)
+    return suffix
+
+
 def limits_in_order(
     arguments: Sequence[str], at_most: Sequence[float], at_least: Sequence[float]
 ) -> tuple[list[float], list[bool]]:
@@ -153,11 +180,13 @@ def progress_bar(label: str) -> Iterator[Progress | None]:
 
 def check_device(device: str) -> None:
     """Refuse a device that is not there."""
+    if device == "cpu":
+        return
+    if not device.startswith("cuda"):
+        raise InputError(f"--device must be cpu or cuda, found {device!r}")
     import torch
 
-    if device != "cpu" and not device.startswith("cuda"):
-        raise InputError(f"--device must be cpu or cuda, found {device!r}")
-    if device.startswith("cuda") and not torch.cuda.is_available():
+    if not torch.cuda.is_available():
         raise InputError(f"--device {device}: torch finds no GPU here; use cpu")
 
 

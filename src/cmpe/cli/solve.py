@@ -13,15 +13,18 @@ from cmpe.cli.options import (
     DEVICE_HELP,
     EVIDENCE_HELP,
     FORMAT_OF_SUFFIX,
+    MEMORY_HELP,
     METHOD_HELP,
     STAGES_HELP,
     THREADS_HELP,
+    TRACE_HELP,
     WORKERS_HELP,
     Format,
     limits_in_order,
     method_or_run,
     progress_bar,
     read_problem,
+    read_rows,
     read_stages,
     refuse_unknown,
 )
@@ -32,7 +35,6 @@ from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
-    from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
     from cmpe.solution import Solutions
     from cmpe.solvers.dispatch import Chosen
@@ -70,24 +72,21 @@ def solve(
     workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
     threads: Annotated[int, typer.Option(min=1, help=THREADS_HELP)] = 1,
     device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
+    memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
     start: Annotated[
         Path | None, typer.Option(help="Assignments to start from: an MPE result or .npy.")
     ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help="How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
-        ),
-    ] = None,
+    trace: Annotated[Path | None, typer.Option(help=TRACE_HELP)] = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    refuse_unknown(method, Limits(time_limit, seed, gap, Running(workers, threads, device)))
+    how = Running(workers, threads, device, memory=memory)
+    refuse_unknown(method, Limits(time_limit, seed, gap, how))
     staged = read_stages(stages, method)
     limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
     problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
-    rows = _read_rows(problem, directory, evidence)
+    rows = read_rows(problem, directory, evidence)
     begun = _read_start(start, problem, 1 if rows is None else len(rows))
-    running = Running(workers, threads, device, begun)
+    running = replace(how, start=begun)
     for file in (output, trace):
         if file is not None:
             check_writable(file)
@@ -96,7 +95,7 @@ def solve(
     question = _Question(problem, rows, method_or_run(method, problem, staged), limits)
     solutions = _answer(question, _Destination(shape, output))
     if trace is not None:
-        _write_trace(problem, rows, trace)
+        _write_trace(problem, rows, trace, time_limit)
     infeasible = [label == "infeasible" for label in solutions.labels]
     return int(bool(infeasible) and all(infeasible))
 
@@ -157,17 +156,7 @@ def _answer(question: _Question, destination: _Destination) -> Solutions:
     return solutions
 
 
-def _read_rows(
-    problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
-) -> Values | None:
-    from cmpe.formats.evidence import read_evidence
-
-    if evidence is not None:
-        return read_evidence(evidence, problem)
-    return None if directory is None else directory.test
-
-
-def _write_trace(problem: Problem, rows: Values | None, path: Path) -> None:
+def _write_trace(problem: Problem, rows: Values | None, path: Path, seconds: float | None) -> None:
     """How `exact` closes in on the first row: JSON lines, or a figure."""
     from dataclasses import asdict
 
@@ -175,10 +164,10 @@ def _write_trace(problem: Problem, rows: Values | None, path: Path) -> None:
     from cmpe.formats.text import write_text
     from cmpe.problem.groups import by_observed
     from cmpe.reporting.figures import SUFFIXES, draw_trace, save
-    from cmpe.solvers.exact.trace import trace
+    from cmpe.solvers.exact.trace import WIDE_SECONDS, trace
 
     first = by_observed(problem, None if rows is None else rows[:1])[0][0]
-    events = trace(first.problem, first.evidence)
+    events = trace(first.problem, first.evidence, time_limit=seconds or WIDE_SECONDS)
     if path.suffix in SUFFIXES:
         save(draw_trace(events), path)
     else:

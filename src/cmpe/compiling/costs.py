@@ -19,6 +19,15 @@ class Cost(NamedTuple):
 
 
 COSTS = {
-    "auto": Cost(60, 40),
-    "exact": Cost(60, 40),
+    "auto": Cost(50, 25),
+    "bounds": Cost(50, 20),
+    "cutset networks": Cost(20, 10),
+    "exact": Cost(50, 25),
+    "fronts": Cost(80, 40),
+    "lagrangian": Cost(40, 20),
+    "local": Cost(40, 20),
+    "sampling": Cost(10, 5),
+    "search": Cost(100, 45),
+    "training": Cost(40, 20),
+    "wide": Cost(120, 60),
 }

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
-from cmpe.models.flat import FlatTables, strides_of
+from cmpe.models.flat import FlatTables, ranges
 from cmpe.models.loglinear import LogLinearModel
 
 Scope = tuple[int, ...]
@@ -75,57 +75,52 @@ class Conditioning:
         cards = models[0].cardinalities
         self.cardinalities = cards
         self.observed = tuple(observed)
-        known = set(self.observed) | {v for v, k in enumerate(cards) if k == 1}
-        self.free = tuple(v for v in range(len(cards)) if v not in known)
-        kept = [[self._kept(f.scope, known) for f in m.factors] for m in models]
-        distinct = {scope for scopes in kept for scope in scopes} | {()}
-        self.scopes: tuple[Scope, ...] = tuple(sorted(distinct, key=lambda s: (len(s), s)))
+        known = np.array(cards, dtype=np.int64) == 1
+        known[list(self.observed)] = True
+        self.free = tuple(np.flatnonzero(~known).tolist())
+        kept = [_KeptSlots.of(model.flat, ~known) for model in models]
+        self.scopes, numbers = _distinct_scopes(kept, len(cards))
         self.layout = FlatTables.shaped(cards, self.scopes)
-        self._models = tuple(models)
+        column = np.full(len(cards), -1, dtype=np.int64)
+        column[list(self.observed)] = np.arange(len(self.observed))
         self.gathers: list[Gather] = []
-        for model, scopes in zip(models, kept, strict=True):
-            self.gathers.append(self._gather(model, scopes, self.gathers))
-
-    @staticmethod
-    def _kept(scope: Scope, known: set[int]) -> Scope:
-        if known.isdisjoint(scope):
-            return scope if len(scope) < 2 else tuple(sorted(scope))
-        return tuple(sorted([v for v in scope if v not in known]))
+        for model, slots, number in zip(models, kept, numbers, strict=True):
+            self.gathers.append(self._gather(model.flat, slots, number, column, models))
 
     def _gather(
-        self, model: LogLinearModel, kept: Sequence[Scope], known: Sequence[Gather]
+        self,
+        flat: FlatTables,
+        kept: _KeptSlots,
+        number: Integers,
+        column: Integers,
+        models: Sequence[LogLinearModel],
     ) -> Gather:
         """Models of equal scopes (M1 and its noisy copy M2) share all but the values."""
-        flat = model.flat
-        for other, gather in zip(self._models, known, strict=False):
-            if [f.scope for f in other.factors] == [f.scope for f in model.factors]:
+        for model, gather in zip(models, self.gathers, strict=False):
+            other = model.flat
+            if np.array_equal(other.starts, flat.starts) and np.array_equal(
+                other.variables, flat.variables
+            ):
                 return gather._replace(values=flat.values)
-        place = {scope: int(self.layout.offsets[i]) for i, scope in enumerate(self.scopes)}
-        column = {v: i for i, v in enumerate(self.observed)}
-        starts, entries = [0], [0]
-        columns: list[int] = []
-        strides: list[int] = []
-        steps: list[int] = []
-        targets: list[int] = []
-        offsets: dict[tuple[tuple[int, ...], ...], list[int]] = {}  # few shapes, many tables
-        for factor, scope in zip(model.factors, kept, strict=True):
-            stride = strides_of(factor.scope, self.cardinalities)
-            if len(scope) < len(factor.scope):
-                for v in factor.scope:
-                    if v in column:
-                        columns.append(column[v])
-                        strides.append(stride[v])
-            starts.append(len(columns))
-            shape = tuple([self.cardinalities[v] for v in scope]), tuple([stride[v] for v in scope])
-            if shape not in offsets:
-                offsets[shape] = _offsets(*shape)
-            own = offsets[shape]
-            steps += own
-            targets += range(place[scope], place[scope] + len(own))
-            entries.append(len(steps))
-        arrays = (starts, columns, strides, entries, steps, targets)
+        of_slots = column[flat.variables] if len(flat.variables) else flat.variables
+        seen = of_slots >= 0
+        starts = np.concatenate([[0], np.cumsum(seen)])[flat.starts]
+        sizes = np.diff(self.layout.offsets)[number]
+        entries = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        within = np.arange(entries[-1]) - np.repeat(entries[:-1], sizes)
+        targets = within + np.repeat(self.layout.offsets[number], sizes)
+        steps = np.zeros(int(entries[-1]), dtype=np.int64)
+        for arity, (own, slots) in kept.by_arity.items():
+            # The digits of an entry's number within its table, the last axis first.
+            at = ranges(entries[own], sizes[own])
+            left = within[at]
+            for axis in range(arity - 1, -1, -1):
+                size = flat.cardinalities[flat.variables[slots[:, axis]]]
+                left, digit = np.divmod(left, np.repeat(size, sizes[own]))
+                steps[at] += digit * np.repeat(flat.strides[slots[:, axis]], sizes[own])
+        arrays = (starts, of_slots[seen], flat.strides[seen], entries, steps, targets)
         return Gather(
-            flat.values, flat.offsets, *(np.array(array, dtype=np.int64) for array in arrays)
+            flat.values, flat.offsets, *(array.astype(np.int64, copy=False) for array in arrays)
         )
 
     def tables(self, which: int, evidence: NDArray[np.integer]) -> Floats:
@@ -138,9 +133,46 @@ class Conditioning:
         return np.ascontiguousarray(out.T)
 
 
-def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The flat offsets of a sub-table, in C order of its own axes."""
-    total = [0]
-    for size, stride in zip(sizes, strides, strict=True):
-        total = [at + stride * k for at in total for k in range(size)]
-    return total
+class _KeptSlots(NamedTuple):
+    """The axes of a model's tables that stay, by how many a table keeps."""
+
+    flat: FlatTables
+    by_arity: dict[int, tuple[Integers, Integers]]  # tables (N,), their slots (N, arity), sorted
+
+    @classmethod
+    def of(cls, flat: FlatTables, stays: NDArray[np.bool_]) -> _KeptSlots:
+        """Sorted by variable within each table."""
+        owner = np.repeat(np.arange(flat.count), np.diff(flat.starts))
+        slots = np.flatnonzero(stays[flat.variables]) if len(flat.variables) else owner
+        slots = slots[np.lexsort((flat.variables[slots], owner[slots]))]
+        arity = np.bincount(owner[slots], minlength=flat.count)
+        first = np.cumsum(arity) - arity
+        by_arity = {}
+        for count in np.unique(arity).tolist():
+            own = np.flatnonzero(arity == count)
+            by_arity[count] = own, slots[first[own, np.newaxis] + np.arange(count)]
+        return cls(flat, by_arity)
+
+
+def _distinct_scopes(
+    kept: Sequence[_KeptSlots], variables: int
+) -> tuple[tuple[Scope, ...], list[Integers]]:
+    """The distinct scopes, sorted, and of each model the number of every table's scope."""
+    numbers = [np.zeros(part.flat.count, dtype=np.int64) for part in kept]
+    scopes: list[Scope] = [()]
+    for arity in sorted({count for part in kept for count in part.by_arity if count}):
+        parts = [(part, out) for part, out in zip(kept, numbers, strict=True)]
+        parts = [(part, out) for part, out in parts if arity in part.by_arity]
+        members = [part.flat.variables[part.by_arity[arity][1]] for part, _ in parts]
+        together = np.concatenate(members)
+        if variables**arity < 1 << 62:  # one number for a scope: sorting is quick
+            weights = variables ** np.arange(arity - 1, -1, -1, dtype=np.int64)
+            _, first, where = np.unique(together @ weights, return_index=True, return_inverse=True)
+            distinct = together[first]
+        else:
+            distinct, where = np.unique(together, axis=0, return_inverse=True)
+        ends = np.cumsum([len(m) for m in members])
+        for (part, out), own in zip(parts, np.split(where.ravel(), ends[:-1]), strict=True):
+            out[part.by_arity[arity][0]] = len(scopes) + own
+        scopes += map(tuple, distinct.tolist())
+    return tuple(scopes), numbers

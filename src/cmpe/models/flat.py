@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +41,21 @@ class FlatTables:
     @classmethod
     def shaped(cls, cardinalities: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> FlatTables:
         """The layout of tables over `scopes`, all zero."""
-        sizes: list[int] = []
-        strides: list[int] = []
-        known: dict[tuple[int, ...], tuple[int, list[int]]] = {}  # few shapes, many tables
-        for scope in scopes:
-            shape = tuple([cardinalities[v] for v in scope])
-            if shape not in known:
-                step = strides_of(range(len(shape)), shape)
-                known[shape] = math.prod(shape), [step[axis] for axis in range(len(shape))]
-            size, steps = known[shape]
-            sizes.append(size)
-            strides += steps
-        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-        arities = [len(scope) for scope in scopes]
-        return cls(
-            cardinalities=np.asarray(cardinalities, dtype=np.int64),
-            values=np.zeros(int(offsets[-1])),
-            offsets=offsets,
-            starts=np.concatenate([[0], np.cumsum(arities, dtype=np.int64)]).astype(np.int64),
-            variables=np.asarray([v for scope in scopes for v in scope], dtype=np.int64),
-            strides=np.asarray(strides, dtype=np.int64),
-        )
+        cards = np.asarray(cardinalities, dtype=np.int64)
+        arities = np.fromiter(map(len, scopes), dtype=np.int64, count=len(scopes))
+        starts = np.concatenate([[0], np.cumsum(arities)]).astype(np.int64)
+        flat = chain.from_iterable(scopes)
+        variables = np.fromiter(flat, dtype=np.int64, count=int(starts[-1]))
+        strides = np.ones(len(variables), dtype=np.int64)
+        sizes = np.ones(len(scopes), dtype=np.int64)
+        for arity in np.unique(arities[arities > 0]).tolist():
+            own = np.flatnonzero(arities == arity)
+            slots = starts[own]
+            for axis in range(arity - 1, -1, -1):
+                strides[slots + axis] = sizes[own]
+                sizes[own] *= cards[variables[slots + axis]]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return cls(cards, np.zeros(int(offsets[-1])), offsets, starts, variables, strides)
 
     @property
     def count(self) -> int:
@@ -102,6 +96,15 @@ def strides_of(scope: Sequence[int], cardinalities: Sequence[int]) -> dict[int, 
         stride[variable] = size
         size *= cardinalities[variable]
     return stride
+
+
+def ranges(starts: Integers, lengths: Integers) -> Integers:
+    """All of start, start + 1, ..., start + length - 1, one range after another."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    shift = np.repeat(starts - (ends - lengths), lengths)
+    out: Integers = (np.arange(total) + shift).astype(np.int64)
+    return out
 
 
 def _as_integers(values: NDArray[np.generic]) -> NDArray[np.int64]:

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".pdf", ".png")
 # No date and no random identifiers: equal results give equal bytes. Names are never mathematics.
 BLUE, RED, GREY = "#2b6cb0", "#c0392b", "#8a8a8a"
-SETTINGS: Any = {"svg.hashsalt": "cmpe", "text.parse_math": False, "font.size": 9.0}
+# Letters are letters, not outlines: figures are small, and browsers use fonts of their own.
+FONT = "DejaVu Sans"
+SETTINGS: Any = {
+    "font.sans-serif": [FONT],
+    "svg.hashsalt": "cmpe",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 10.0,
+}
 
 
 def new_figure(width: float = 6.0, height: float = 3.6) -> tuple[Any, Any]:

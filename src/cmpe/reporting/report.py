@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cmpe.errors import InputError, MissingExtra
 from cmpe.formats.text import atomic_writer, check_writable, write_text, writing
-from cmpe.reporting.figures import rendered
+from cmpe.reporting.figures import FONT, rendered
 from cmpe.reporting.headline import cell_table, headline_tables
 from cmpe.reporting.markup import spans, to_csv, to_latex, to_markdown
 from cmpe.reporting.names import label_of, q_text
@@ -29,8 +30,10 @@ from cmpe.reporting.study import Study
 from cmpe.reporting.study_figures import Drawing, study_figures
 from cmpe.reporting.summary_tables import coverage_table, summary_tables
 from cmpe.reporting.tables import Table
+from cmpe.reporting.verdict import NEGATIVE, has_negative_regret, verdict
 
 SECTIONS = (
+    "Verdict",
     "At a glance",
     "The paper's tables",
     "The paper's figures",
@@ -41,6 +44,9 @@ SECTIONS = (
 TEXTS = {".csv": to_csv, ".md": to_markdown, ".tex": to_latex}
 PICTURES = (".svg", ".png")
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+LETTERS = " !$'()*+,-./:;=?@_~"  # of an address, as they are; digits and the alphabet besides
+LONG = 200  # rows of a table that the page keeps as CSV only
+NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
 DEEPEST = 4  # level of provenance that is laid out
 TITLE = "Constrained most probable explanation: results"
 
@@ -59,9 +65,14 @@ class Picture:
 
     @property
     def address(self) -> str:
-        """The picture itself, as the page shows it."""
+        """The picture itself, as the page shows it: letters where it is text, to be short."""
         suffix = next(s for s in PICTURES if s in self.files)
-        return f"data:{TYPES[suffix]};base64,{base64.b64encode(self.files[suffix]).decode()}"
+        content = self.files[suffix]
+        if suffix == ".svg":
+            text = " ".join(content.decode("utf-8").replace(f"'{FONT}', ", "").split())
+            text = text if "'" in text else text.replace('"', "'")
+            return f"data:{TYPES[suffix]},{quote(text, safe=LETTERS)}"
+        return f"data:{TYPES[suffix]};base64,{base64.b64encode(content).decode()}"
 
 
 @dataclass(frozen=True)
@@ -167,6 +178,7 @@ def to_html(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "sort_keys": True}
     style, script = _asset("report.css"), _asset("report.js")
     return environment.get_template("report.html").render(
         title=TITLE,
@@ -177,8 +189,11 @@ def to_html(report: Report) -> str:
         sections=_sections(report),
         facets=_facets(report.study),
         texts=_texts(report.tables),
+        names=NAMES,
         spans=spans,
         facts=_facts(report),
+        verdict=verdict(report.study),
+        negative=NEGATIVE if has_negative_regret(report.study) else None,
         provenance=_laid_out(report.study.results.provenance),
     )
 
@@ -219,7 +234,11 @@ def _facets(study: Study) -> list[dict[str, Any]]:
 
 
 def _texts(tables: Iterable[Table]) -> dict[str, dict[str, str]]:
-    return {t.name: {suffix[1:]: make(t) for suffix, make in TEXTS.items()} for t in tables}
+    """What the buttons save; of a long table CSV only (`--assets` writes the other forms too)."""
+    return {
+        t.name: {s[1:]: make(t) for s, make in TEXTS.items() if s == ".csv" or len(t.rows) <= LONG}
+        for t in tables
+    }
 
 
 def _facts(report: Report) -> str:

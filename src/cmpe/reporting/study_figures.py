@@ -30,9 +30,9 @@ from cmpe.reporting.tables import MOST_VIOLATIONS, seconds_text
 
 COMPARED = (*SELF_SUPERVISED, *OURS_IN_PAPER)
 WITH_TUNED = (*COMPARED, "tuned", TUNED)
-MOST_POINTS = 120  # of a learning curve
+MOST_POINTS = 60  # of a learning curve
 UNEVEN = 20  # times the median: one bar would hide the others
-LEGEND_WIDTH, LEGEND_HEIGHT = 2.0, 0.18  # inches of one entry
+LEGEND_WIDTH, LEGEND_HEIGHT = 2.1, 0.2  # inches of one entry
 Point = tuple[float, float]
 
 
@@ -85,7 +85,7 @@ def _times_at_a_glance(study: Study) -> Drawing | None:
     _log_seconds(axes)
     _legend(figure, axes)
     caption = f"Mean time a row at q = {MAIN_Q:g}, logarithmic; further left is faster."
-    return Drawing("times", "Time a row", caption, figure, "At a glance", q=q_text(MAIN_Q))
+    return Drawing("times", "Time a row", caption, figure, "Verdict", q=q_text(MAIN_Q))
 
 
 def _gap_against_violations(study: Study, qs: Sequence[float] | None) -> Drawing | None:
@@ -182,29 +182,34 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
 
 
 def _against_time(study: Study, dataset: str) -> Drawing | None:
-    """Regret against seconds a row, all solvers on one axis; a panel for each q."""
+    """Regret against seconds a row, all solvers on one axis."""
     points = [t for t in study.results.times if t.dataset == dataset and t.regret is not None]
-    by_q = _grouped(points, lambda t: t.q)
-    if not by_q:
+    if not points:
         return None
-    figure, panels = new_panels(len(by_q), width=3.9 * len(by_q) + 0.4, height=3.5, sharey=True)
-    for axes, (q, here) in zip(panels, by_q.items(), strict=True):
-        for method in by_rank(t.method for t in here):
-            _anytime(axes, method, [t for t in here if t.method == method])
-        if any(t.amortised for t in here):
-            axes.plot([], [], "o", color="0.4", markerfacecolor="white", label="with training")
-        axes.set_title(f"q = {q_text(q)}", fontsize=10)
-        _log_seconds(axes)
-    _nats(panels)
-    panels[0].set_ylabel("regret (nats)")
-    _legend(figure, *panels)
+    q, here = _one_q(points)
+    figure, axes = new_figure(6.2, 3.5)
+    for method in by_rank(t.method for t in here):
+        _anytime(axes, method, [t for t in here if t.method == method])
+    if any(t.amortised for t in here):
+        axes.plot([], [], "o", color="0.4", markerfacecolor="white", label="with training")
+    _log_seconds(axes)
+    _nats([axes])
+    axes.set_ylabel("regret (nats)")
+    _legend(figure, axes)
     caption = (
-        "Mean regret after so much time a row. Filled: the time of the answer alone; "
-        "hollow: with the time of training shared by the rows. Lower and further left is better."
+        f"Mean regret after so much time a row, q = {q_text(q)}. Filled: the time of the answer "
+        "alone; hollow: with the time of training shared by the rows. Lower and further left is better."
     )
     title = f"Regret against time: {dataset}"
     name = f"time-{slug_of(dataset)}"
-    return Drawing(name, title, caption, figure, "Time and training", dataset=dataset)
+    return Drawing(name, title, caption, figure, "Time and training", dataset=dataset, q=q_text(q))
+
+
+def _one_q(points: Sequence[Any]) -> tuple[float | None, list[Any]]:
+    """The points at q = 80, or at the largest q there is: a figure of every q has no room."""
+    by_q = _grouped(points, lambda point: point.q)
+    q = MAIN_Q if MAIN_Q in by_q else list(by_q)[-1]
+    return q, by_q[q]
 
 
 def _anytime(axes: Any, method: str, points: Sequence[TimePoint]) -> None:
@@ -225,29 +230,29 @@ def _anytime(axes: Any, method: str, points: Sequence[TimePoint]) -> None:
 
 
 def _learning(study: Study, dataset: str) -> Drawing | None:
-    """Validation regret and violations by epoch; a column for each q."""
-    by_q = _grouped((c for c in study.results.curves if c.dataset == dataset), lambda c: c.q)
-    if not by_q:
+    """Validation regret and violations by epoch."""
+    points = [c for c in study.results.curves if c.dataset == dataset]
+    if not points:
         return None
-    width = 3.9 * len(by_q) + 0.4
-    figure, panels = new_panels(len(by_q), 2, width=width, height=5.0, sharey=True)
-    for i, (q, here) in enumerate(by_q.items()):
-        upper, lower = panels[i], panels[len(by_q) + i]
-        for j, method in enumerate(by_rank(c.method for c in here)):
-            mine = [c for c in here if c.method == method]
-            _curve(upper, method, _by_epoch(mine, "validation_regret"), j)
-            _curve(lower, method, _by_epoch(mine, "validation_violation"), j)
-        upper.set_title(f"q = {q_text(q)}", fontsize=10)
-        lower.set_ylim(bottom=0)
-        lower.set_xlabel("epoch")
-    _nats(panels[: len(by_q)], from_zero=False)
-    panels[0].set_ylabel("validation regret (nats)")
-    panels[len(by_q)].set_ylabel("validation violations")
-    _legend(figure, *panels)
-    caption = "Regret and share of violations on validation rows by epoch, mean over seeds."
+    q, here = _one_q(points)
+    figure, (upper, lower) = new_panels(1, 2, width=6.2, height=4.6)
+    for j, method in enumerate(by_rank(c.method for c in here)):
+        mine = [c for c in here if c.method == method]
+        _curve(upper, method, _by_epoch(mine, "validation_regret"), j)
+        _curve(lower, method, _by_epoch(mine, "validation_violation"), j)
+    lower.set_ylim(bottom=0)
+    lower.set_xlabel("epoch")
+    _nats([upper], from_zero=False)
+    upper.set_ylabel("validation regret (nats)")
+    lower.set_ylabel("validation violations")
+    _legend(figure, upper, lower)
+    caption = (
+        "Regret and share of violations on validation rows by epoch, mean over seeds, "
+        f"q = {q_text(q)}."
+    )
     title = f"Learning curves: {dataset}"
     name = f"learning-{slug_of(dataset)}"
-    return Drawing(name, title, caption, figure, "Time and training", dataset=dataset)
+    return Drawing(name, title, caption, figure, "Time and training", dataset=dataset, q=q_text(q))
 
 
 def _by_epoch(points: Iterable[CurvePoint], name: str) -> list[Point]:
@@ -303,7 +308,7 @@ def _legend(figure: Any, *axes: Any) -> None:
     figure.set_figheight(height + LEGEND_HEIGHT * -(-len(found) // columns))
     figure.legend(
         list(found.values()), list(found), loc="outside upper center", ncols=columns,
-        frameon=False, fontsize=8, handlelength=2.6,
+        frameon=False, fontsize=9.5, handlelength=2.6,
     )  # fmt: skip
 
 

@@ -50,6 +50,9 @@ class Row:
     block: int = 0  # rows of a block stay together when sorted
 
 
+AT_ONCE = 7  # columns; the page shows the others on request
+
+
 @dataclass(frozen=True)
 class Table:
     """A table with its place in the report."""
@@ -62,6 +65,14 @@ class Table:
     section: str
     dataset: str | None = None  # the one it is about
     q: str | None = None
+    main: tuple[tuple[str, str], ...] = ()  # (over, title) of columns to show first; else the first
+
+    def at_once(self) -> list[int]:
+        """The numbers of the columns that the page shows before it is asked for all."""
+        if len(self.columns) <= AT_ONCE:
+            return list(range(len(self.columns)))
+        chosen = [i for i, c in enumerate(self.columns) if (c.over, c.title) in self.main]
+        return chosen or list(range(AT_ONCE))
 
     def notes(self) -> list[str]:
         """The distinct reasons, in order."""

@@ -2,8 +2,10 @@
 
 Exact: a cutset network samples by itself; for tables, eliminate all variables, then draw them in
 the reverse order, each from its conditional given the ones drawn before; all samples at once.
-Where the width does not allow that: Gibbs sampling, one annealed chain per sample, several
-restarts.
+Where the width does not allow that: variable by variable along the arcs of a Bayesian network
+(`ancestral`), which is exact too; else Gibbs sampling, one annealed chain per sample, several
+restarts. Where zeros stop chains from arriving anywhere and the tables have a direction, chains
+begin at such draws.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.chow_liu import ChowLiuTree
 from cmpe.models.tractable.cutset import CutsetNetwork
+from cmpe.sampling.ancestral import Directed, draw_each
 
 if TYPE_CHECKING:
     from cmpe.sampling.kernels import GibbsTables
@@ -118,6 +121,11 @@ def _sample_tables(model: LogLinearModel, order: _SampleOrder) -> Samples:
         if settings.seconds is not None and SECONDS_PER_ENTRY * plan.operations > settings.seconds:
             raise TooLarge("elimination takes longer than the time limit")
     except TooLarge:
+        directed = Directed.of(model)
+        if directed is not None and directed.is_normalised:
+            drawn = directed.draw(order.count, np.random.default_rng(order.draw_seed))
+            if drawn is not None:
+                return Samples(drawn, "exact", plan.width)
         rows, note = _sample_chains(model, order.count, order.draw_seed, settings)
         return Samples(rows, f"gibbs{note}", plan.width)
     rows = sample_exact(model, order.count, order.draw_seed, plan, order.memory_limit)
@@ -143,7 +151,7 @@ def sample_exact(
         logits = np.zeros((count, plan.cardinalities[bucket.variable]))
         for number in bucket.inputs:
             logits += _entries(eliminated, number, bucket.variable, rows)
-        rows[:, bucket.variable] = _draw(logits, generator)
+        rows[:, bucket.variable] = draw_each(logits, generator)
     return rows
 
 
@@ -156,16 +164,6 @@ def _entries(eliminated: Eliminated, number: int, variable: int, rows: NDArray[n
         for v in scope
     )
     return np.asarray(eliminated.tables[number][index])
-
-
-def _draw(logits: Floats, generator: np.random.Generator) -> NDArray[np.intp]:
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    edges = np.cumsum(weights, axis=1)
-    threshold = generator.random(len(logits)) * edges[:, -1]
-    chosen = (edges <= threshold[:, np.newaxis]).sum(axis=1)
-    # A random number next to 1 may land past the last value of positive weight: step back.
-    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
-    return np.asarray(np.minimum(chosen, last), dtype=np.intp)
 
 
 def _sweeps_within(tables: GibbsTables, count: int, settings: GibbsSettings) -> int:
@@ -201,19 +199,25 @@ def _sample_chains(
     if settings.seconds is not None:
         sweeps = _sweeps_within(tables, count, settings)
         note = "" if sweeps == settings.sweeps else f" of {sweeps} sweeps"
-    for attempt in attempt_seeds:
+    directed: Directed | None = None
+    for number, attempt in enumerate(attempt_seeds):
         generator = np.random.default_rng(attempt)
         seeds = generator.integers(0, 2**32, size=count, dtype=np.uint64)
-        rows[missing] = tables.run(seeds[missing], sweeps, settings.annealing)
+        begun = None if directed is None else directed.draw(len(missing), generator)
+        rows[missing] = tables.run(seeds[missing], sweeps, settings.annealing, begun)
         missing = missing[np.isneginf(model.value(rows[missing]))]
         if not len(missing):
-            return rows, note
+            return rows, note if directed is None else f"{note} from ancestral draws"
         over = settings.seconds is not None and timing.now() - begin > settings.seconds
         if over and len(missing) < count:
             found = np.setdiff1d(np.arange(count), missing)
             rows[missing] = rows[generator.choice(found, len(missing))]
             return rows, f"{note}, {len(missing)} of {count} repeated"
+        if number == 0:
+            directed = Directed.of(model)
+        elif over:
+            break
     raise ModelError(
         f"Gibbs sampling found no assignment of positive probability for {len(missing)} of "
-        f"{count} samples after {settings.restarts} restarts"
+        f"{count} samples after {number} restarts"
     )

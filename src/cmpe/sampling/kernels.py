@@ -38,10 +38,18 @@ class GibbsTables:
             flat.strides[order],
         )
 
-    def run(self, seeds: NDArray[np.uint64], sweeps: int, annealing: float) -> NDArray[np.int32]:
-        """The last state of one chain per seed: (len(seeds), n)."""
+    def run(
+        self,
+        seeds: NDArray[np.uint64],
+        sweeps: int,
+        annealing: float,
+        begun: NDArray[np.int32] | None = None,
+    ) -> NDArray[np.int32]:
+        """The last state of one chain per seed (len(seeds), n), from `begun` without annealing."""
         betas = np.minimum(1.0, np.arange(1, sweeps + 1) / max(1.0, annealing * sweeps))
-        out = np.zeros((len(seeds), len(self.flat.cardinalities)), dtype=np.int32)
+        out = np.full((len(seeds), len(self.flat.cardinalities)), -1, dtype=np.int32)
+        if begun is not None:
+            out[:], betas = begun, np.ones(sweeps)
         flat = self.flat
         arrays = (flat.cardinalities, flat.offsets, flat.starts, flat.variables, flat.strides)
         chains(seeds, betas, arrays, self.values, self.starts, self.tables, self.strides, out)
@@ -70,7 +78,8 @@ def chains(seeds, betas, flat, values, by_variable, tables, steps, out):
         z = out[chain]
         state[0] = seeds[chain]
         for v in range(n):
-            z[v] = int(_uniform(state) * cardinalities[v])
+            if z[v] < 0:
+                z[v] = int(_uniform(state) * cardinalities[v])
         for f in range(len(position)):
             position[f] = offsets[f]
             for s in range(starts[f], starts[f + 1]):

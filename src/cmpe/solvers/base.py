@@ -18,6 +18,7 @@ from cmpe.arguments import real_number, seconds_of, whole_number
 from cmpe.arrays import Values
 from cmpe.compiling import timing
 from cmpe.errors import MethodError
+from cmpe.memory import LEAST, allowed_bytes, gigabytes_of
 from cmpe.models.extension import is_fractional
 from cmpe.problem import Evidence, Form, Instances, Problem
 from cmpe.solution import Solutions
@@ -39,10 +40,13 @@ class Running:
     device: str = "cpu"  # or what torch calls another one: "cuda", "cuda:1"
     start: Values | None = None  # (B, n): an assignment per row to begin from, -1 for none
     progress: Progress | None = None  # is called with the rows that are done, and with all
+    memory: float | None = None  # GB that the call may take; else three quarters of what is free
 
     def __post_init__(self) -> None:
         for name in ("workers", "threads"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+        if self.memory is not None:
+            object.__setattr__(self, "memory", gigabytes_of(self.memory))
         if self.start is not None:
             given = np.asarray(self.start)
             if given.dtype.kind not in "iubf":
@@ -56,6 +60,11 @@ class Running:
     def cores(self) -> int:
         """How many cores may be busy at once."""
         return self.workers * self.threads
+
+    @property
+    def bytes_each(self) -> int:
+        """Memory for each row that is answered at the same time."""
+        return allowed_bytes(self.memory) // self.cores
 
     def report(self, done: int, total: int) -> None:
         """Say that `done` of `total` rows are finished, if anybody listens."""
@@ -98,6 +107,11 @@ class Limits:
         """Where to begin with each row (B, n), or nowhere in particular."""
         return self.running.start
 
+    @property
+    def bytes(self) -> int:
+        """Memory for one row."""
+        return self.running.bytes_each
+
     def begun(self, rows: int) -> Limits:
         """The same, the clock of so many rows running from now on."""
         if self.seconds is None:
@@ -106,7 +120,10 @@ class Limits:
 
     def of_a_row(self) -> Limits:
         """The same without what concerns the batch, so that a worker process can be sent it."""
-        return replace(self, running=Running(threads=self.threads))
+        each = self.running.memory
+        if each is not None:
+            each = max(LEAST, each / self.running.workers)
+        return replace(self, running=Running(threads=self.threads, memory=each))
 
     def running_with(self, **changes: object) -> Limits:
         """The same, run in another way."""

@@ -135,6 +135,7 @@ def _refuse_for_solver(limits: Limits) -> None:
         "threads": told.threads > 1,
         "device": told.device != "cpu",
         "progress": told.progress is not None,
+        "memory": told.memory is not None,
     }
     odd = [name for name, is_given in given.items() if is_given]
     if odd:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Floats, Indices
 from cmpe.compiling import timing
-from cmpe.errors import Interrupted
+from cmpe.errors import Interrupted, MissingExtra
 from cmpe.models.distance import Distance
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
@@ -78,7 +78,10 @@ class Gradient:
 @contextmanager
 def _torch_threads(count: int) -> Iterator[None]:
     """Let torch use so many threads; what it used before is restored."""
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise MissingExtra.behind(error) from None
 
     before = torch.get_num_threads()
     torch.set_num_threads(count)

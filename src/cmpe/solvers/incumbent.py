@@ -1,4 +1,4 @@
-"""The best feasible assignment of a row, and the bound that proves it."""
+"""The best feasible assignment of a row, the bound that proves it, and how they came about."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ import numpy as np
 from cmpe.arrays import Assignments
 from cmpe.problem import Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """What was known of a row after some seconds; NaN where there is no incumbent yet."""
+
+    seconds: float
+    incumbent: float
+    bound: float
+    states: int  # of frontiers; of a wide row: turns
+    by: str = "exact"  # whose turn it was
 
 
 @dataclass

@@ -102,7 +102,7 @@ def _with_unknown(instances: Instances, done: list[Solutions]) -> Solutions:
 def _dual(instances: Instances, running: Running) -> Dual:
     """By compiled code or on a device."""
     if running.device == "cpu":
-        return lagrangian_dual(instances, threads=running.cores)
+        return lagrangian_dual(instances, threads=running.cores, memory=running.bytes_each)
     from cmpe.tensor import answers
 
     return answers.dual(instances, running.device)

@@ -14,7 +14,6 @@ import heapq
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 
@@ -32,9 +31,9 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import (
     MOST_ROUNDS,
-    SECONDS_PER_ROUND,
     eliminate,
     seconds_of_elimination,
+    seconds_per_round,
 )
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.rows import RowAnswer, solve_rows
@@ -50,16 +49,6 @@ LEAST_SEARCH = 0.02  # seconds
 
 
 @dataclass(frozen=True)
-class TraceEvent:
-    """What was known of a row after some seconds; NaN where there is no incumbent yet."""
-
-    seconds: float
-    incumbent: float
-    bound: float
-    states: int
-
-
-@dataclass(frozen=True)
 class Reduction:
     """Proves wide rows by reduction, elimination and branching."""
 
@@ -69,16 +58,8 @@ class Reduction:
         """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
         return solve_rows(instances, self._job(instances, limits), "reduction", limits.running)
 
-    def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
-        """The first row after `search`, then after every node; states are nodes."""
-        begin = timing.now()
-        search = self._job(instances, limits).begin(0)
-        for nodes, _ in enumerate(chain([None], search.run())):
-            best = np.nan if search.best.assignment is None else search.best.objective
-            yield TraceEvent(timing.now() - begin, best, search.bound, nodes)
-
     def _job(self, instances: Instances, limits: Limits) -> _Prove:
-        splits = Splits(instances.problem, limits.seed)
+        splits = Splits(instances.problem, limits.seed, limits.of_a_row().running.memory)
         if limits.start is None:
             start = first_answers(instances, limits).assignments
         else:
@@ -104,8 +85,8 @@ def first_answers(instances: Instances, limits: Limits) -> Solutions:
 class Splits:
     """Splits of nodes; those of the whole problem are made once for all rows."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
-        self._root, self._seed = problem.evidence_variables, seed
+    def __init__(self, problem: Problem, seed: int, memory: float | None = None) -> None:
+        self._root, self._seed, self._memory = problem.evidence_variables, seed, memory
         self._made: dict[int, Relaxation] = {}
 
     def prepare(self, instances: Instances, seconds: float) -> None:
@@ -117,7 +98,7 @@ class Splits:
 
     def of(self, problem: Problem, attempt: int, until: float = np.inf) -> Relaxation:
         """A split of a node, another one at every attempt; OutOfTime if it takes too long."""
-        work = Work(time_limit=STEP_SECONDS, seed=self._seed + attempt, until=until)
+        work = Work(STEP_SECONDS, seed=self._seed + attempt, until=until, memory=self._memory)
         if problem.evidence_variables != self._root:
             return by_size(problem.conditioning, work)
         if attempt not in self._made:
@@ -257,7 +238,8 @@ class BestFirst:
         return Work(max(1e-4, self.until - timing.now()), STEPS)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
-        rounds = min(MOST_ROUNDS, 1 + (self.until - timing.now()) / SECONDS_PER_ROUND)
+        left = self.until - timing.now()
+        rounds = min(MOST_ROUNDS, 1 + left / seconds_per_round(instances.problem))
         found = eliminate(instances, max(1, int(rounds)))
         self.best.offer(found.assignments[0])
         if found.status[0] != Status.INFEASIBLE:

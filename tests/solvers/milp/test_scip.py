@@ -46,10 +46,10 @@ def test_a_limit_that_evidence_alone_breaks_is_a_proof():
 def test_what_is_no_answer_is_raised(monkeypatch):
     class Stopped:
         def __getattr__(self, name):
-            return lambda: "memlimit"
+            return lambda: "nodelimit"
 
     monkeypatch.setattr(scip, "_model", lambda *_: (Stopped(), []))
-    with pytest.raises(BackendError, match="status memlimit"):
+    with pytest.raises(BackendError, match="status nodelimit"):
         maximise(programs.program([1], [], [], []), Limits(), None)
 
 

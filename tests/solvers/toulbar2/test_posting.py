@@ -21,7 +21,7 @@ def ctrl_c():
 
 def posting(*, linear=False):
     network = CostNetwork(worked_example().given([[1, 1]]), 0, linear=linear)
-    return Posting.of(network, "default", 0)
+    return Posting.of(network, "default", 0, 10**9)
 
 
 @pytest.mark.parametrize("linear", [False, True])

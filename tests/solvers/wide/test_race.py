@@ -13,7 +13,7 @@ from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide import race as module
 from cmpe.solvers.wide.race import Known, Race
-from cmpe.solvers.wide.turns import ConsistencyTurns
+from cmpe.solvers.wide.turns import ConsistencyTurns, MilpTurns, SearchTurns
 
 
 def race_of(problem, seconds, row=0):
@@ -82,3 +82,24 @@ def test_values_that_cannot_be_better_are_taken_away(monkeypatch):
         pass
     assert known.closed
     assert known.best.objective == pytest.approx(best.objective[0])
+
+
+def test_who_earns_nothing_for_long_makes_room():
+    """Rates are measured against what would close the gap, not only against each other."""
+    race, known = race_of(cmpe.Problem(grid(4, 4, seed=3)), 10.0)
+    known.best.offer(np.zeros(16, dtype=np.int32))
+    known.upper = known.best.objective + 100.0
+    once_good = module._Account(SearchTurns(race.reduced, known.best, Limits()), 1e-4, 3.0)
+    patient = module._Account(MilpTurns(race.reduced, known.best, Limits()), 0.0, 2.0)
+    assert race._next([once_good, patient]) is patient
+    once_good.rate = 50.0
+    assert race._next([once_good, patient]) is once_good
+
+
+def test_highs_has_a_share_of_the_limit_and_no_more(monkeypatch):
+    seen = []
+    monkeypatch.setattr(MilpTurns, "play", lambda self, until: seen.append(until) or np.inf)
+    race, known = race_of(cmpe.Problem(grid(4, 4, seed=3)), 10.0)
+    begin = time.perf_counter()
+    race._played(MilpTurns(race.reduced, known.best, Limits()), begin + 0.1)
+    assert begin + 0.9 * module.MILP_SHARE * 10.0 < seen[0] <= race.until

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cmpe
+from cmpe import Limits
 from cmpe.compiling import timing
 from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
@@ -22,11 +23,11 @@ def contestants(problem, until):
     shape = NetworkShape(reduced.instances.conditioning)
     prices = np.full(len(problem.constraints), 0.5)
     network = RowNetwork(shape, reduced.instances, 0, prices)
-    yield turns.SearchTurns(reduced, best, 0), best
+    yield turns.SearchTurns(reduced, best, Limits()), best
     yield turns.ConsistencyTurns(reduced, best, network.copied()), best
     yield turns.BranchTurns(reduced, best, network.copied()), best
-    yield turns.SplitTurns(reduced, best, Splits(problem, 0), 1.0), best
-    yield turns.MilpTurns(reduced, best), best
+    yield turns.SplitTurns(reduced, best, Splits(problem, 0), turns.Patience(1.0)), best
+    yield turns.MilpTurns(reduced, best, Limits()), best
     yield turns.EliminationTurns(reduced, best, until), best
 
 
@@ -47,20 +48,20 @@ def test_what_does_not_fit_is_not_begun(monkeypatch):
     monkeypatch.setattr(turns, "MILP_ENTRIES", 10)
     reduced, best = Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0)
     assert not turns.MilpTurns.suits(reduced)
-    assert turns.MilpTurns(reduced, best).play(timing.now() + 0.1) == np.inf
+    assert turns.MilpTurns(reduced, best, Limits()).play(timing.now() + 0.1) == np.inf
     late = turns.EliminationTurns(reduced, best, timing.now() + 1e3)
     assert not late.finished
     late._until = 0.0
     assert late.play(0.0) == np.inf
     assert late.finished
     assert turns.EliminationTurns(reduced, best, 0.0).finished
-    assert turns.SearchTurns(reduced, best, 0).play(0.0) == np.inf
+    assert turns.SearchTurns(reduced, best, Limits()).play(0.0) == np.inf
     assert best.assignment is None
 
 
 def test_a_split_that_takes_too_long_ends_splitting():
     problem = cmpe.Problem(grid(40, 40, seed=1))
     reduced, best = Reduced.of(problem.given(), 0), Incumbent(problem, 0.0)
-    splitting = turns.SplitTurns(reduced, best, Splits(problem, 0), -1.0)
+    splitting = turns.SplitTurns(reduced, best, Splits(problem, 0), turns.Patience(-1.0))
     assert splitting.play(timing.now() + 1e-3) == np.inf
     assert splitting.finished

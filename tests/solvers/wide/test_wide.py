@@ -58,3 +58,16 @@ def test_a_start_is_kept():
     running = cmpe.Running(start=best.assignments)
     found = ask(Wide(), problem, time_limit=1e-3, running=running)
     assert found.objective[0] == pytest.approx(best.objective[0])
+
+
+@pytest.mark.parametrize("method", ["auto", "search", "local"])
+@pytest.mark.parametrize("limited", [False, True])
+def test_where_nothing_has_weight_nobody_says_violated(method, limited):
+    """Nine vertices, all neighbours, eight colours: no assignment has weight, and none is found."""
+    apart = np.where(np.eye(8, dtype=bool), -np.inf, 0.0)
+    pairs = [((u, v), apart) for v in range(9) for u in range(v)]
+    colours = cmpe.LogLinearModel.from_tables([8] * 9, pairs)
+    limits = [cmpe.Constraint(grid(3, 3, values=8, seed=1), at_most=-3.0)] if limited else []
+    found = cmpe.solve(cmpe.Problem(colours, limits), method=method, time_limit=0.2)
+    assert found.labels[0] in ("unknown", "infeasible")
+    assert found.labels == ["unknown"] or method == "auto"

@@ -107,6 +107,12 @@
   for (const button of all(".sort"))
     button.addEventListener("click", () => sort(button.closest("th")));
 
+  for (const button of all("button.all"))
+    button.addEventListener("click", () => {
+      const few = button.closest("article").querySelector("table").classList.toggle("few");
+      button.setAttribute("aria-pressed", String(!few));
+    });
+
   function save(address, file) {
     const link = document.createElement("a");
     link.href = address;

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.bounds.kernels.dual import INFEASIBLE, SUBGRADIENT_STEPS
+from cmpe.bounds.kernels.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.compiling import timing
 from cmpe.errors import Interrupted
@@ -27,7 +27,7 @@ from cmpe.solvers.base import Limits, Running
 MOST_STATES = 1 << 16  # of one row's frontiers
 MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
-SECONDS_PER_ROUND = 0.02  # a rough upper limit
+SECONDS_PER_ROUND = 0.02  # a rough upper limit, with one constraint
 CACHED_BYTES = 1 << 22  # of one row
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
 
@@ -35,9 +35,11 @@ SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough 
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
     """At most `rounds` rounds of a growing G per row; what they do not prove stays open."""
     results = RowResults.of(instances)
-    work = Elimination(instances, results, rounds)
-    spent = work.run(running or Running())
+    how = running or Running()
+    work = Elimination(instances, results, rounds, how.bytes_each)
+    spent = work.run(how)
     results.assignments[~np.isfinite(results.gap)] = -1
+    known = np.isin(results.kind, (INACTIVE, BOUND))
     solutions = Solutions.of(
         instances.problem,
         results.assignments,
@@ -45,6 +47,7 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
         infeasible=results.kind == INFEASIBLE,
         method="exact",
         seconds=spent,
+        multipliers=np.where(known[:, np.newaxis], results.multipliers, np.nan),
     )
     if work.finished is not None:
         raise Interrupted(solutions, work.finished)
@@ -61,12 +64,17 @@ def seconds_of_elimination(problem: Problem) -> float:
     return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
 
 
+def seconds_per_round(problem: Problem) -> float:
+    """About what a round takes at most: every state carries all functions along."""
+    return SECONDS_PER_ROUND * max(1.0, 0.5 * (1 + len(problem.constraints)))
+
+
 def rounds_within(problem: Problem, limits: Limits) -> int:
     """How many rounds of search a row's time allows; below 1, not even its dual."""
     if limits.seconds is None:
         return MOST_ROUNDS
     left = limits.seconds - seconds_of_elimination(problem)
-    return int(min(MOST_ROUNDS, np.ceil(left / SECONDS_PER_ROUND)))
+    return int(min(MOST_ROUNDS, np.ceil(left / seconds_per_round(problem))))
 
 
 def too_wide(problem: Problem, limits: Limits) -> bool:
@@ -77,7 +85,7 @@ def too_wide(problem: Problem, limits: Limits) -> bool:
     """
     fits = limits.seconds is not None and 2 * seconds_of_elimination(problem) <= limits.seconds
     slow = MOST_BYTES if fits and not problem.constraints else min(MOST_BYTES, SLOW_BYTES)
-    return lane_bytes(problem) > slow or rounds_within(problem, limits) < 1
+    return lane_bytes(problem) > min(slow, limits.bytes) or rounds_within(problem, limits) < 1
 
 
 @dataclass(frozen=True)
@@ -121,8 +129,10 @@ class RowResults:
 class Elimination:
     """One batch on its way through the compiled calls."""
 
-    def __init__(self, instances: Instances, results: RowResults, rounds: int) -> None:
-        self._batch = Batch(instances)
+    def __init__(
+        self, instances: Instances, results: RowResults, rounds: int, memory: int = MOST_BYTES
+    ) -> None:
+        self._batch = Batch(instances, memory)
         self._results = results
         self._budget = (MOST_STATES, rounds)
         self.finished: int | None = None  # how many rows, if Ctrl-C came

@@ -68,7 +68,8 @@ def answer_wide(instances: Instances, limits: Limits) -> Solutions:
     known = Wide(briefly=True).answer(instances, limits.running_with(progress=None))
     if certified(known, limits.gap).all():
         return known
-    if not instances.problem.constraints and lane_bytes(instances.problem) <= MOST_BYTES:
+    most = min(MOST_BYTES, limits.bytes)
+    if not instances.problem.constraints and lane_bytes(instances.problem) <= most:
         by_elimination = Stage(_Eliminated(), "exact")
         return continue_with(by_elimination, instances, known, limits)
     known = continue_with(Stage(_FirstAnswers(), "search"), instances, known, limits)

@@ -8,7 +8,8 @@ from cmpe.compiling import timing
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import MOST_ROUNDS, Elimination, RowResults, eliminate, too_wide
-from cmpe.solvers.reduction import Reduction, TraceEvent
+from cmpe.solvers.incumbent import TraceEvent
+from cmpe.solvers.wide import Wide
 
 __all__ = ["TraceEvent", "trace"]
 
@@ -21,12 +22,12 @@ def trace(
     """How `exact` closes in on the first row.
 
     One event per round of its search, each a run of its own that stops after that many rounds, so
-    its time is measured, not guessed. Of a wide row: one event after `search`, then one per node
-    of `reduction`, for at most `time_limit` seconds; states are nodes.
+    its time is measured, not guessed. Of a wide row: one event per turn of the race, for at most
+    `time_limit` seconds; `by` says whose turn it was, states are turns.
     """
-    first = problem.given(evidence).take(slice(0, 1))
-    if too_wide(problem, Limits()):
-        return list(Reduction().watch(first, Limits(time_limit)))
+    first, limits = problem.given(evidence).take(slice(0, 1)), Limits(time_limit)
+    if too_wide(problem, limits):
+        return list(Wide().watch(first, limits))
     eliminate(first, 0)  # loads compiled code before anything is timed
     events: list[TraceEvent] = []
     for rounds in range(MOST_ROUNDS + 1):

@@ -21,7 +21,7 @@ import numpy as np
 
 from cmpe.arrays import Floats, Values
 from cmpe.bounds.linearization import LinearProgram, LocalPolytope
-from cmpe.errors import MethodError
+from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Instances
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.base import Deadline, Limits
@@ -32,6 +32,7 @@ BACKENDS = ("highs", "scip", "gurobi")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
 MARGIN = 1e-9  # of |bound|, plus 1e-7, added to a back-end's bound: its own tolerances
 MOST_CUTS = 50
+BYTES_PER_ENTRY = 3000  # of the tables, in the program and in what a back-end makes of it
 TIGHTENED_AFTER = 1  # cuts: most rows need fewer
 
 
@@ -75,6 +76,12 @@ class Milp:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved optimum of every row, or the incumbent and bound at the time limit (per row)."""
         backend(self.backend)  # fail now if it is not installed
+        need = BYTES_PER_ENTRY * len(instances.conditioning.layout.values)
+        if need > limits.bytes:
+            raise TooLarge(
+                f"a linear program of this size needs about {need >> 20} MiB; the limit is "
+                f"{limits.bytes >> 20} MiB"
+            )
         job = _ProgramRow(instances, self.backend, limits.of_a_row(), limits.start)
         return solve_rows(instances, job, f"milp:{self.backend}", limits.running)
 

@@ -65,6 +65,7 @@ def _solve(
     for name, value in _OPTIONS.items():
         model.setParam(name, value)
     model.setParam("Threads", limits.threads)
+    model.setParam("SoftMemLimit", limits.bytes / 1e9)
     model.setParam("Seed", limits.seed % 2_000_000_000)
     if limits.seconds is not None:
         model.setParam("TimeLimit", limits.seconds)
@@ -82,7 +83,7 @@ def _solve(
         return ProgramAnswer(None, interrupted=True)
     if model.Status in (GRB.INFEASIBLE, GRB.INF_OR_UNBD):
         return ProgramAnswer(None, infeasible=True)
-    if model.Status not in (GRB.OPTIMAL, GRB.TIME_LIMIT, GRB.INTERRUPTED):
+    if model.Status not in (GRB.OPTIMAL, GRB.TIME_LIMIT, GRB.MEM_LIMIT, GRB.INTERRUPTED):
         raise BackendError(f"Gurobi stopped with status {model.Status}")
     columns = z.X if model.SolCount else None
     nodes, interrupted = int(model.NodeCount), ending is Ending.CANCELLED

@@ -25,7 +25,7 @@ _OPTIONS = {
     "misc/catchctrlc": False,
 }
 _ABANDONED: list[Any] = []  # models that a thread still uses
-_FINISHED = ("optimal", "timelimit", "gaplimit", "userinterrupt")
+_FINISHED = ("optimal", "timelimit", "memlimit", "gaplimit", "userinterrupt")
 
 
 def load() -> Backend:
@@ -79,6 +79,7 @@ def _model(program: LinearProgram, limits: Limits) -> tuple[Any, list[Any]]:
         model.setParam(name, value)
     model.setParam("randomization/randomseedshift", limits.seed % 2**31)
     model.setParam("lp/threads", limits.threads)
+    model.setParam("limits/memory", limits.bytes / 1e6)
     if limits.seconds is not None:
         model.setParam("limits/time", float(limits.seconds))
     variables = [

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.arrays import FREE, Assignments, Floats
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.compiling import timing
-from cmpe.errors import Interrupted, MethodError
+from cmpe.errors import Interrupted, MethodError, TooLarge
 from cmpe.execution.threads import over_threads
 from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.problem import Instances
@@ -36,6 +36,7 @@ from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
 METHOD = "search"
 POOL_SHARE = 0.4  # of the time of all rows, for their pool
 POOL_CALL = 0.1  # of what the whole call has left, if that is more
+BYTES_PER_NUMBER = 12  # of a block: as a double and as a float
 BEGINNINGS = ("random", "icm", "messages")
 
 
@@ -55,6 +56,7 @@ class Search:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment found, else the least violated one."""
         given = FREE if limits.start is None else limits.start
+        _require(instances, limits.bytes)
         work = _SearchBatch(
             instances, checked(instances, given), limits.seed, until=_pool_until(instances, limits)
         )
@@ -65,6 +67,18 @@ class Search:
         except KeyboardInterrupt:
             raise Interrupted(work.answers(), work.finished) from None
         return work.bounded(cores) if self.bounds else work.answers()
+
+
+def _require(instances: Instances, memory: int) -> None:
+    """Refuse before memory is taken: a block has all tables once per lane, twice over."""
+    from cmpe.solvers.search.kernels.lanes import LANES
+
+    functions = 1 + len(instances.problem.constraints)
+    need = BYTES_PER_NUMBER * LANES * functions * len(instances.conditioning.layout.values)
+    if need > memory:
+        raise TooLarge(
+            f"search needs {need >> 20} MiB for a block of rows; the limit is {memory >> 20} MiB"
+        )
 
 
 def _pool_until(instances: Instances, limits: Limits) -> float:

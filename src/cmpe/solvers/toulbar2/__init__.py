@@ -117,7 +117,8 @@ class _CostSearch:
 
     def answer(self) -> RowAnswer:
         """The best answer and the bound, and whether nothing is feasible."""
-        posting = Posting.of(self._network, self._job.configuration, self._job.limits.seed)
+        told = self._job.limits
+        posting = Posting.of(self._network, self._job.configuration, told.seed, told.bytes)
         if self._known > -np.inf:
             worth = math.ceil(-self._known * self._network.scale) + self._network.rounding
             posting = replace(posting, below=worth + 1)

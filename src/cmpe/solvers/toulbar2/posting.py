@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -32,9 +33,10 @@ class Posting:
     below: int | None  # only answers of a lower cost
     configuration: str
     seed: int
+    memory: int  # bytes that its process may take
 
     @classmethod
-    def of(cls, network: CostNetwork, configuration: str, seed: int) -> Posting:
+    def of(cls, network: CostNetwork, configuration: str, seed: int, memory: int) -> Posting:
         """Everything that one row says."""
         return cls(
             network.variables,
@@ -46,6 +48,7 @@ class Posting:
             None,
             configuration,
             max(1, seed % 2**31),
+            memory,
         )
 
 
@@ -63,6 +66,7 @@ def run(posting: Posting) -> Found:
     """Post and solve; SIGINT ends it with what is known."""
     import pytoulbar2
 
+    _allow(posting.memory)
     making, options = CONFIGURATIONS[posting.configuration]
     target = pytoulbar2.CFN(None, 0, seed=posting.seed, verbose=-1, **making)
     for name, value in options.items():
@@ -81,6 +85,17 @@ def run(posting: Posting) -> Found:
     if result is None:
         return Found(None, math.inf, bound, complete)
     return Found(list(result[0][: len(posting.free)]), result[1], bound, complete)
+
+
+def _allow(memory: int) -> None:
+    """No more memory than this for the process, on top of what Python takes; not on Windows."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        if most != resource.RLIM_INFINITY:
+            memory = min(memory, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, most))
 
 
 def _post_all(target: Any, package: Any, posting: Posting) -> None:

@@ -6,14 +6,18 @@ without one: what sweeps and a dive prove in a moment, and the incumbent and bou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from cmpe.arrays import FREE, Assignments
+from cmpe.compiling import timing
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.incumbent import Incumbent, TraceEvent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.rows import RowAnswer, solve_rows
 from cmpe.solvers.wide.race import Known, Race
@@ -28,11 +32,21 @@ class Wide:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The incumbent and the bound of every row, at its time limit or when they meet."""
         start = checked(instances, FREE if limits.start is None else limits.start)
-        splits = Splits(instances.problem, limits.seed)
+        splits = Splits(instances.problem, limits.seed, limits.of_a_row().running.memory)
         told = replace(limits.of_a_row(), seconds=None) if self.briefly else limits.of_a_row()
         job = _RaceRow(instances, start, told, splits)
         name = "presolve" if self.briefly else "race"
         return solve_rows(instances, job, name, limits.running)
+
+    def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
+        """The race on the first row, turn by turn."""
+        known = Known(Incumbent(instances.problem, limits.gap))
+        splits = Splits(instances.problem, limits.seed, limits.running.memory)
+        race = Race(instances, 0, limits, splits, known)
+        for turns, name in enumerate(race.run()):
+            best = np.nan if known.best.assignment is None else known.best.objective
+            spent = timing.now() - race.begin
+            yield TraceEvent(spent, best, float(known.upper), turns, name)
 
 
 @dataclass(frozen=True)

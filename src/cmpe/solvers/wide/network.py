@@ -19,6 +19,7 @@ from cmpe.arrays import Floats, Integers
 from cmpe.bounds.base import loosened_limits, row_tables
 from cmpe.compiling import timing
 from cmpe.models.conditioning import Conditioning
+from cmpe.models.flat import ranges
 from cmpe.problem import Instances
 from cmpe.solvers.local.graph import starts_of
 
@@ -45,8 +46,8 @@ class NetworkShape:
         cards = np.array([structure.cardinalities[v] for v in structure.free], dtype=np.int64)
         self.place = starts_of(cards)
         entries = np.diff(layout.offsets)[several]
-        self.entries = _ranges(layout.offsets[several], entries)
-        slots = _ranges(layout.starts[several], arity[several])
+        self.entries = ranges(layout.offsets[several], entries)
+        slots = ranges(layout.starts[several], arity[several])
         variable = free[layout.variables[slots]]
         table = np.repeat(np.arange(len(several)), arity[several]).astype(np.int64)
         by_variable = np.argsort(variable, kind="stable").astype(np.int64)
@@ -75,8 +76,8 @@ class NetworkShape:
         self.most_axes = int(arity.max(initial=1))
         # Entry of `alone` that each entry of a table of one variable is added to.
         single = free[layout.variables[layout.starts[self.singles]]]
-        self.single_from = _ranges(layout.offsets[self.singles], cards[single])
-        self.single_to = _ranges(self.place[single], cards[single])
+        self.single_from = ranges(layout.offsets[self.singles], cards[single])
+        self.single_to = ranges(self.place[single], cards[single])
 
     def split(self, tables: Floats) -> tuple[float, Floats, Floats]:
         """The entries (E,) of a row: the constant, what is of one variable (V,), the rest."""
@@ -85,15 +86,6 @@ class NetworkShape:
         np.add.at(alone, self.single_to, tables[self.single_from])
         base = float(tables[layout.offsets[self.constants]].sum())
         return base, alone, np.ascontiguousarray(tables[self.entries])
-
-
-def _ranges(starts: Integers, lengths: Integers) -> Integers:
-    """All of start, start + 1, ..., start + length - 1, one range after another."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    shift = np.repeat(starts - (ends - lengths), lengths)
-    ranges: Integers = (np.arange(total) + shift).astype(np.int64)
-    return ranges
 
 
 class RowNetwork:
@@ -113,7 +105,7 @@ class RowNetwork:
         self._judged = branching.Judged(
             np.stack(self._alone), np.stack(self._values), np.array(self._base), limits
         )
-        self.least = given.least
+        self.least, self.units = given.least, given.units
         count = len(shape.arrays["order"])
         values, tables = int(shape.place[-1]), len(shape.arrays["offsets"]) - 1
         cards = np.diff(shape.place)
@@ -139,8 +131,8 @@ class RowNetwork:
         other.state = self._consistency.NetworkState(*(array.copy() for array in self.state))
         return other
 
-    def price(self, multipliers: Floats) -> None:
-        """Begin anew with other multipliers; values that are out stay out."""
+    def price(self, multipliers: Floats, messages: Floats | None = None) -> None:
+        """Begin anew with other multipliers and messages; values that are out stay out."""
         self.multipliers = multipliers
         limits, size = self._judged.limits, 0.0
         base, alone, values = self._base[0], self._alone[0].copy(), self._values[0].copy()
@@ -157,7 +149,7 @@ class RowNetwork:
             self.possible, base = False, 0.0
         self.state.levels[2] = base
         self.state.levels[3] = ROUNDING * (1.0 + abs(base) + size)
-        self.state.message[:] = 0.0
+        self.state.message[:] = 0.0 if messages is None else messages
         self._begin()
 
     def _begin(self) -> None:
@@ -170,8 +162,23 @@ class RowNetwork:
         if not self.possible:
             self.upper = min(self.upper, levels[1])
         else:
-            now = levels[0] + levels[3] + 1e-10 * abs(levels[0])
-            self.upper = min(self.upper, max(now, levels[1]))
+            self.upper = min(self.upper, max(self.now, levels[1]))
+
+    @property
+    def now(self) -> float:
+        """The bound under the present multipliers and messages."""
+        levels = self.state.levels
+        return float(levels[0] + levels[3] + 1e-10 * abs(levels[0]))
+
+    def slopes(self) -> Floats:
+        """By how much `now` changes with each multiplier, for fixed messages: (m,)."""
+        from cmpe.solvers.wide.kernels.slopes import sums_at_maxima
+
+        alone, values = self._judged.alone[1:], self._judged.values[1:]
+        out = np.zeros(len(alone))
+        sums_at_maxima(self.net, self.state, alone, values, out)
+        slopes: Floats = self._judged.limits - np.array(self._base[1:]) - out
+        return slopes
 
     def require(self, enough: float) -> None:
         """Only assignments above `enough` are of interest from now on."""
@@ -241,11 +248,11 @@ class RowNetwork:
 
     # --- branch and bound ---
 
-    def plant(self) -> None:
-        """Begin branch and bound at the present state."""
+    def plant(self, memory: int = TREE_BYTES) -> None:
+        """Begin branch and bound at the present state, with levels of so many bytes at most."""
         state, n = self.state, len(self.state.size)
         row = 8 * (2 * len(state.left) + len(state.message) + len(state.best) + n + 4)
-        levels = int(max(1, min(n, TREE_BYTES // max(row, 1))))
+        levels = int(max(1, min(n, min(TREE_BYTES, memory) // max(row, 1))))
         self._tree = self._branching.Tree(
             size=np.zeros((levels, n), dtype=np.int64),
             left=np.zeros((levels, len(state.left)), dtype=np.int64),

@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cmpe.arrays import Floats
-from cmpe.bounds.base import Work
-from cmpe.bounds.messages import Messages
 from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
@@ -28,6 +26,7 @@ from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
+from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.reduced import Reduced
 from cmpe.solvers.wide.turns import (
     BranchTurns,
@@ -35,6 +34,7 @@ from cmpe.solvers.wide.turns import (
     Contestant,
     EliminationTurns,
     MilpTurns,
+    Patience,
     SearchTurns,
     SplitTurns,
 )
@@ -45,11 +45,16 @@ LONGEST = 0.15  # of the limit: a turn, and each step of presolve
 LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
 LEAST = 0.2  # of what the most successful contestant gets
+SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
 FADING = 0.5  # of what was earned before, after a turn
-FIRST_SHARE = 0.05  # of the limit, for multipliers and for eliminating small variables
+FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
+PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
-MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long
+SPLIT_SECONDS = 2e-4  # a table: splitting waits until the others have played so long
+MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
+MILP_SHARE = 0.3  # and then has so much of it
 REPAIR_SECONDS = 0.1  # for a first feasible answer
+WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
@@ -101,12 +106,12 @@ class Race:
         self.reduced = Reduced.of(self.instances, self.row)
         self.shrunk = False
         self.failed: set[str] = set()
-        self.split_seconds = 0.0  # what the first turn of splitting took
         self.network: RowNetwork
 
     def prove_at_once(self) -> bool:
         """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
-        self._network_of(self._multipliers())
+        self._network_of(np.zeros(len(self.instances.problem.constraints)))
+        self._price(np.inf)
         known, best = self.known, self.known.best
         for _ in range(SWEEPS // 4):
             if known.closed:
@@ -154,19 +159,31 @@ class Race:
     # --- presolve ---
 
     def _presolve(self) -> Iterator[str]:
-        self._network_of(self._multipliers())
-        self._consistency().play_once()  # an answer and a bound, late as it may be
-        self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
+        self._network_of(np.zeros(len(self.instances.problem.constraints)))
+        self._consistency().play_once(self.until)  # an answer and a bound, late as it may be
+        self._price(self._soon(PRICE_SHARE * self.seconds))
         if self.known.best.assignment is None and self.network.possible:
             self._repair()
-        yield self._once(self._consistency(), 4.0)
+        yield from self._swept()
         if self._eliminate_small():
             self._hand_over(self.network, 0)
-            yield self._once(self._consistency(), 4.0)
+            yield from self._swept()
+        self._shrinks()
+        yield "shrunk"
         yield self._once(self._branching(), 2.0)
         yield self._once(self._search(0), 2.0)
         self._shrinks()
         yield "shrunk"
+
+    def _swept(self) -> Iterator[str]:
+        """Consistency for as long as it closes much of the gap."""
+        until, before = self._soon(LONGEST * self.seconds), np.inf
+        yield self._once(self._consistency(), 4.0)
+        while timing.now() < until and not self._over():
+            before, reach = self.known.reach, before
+            if not before < (1.0 - WELL) * reach:
+                break
+            yield self._once(self._consistency(), 2.0)
 
     def _repair(self) -> None:
         """What was decoded breaks a constraint: single moves from there may find an answer."""
@@ -183,17 +200,19 @@ class Race:
         self.shrunk = True
         return True
 
-    def _played(self, contestant: Contestant, seconds: float) -> float:
+    def _played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
+        if contestant.name == MilpTurns.name:  # it plays once
+            until = min(self.until, timing.now() + MILP_SHARE * self.seconds)
         try:
-            return contestant.play(self._soon(seconds))
+            return contestant.play(until)
         except (CmpeError, MemoryError, ArithmeticError) as error:
             warnings.warn(f"{contestant.name} failed: {error}", RuntimeWarning, stacklevel=2)
             self.failed.add(contestant.name)
             return np.inf
 
     def _once(self, contestant: Contestant, paces: float) -> str:
-        bound = self._played(contestant, paces * self._pace())
+        bound = self._played(contestant, self._soon(paces * self._pace()))
         self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
         return contestant.name
 
@@ -202,28 +221,25 @@ class Race:
         self.network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, multipliers)
         self.network.require(self.known.best.enough)
 
-    def _multipliers(self) -> Floats:
-        """Prices of the constraints, by message passing."""
-        instances = self.reduced.instances
-        if not instances.problem.constraints:
-            return np.zeros(0)
-        limit = FIRST_SHARE * self.seconds if self.seconds < np.inf else None
-        work = Work(limit, 4 * SWEEPS)
-        found = Messages().upper_bound(instances, work)
-        self.known.upper = min(self.known.upper, float(found.upper[0]))
-        multipliers: Floats = found.multipliers[0]
-        return multipliers
+    def _price(self, until: float) -> None:
+        """Prices of the constraints; what is decoded under each of them may be an answer."""
+        if self.instances.problem.constraints and not self._over():
+            find_prices(self.network, until, self._consistency().decode)
+        self.known.upper = min(self.known.upper, max(self.network.upper, self.known.best.enough))
 
     def _consistency(self) -> ConsistencyTurns:
         return ConsistencyTurns(self.reduced, self.known.best, self.network)
 
     def _search(self, number: int) -> SearchTurns:
         seed = self.limits.seed + number
-        return SearchTurns(self.reduced, self.known.best, seed, self.until)
+        limits = replace(self.limits, seed=seed, until=self.until)
+        return SearchTurns(self.reduced, self.known.best, limits)
 
     def _branching(self) -> BranchTurns:
         """Depth first, from what consistency has made of the tables so far."""
-        return BranchTurns(self.reduced, self.known.best, self.network.copied())
+        return BranchTurns(
+            self.reduced, self.known.best, self.network.copied(), memory=self.limits.bytes
+        )
 
     def _is_worth_it(self) -> bool:
         """Whether enough values are out for everything to start anew on what is left."""
@@ -260,29 +276,34 @@ class Race:
     def _enter(self) -> list[_Account]:
         """The contestants on the present problem; some wait until others have played a while."""
         best, seed, reduced = self.known.best, self.limits.seed, self.reduced
-        splits = Splits(reduced.instances.problem, seed) if self.shrunk else self.splits
+        splits = self.splits
+        if self.shrunk:
+            splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
+        later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         accounts = [
-            _Account(self._consistency()),
-            _Account(self._branching()),
+            _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
             _Account(self._search(1)),
-            _Account(
-                SplitTurns(reduced, best, splits, SPLIT_SHARE * self.seconds),
-                played=self.split_seconds,
-            ),
+            _Account(self._consistency()),
+            _Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
         ]
         if MilpTurns.suits(reduced):
-            accounts.append(_Account(MilpTurns(reduced, best), played=MILP_LATE * self.seconds))
-        elimination = EliminationTurns(reduced, best, self.until)
+            program = MilpTurns(reduced, best, self.limits)
+            accounts.append(_Account(program, played=MILP_LATE * self.seconds))
+        elimination = EliminationTurns(reduced, best, self.until, self.limits.bytes)
         if not elimination.finished:
             accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts
+
+    def _patience(self) -> Patience:
+        return Patience(SPLIT_SHARE * self.seconds, self.until)
 
     def _goes_on(self, account: _Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)
 
     def _next(self, accounts: list[_Account]) -> _Account:
         """The one that played least for what it earned."""
-        most = max(max(a.rate for a in accounts), 1e-12)
+        gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
+        most = max(*(a.rate for a in accounts), SLOW * gap / self.seconds, 1e-12)
         return min(accounts, key=lambda a: a.played / max(LEAST, a.rate / most))
 
     def _turn(self, account: _Account) -> bool:
@@ -291,14 +312,12 @@ class Race:
         before, objective = known.reach, known.best.objective
         share = LONGEST * self.seconds
         seconds = min(share, TURN * self._pace() * LONGER**account.turns)
-        bound = self._played(account.contestant, seconds)
+        bound = self._played(account.contestant, self._soon(seconds))
         known.upper = min(known.upper, max(bound, known.best.enough))
         spent = max(1e-6, timing.now() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
         account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent
-        account.played += spent
-        if account.turns == 0 and account.contestant.name == SplitTurns.name:
-            self.split_seconds = spent
+        account.played += min(spent, 2.0 * seconds)  # making a split takes longer
         account.turns += 1
         return known.best.objective > objective

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cmpe.arrays import Assignments
+from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.compiling import timing
 from cmpe.errors import Interrupted
@@ -24,6 +25,7 @@ from cmpe.solvers.wide.reduced import Reduced
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
 LEAST_MILP = 0.5  # seconds
 SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
+TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
 ROUNDING = 1e-10  # of a bound
 IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
 
@@ -66,32 +68,35 @@ def _from_incumbent(limits: Limits, reduced: Reduced, best: Incumbent) -> Limits
     return limits if start is None else limits.running_with(start=start[np.newaxis])
 
 
+def _take(found: Solutions, reduced: Reduced, best: Incumbent) -> None:
+    """Offer an answer to what is left."""
+    if (found.assignments[0] >= 0).all():
+        best.offer(reduced.lift(found.assignments[0]))
+
+
 class SearchTurns:
     """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
 
     name = "search"
     finished = False
 
-    def __init__(self, reduced: Reduced, best: Incumbent, seed: int, until: float = np.inf) -> None:
-        self._reduced, self._best, self._seed, self._until = reduced, best, seed, until
+    def __init__(self, reduced: Reduced, best: Incumbent, limits: Limits) -> None:
+        self._reduced, self._best, self._limits = reduced, best, limits
 
     def play(self, until: float) -> float:
         """Search with what is left of the turn."""
         seconds = until - timing.now()
         if seconds > 0:
-            limits = Limits(seconds, self._seed, until=self._until)
+            limits = replace(self._limits, seconds=seconds, gap=0.0)
             limits = _from_incumbent(limits, self._reduced, self._best)
-            self._seed += 1
+            self._limits = replace(self._limits, seed=self._limits.seed + 1)
             try:
-                self._take(Search(bounds=False).answer(self._reduced.instances, limits))
+                found = Search(bounds=False).answer(self._reduced.instances, limits)
             except Interrupted as stop:
-                self._take(stop.solutions)
+                _take(stop.solutions, self._reduced, self._best)
                 raise
+            _take(found, self._reduced, self._best)
         return np.inf
-
-    def _take(self, found: Solutions) -> None:
-        if (found.assignments[0] >= 0).all():
-            self._best.offer(self._reduced.lift(found.assignments[0]))
 
 
 class ConsistencyTurns:
@@ -120,18 +125,24 @@ class ConsistencyTurns:
             count = min(2 * count, 256)
         return network.upper
 
-    def play_once(self) -> None:
-        """One sweep there and back, and what it decodes."""
+    def play_once(self, until: float) -> None:
+        """One sweep there and back, and what it decodes: the least that is ever done."""
         self._network.require(self._best.enough)
         self._network.tighten(np.inf, 1)
         if self._network.possible:
-            self.decode()
+            self.decode(1 if timing.now() >= until else 2)
 
-    def decode(self) -> None:
-        """Offer what each order of the variables decodes."""
-        for way in range(2):
+    def decode(self, ways: int = 2) -> Floats:
+        """Offer what each order of the variables decodes, or the first alone; q_j - t_j: (m,)."""
+        problem, room = self._best.problem, np.full((ways, len(self._best.problem.limits)), np.inf)
+        for way in range(ways):
             found = self._network.decoded(way)[np.newaxis]
-            self._best.offer(self._reduced.lift(self._reduced.instances.complete(found)[0]))
+            whole = self._reduced.lift(self._reduced.instances.complete(found)[0])
+            self._best.offer(whole)
+            if problem.objective.value(whole)[0] > -np.inf:
+                room[way] = [c.at_most - c.function.value(whole)[0] for c in problem.constraints]
+        found_room: Floats = room[0] if np.isfinite(room[0]).all() else room[-1]
+        return found_room
 
 
 class BranchTurns:
@@ -140,10 +151,15 @@ class BranchTurns:
     name = "branching"
 
     def __init__(
-        self, reduced: Reduced, best: Incumbent, network: RowNetwork, nodes: int = 1 << 60
+        self,
+        reduced: Reduced,
+        best: Incumbent,
+        network: RowNetwork,
+        nodes: int = 1 << 60,
+        memory: int = 1 << 60,
     ) -> None:
         self._reduced, self._best, self._network, self._nodes = reduced, best, network, nodes
-        network.plant()
+        network.plant(int(TREE_SHARE * memory))
 
     @property
     def finished(self) -> bool:
@@ -164,13 +180,22 @@ class BranchTurns:
         return network.open_bound
 
 
+class Patience(NamedTuple):
+    """How long one split may take to make, beyond a turn, and when all must be over."""
+
+    seconds: float
+    until: float = np.inf
+
+
 class SplitTurns:
     """Best-first search over what is fixed, bounded by split relaxations."""
 
     name = "splitting"
 
-    def __init__(self, reduced: Reduced, best: Incumbent, splits: Splits, patience: float) -> None:
-        self._patience = patience  # seconds for one split
+    def __init__(
+        self, reduced: Reduced, best: Incumbent, splits: Splits, patience: Patience
+    ) -> None:
+        self._patience = patience
         self._search = BestFirst(LiftedIncumbent(best, reduced), splits, 0.0, None)
         self._search.push(np.inf, reduced.instances.full()[0])
 
@@ -182,7 +207,8 @@ class SplitTurns:
     def play(self, until: float) -> float:
         """Node after node."""
         self._search.until = until
-        self._search.latest = max(until, timing.now() + self._patience)
+        enough = max(until, timing.now() + self._patience.seconds)
+        self._search.latest = min(self._patience.until, enough)
         for _ in self._search.run():
             pass
         return self._search.bound
@@ -193,8 +219,8 @@ class MilpTurns:
 
     name = "milp"
 
-    def __init__(self, reduced: Reduced, best: Incumbent) -> None:
-        self._reduced, self._best = reduced, best
+    def __init__(self, reduced: Reduced, best: Incumbent, limits: Limits) -> None:
+        self._reduced, self._best, self._limits = reduced, best, limits
         self.finished = False
 
     @staticmethod
@@ -208,10 +234,14 @@ class MilpTurns:
         seconds = until - timing.now()
         if seconds < LEAST_MILP:
             return np.inf
-        limits = _from_incumbent(Limits(seconds), self._reduced, self._best)
-        found = Milp("highs").answer(self._reduced.instances, limits)
-        if (found.assignments[0] >= 0).all():
-            self._best.offer(self._reduced.lift(found.assignments[0]))
+        limits = replace(self._limits, seconds=seconds, gap=0.0)
+        limits = _from_incumbent(limits, self._reduced, self._best)
+        try:
+            found = Milp("highs").answer(self._reduced.instances, limits)
+        except Interrupted as stop:
+            _take(stop.solutions, self._reduced, self._best)
+            raise
+        _take(found, self._reduced, self._best)
         return float(found.bound[0])
 
 
@@ -220,12 +250,15 @@ class EliminationTurns:
 
     name = "elimination"
 
-    def __init__(self, reduced: Reduced, best: Incumbent, until: float) -> None:
+    def __init__(
+        self, reduced: Reduced, best: Incumbent, until: float, memory: int = MOST_BYTES
+    ) -> None:
         self._reduced, self._best = reduced, best
         self._until = until
         problem = reduced.instances.problem
         self._alone = not problem.constraints and not problem.evidence_variables
-        narrow = lane_bytes(problem) <= (MOST_BYTES if self._alone else NARROW_BYTES)
+        most = min(memory, MOST_BYTES if self._alone else NARROW_BYTES)
+        narrow = lane_bytes(problem) <= most
         each = SECONDS_PER_ENTRY if self._alone else exact.SECONDS_PER_ENTRY
         self.seconds = each * problem.plan.operations if narrow else np.inf
         self.finished = timing.now() + self.seconds > until
@@ -242,6 +275,5 @@ class EliminationTurns:
             self._best.offer(self._reduced.lift(found.lift(np.zeros(0, dtype=np.int32))))
             return bound if bound == -np.inf else bound + ROUNDING * abs(bound)
         answer = exact.eliminate(self._reduced.instances, exact.MOST_ROUNDS)
-        if (answer.assignments[0] >= 0).all():
-            self._best.offer(self._reduced.lift(answer.assignments[0]))
+        _take(answer, self._reduced, self._best)
         return float(answer.bound[0])

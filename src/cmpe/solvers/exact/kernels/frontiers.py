@@ -230,7 +230,7 @@ def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most,
         states, node, left, right, sizes, lows, highs, active, price, most, least
     ):
         return float(OVERFLOW)
-    active = min(active, 2)
+    active = min(active, np.int64(2))
     while active < 2:  # an empty sum is one state of loss 0 and t 0
         top = sizes[0]
         if top + 1 >= len(states):

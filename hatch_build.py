@@ -1,0 +1,27 @@
+"""The README as a package index shows it: without pictures and links into this repository."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+PICTURE = re.compile(r"^!\[[^\]]*\]\((?!https?://)[^)]*\)\n\n?", re.MULTILINE)
+LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
+MARK = re.compile(r"^<!--.*-->\n", re.MULTILINE)
+
+
+def for_an_index(text: str) -> str:
+    """Relative links become their words; a reader of an index page has no repository."""
+    return MARK.sub("", LINK.sub(r"\1", PICTURE.sub("", text)))
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """Called by hatchling when it builds or installs the package."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the field `readme`."""
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": for_an_index(text)}

@@ -1,0 +1,37 @@
+"""How much memory work may take: what a person allows, or three quarters of what is free."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cmpe.arguments import real_number
+from cmpe.errors import MethodError
+
+GIGABYTE = 10**9
+LEAST = 0.1  # GB: Python and compiled code alone take more
+SHARE = 0.75  # of what is free
+MEMINFO = Path("/proc/meminfo")
+
+
+def gigabytes_of(memory: object) -> float:
+    """An allowance in GB, checked."""
+    found = real_number("memory", memory, example="8 (GB)")
+    if not LEAST <= found < float("inf"):
+        raise MethodError(f"memory must be at least {LEAST} GB, found {found:g}")
+    return found
+
+
+def allowed_bytes(memory: float | None) -> int:
+    """The allowance in bytes; without one, a share of what is free now."""
+    return int(SHARE * free_bytes()) if memory is None else int(memory * GIGABYTE)
+
+
+def free_bytes() -> int:
+    """Memory that programs could still take."""
+    try:
+        lines = MEMINFO.read_text(encoding="ascii").splitlines()
+        (found,) = (line for line in lines if line.startswith("MemAvailable:"))
+        return int(found.split()[1]) * 1024
+    except (OSError, ValueError):  # no Linux: all there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

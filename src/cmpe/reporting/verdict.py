@@ -1,0 +1,113 @@
+"""The verdict: what the results say, in at most three sentences, each made from cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cmpe.reporting.headline import OTHERS, TUNED
+from cmpe.reporting.names import label_of
+from cmpe.reporting.paper_tables import MAIN_Q
+from cmpe.reporting.study import Key, Study
+from cmpe.reporting.tables import FORMS, seconds_text
+
+ELSEWHERE = tuple(method for method in OTHERS if method != "exact")
+NEGATIVE = (
+    "A regret or gap below 0 belongs to answers that break a constraint: they are better than "
+    "every answer that keeps it, and count as violated, not as good."
+)
+
+
+def verdict(study: Study) -> list[str]:
+    """How fast the optimum is proved, what a network adds, and what changes on wide problems."""
+    found = (_proof(study), _network(study), _wide(study))
+    return [sentence for sentence in found if sentence]
+
+
+def has_negative_regret(study: Study) -> bool:
+    """Whether some method's mean regret or gap is below 0."""
+    figures = (study.figure(key, name) for key in study.places() for name in ("regret", "gap"))
+    return any(figure is not None and figure.mean < -5e-4 for figure in figures)
+
+
+def _proof(study: Study) -> str | None:
+    keys = _measured(study, "exact")
+    if not keys:
+        return None
+    shares = [figure.mean for key in keys if (figure := study.figure(key, "optimal"))]
+    share = FORMS["percent"](min(shares)) if shares and min(shares) < 1 else "every row"
+    rivals = [
+        min(times)
+        for dataset, q, _ in keys
+        if (times := _seconds(study, ((dataset, q, m) for m in ELSEWHERE)))
+    ]
+    rest = f"; the fastest other solver takes {_range(rivals)}" if rivals else ""
+    return (
+        f"At q = {MAIN_Q:g}, {label_of('exact')} proves the optimum of {share} on "
+        f"{_sets(len(keys))} in {_range(_seconds(study, keys))} a row{rest}."
+    )
+
+
+def _network(study: Study) -> str | None:
+    keys = _measured(study, TUNED)
+    if not keys:
+        return None
+    violated = max(figure.mean for key in keys if (figure := study.figure(key, "violation")))
+    shares = [found.mean for key in keys if (found := study.extra(key, "implied_regret_ratio"))]
+    regret = (
+        f" and has at most {FORMS['percent'](max(shares))} of the regret of the paper's best method"
+        if shares
+        else ""
+    )
+    pairs = [(key, (key[0], key[1], "exact")) for key in keys]
+    both = [tuple(_seconds(study, pair)) for pair in pairs]
+    slower = sum(len(times) == 2 and times[0] > times[1] for times in both)
+    judged = f", and is slower than exact on {slower} of {len(keys)}" if slower else ""
+    most = f"breaks its constraint in at most {FORMS['percent'](violated)} of the rows"
+    breaks = most if violated > 0 else "breaks no constraint"
+    return f"The trained network with repair {breaks}{regret}{judged}."
+
+
+def _wide(study: Study) -> str | None:
+    keys = [k for k in study.places() if study.groups[k[0]] == "wide" and k[2] == "exact"]
+    proved = [key for key in keys if (found := study.figure(key, "proved")) and found.mean == 1.0]
+    if not keys:
+        return None
+    far = [
+        min(regrets)
+        for dataset, q, _ in proved
+        if (regrets := _means(study, ((dataset, q, m) for m in ELSEWHERE), "regret"))
+    ]
+    rest = (
+        f", where the best of the other solvers is up to {max(far):.3g} nats off"
+        if far and max(far) > 0.01
+        else ""
+    )
+    return (
+        f"Of {len(keys)} wide problems, exact proves every row of {len(proved)} in "
+        f"{_range(_seconds(study, proved))} a row{rest}."
+        if proved
+        else f"Of {len(keys)} wide problems none was proved in every row."
+    )
+
+
+def _measured(study: Study, method: str) -> list[Key]:
+    datasets = study.datasets("uai", "tractable")
+    keys = [(dataset, MAIN_Q, method) for dataset in datasets]
+    return [key for key in keys if study.figure(key, "seconds") and study.figure(key, "violation")]
+
+
+def _means(study: Study, keys: Iterable[Key], name: str) -> list[float]:
+    return [found.mean for key in keys if (found := study.figure(key, name))]
+
+
+def _seconds(study: Study, keys: Iterable[Key]) -> list[float]:
+    return _means(study, keys, "seconds")
+
+
+def _range(seconds: Sequence[float]) -> str:
+    least, most = (seconds_text(float(f"{value:.2g}")) for value in (min(seconds), max(seconds)))
+    return least if least == most else f"{least} to {most}"
+
+
+def _sets(number: int) -> str:
+    return f"{number} data set{'' if number == 1 else 's'}"

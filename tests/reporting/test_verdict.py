@@ -1,0 +1,72 @@
+"""The verdict says what the cells say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cmpe.reporting.results import read_results
+from cmpe.reporting.study import Study
+from cmpe.reporting.verdict import NEGATIVE, has_negative_regret, verdict
+
+
+def cell(dataset, method, group="uai", **figures):
+    every = {"rows": 10, "violation": 0.0, "seconds": 1e-5, "regret": 0.0, **figures}
+    ratio = every.pop("implied_regret_ratio", None)
+    return {
+        **{"dataset": dataset, "q": 80, "method": method, "group": group, "seed": 0},
+        **{"every": every, "status": "measured", "implied_regret_ratio": ratio},
+    }
+
+
+@pytest.fixture
+def study(tmp_path):
+    def made(*cells):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "cells.jsonl").write_text("".join(json.dumps(c) + "\n" for c in cells))
+        return Study(read_results(folder))
+
+    return made
+
+
+def test_three_sentences(study):
+    found = verdict(
+        study(
+            cell("a", "exact", optimal=1.0),
+            cell("a", "milp:highs", seconds=0.02),
+            cell("a", "tuned+repair", seconds=6e-5, implied_regret_ratio=0.015),
+            cell("w", "exact", "wide", seconds=1.1, proved=1.0),
+            cell("w", "milp:highs", "wide", seconds=10.0, regret=53.3),
+            cell("v", "exact", "wide", seconds=60.0, proved=0.5),
+        )
+    )
+    assert found == [
+        "At q = 80, exact proves the optimum of every row on 1 data set in 10 µs a row; the "
+        "fastest other solver takes 20 ms.",
+        "The trained network with repair breaks no constraint and has at most 1.5 % of the regret "
+        "of the paper's best method, and is slower than exact on 1 of 1.",
+        "Of 2 wide problems, exact proves every row of 1 in 1.1 s a row, where the best of the "
+        "other solvers is up to 53.3 nats off.",
+    ]
+
+
+def test_only_what_was_measured_is_said(study):
+    assert verdict(study(cell("a", "mse"))) == []
+    [proof] = verdict(study(cell("a", "exact", optimal=0.5), cell("b", "exact", seconds=1.0)))
+    assert proof == (
+        "At q = 80, exact proves the optimum of 50.0 % on 2 data sets in 10 µs to 1 s a row."
+    )
+    [network] = verdict(study(cell("a", "tuned+repair", violation=0.25)))
+    assert network == (
+        "The trained network with repair breaks its constraint in at most 25.0 % of the rows."
+    )
+    [wide] = verdict(study(cell("w", "exact", "wide", proved=0.9)))
+    assert wide == "Of 1 wide problems none was proved in every row."
+
+
+def test_a_negative_regret_is_noticed(study):
+    assert not has_negative_regret(study(cell("a", "exact")))
+    assert has_negative_regret(study(cell("a", "mse", regret=-0.5, violation=0.4)))
+    assert "break a constraint" in NEGATIVE
