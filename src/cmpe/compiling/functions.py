@@ -39,9 +39,9 @@ def njit(*, cache: bool = True, inner: bool | None = None, **options: Any) -> Ca
         dispatcher = numba.njit(**options)(function)
         if "inline" in options or numba.config.DISABLE_JIT:
             return dispatcher
-        DISPATCHERS.append(dispatcher)
         if cache:
             keep(dispatcher)
+            DISPATCHERS.append(dispatcher)
         return dispatcher
 
     return decorate
