@@ -61,7 +61,10 @@ def _bounds() -> None:
 
 
 def _sampling() -> None:
+    from cmpe.sampling import GibbsSettings, sample_gibbs
+
     generate(grid(3, 3, seed=0), Recipe(samples=20))
+    sample_gibbs(grid(3, 3, seed=0), 2, 0, GibbsSettings(sweeps=2))
 
 
 def _fronts() -> None:

@@ -78,7 +78,7 @@ def test_users_of_a_read_only_installation(installed, tmp_path):
     assert use(installed, [1.0], home) == (0, 1)
     assert use(installed, [1, 1.0], home) == (2, 0)
     chosen = home / "chosen"
-    assert use(installed, [1j], home, NUMBA_CACHE_DIR=str(chosen)) == (0, 1)
+    assert use(installed, [1], home, NUMBA_CACHE_DIR=str(chosen)) == (0, 1)
     assert list(chosen.rglob("*.nbi"))
 
 

@@ -2,7 +2,7 @@
 
 Numba keeps the code of a function in the first of these folders that can be written:
 
-1. `NUMBA_CACHE_DIR`, where it is set;
+1. `NUMBA_CACHE_DIR`, where it is set, and then no other is read;
 2. `__pycache__` beside the function's source;
 3. a folder of the user: `$XDG_CACHE_HOME/numba` or `~/.cache/numba` (on a Mac
    `~/Library/Caches/numba`, on Windows `%LOCALAPPDATA%\\numba\\Cache`).
@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from numba.core import config
 from numba.core.caching import FunctionCache, InTreeCacheLocator
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -65,7 +66,8 @@ def keep(dispatcher: Any) -> None:
         dispatcher._cache = InstalledCache(function)
         return
     beside = Path(function.__code__.co_filename).parent / "__pycache__"
-    dispatcher._cache = own if Path(own.cache_path) == beside else LayeredCache(function)
+    is_alone = config.CACHE_DIR or Path(own.cache_path) == beside
+    dispatcher._cache = own if is_alone else LayeredCache(function)
 
 
 class Kept(NamedTuple):
