@@ -31,6 +31,7 @@ from cmpe.solvers import dispatch
 if TYPE_CHECKING:
     from cmpe.compiling.cache import Kept
 
+WIDE = 14  # side of a grid that is not eliminated at once
 LOOK = 0.5  # seconds between two looks at how far it is
 
 
@@ -50,7 +51,7 @@ def _wide() -> None:
     from cmpe.solvers.reduction import Reduction
     from cmpe.solvers.wide import Wide
 
-    dispatch.solve(_problem(), [[1]], method=Reduction(nodes=1))
+    dispatch.solve(_problem(WIDE), [[1]], method=Reduction(nodes=1), time_limit=0.5)
     dispatch.solve(_problem(), [[1]], method=Wide(briefly=True))
 
 
@@ -58,6 +59,7 @@ def _bounds() -> None:
     for name, row in BOUNDS.items():
         if Form.TABLES in row.takes:
             bound(_problem(), [[1]], method=name, work=Work(steps=2))
+    bound(_problem(WIDE), [[1]], method="minibucket", work=Work(steps=2))
 
 
 def _sampling() -> None:
