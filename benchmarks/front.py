@@ -1,6 +1,6 @@
 """Table: complete fronts, the k best and certified bands, beside one `exact` solve.
 
-    python -m benchmarks.front [--parts fronts,loops,best,growth,wide] [--rows 1000] [--seconds 60]
+    python -m benchmarks.front [--parts fronts,loops,best,growth,hull,wide] [--rows 1000]
 
 Parts, each of which leaves results/front_PART.jsonl:
   fronts  complete fronts of the paper's models and five Chow-Liu trees at 60 % evidence: points,
@@ -10,6 +10,8 @@ Parts, each of which leaves results/front_PART.jsonl:
   loops   an epsilon-constraint loop by HiGHS and SCIP on 5 rows of a small grid
   best    k = 1, 10, 100 beside one solve
   growth  Ising strips of growing length
+  hull    the points that toulbar2's MultiCFN finds (supported ones, by its own account) beside the
+          complete front, on grids
   wide    the certified band of Grids_17 at 10 % evidence and of a 50 x 50 grid over time
 
 Times are CPU seconds of one thread, so that other work on the machine does not count.
@@ -35,6 +37,8 @@ from cmpe.tradeoffs.wide import refine
 SAMPLED = 40  # limits of a front that are solved one by one
 RANKS = (1, 10, 100)
 LENGTHS = (10, 20, 40, 80, 160)
+SIDES = (3, 4, 5, 6, 7)
+DIGITS = 6  # of toulbar2's costs
 MARKS = 400  # limits at which a band is measured
 
 
@@ -183,6 +187,51 @@ def growth(options: Namespace) -> Iterator[Record]:
         }  # fmt: skip
 
 
+def hull(options: Namespace) -> Iterator[Record]:
+    """Complete fronts beside toulbar2's supported points."""
+    for side in SIDES:
+        model = grid(side, side, seed=options.seed + side)
+        other = model.perturb(1.0, 1)
+        problem = cmpe.Problem(model, [other <= 0.0])
+        cmpe.front(problem)
+        begin = time.process_time()
+        front = cmpe.front(problem)[0]
+        own = time.process_time() - begin
+        begin = time.process_time()
+        found = supported_by_toulbar2(model, other)
+        theirs = time.process_time() - begin
+        pairs = zip(front.objective, front.values, front.supported, strict=True)
+        on_hull = {(round(float(h), 4), round(float(t), 4)) for h, t, on in pairs if on}
+        yield {
+            "variables": side * side, "points": len(front), "complete": front.complete,
+            "supported": len(on_hull), "toulbar2": len(found),
+            "ours_too": len(on_hull & found), "missed": len(front) - len(found),
+            "cpu_s": own, "toulbar2_cpu_s": theirs,
+        }  # fmt: skip
+
+
+def supported_by_toulbar2(
+    model: cmpe.LogLinearModel, other: cmpe.LogLinearModel
+) -> set[tuple[float, float]]:
+    """(h, t) of the points of toulbar2's bicriteria method, rounded as its costs are."""
+    import pytoulbar2
+
+    both = pytoulbar2.MultiCFN()
+    for each, sign in ((model, -1.0), (other, 1.0)):
+        network = pytoulbar2.CFN(resolution=DIGITS)
+        for v, count in enumerate(each.cardinalities):
+            network.AddVariable(f"x{v}", range(count))
+        for factor in each.factors:
+            costs = (sign * factor.log_table).ravel().tolist()
+            network.AddFunction([f"x{v}" for v in factor.scope], costs)
+        both.PushCFN(network)
+    answers, _ = both.ApproximateParetoFront(0, "min", 1, "min")
+    names = [f"x{v}" for v in range(len(model.cardinalities))]
+    rows = np.array([[int(answer[name][1:]) for name in names] for answer in answers])
+    pairs = zip(model.value(rows), other.value(rows), strict=True)
+    return {(round(float(h), 4), round(float(t), 4)) for h, t in pairs}
+
+
 def wide(options: Namespace) -> Iterator[Record]:
     """The area between points and bound over time, in nats squared."""
     content = made("Grids_17", 0.1)
@@ -214,6 +263,7 @@ PARTS: dict[str, Callable[[Namespace], Iterator[Record]]] = {
     "loops": loops,
     "best": best,
     "growth": growth,
+    "hull": hull,
     "wide": wide,
 }
 
