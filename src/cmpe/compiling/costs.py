@@ -2,9 +2,9 @@
 
     python -m benchmarks.compiling
 
-prints these numbers for the machine it runs on: `exact`, `auto` and `search` are measured, on two
-busy cores; the others are rounded guesses from what shares their code. They are estimates for a message and a bar, and
-nothing depends on them.
+prints these numbers for the machine it runs on. `exact`, `auto` and `search` are measured, on two
+busy cores; the others are rounded guesses from what shares their code. They are for a message and
+a bar, and nothing depends on them.
 """
 
 from __future__ import annotations
