@@ -19,6 +19,7 @@ from cmpe.tradeoffs.kernels.references import load_weighted
 from cmpe.tradeoffs.kernels.trees import row_list
 
 MOST_ROUNDS = 40
+GROWTH = 1.5  # of G from round to round: states multiply with it
 COMPLETE, ALL, OVERFLOW, IMPOSSIBLE = range(4)
 
 
@@ -96,7 +97,7 @@ def ranked_row(plan, offsets, h, t, limits, finite, mu, rank, guess, work):
             return COMPLETE, points, nodes, points[rank - 1, 0], need
         if covered >= cap:
             return ALL, points, nodes, -np.inf, guess
-        budget[0] = min(cap, min(need, 3.0 * covered))
+        budget[0] = min(cap, min(need, GROWTH * covered))
         if budget[0] >= ceiling:
             budget[0] = covered + (ceiling - covered) / 2.0
             if budget[0] - covered <= 1e-3 * ceiling:
