@@ -30,6 +30,10 @@ def compile_for(constraints: int) -> None:
         cmpe.solve(problem, evidence, method=method)
     cmpe.solve(problem, evidence, method=Reduction(nodes=1))
     cmpe.solve(problem, evidence, method=Wide(briefly=True))
+    if constraints:
+        cmpe.front(problem, evidence)
+    cmpe.best(problem, evidence, 2)
+    cmpe.sensitivity(problem, evidence)
     for method in BOUNDS:
         cmpe.bound(problem, evidence, method=method, work=cmpe.Work(steps=2))
 

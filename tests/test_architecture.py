@@ -42,6 +42,7 @@ ORDER = (
     ("estimator",),
     ("evaluation",),
     ("adversarial", "inspection", "reporting"),
+    ("tradeoffs",),
     ("cli",),
 )
 PLANNED: set[str] = set()  # rooms that have their place but may not have been built

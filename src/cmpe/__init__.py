@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
     from cmpe.solving import solve
+    from cmpe.tradeoffs.front import Front
+    from cmpe.tradeoffs.fronts import front
+    from cmpe.tradeoffs.ranking import Ranked, best
+    from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
@@ -85,6 +89,10 @@ _HOMES = {
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
     "cmpe.solving": ("solve",),
+    "cmpe.tradeoffs.front": ("Front",),
+    "cmpe.tradeoffs.fronts": ("front",),
+    "cmpe.tradeoffs.ranking": ("Ranked", "best"),
+    "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -105,6 +113,7 @@ __all__ = [
     "Engine",
     "Explainer",
     "Factor",
+    "Front",
     "Instances",
     "Interrupted",
     "Limits",
@@ -115,15 +124,18 @@ __all__ = [
     "NeuralSolver",
     "Problem",
     "ProblemDirectory",
+    "Ranked",
     "Recipe",
     "ReluNetwork",
     "Running",
+    "Sensitivity",
     "Session",
     "Solutions",
     "Solver",
     "Status",
     "TrainingConfig",
     "Work",
+    "best",
     "between",
     "bound",
     "count",
@@ -131,6 +143,7 @@ __all__ = [
     "evaluate",
     "example",
     "fit",
+    "front",
     "generate",
     "learn_chow_liu",
     "learn_cutset",
@@ -145,6 +158,7 @@ __all__ = [
     "read_uai",
     "reference",
     "sample",
+    "sensitivity",
     "solve",
     "write_directory",
     "write_model",

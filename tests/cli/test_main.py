@@ -27,10 +27,11 @@ UNKNOWN = "error: No such command 'nonsense'.\n"
 def commands():
     """Every command of `cmpe.cli`, by name: modules that hold a function of their own name."""
     found = {}
-    for part in pkgutil.iter_modules(cmpe.cli.__path__):
-        function = getattr(import_module(f"cmpe.cli.{part.name}"), part.name, None)
-        if inspect.isfunction(function) and part.name != "main":
-            found[part.name] = function
+    for part in pkgutil.walk_packages(cmpe.cli.__path__, "cmpe.cli."):
+        name = part.name.rpartition(".")[2]
+        function = getattr(import_module(part.name), name, None)
+        if inspect.isfunction(function) and name != "main":
+            found[name] = function
     return found
 
 

@@ -22,10 +22,13 @@ import typer
 from cmpe.errors import CmpeError, MissingExtra
 
 COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls it
-# A command lives in the module of its name. It is imported when it is called, so that `--help`
-# is quick; the sentences are the first lines of the commands' own docstrings (a test compares).
+# A command lives in the module of its name, or where HOMES says. It is imported when it is called,
+# so that `--help` is quick; the sentences are the first lines of the commands' own docstrings (a
+# test compares).
 COMMANDS = {
     "solve": "Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence.",
+    "front": "Find every trade-off between h and one constraint, for every row of evidence.",
+    "best": "List the k best feasible assignments of every row of evidence, in order.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
@@ -45,6 +48,9 @@ COMMANDS = {
 }
 
 
+HOMES = {"front": "tradeoffs.front", "best": "tradeoffs.best"}
+
+
 def make_app(arguments: Sequence[str]) -> typer.Typer:
     """The command line, with the sub-command that `arguments` name and stubs for the others."""
     app = typer.Typer(
@@ -57,7 +63,9 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_root)
     for name, about in COMMANDS.items():
         app.command(name, help=None if name in arguments else about)(
-            getattr(import_module(f"cmpe.cli.{name}"), name) if name in arguments else _stub
+            getattr(import_module(f"cmpe.cli.{HOMES.get(name, name)}"), name)
+            if name in arguments
+            else _stub
         )
     return app
 

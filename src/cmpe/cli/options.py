@@ -14,6 +14,7 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import Chosen, refuse_options
 
 if TYPE_CHECKING:
+    from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.solver import NeuralSolver
     from cmpe.models.loglinear import LogLinearModel
@@ -116,6 +117,30 @@ def read_problem(
         for j, file in enumerate(constraints):
             text = text.replace(f"constraint {j} ", f"{file} ")
         raise InputError(text) from None
+
+
+def read_rows(
+    problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
+) -> Values | None:
+    """The rows of the evidence file, else the directory's test rows, else none."""
+    from cmpe.formats.evidence import read_evidence
+
+    if evidence is not None:
+        return read_evidence(evidence, problem)
+    return None if directory is None else directory.test
+
+
+def checked_suffix(output: Path | None, known: Sequence[str]) -> str:
+    """The suffix of a file that can be written, one of those that are known; "" without a file."""
+    from cmpe.formats.text import check_writable, suffix_of
+
+    if output is None:
+        return ""
+    suffix = suffix_of(output)
+    if suffix not in known:
+        raise InputError(f"{output}: expected a suffix of {', '.join(known)}; found {suffix!r}")
+    check_writable(output)
+    return suffix
 
 
 def limits_in_order(

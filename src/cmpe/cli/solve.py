@@ -24,6 +24,7 @@ from cmpe.cli.options import (
     method_or_run,
     progress_bar,
     read_problem,
+    read_rows,
     read_stages,
     refuse_unknown,
 )
@@ -34,7 +35,6 @@ from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
-    from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
     from cmpe.solution import Solutions
     from cmpe.solvers.dispatch import Chosen
@@ -84,7 +84,7 @@ def solve(
     staged = read_stages(stages, method)
     limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
     problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
-    rows = _read_rows(problem, directory, evidence)
+    rows = read_rows(problem, directory, evidence)
     begun = _read_start(start, problem, 1 if rows is None else len(rows))
     running = replace(how, start=begun)
     for file in (output, trace):
@@ -154,16 +154,6 @@ def _answer(question: _Question, destination: _Destination) -> Solutions:
             raise KeyboardInterrupt(f"{stop}; what is known was written") from None
     _write(problem, solutions, destination)
     return solutions
-
-
-def _read_rows(
-    problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
-) -> Values | None:
-    from cmpe.formats.evidence import read_evidence
-
-    if evidence is not None:
-        return read_evidence(evidence, problem)
-    return None if directory is None else directory.test
 
 
 def _write_trace(problem: Problem, rows: Values | None, path: Path, seconds: float | None) -> None:

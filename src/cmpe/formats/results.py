@@ -71,25 +71,31 @@ def _row(tokens: Tokens, variables: int) -> list[int] | int:
 
 def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
     """One JSON object a row, in order."""
-    limits = problem.constraints
-    gap = solutions.gap
+    gap, feasible = solutions.gap, solutions.feasible
     for i in range(len(solutions)):
-        row = solutions.assignments[i].tolist()
         yield json_line(
-            {
-                "index": i,
-                "status": Status(int(solutions.status[i])).label,
-                "objective": float(solutions.objective[i]),
-                "bound": float(solutions.bound[i]),
-                "gap": float(gap[i]),
-                "feasible": bool(solutions.feasible[i]),
-                "constraints": _constraints(limits, solutions, i),
-                "assignment": row if min(row, default=0) >= 0 else None,
-                **({"states": dict(solutions[i])} if problem.domain.names else {}),
-                "method": str(solutions.method[i]),
-                "seconds": float(solutions.seconds[i]),
-            }
+            {"index": i, **row_values(problem, solutions, i, float(gap[i]), bool(feasible[i]))}
         )
+
+
+def row_values(
+    problem: Problem, solutions: Solutions, i: int, gap: float, feasible: bool
+) -> dict[str, Any]:
+    """What the JSON object of one answer says, but for its index."""
+    row = solutions.assignments[i].tolist()
+    return {
+        "status": Status(int(solutions.status[i])).label,
+        "objective": float(solutions.objective[i]),
+        "bound": float(solutions.bound[i]),
+        "gap": gap,
+        "feasible": feasible,
+        "constraints": _constraints(problem.constraints, solutions, i),
+        "assignment": row if min(row, default=0) >= 0 else None,
+        **({"states": dict(solutions[i])} if problem.domain.names else {}),
+        **_multipliers(solutions, i),
+        "method": str(solutions.method[i]),
+        "seconds": float(solutions.seconds[i]),
+    }
 
 
 def _constraints(
@@ -104,6 +110,12 @@ def _constraints(
         }
         for j, c in enumerate(limits)
     ]
+
+
+def _multipliers(solutions: Solutions, i: int) -> dict[str, list[float]]:
+    """mu* of each constraint, where all are known."""
+    row = solutions.multipliers[i]
+    return {"multipliers": row.tolist()} if len(row) and np.isfinite(row).all() else {}
 
 
 def json_line(values: Mapping[str, Any]) -> str:
@@ -137,6 +149,7 @@ def read_solutions(path: Path | str, problem: Problem) -> Solutions:
         infeasible=[row.status == Status.INFEASIBLE.label for row in rows],
         method=[row.method for row in rows],
         seconds=[row.seconds for row in rows],
+        multipliers=np.array([row.multipliers for row in rows]).reshape(len(rows), -1),
     )
 
 
@@ -157,6 +170,7 @@ class _JsonRow:
     bound: float
     method: str
     seconds: float
+    multipliers: list[float]
 
     @classmethod
     def parsed(cls, path: Path | str, number: int, line: str, problem: Problem) -> _JsonRow:
@@ -171,13 +185,24 @@ class _JsonRow:
             place, expected = f"line {number}, field 'assignment'", f"{problem.variables} values"
             raise FormatError.at(path, place, expected, str(len(values)))
         bound = math.inf if row["bound"] is None else float(row["bound"])
-        return cls(values, row["status"], bound, row["method"], float(row["seconds"]))
+        known = row.get("multipliers", [math.nan] * len(problem.constraints))
+        if not _is_multipliers(known) or len(known) != len(problem.constraints):
+            place = f"line {number}, field 'multipliers'"
+            expected = f"{len(problem.constraints)} numbers from 0 up"
+            raise FormatError.at(path, place, expected, repr(known)[:60])
+        seconds = float(row["seconds"])
+        return cls(values, row["status"], bound, row["method"], seconds, list(map(float, known)))
 
 
 def _is_real(value: Any) -> bool:
     """A number that a float can be; a whole number may be too large for one."""
     is_number = isinstance(value, int | float) and type(value) is not bool
     return is_number and (isinstance(value, float) or abs(value) <= LARGEST)
+
+
+def _is_multipliers(value: Any) -> bool:
+    """A list of numbers, none of them negative."""
+    return isinstance(value, list) and all(_is_real(mu) and not mu < 0 for mu in value)
 
 
 def _is_assignment(value: Any) -> bool:

@@ -104,6 +104,16 @@ class Answer(Mapping[Any, Any]):
         ]
 
     @property
+    def multipliers(self) -> Values:
+        """mu* of each constraint, how much h a unit of its limit is worth; NaN where unknown."""
+        return np.asarray(self._all.multipliers[self._number])
+
+    def label(self, key: Any, value: int) -> Any:
+        """What value number `value` of a variable is called."""
+        domain = self._all.asked.domain
+        return domain.label(domain.variable(key), value)
+
+    @property
     def method(self) -> str:
         """What answered."""
         return str(self._all.method[self._number])

@@ -50,6 +50,7 @@ class Solutions:
     method: NDArray[np.str_]  # (B,)
     seconds: Floats  # (B,)
     asked: Question
+    multipliers: Floats  # (B, m): mu* of the dual, NaN where unknown
     observed: NDArray[np.bool_] | None = None  # (B, n): what was evidence, where that is known
 
     @classmethod
@@ -62,11 +63,13 @@ class Solutions:
         infeasible: ArrayLike = False,
         method: str | Sequence[str] = "",
         seconds: ArrayLike = 0.0,
+        multipliers: ArrayLike = np.nan,
     ) -> Solutions:
         """Recompute every value in float64 and derive every status.
 
         A row of `assignments` that starts with -1 has no answer. `infeasible` marks rows whose
-        infeasibility is proved. The bound is never left below a feasible objective.
+        infeasibility is proved; `multipliers` (B, m) are the dual's, where it was minimised. The
+        bound is never left below a feasible objective.
         """
         rows = np.array(assignments, dtype=problem.dtype, ndmin=2)
         count = len(rows)
@@ -96,6 +99,7 @@ class Solutions:
             method=np.array(np.broadcast_to(np.asarray(method, dtype=np.str_), count)),
             seconds=np.array(np.broadcast_to(np.asarray(seconds, dtype=float), count)),
             asked=Question.of(problem),
+            multipliers=np.array(np.broadcast_to(np.asarray(multipliers, float), values.shape)),
         )
 
     def __len__(self) -> int:

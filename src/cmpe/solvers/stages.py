@@ -106,4 +106,5 @@ def merged(
         infeasible=infeasible,
         method=method,
         seconds=known.seconds + new.seconds,
+        multipliers=np.where(np.isnan(new.multipliers), known.multipliers, new.multipliers),
     )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.bounds.kernels.dual import INFEASIBLE, SUBGRADIENT_STEPS
+from cmpe.bounds.kernels.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
@@ -40,6 +40,7 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
     work = Elimination(instances, results, rounds, how.bytes_each)
     spent = work.run(how)
     results.assignments[~np.isfinite(results.gap)] = -1
+    known = np.isin(results.kind, (INACTIVE, BOUND))
     solutions = Solutions.of(
         instances.problem,
         results.assignments,
@@ -47,6 +48,7 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
         infeasible=results.kind == INFEASIBLE,
         method="exact",
         seconds=spent,
+        multipliers=np.where(known[:, np.newaxis], results.multipliers, np.nan),
     )
     if work.finished is not None:
         raise Interrupted(solutions, work.finished)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from cmpe.arrays import FREE, Assignments
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked

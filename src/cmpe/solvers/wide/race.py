@@ -50,6 +50,7 @@ FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
 PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
+SPLIT_SECONDS = 2e-4  # a table: splitting waits until the others have played so long
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
 MILP_SHARE = 0.3  # and then has so much of it
 REPAIR_SECONDS = 0.1  # for a first feasible answer
@@ -278,11 +279,12 @@ class Race:
         splits = self.splits
         if self.shrunk:
             splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
+        later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         accounts = [
             _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
             _Account(self._search(1)),
             _Account(self._consistency()),
-            _Account(SplitTurns(reduced, best, splits, self._patience())),
+            _Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
         ]
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)

@@ -1,0 +1,1 @@
+"""Commands beyond one answer."""

@@ -1,0 +1,173 @@
+"""`cmpe front`: every trade-off between the objective and one constraint."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cmpe.cli.options import (
+    EVIDENCE_HELP,
+    checked_suffix,
+    limits_in_order,
+    progress_bar,
+    read_problem,
+    read_rows,
+)
+from cmpe.errors import InputError
+from cmpe.solvers.base import Running
+
+if TYPE_CHECKING:
+    from cmpe.arrays import Values
+    from cmpe.tradeoffs.front import Front
+
+PICTURES = (".svg", ".png", ".pdf")
+TEXTS = (".json", ".jsonl", ".csv")
+MOST_PANELS = 12  # rows in one picture
+
+
+def front(
+    context: typer.Context,
+    problem_dir: Annotated[
+        Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
+    ] = None,
+    objective: Annotated[Path | None, typer.Option(help="The model h to maximise.")] = None,
+    constraint: Annotated[
+        list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
+    ] = None,
+    at_most: Annotated[
+        list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
+    ] = None,
+    at_least: Annotated[
+        list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
+    ] = None,
+    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
+    row: Annotated[
+        list[int] | None, typer.Option(min=0, help="Only this row; may be repeated.")
+    ] = None,
+    over: Annotated[int, typer.Option(min=0, help="Number of the constraint, from 0.")] = 0,
+    between: Annotated[
+        tuple[float, float] | None, typer.Option(help="Only limits from the one to the other.")
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write here instead of to stdout: .json, .csv, or a picture of the rows (.svg, "
+            f".png, .pdf; at most {MOST_PANELS})."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Rows traced at the same time.")] = 1,
+) -> int:
+    """Find every trade-off between h and one constraint, for every row of evidence."""
+    from cmpe.tradeoffs.fronts import front as fronts
+
+    suffix = checked_suffix(output, TEXTS + PICTURES)
+    limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
+    problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    rows = read_rows(problem, directory, evidence)
+    numbers = _numbers(row, 1 if rows is None else len(rows))
+    if suffix in PICTURES and len(numbers) > MOST_PANELS:
+        raise InputError(
+            f"a picture holds at most {MOST_PANELS} rows, found {len(numbers)}: choose with --row"
+        )
+    with progress_bar("tracing") as progress:
+        found = fronts(
+            problem,
+            _picked(rows, numbers),
+            over=over,
+            between=between,
+            time_limit=time_limit,
+            running=Running(workers, progress=progress),
+        )
+    _write(found, numbers, output, suffix)
+    return int(bool(found) and all(f.infeasible for f in found))
+
+
+def _numbers(chosen: list[int] | None, count: int) -> list[int]:
+    if not chosen:
+        return list(range(count))
+    beyond = [number for number in chosen if number >= count]
+    if beyond:
+        raise InputError(f"--row must be below {count}, the number of rows; found {beyond[0]}")
+    return chosen
+
+
+def _picked(rows: Values | None, numbers: list[int]) -> Values | None:
+    return None if rows is None else rows[numbers]
+
+
+def _write(found: list[Front], numbers: list[int], output: Path | None, suffix: str) -> None:
+    from cmpe.formats.text import write_text
+
+    if output is not None and suffix in PICTURES:
+        from cmpe.reporting.figures import save
+        from cmpe.reporting.fronts import draw_fronts
+
+        save(draw_fronts(found, names=[f"row {n}" for n in numbers]), output)
+        return
+    if output is None and sys.stdout.isatty():
+        text = "".join(f"row {n}: {f!r}\n" for n, f in zip(numbers, found, strict=True))
+    elif suffix == ".csv":
+        text = _csv(found, numbers)
+    else:
+        text = "".join(f"{line}\n" for line in map(_json, numbers, found))
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(output, text)
+
+
+def _finite(value: float) -> float | None:
+    import math
+
+    return value if math.isfinite(value) else None
+
+
+def _json(number: int, traced: Front) -> str:
+    import json
+
+    names = traced.problem.domain.names
+    points: list[dict[str, Any]] = []
+    columns = zip(
+        traced.objective.tolist(), traced.values.tolist(), traced.assignments().tolist(),
+        traced.supported.tolist(), strict=True,
+    )  # fmt: skip
+    for h, t, assignment, supported in columns:
+        point = {"objective": h, "value": _finite(t), "assignment": assignment}
+        points.append(point | {"supported": supported})
+        if names:
+            label = traced.problem.domain.label
+            points[-1]["states"] = {names[v]: label(v, a) for v, a in enumerate(assignment)}
+    steps = [{"value": _finite(q), "objective": _finite(upper)} for q, upper in traced.steps]
+    line = {
+        "index": number,
+        "complete": traced.complete,
+        "points": points,
+        "bound": None if traced.complete else steps,
+        "relation": traced.relation,
+        "limit": traced.limit,
+        "seconds": traced.seconds,
+    }
+    return json.dumps(line)
+
+
+def _csv(found: list[Front], numbers: list[int]) -> str:
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    domain = found[0].problem.domain if found else None
+    names = [domain.name(v) for v in range(domain.variables)] if domain else []
+    writer.writerow(["index", "complete", "value", "objective", "supported", *names])
+    for number, traced in zip(numbers, found, strict=True):
+        rows = traced.assignments().tolist()
+        label = traced.problem.domain.label
+        for i, row in enumerate(rows):
+            states = [label(v, a) for v, a in enumerate(row)]
+            numbers_of = [traced.values[i].item(), traced.objective[i].item()]
+            writer.writerow([number, traced.complete, *numbers_of, traced.supported[i], *states])
+    return out.getvalue()

@@ -1,0 +1,93 @@
+"""Fronts as pictures: steps, supported points, the bound as a band, the limit that was asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmpe.errors import InputError
+from cmpe.reporting.figures import BLUE, GREY, RED, drawing, new_panels
+
+if TYPE_CHECKING:
+    from cmpe.tradeoffs.front import Front
+
+ACROSS = 3  # panels side by side
+MARKED = 400  # supported points up to which they are drawn
+
+
+def draw_fronts(fronts: Sequence[Front], axes: Any = None, names: Sequence[str] = ()) -> Any:
+    """A panel for each front; the figure. One front may be drawn into axes that exist."""
+    if axes is not None:
+        _draw(fronts[0], axes, "")
+        return axes.figure
+    if not fronts:
+        raise InputError("a picture needs at least one front, found none")
+    across = min(ACROSS, len(fronts))
+    down = math.ceil(len(fronts) / across)
+    with drawing():
+        figure, panels = new_panels(across, down, width=1.0 + 4.6 * across, height=0.4 + 3.1 * down)
+        for number, panel in enumerate(panels):
+            if number < len(fronts):
+                _draw(fronts[number], panel, names[number] if names else "")
+            else:
+                panel.set_visible(False)
+    return figure
+
+
+def _draw(front: Front, axes: Any, name: str) -> None:
+    sign = 1.0 if front.relation == "<=" else -1.0
+    t, h = front.values, front.objective
+    kept = np.isfinite(t)
+    t, h = t[kept], h[kept]
+    where = "post" if sign > 0 else "pre"
+    if len(t):
+        _band(front, axes, t, sign, where)
+        axes.step(t, h, where=where, color=BLUE, linewidth=1.1, label=f"{len(front)} points")
+        corners = front.supported[kept]
+        if corners.sum() <= MARKED:
+            axes.plot(
+                t[corners], h[corners], "o", color=BLUE, markersize=3.2, markerfacecolor="white",
+                label=f"{int(corners.sum())} supported",
+            )  # fmt: skip
+        _limit(front, axes, t)
+    else:
+        axes.text(0.5, 0.5, front.summary, ha="center", va="center", transform=axes.transAxes)
+    proof = "complete" if front.complete else "not complete"
+    axes.set_title(f"{name}: {proof}" if name else f"front: {proof}", loc="left")
+    axes.set_xlabel(f"limit q of t {front.relation} q (nats)")
+    axes.set_ylabel("best h (nats)")
+    if len(t):
+        axes.legend(loc="lower right" if sign > 0 else "lower left", frameon=False)
+
+
+def _band(front: Front, axes: Any, t: Any, sign: float, where: str) -> None:
+    """From the points to the bound, where they differ."""
+    if front.complete:
+        return
+    marks = np.unique([*t, *(q for q, _ in front.steps if math.isfinite(q))])
+    low = np.array([front.traced.h[_last(front, sign * q)] for q in marks])
+    inside = np.isfinite(low)
+    upper = np.array([front.bound(q) for q in marks])
+    top = np.where(np.isfinite(upper), upper, np.nan)
+    axes.fill_between(
+        marks[inside], low[inside], top[inside], step=where, color=GREY, alpha=0.35, linewidth=0.0,
+        label="between points and bound",
+    )  # fmt: skip
+
+
+def _last(front: Front, q: float) -> int:
+    """The number of the last point with t <= q, as engines count; the first if there is none."""
+    return max(0, int(np.searchsorted(front.traced.t, q, side="right")) - 1)
+
+
+def _limit(front: Front, axes: Any, t: Any) -> None:
+    """The problem's own limit, where it is in the picture."""
+    if t[0] <= front.limit <= t[-1]:
+        axes.axvline(front.limit, color=RED, linewidth=0.9, linestyle="--")
+        axes.annotate(
+            f"q = {front.limit:.4g}", (front.limit, 0.03), xycoords=("data", "axes fraction"),
+            color=RED, xytext=(3, 0), textcoords="offset points",
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Compiled loops of trade-off fronts and ranked answers."""

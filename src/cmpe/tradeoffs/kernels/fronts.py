@@ -1,0 +1,262 @@
+"""The complete front of one row, or as much of it as the space for states allows.
+
+Let F be points that are known, by falling h, and a *corner* a pair (h of one, t of the one before).
+A point that F lacks lies above some corner: its h is higher and its t lower. At a reference
+
+    loss < W - w h_corner + mu t_corner + sum lambda_j q_j,
+
+so if every assignment whose loss is within that budget at the corner's best reference has been
+collected, F is complete. The budgets are guessed, the points found say what they should have been,
+and the next round, at the latest, is conclusive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cmpe.bounds.kernels.dual import rounding, satisfy
+from cmpe.elimination.kernels import eliminate_max
+from cmpe.solvers.exact.kernels.proof import find_losses
+from cmpe.tradeoffs.kernels.lists import H, T
+from cmpe.tradeoffs.kernels.references import LANES, descend, find_hull, load_weighted, slopes_of
+from cmpe.tradeoffs.kernels.trees import row_list
+
+MOST_ROUNDS = 12
+FIRST_SHARE = 0.05  # of what the first corners cost: the budgets of the first round
+COMPLETE, OVERFLOW, IMPOSSIBLE = range(3)
+
+
+@njit(cache=True, nogil=True)
+def _cost(weight, price, total, h, t):
+    """W - weight h + price t, where inf - inf is inf."""
+    value = total
+    if weight > 0.0:
+        value -= weight * h
+    if price > 0.0:
+        value += price * t
+    return value
+
+
+@njit(cache=True, nogil=True)
+def uncovered(known, window, weight, price, totals, covered, out):
+    """What references must cover so that `known` (h, t), by falling h, lacks nothing.
+
+    A corner whose cost is covered at some reference is settled; the others go to the reference
+    at which they cost least. -inf: nothing. Returns how many are not settled.
+    `totals` = W + lambda . q.
+    """
+    out[:] = -np.inf
+    count, left = len(known), 0
+    for i in range(count + 1):
+        corner_t = window[1] if i == 0 else min(window[1], known[i - 1, 1])
+        corner_h = known[i, 0] if i < count else -np.inf
+        if i == count and count > 0 and corner_t <= window[0]:
+            continue  # nothing below the window is asked for
+        best, least = -1, np.inf
+        for k in range(len(weight)):
+            if (weight[k] > 0.0 and corner_h == -np.inf) or (
+                price[k, 0] > 0.0 and corner_t == np.inf
+            ):
+                continue
+            cost = _cost(weight[k], price[k, 0], totals[k], corner_h, corner_t)
+            if cost <= covered[k]:
+                best = -2
+                break
+            if cost < least:
+                best, least = k, cost
+        if best >= 0:
+            out[best] = max(out[best], least)
+        left += best != -2
+    return left
+
+
+@njit(cache=True, nogil=True)
+def _front_of(points, low, high, limits, window, out):
+    """Points (h, t_1) and state numbers of the front of states low..high within the limits.
+
+    States come by falling h. Of those at or below the window's lower end the first is kept.
+    """
+    count = 0
+    least = np.inf
+    for i in range(low, high):
+        fits = points[i, T] <= window[1]
+        for j in range(1, points.shape[1] - T):
+            fits = fits and points[i, T + j] <= limits[j]
+        if not fits or points[i, T] >= least:
+            continue
+        if count > 0 and points[out[count - 1], H] == points[i, H]:
+            count -= 1
+        out[count] = i
+        count += 1
+        least = points[i, T]
+        if least <= window[0]:
+            break
+    return count
+
+
+@njit(cache=True, nogil=True)
+def prepare(h, t, limits, finite, offsets):
+    """An assignment with t_1 = -inf is left out; other -inf in t satisfy their limits."""
+    for e in range(len(h)):
+        if t[0, e] == -np.inf:
+            h[e], t[0, e] = -np.inf, 0.0
+    if not finite:
+        for j in range(1, t.shape[0]):
+            column = t[j].copy().reshape((-1, 1))
+            satisfy(column, offsets, limits[j])
+            t[j] = column[:, 0]
+
+
+@njit(cache=True, nogil=True)
+def make_references(plan, h, t, limits, window, most):
+    """The hull's points, then (weight, price), (values, loss, reach), W + lambda . q, rounding."""
+    constraints = t.shape[0]
+    few = np.zeros((2, plan.total, LANES))
+    hull = find_hull(plan, h, t[:1], window, most - 2, few[0], few[1])
+    weight, price = slopes_of(hull, window, constraints)
+    references = len(weight)
+    values, carried = np.zeros((plan.total, references)), np.zeros((plan.total, references))
+    if constraints > 1:
+        descend(plan, h, t, limits, weight, price, values, carried)
+    totals, slack = np.zeros(references), np.zeros(references)
+    load_weighted(h, t, weight, price, values)
+    eliminate_max(plan, values, carried, totals, slack)
+    loss = np.zeros((plan.pairs, references))
+    reach = np.zeros((len(values) - plan.entries, references))
+    find_losses(plan, values, loss, reach, np.zeros((len(plan.component_start) - 1, references)))
+    for k in range(references):
+        slack[k] = 4.0 * rounding(values, k, len(plan.buckets))
+        for j in range(1, constraints):
+            totals[k] += price[k, j] * limits[j]
+            slack[k] += 1e-14 * abs(price[k, j] * limits[j])
+    return hull, (weight, price), (values, loss, reach), totals, slack
+
+
+@njit(cache=True, nogil=True)
+def _collect(work, found, count):
+    """Points (h, t_1, node) of the states in `found`, and the nodes they are made of."""
+    nodes, roots = reachable(work[3], work[1], found[:count])
+    points = np.empty((count, 3))
+    for i in range(count):
+        points[i, 0], points[i, 1] = work[0][found[i], H], work[0][found[i], T]
+        points[i, 2] = roots[i]
+    return points, nodes
+
+
+@njit(cache=True, nogil=True)
+def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
+    """The front of one row: (kind, points, nodes, weight, price, totals, covered).
+
+    h (E,), t (m, E): the front is over t_1, within the window of its values; `known` (h, t) are
+    points that exist (needed where there are several constraints). `most` references are used. A
+    point is h, t_1 and its node. What is missing has a loss above `covered` at every reference.
+    """
+    prepare(h, t, limits, finite, offsets)
+    hull, (weight, price), tables, totals, slack = make_references(plan, h, t, limits, window, most)
+    covered, need = np.full(len(weight), -np.inf), np.zeros(len(weight))
+    points, nodes = np.zeros((0, 3)), np.zeros((0, 2), dtype=np.int32)
+    if len(hull) == 0:
+        return IMPOSSIBLE, points, nodes, weight, price, totals, covered
+    begun = _front_of_both(known, hull[: len(hull) if t.shape[0] == 1 else 0], window)
+    uncovered(begun, window, weight, price, totals, covered, need)
+    budget = np.where(weight > 0.0, FIRST_SHARE * need, need)
+    found = np.zeros(len(work[0]), dtype=np.int64)
+    for _ in range(MOST_ROUNDS):
+        low, high = row_list(plan, h, t, tables, weight, price, budget + slack, limits, 1, work)
+        if low < 0 and work[4][2] > work[4][3]:
+            break
+        if low < 0:
+            for k in range(len(weight)):
+                if budget[k] > covered[k]:
+                    start = max(0.0, covered[k])
+                    budget[k] = start + (budget[k] - start) / 4.0
+            continue
+        count = _front_of(work[0], low, high, limits, window, found)
+        points, nodes = _collect(work, found, count)
+        covered = np.maximum(covered, budget)
+        both = _front_of_both(points, begun, window)
+        if uncovered(both, window, weight, price, totals, covered + slack, need) == 0:
+            return COMPLETE, points, nodes, weight, price, totals, covered
+        budget = np.maximum(covered, need)
+    if len(points) == 0:  # at least the supported ones
+        work[4][2] = -(1 << 40)
+        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, 1, work)
+        count = _front_of(work[0], max(low, 0), max(high, 0), limits, window, found)
+        points, nodes = _collect(work, found, count)
+        work[4][2] = work[4][3] + 1
+    return OVERFLOW, points, nodes, weight, price, totals, covered
+
+
+@njit(cache=True, nogil=True)
+def _front_of_both(some, others, window):
+    """The front of two sets of points (h, t), by falling h and t, within the window."""
+    both = np.empty((len(some) + len(others), 2))
+    both[: len(some)] = some[:, :2]
+    both[len(some) :] = others[:, :2]
+    order = np.argsort(-both[:, 0])
+    out = np.empty_like(both)
+    count = 0
+    for i in order:
+        if both[i, 1] > window[1] or (count > 0 and both[i, 1] >= out[count - 1, 1]):
+            continue
+        out[count] = both[i]
+        count += 1
+        if both[i, 1] <= window[0]:
+            break
+    return out[:count]
+
+
+@njit(cache=True, nogil=True)
+def reachable(nodes, node, found):
+    """The nodes that the states in `found` are made of, renumbered, and the root of each."""
+    most = 0
+    for state in found:
+        most = max(most, node[state] + 1)
+    number = np.full(most, -1, dtype=np.int64)
+    for state in found:
+        if node[state] >= 0:
+            number[node[state]] = 0
+    count = 0
+    for i in range(most - 1, -1, -1):  # parts come before wholes
+        if number[i] >= 0:
+            count += 1
+            if nodes[i, 1] >= 0:
+                number[nodes[i, 0]] = 0
+                number[nodes[i, 1]] = 0
+    out = np.empty((count, 2), dtype=np.int32)
+    place = 0
+    for i in range(most):
+        if number[i] >= 0:
+            number[i] = place
+            if nodes[i, 1] >= 0:
+                out[place, 0], out[place, 1] = number[nodes[i, 0]], number[nodes[i, 1]]
+            else:
+                out[place] = nodes[i]
+            place += 1
+    roots = np.empty(len(found), dtype=np.int64)
+    for i in range(len(found)):
+        roots[i] = number[node[found[i]]] if node[found[i]] >= 0 else -1
+    return out, roots
+
+
+@njit(cache=True, nogil=True)
+def read_nodes(nodes, roots, variables, assignments):
+    """The values that the nodes `roots` stand for, into rows of `assignments`.
+
+    `variables` has the variable of each bucket.
+    """
+    stack = np.zeros(2 * len(variables) + 2, dtype=np.int64)
+    for row in range(len(roots)):
+        depth = 0
+        if roots[row] >= 0:
+            stack[0] = roots[row]
+            depth = 1
+        while depth > 0:
+            depth -= 1
+            left, right = nodes[stack[depth], 0], nodes[stack[depth], 1]
+            if right < 0:
+                assignments[row, variables[-1 - right]] = -1 - left
+            else:
+                stack[depth], stack[depth + 1] = left, right
+                depth += 2

@@ -1,0 +1,287 @@
+"""Lists of partial assignments by their values, as fronts and ranked answers are built of them.
+
+A state is a row of `points`: h, then t_1..t_m. `node` says how it was made: of two nodes, or of one
+bucket's value. A list is sorted by falling h. While states are being collected their two parts wait
+in `parts`; those that stay get a node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+H, T = 0, 1  # columns of a state; t_j is in column T + j
+BLOCK = 8  # states of a list that are passed over together
+MANY = 64  # sums from which on dominated ones are looked for at once
+SMALL = 24  # states up to which a list is sorted by insertion
+
+
+@njit(cache=True, nogil=True)
+def _copy(points, parts, source, target):
+    parts[target, 0] = parts[source, 0]
+    parts[target, 1] = parts[source, 1]
+    for column in range(points.shape[1]):
+        points[target, column] = points[source, column]
+
+
+@njit(cache=True, nogil=True)
+def sort_states(points, parts, low, high):
+    """Sort states low..high by falling h, then by rising t_1."""
+    if high - low <= SMALL:
+        for i in range(low + 1, high):  # state `high` is a spare place
+            j = i
+            own, first = points[i, H], points[i, T] if points.shape[1] > T else 0.0
+            _copy(points, parts, i, high)
+            while j > low and (
+                points[j - 1, H] < own
+                or (points.shape[1] > T and points[j - 1, H] == own and points[j - 1, T] > first)
+            ):
+                _copy(points, parts, j - 1, j)
+                j -= 1
+            _copy(points, parts, high, j)
+        return
+    order = np.argsort(-points[low:high, H], kind="mergesort")
+    moved, kept = points[low:high].copy(), parts[low:high].copy()
+    for i in range(high - low):
+        points[low + i] = moved[order[i]]
+        parts[low + i] = kept[order[i]]
+    if points.shape[1] == T:
+        return
+    first = low
+    for i in range(low + 1, high + 1):  # equal h: by t_1
+        if i == high or points[i, H] != points[first, H]:
+            if i - first > 1:
+                _sort_equal(points, parts, first, i)
+            first = i
+
+
+@njit(cache=True, nogil=True)
+def _sort_equal(points, parts, low, high):
+    order = np.argsort(points[low:high, T], kind="mergesort")
+    moved, kept = points[low:high].copy(), parts[low:high].copy()
+    for i in range(high - low):
+        points[low + i] = moved[order[i]]
+        parts[low + i] = kept[order[i]]
+
+
+@njit(cache=True, nogil=True)
+def kept_states(points, parts, low, high, rank):
+    """Sort states low..high; keep each that fewer than `rank` kept ones dominate.
+
+    A state dominates another that has no higher h and no lower t_j. The new end of the list.
+    """
+    if high - low < 2:
+        return high
+    if rank == 1 and points.shape[1] == T + 1 and high - low > SMALL:
+        return _front_of_many(points, parts, low, high)
+    sort_states(points, parts, low, high)
+    if points.shape[1] == T:
+        return min(high, low + rank)
+    if rank > 1 and points.shape[1] == T + 1:
+        return _ranked_by_one(points, parts, low, high, rank)
+    kept = low + 1
+    for i in range(low + 1, high):
+        better = 0
+        for other in range(kept - 1, low - 1, -1):
+            dominated = True
+            for j in range(T, points.shape[1]):
+                if points[i, j] < points[other, j]:
+                    dominated = False
+                    break
+            better += dominated
+            if better == rank or (rank == 1 and points.shape[1] == T + 1):
+                break
+        if better < rank:
+            _copy(points, parts, i, kept)
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _front_of_many(points, parts, low, high):
+    """The same for one t and rank 1: a sweep in the order of falling h."""
+    order = np.argsort(-points[low:high, H])
+    kept = np.empty(high - low, dtype=np.int64)
+    count = 0
+    least = np.inf
+    last = np.inf
+    for i in range(len(order)):
+        state = low + order[i]
+        if points[state, T] < least:
+            if count > 0 and points[state, H] == last:
+                count -= 1  # the same h with a lower t
+            kept[count] = state
+            count += 1
+            least, last = points[state, T], points[state, H]
+    moved, own = np.empty((count, points.shape[1])), np.empty((count, 2), dtype=parts.dtype)
+    for i in range(count):
+        moved[i] = points[kept[i]]
+        own[i] = parts[kept[i]]
+    points[low : low + count] = moved
+    parts[low : low + count] = own
+    return low + count
+
+
+@njit(cache=True, nogil=True)
+def _ranked_by_one(points, parts, low, high, rank):
+    """One t, states in the order of falling h: a heap holds the `rank` lowest t so far."""
+    heap = np.full(rank, np.inf)  # its root is the highest of them
+    kept = low
+    for i in range(low, high):
+        own = points[i, T]
+        if heap[0] <= own:
+            continue
+        place = 0
+        while 2 * place + 1 < rank:
+            below = 2 * place + 1
+            if below + 1 < rank and heap[below + 1] > heap[below]:
+                below += 1
+            if heap[below] <= own:
+                break
+            heap[place] = heap[below]
+            place = below
+        heap[place] = own
+        _copy(points, parts, i, kept)
+        kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def name_states(parts, node, nodes, sizes, low, high):
+    """Give states low..high nodes of their own; False without room."""
+    count = sizes[1]
+    if count + high - low > len(nodes):
+        return False
+    for i in range(low, high):
+        nodes[count, 0], nodes[count, 1] = parts[i, 0], parts[i, 1]
+        node[i] = count
+        count += 1
+    sizes[1] = count
+    return True
+
+
+@njit(cache=True, nogil=True)
+def projected(points, state, weight, price):
+    """weight h - price . t of a state."""
+    value = weight * points[state, H]
+    for j in range(len(price)):
+        value -= price[j] * points[state, T + j]
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _stairs(points, a, b, stairs):
+    """Steps of t over the sums of two sorted lists, all empty: (how many, lowest t, per t)."""
+    (a_low, a_high), (b_low, b_high) = a, b
+    lowest = points[a_high - 1, T] + points[b_high - 1, T]
+    highest = points[a_low, T] + points[b_low, T]
+    bins = min(len(stairs) - 2, 32 * (a_high - a_low + b_high - b_low))
+    if not highest > lowest:
+        return 0, 0.0, 0.0
+    stairs[: bins + 2] = -np.inf
+    return bins, lowest, 0.999 * bins / (highest - lowest)
+
+
+@njit(cache=True, nogil=True)
+def _reaches(points, b, weights, prices, active, room):
+    """What each block of list b, and then all of it, reaches at each reference: into `room`."""
+    b_low, b_high = b
+    blocks = (b_high - b_low + BLOCK - 1) // BLOCK
+    for k in range(active):
+        most = -np.inf
+        for block in range(blocks):
+            first = b_low + block * BLOCK
+            best = -np.inf
+            for other in range(first, min(first + BLOCK, b_high)):
+                best = max(best, projected(points, other, weights[k], prices[k]))
+            room[k * (blocks + 1) + block] = best
+            most = max(most, best)
+        room[k * (blocks + 1) + blocks] = most
+
+
+@njit(cache=True, nogil=True)
+def _is_reached(room, blocks, block, near, left, count):
+    for c in range(count):
+        if room[near[c] * (blocks + 1) + block] >= left[c]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _add_block(
+    points, node, parts, top, i, first, last, weights, prices, near, left, count, stairs, steps
+):  # fmt: skip
+    """Sums of state i with states first..last that some near reference keeps: the new top."""
+    bins, lowest, scale = steps
+    value, stair = 0.0, 0
+    for other in range(first, last + 1):
+        if bins > 0:
+            value = points[i, H] + points[other, H]
+            stair = int((points[i, T] + points[other, T] - lowest) * scale)
+            if stairs[stair] >= value:
+                continue
+        for c in range(count):
+            k = near[c]
+            if projected(points, other, weights[k], prices[k]) >= left[c]:
+                for column in range(points.shape[1]):
+                    points[top, column] = points[i, column] + points[other, column]
+                parts[top, 0], parts[top, 1] = node[i], node[other]
+                top += 1
+                stair += 1
+                while stair <= bins and stairs[stair] < value:
+                    stairs[stair] = value
+                    stair += 1
+                break
+    return top
+
+
+@njit(cache=True, nogil=True)
+def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, room, stairs, rank):
+    """Sums of a state of list a and one of list b that some reference calls near, on top.
+
+    A sum stays where weight_k h - price_k . t >= needs_k for one of the first `active` references.
+    `room` and `stairs` are scratch: what each block of b reaches; the highest h below each t. Sums
+    that fill the space are thinned (`kept_states`); False on overflow. sizes[2] counts the sums
+    that were looked at, of which sizes[3] are allowed.
+    """
+    b_low, b_high = b
+    top = start = sizes[0]
+    blocks = (b_high - b_low + BLOCK - 1) // BLOCK
+    if (blocks + 1) * active > room.size:
+        return False
+    _reaches(points, b, weights, prices, active, room)
+    limit = len(points) - BLOCK - 2
+    near, left = np.empty(active, dtype=np.int64), np.empty(active)
+    steps = (0, 0.0, 0.0)
+    if rank == 1 and points.shape[1] == T + 1 and (a[1] - a[0]) * (b_high - b_low) > MANY:
+        steps = _stairs(points, a, b, stairs)
+    for i in range(a[0], a[1]):
+        count = 0
+        for k in range(active):
+            need = needs[k] - projected(points, i, weights[k], prices[k])
+            if room[k * (blocks + 1) + blocks] >= need:
+                near[count], left[count] = k, need
+                count += 1
+        for block in range(blocks if count > 0 else 0):
+            if not _is_reached(room, blocks, block, near, left, count):
+                continue
+            first = b_low + block * BLOCK
+            last = min(first + BLOCK, b_high) - 1
+            if steps[0] > 0:  # the highest h of the block with its lowest t
+                stair = int((points[i, T] + points[last, T] - steps[1]) * steps[2])
+                if stairs[stair] >= points[i, H] + points[first, H]:
+                    continue
+            if top >= limit:
+                top = kept_states(points, parts, start, top, rank)
+                if top >= limit - (limit - start) // 4:
+                    sizes[0] = top
+                    return False
+            top = _add_block(
+                points, node, parts, top, i, first, last, weights, prices, near, left, count,
+                stairs, steps,
+            )  # fmt: skip
+            sizes[2] += last + 1 - first
+        if sizes[2] > sizes[3]:
+            return False
+    sizes[0] = top
+    return True

@@ -1,0 +1,209 @@
+"""Fronts of rows that elimination can reach: compiled, one plan for all of them.
+
+See `kernels.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose front is
+wanted comes first in the problem. An assignment where it is -inf is one point of its own, the best
+h with t = -inf, which an ordinary solve finds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cmpe.arrays import Floats
+from cmpe.bounds.base import loosened_limits
+from cmpe.problem import Instances
+from cmpe.tradeoffs.front import Steps, TracedPoints, recomputed
+from cmpe.tradeoffs.points import NodePoints, undominated
+
+SPACES = (1 << 13, 1 << 17, 1 << 20)  # states of a row: the next where one is too small
+REFERENCES = 128  # of a row with one constraint
+FEW_REFERENCES = 24  # of a row with several
+SUMS_PER_SECOND = 3e7
+MOST_SUMS = 1 << 62
+TIES = 3  # how often a limit is narrowed because a point missed the tolerance
+STEPS = 4  # of the bound between two points
+
+
+@dataclass(frozen=True)
+class RowWindows:
+    """What is wanted of each row of a batch: a window of t, and points that are known."""
+
+    windows: Floats  # (B, 2)
+    known: tuple[Floats, ...]  # per row: (K, 2), h and t of points that exist
+    seconds: float | None = None  # of one row
+
+    def sums(self) -> int:
+        """How many sums of states a row may look at."""
+        return MOST_SUMS if self.seconds is None else int(SUMS_PER_SECOND * self.seconds) + 1000
+
+
+class NarrowBatch:
+    """Rows of one structure, and the space that compiled calls share."""
+
+    def __init__(self, instances: Instances, asked: RowWindows) -> None:
+        self._instances = instances
+        self._problem = instances.problem
+        self._asked = asked
+        self._plan = instances.problem.compiled_plan
+        self._offsets = instances.conditioning.layout.offsets
+        self._variables = np.ascontiguousarray(self._plan.buckets[:, 0])
+        self._begun = instances.complete(np.zeros((len(instances), len(self._problem.free))))
+        self._limits = loosened_limits(instances)
+        self._limits[0] = np.inf
+        constraints = self._problem.constraints[1:]
+        self._finite = all(c.function.is_finite for c in constraints)
+
+    def run(self, threads: int, report: Callable[[int, int], None]) -> list[TracedPoints]:
+        """The front of every row."""
+        count = len(self._instances)
+        found: list[TracedPoints] = []
+        shares = [slice(k, count, max(1, threads)) for k in range(max(1, threads))]
+        mapped: Iterable[list[TracedPoints]]
+        if threads > 1 and count > 1:
+            with ThreadPoolExecutor(threads) as pool:
+                mapped = list(pool.map(self._share, shares))
+            out: list[TracedPoints | None] = [None] * count
+            for rows, part in zip(shares, mapped, strict=True):
+                out[rows] = part
+            report(count, count)
+            return [front for front in out if front is not None]
+        space = _Space(self)
+        for row in range(count):
+            found.append(space.front(row))
+            report(row + 1, count)
+        return found
+
+    def _share(self, rows: slice) -> list[TracedPoints]:
+        space = _Space(self)
+        return [space.front(row) for row in range(len(self._instances))[rows]]
+
+
+class _Space:
+    """What one thread works in."""
+
+    def __init__(self, batch: NarrowBatch) -> None:
+        self._batch = batch
+        self._size = 0
+        self._work: Any = None
+        self._constraints = len(batch._problem.constraints)
+        self._most = REFERENCES if self._constraints == 1 else FEW_REFERENCES
+
+    def _grow(self, states: int) -> None:
+        from cmpe.tradeoffs.kernels.trees import workspace
+
+        if states > self._size:
+            plan = self._batch._plan
+            messages = plan.total - plan.entries
+            self._work = workspace(states, messages, self._constraints, plan, self._most + 40)
+            self._size = states
+
+    def front(self, row: int) -> TracedPoints:
+        """The front of one row, its limits narrowed where a point misses the tolerance."""
+        begin = time.perf_counter()
+        limits = self._batch._limits.copy()
+        found = self._points(row, limits)
+        missed = self._missed(found)
+        for _ in range(TIES):
+            if missed is None:
+                break
+            limits = np.minimum(limits, missed)
+            found = self._points(row, limits)
+            missed = self._missed(found)
+        return self._traced(row, found, missed is None, time.perf_counter() - begin)
+
+    def _points(self, row: int, limits: Floats) -> _Found:
+        from cmpe.tradeoffs.kernels import fronts as kernels
+
+        batch = self._batch
+        instances, problem = batch._instances, batch._problem
+        rows = slice(row, row + 1)
+        for space in SPACES:
+            self._grow(space)
+            h = instances.tables(0, rows)[0]
+            t = np.concatenate(
+                [instances.tables(1 + j, rows) for j in range(len(problem.constraints))]
+            )
+            self._work[4][2:] = 0, batch._asked.sums()
+            out = kernels.front_row(
+                batch._plan, batch._offsets, h, t, limits, batch._finite,
+                batch._asked.windows[row], batch._asked.known[row], self._most, self._work,
+            )  # fmt: skip
+            if out[0] != kernels.OVERFLOW or self._work[4][2] > self._work[4][3]:
+                break
+        kind, points, nodes, weight, price, totals, covered = out
+        stored = NodePoints(
+            batch._begun[row], batch._variables, nodes, points[:, 2].astype(np.int64)
+        )
+        h, t = recomputed(problem, stored, len(points))
+        lines = _BoundLines(weight, price[:, 0], totals - np.maximum(covered, 0.0))
+        return _Found(h, t, stored, kind != kernels.OVERFLOW, lines)
+
+    def _missed(self, found: _Found) -> Floats | None:
+        """Narrower limits, if a point is not feasible after all; None if all are."""
+        problem = self._batch._problem
+        over = found.t[:, 1:] - problem.limits[1:] - problem.tolerances[1:]
+        if not (over > 0).any():
+            return None
+        limits = np.full(self._constraints, np.inf)
+        for j in range(1, self._constraints):
+            above = over[:, j - 1][over[:, j - 1] > 0]
+            if len(above):
+                allowed = problem.limits[j] + problem.tolerances[j]
+                limits[j] = allowed + 0.5 * above.min()
+        return limits
+
+    def _traced(self, row: int, found: _Found, is_sure: bool, spent: float) -> TracedPoints:
+        problem = self._batch._problem
+        over = found.t[:, 1:] - problem.limits[1:] - problem.tolerances[1:]
+        good = np.flatnonzero((over <= 0).all(axis=1) & np.isfinite(found.h))
+        complete = found.complete and is_sure
+        t = found.t[:, 0]
+        whole = TracedPoints(found.h, t, found.points, complete, None, spent)
+        whole = whole.kept(good[undominated(found.h[good], t[good])])
+        if complete:
+            return whole
+        window = self._batch._asked.windows[row]
+        steps = found.lines.steps(whole, window)
+        return TracedPoints(whole.h, whole.t, whole.points, False, steps, spent)
+
+
+@dataclass(frozen=True)
+class _Found:
+    h: Floats
+    t: Floats  # (P, m)
+    points: NodePoints
+    complete: bool
+    lines: _BoundLines
+
+
+@dataclass(frozen=True)
+class _BoundLines:
+    """Every assignment that was not found has weight h <= total + price t."""
+
+    weight: Floats
+    price: Floats
+    total: Floats
+
+    def steps(self, known: TracedPoints, window: Floats) -> Steps:
+        """The lowest line, and the points above it, as steps."""
+        ends = known.t[np.isfinite(known.t)]
+        between = np.interp(
+            np.arange(max(1, STEPS * (len(ends) - 1) + 1)) / STEPS, np.arange(len(ends)), ends
+        ) if len(ends) else ends  # fmt: skip
+        at = np.unique(np.concatenate([ends, between, window[np.isfinite(window)], [np.inf]]))
+        upper = np.full(len(at), np.inf)
+        for weight, price, total in zip(self.weight, self.price, self.total, strict=True):
+            if weight > 0:
+                line = total + price * at if price > 0 else np.full(len(at), total)
+                upper = np.minimum(upper, line)
+            else:
+                upper[at < -total / price] = -np.inf  # below the least t
+        upper += 1e-12 * np.maximum(1.0, np.abs(np.where(np.isfinite(upper), upper, 0.0)))
+        own = np.append(-np.inf, known.h)[np.searchsorted(known.t, at, side="right")]
+        return Steps(at, np.maximum(upper, own))

@@ -1,0 +1,126 @@
+"""Assignments of many points, kept small: read when they are asked for.
+
+A front may have tens of thousands of points whose assignments differ in a few variables. Compiled
+code leaves them as nodes: each is made of two others, or is one variable's value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Floats, Indices, Values
+from cmpe.problem import FEASIBILITY_TOLERANCE
+from cmpe.solution import OPTIMALITY_TOLERANCE
+
+
+class Points(Protocol):
+    """Assignments by number."""
+
+    def assignments(self, which: Indices) -> Values:
+        """The assignments (P, n) of the points `which`."""
+        ...
+
+
+@dataclass(frozen=True)
+class ListedPoints:
+    """Assignments as they are."""
+
+    rows: Values  # (P, n)
+
+    def assignments(self, which: Indices) -> Values:
+        """The assignments (P, n) of the points `which`."""
+        return self.rows[which]
+
+
+@dataclass(frozen=True)
+class NodePoints:
+    """Assignments as nodes: two parts each, or -1 - value and -1 - bucket."""
+
+    begun: Values  # (n,) evidence, 0 elsewhere
+    variables: NDArray[np.int64]  # of each bucket
+    nodes: NDArray[np.int32]  # (N, 2)
+    roots: NDArray[np.int64]  # (P,)
+
+    def assignments(self, which: Indices) -> Values:
+        """The assignments (P, n) of the points `which`."""
+        from cmpe.tradeoffs.kernels.fronts import read_nodes
+
+        rows = np.repeat(self.begun[np.newaxis], len(which), axis=0)
+        read_nodes(self.nodes, self.roots[which], self.variables, rows)
+        return rows
+
+
+@dataclass(frozen=True)
+class JoinedPoints:
+    """Points of several kinds: number i is number `place[i]` of part `part[i]`."""
+
+    parts: tuple[Points, ...]
+    part: Indices
+    place: Indices
+
+    @classmethod
+    def of(cls, pieces: Sequence[tuple[Points, int]]) -> JoinedPoints:
+        """All points of all pieces (with how many they have), in order."""
+        counts = [count for _, count in pieces]
+        places = [np.arange(count) for count in counts]
+        return cls(
+            tuple(points for points, _ in pieces),
+            np.repeat(np.arange(len(counts)), counts),
+            np.concatenate(places) if places else np.zeros(0, dtype=np.intp),
+        )
+
+    def assignments(self, which: Indices) -> Values:
+        """The assignments (P, n) of the points `which`."""
+        part, place = self.part[which], self.place[which]
+        found = [self.parts[p].assignments(place[part == p]) for p in range(len(self.parts))]
+        if not found:
+            return np.zeros((len(which), 0), dtype=np.int32)
+        out = np.empty((len(which), found[0].shape[1]), dtype=found[0].dtype)
+        for p, rows in enumerate(found):
+            out[part == p] = rows
+        return out
+
+
+def loosened(q: float) -> float:
+    """q with the feasibility tolerance; an infinite one as it is."""
+    return q + FEASIBILITY_TOLERANCE * max(1.0, abs(q)) if math.isfinite(q) else q
+
+
+def t_tolerance(t: Floats) -> Floats:
+    """How far apart values of a constraint may be to count as equal; 0 at -inf."""
+    return np.where(np.isfinite(t), FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(t)), 0.0)
+
+
+def h_tolerance(h: Floats) -> Floats:
+    """How far apart objectives may be to count as equal."""
+    return OPTIMALITY_TOLERANCE * np.maximum(1.0, np.abs(h))
+
+
+def undominated(h: Floats, t: Floats) -> Indices:
+    """The numbers of the points that no other dominates, by rising t (and h).
+
+    Values within the tolerances count as equal, and one point of equal ones stays.
+    """
+    order = np.lexsort((-h, t))
+    highest = np.maximum.accumulate(h[order])
+    rises = np.concatenate([[True], h[order][1:] > highest[:-1]])
+    kept: Indices = order[rises[: len(order)]]
+    own_h, own_t = h[kept], t[kept]
+    with np.errstate(invalid="ignore"):
+        far = (np.diff(own_h) > h_tolerance(own_h[1:])) & (np.diff(own_t) > t_tolerance(own_t[1:]))
+    if far.all():
+        return kept
+    near: list[int] = []
+    for i in kept.tolist():
+        if near and h[i] - h[near[-1]] <= float(h_tolerance(h[i])):
+            continue
+        if near and t[i] <= t[near[-1]] + float(t_tolerance(t[i])):
+            near.pop()
+        near.append(i)
+    return np.array(near, dtype=np.intp)

@@ -1,0 +1,244 @@
+"""`cmpe.sensitivity`: what an answer depends on.
+
+Per row: the multipliers mu* of the dual, for every constraint the limits between which the answer
+stays optimal, and for every value of every variable the least loss of forcing it there,
+
+    regret(v, a) = h* - max { h(y) : y feasible, y_v = a }.
+
+Exact where elimination reaches; elsewhere the regret is bounded from below and marked so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arrays import Floats, Values
+from cmpe.bounds.lagrangian import lagrangian_dual
+from cmpe.display import html_table, number_text
+from cmpe.problem import Evidence, Instances, Problem, need_problem
+from cmpe.problem.groups import by_observed
+from cmpe.solution import Answer, Solutions, Status
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import solve
+from cmpe.solvers.exact import too_wide
+from cmpe.tradeoffs.fronts import FrontEnds, FrontQuestion, fronts_of
+from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
+from cmpe.tradeoffs.points import h_tolerance, loosened, t_tolerance
+from cmpe.tradeoffs.regrets import forced_objectives
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity:
+    """What one answer depends on; there is nothing to say of a row without a feasible one."""
+
+    answer: Answer
+    multipliers: Floats  # (m,) mu* of each constraint, NaN where unknown
+    intervals: tuple[tuple[float, float], ...]  # of each limit: the answer is optimal from, to
+    proved: bool  # whether the answer and the intervals are; else a NaN end is unknown
+    regrets: dict[Any, Floats]  # per free variable: nats lost by each value; inf: none is feasible
+    exact: dict[Any, NDArray[np.bool_]]  # whether each is exact, or a lower bound
+
+    @property
+    def active(self) -> tuple[bool, ...]:
+        """Of each constraint: would a looser limit, far enough, allow a higher h?"""
+        relations = [c.relation for c in self.answer.constraints]
+        return tuple(
+            (math.isfinite(high) if relation == "<=" else math.isfinite(low))
+            for relation, (low, high) in zip(relations, self.intervals, strict=True)
+        )
+
+    def least_regret(self) -> dict[Any, float]:
+        """Per free variable: what the best other value costs. Low: the answer is not sure there."""
+        return {
+            key: float(np.sort(values)[1]) if len(values) > 1 else math.inf
+            for key, values in self.regrets.items()
+        }
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: a row per free variable and state (extra `frames`)."""
+        from cmpe.errors import MissingExtra
+
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtra.named("pandas", "frames") from None
+        return pandas.DataFrame(
+            [
+                {"variable": key, "state": state, "regret": regret, "exact": exact}
+                for key, state, regret, exact in self._cells()
+            ],
+            columns=["variable", "state", "regret", "exact"],
+        )
+
+    def _cells(self) -> list[tuple[Any, Any, float, bool]]:
+        label = self.answer.label
+        return [
+            (key, label(key, value), float(regret), bool(exact))
+            for key, values in self.regrets.items()
+            for value, (regret, exact) in enumerate(zip(values, self.exact[key], strict=True))
+        ]
+
+    def __repr__(self) -> str:
+        words = [
+            f"mu {number_text(mu)}, optimal for q from {number_text(low)} to {number_text(high)}"
+            for mu, (low, high) in zip(self.multipliers, self.intervals, strict=True)
+        ]
+        return f"Sensitivity({'; '.join(words) or 'no constraint'})"
+
+    def _repr_html_(self) -> str:
+        cells = [
+            (str(key), str(state), number_text(regret) if exact else f">= {number_text(regret)}")
+            for key, state, regret, exact in self._cells()
+        ]
+        return html_table(repr(self), ("variable", "state", "regret"), cells)
+
+
+def sensitivity(
+    problem: Problem,
+    evidence: Evidence | None = None,
+    *,
+    time_limit: float | None = None,
+    running: Running | None = None,
+) -> list[Sensitivity]:
+    """What the answer of every row of `evidence` depends on (see `Sensitivity`).
+
+    `time_limit` is in seconds per row, for the answer and for each of the two analyses.
+    """
+    need_problem(problem, "sensitivity")
+    problem.need_tables("sensitivity")
+    limits = Limits(time_limit, running=running or Running())
+    batches = by_observed(problem, evidence)
+    out: list[Sensitivity | None] = [None] * sum(len(numbers) for _, numbers in batches)
+    for instances, numbers in batches:
+        for row, found in zip(numbers, _batch(instances, limits), strict=True):
+            out[row] = found
+    return [found for found in out if found is not None]
+
+
+def _batch(instances: Instances, limits: Limits) -> list[Sensitivity]:
+    problem = instances.problem
+    told = replace(limits.running, progress=None)
+    answers = solve(problem, instances.evidence, time_limit=limits.seconds, running=told)
+    multipliers = _multipliers(instances, answers, told.cores)
+    highs = [_next_values(instances, answers, j, limits) for j in range(len(problem.constraints))]
+    forced = forced_objectives(instances, answers, limits)
+    keys: tuple[Any, ...] = problem.domain.names or tuple(range(problem.variables))
+    out = []
+    for row in range(len(instances)):
+        intervals = tuple(
+            _shown(float(answers.constraint_values[row, j] * c.sign), float(highs[j][row]), c.sign)
+            for j, c in enumerate(problem.constraints)
+        )
+        regrets, exact = {}, {}
+        if answers.feasible[row]:
+            best = float(answers.objective[row])
+            for place, v in enumerate(problem.free):
+                values, sure = forced[row][place]
+                lost = best - values
+                regrets[keys[v]] = np.where(lost < 1e-9 * max(1.0, abs(best)), 0.0, lost)
+                exact[keys[v]] = sure
+        proved = Status(int(answers.status[row])) in (Status.OPTIMAL, Status.INFEASIBLE)
+        known = proved and not any(math.isnan(h[row]) for h in highs)
+        out.append(Sensitivity(answers[row], multipliers[row], intervals, known, regrets, exact))
+        limits.running.report(row + 1, len(instances))
+    return out
+
+
+def _shown(low: float, high: float, sign: float) -> tuple[float, float]:
+    """An interval of t as in t <= q, in the constraint's own sense."""
+    return (low, high) if sign > 0 else (-high, -low)
+
+
+def _multipliers(instances: Instances, answers: Solutions, cores: int) -> Floats:
+    """mu* of every row: what the method knows, else by the dual; NaN where it is too wide."""
+    known = answers.multipliers.copy()
+    rest = np.flatnonzero(np.isnan(known).any(axis=1) & answers.feasible)
+    if len(rest) and known.shape[1] and _is_narrow(instances.problem):
+        known[rest] = lagrangian_dual(instances.take(rest), threads=cores).multipliers
+    return known
+
+
+def _is_narrow(problem: Problem) -> bool:
+    if problem.is_log_linear:
+        return not too_wide(problem, Limits())
+    return not any(too_wide(branch.problem, Limits()) for branch in problem.branches)
+
+
+def _next_values(instances: Instances, answers: Solutions, over: int, limits: Limits) -> Floats:
+    """The least t_over, as in t <= q, of an assignment that beats the answer: inf if none does.
+
+    The other constraints hold. NaN: not known.
+    """
+    problem, own = instances.problem, instances.problem.constraints[over]
+    out = np.full(len(instances), np.nan)
+    good = np.flatnonzero(answers.status == Status.OPTIMAL)
+    if not len(good) or not _is_narrow(problem):
+        return out
+    q = loosened(own.at_most)
+    quiet = limits.running_with(progress=None)
+    part = instances.take(good)
+    if problem.is_log_linear:
+        traced = _above(part, answers.take(good), over, quiet)
+    else:
+        traced = fronts_of(part, FrontQuestion(over, (own.at_most, math.inf), quiet))
+    for row, found in zip(good, traced, strict=True):
+        if found is None:
+            out[row] = math.inf
+            continue
+        best = answers.objective[row]
+        higher = (found.h > best + h_tolerance(best)) & (found.t > q)
+        if found.complete:
+            out[row] = found.t[higher].min(initial=math.inf)
+    return out
+
+
+def _above(instances: Instances, answers: Solutions, over: int, limits: Limits) -> list[Any]:
+    """Points between the answer and a better one that breaks the limit; None: nothing better."""
+    problem, own = instances.problem, instances.problem.constraints[over]
+    others = [c for j, c in enumerate(problem.constraints) if j != over]
+    asked = FrontQuestion(over, (own.at_most, math.inf), limits)
+    better = _better(instances, answers, over, FrontEnds(instances, own, others, asked))
+    live = np.flatnonzero((better >= 0).all(axis=1))
+    out: list[Any] = [None] * len(instances)
+    if not len(live):
+        return out
+    arranged = Problem(problem.objective, [own, *others], problem.evidence_variables)
+    t = own.function.value(better[live])
+    windows = np.stack([np.full(len(live), loosened(own.at_most)), t + t_tolerance(t)], axis=1)
+    known = []
+    for row in live:
+        rows = np.stack([better[row], answers.assignments[row]])
+        known.append(np.stack([problem.objective.value(rows), own.function.value(rows)], axis=1))
+    batch = NarrowBatch(
+        Instances(arranged, instances.evidence[live]),
+        RowWindows(windows, tuple(known), limits.seconds),
+    )
+    for row, found in zip(live, batch.run(limits.running.cores, lambda *_: None), strict=True):
+        out[row] = found
+    return out
+
+
+def _better(instances: Instances, answers: Solutions, over: int, ends: FrontEnds) -> Values:
+    """An assignment that beats the answer and breaks constraint `over` only, as low as is known.
+
+    -1 where there is none: proved by a solve without the constraint.
+    """
+    problem = instances.problem
+    best = answers.objective + h_tolerance(answers.objective)
+    out = np.array(lagrangian_dual(instances).violating)
+    out[(out < 0).any(axis=1)] = 0
+    values = problem.constraint_values(out) - problem.limits - problem.tolerances
+    others = np.delete(values, over, axis=1)
+    good = (problem.objective.value(out) > best) & (others <= 0).all(axis=1)
+    good &= np.isfinite(problem.constraint_values(out)[:, over])
+    if not good.all():
+        free = ends.unlimited()
+        rows = np.where(good[:, np.newaxis], out, free.assignments)
+        above = good | (free.feasible & (free.objective > best))
+        out = np.where(above[:, np.newaxis], rows, -1)
+    return out

@@ -1,0 +1,52 @@
+"""`cmpe best`: what solve writes, with the rank."""
+
+import pytest
+from typer.testing import CliRunner
+
+import cmpe
+from cmpe.generation import grid
+from tests.cli.commands import app, output, rows_of
+from tests.refusals import refused
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    h = grid(3, 3, seed=1)
+    cmpe.write_uai(h, "h.uai")
+    cmpe.write_uai(h.perturb(0.3, 2), "t.uai")
+    (tmp_path / "e.evid").write_text("2\n1 0 1\n1 0 0\n")
+    return ["--objective", "h.uai", "--constraint", "t.uai", "--at-most", "8"]
+
+
+def test_json_is_that_of_solve_with_the_rank(models):
+    rows = rows_of(output("best", *models, "--evidence", "e.evid", "-k", 3))
+    assert [(row["index"], row["rank"]) for row in rows] == [
+        (i, r) for i in (0, 1) for r in (1, 2, 3)
+    ]
+    solved = rows_of(output("solve", *models, "--evidence", "e.evid"))
+    for row, first in zip(solved, rows[::3], strict=True):
+        assert first["objective"] == row["objective"]
+        assert first["assignment"] == row["assignment"]
+        assert first["constraints"] == row["constraints"]
+
+
+def test_solve_writes_multipliers(models):
+    [row] = rows_of(output("solve", *models))
+    assert len(row["multipliers"]) == 1
+    assert row["multipliers"][0] > 0
+
+
+def test_csv_and_distance(models, tmp_path):
+    output("best", *models, "-k", 2, "--distance", 3, "--output", "best.csv")
+    head, first, second = (tmp_path / "best.csv").read_text().splitlines()
+    assert head.startswith("index,rank,0,1")
+    pairs = zip(first.split(",")[2:11], second.split(",")[2:11], strict=True)
+    assert sum(a != b for a, b in pairs) >= 3
+
+
+def test_refusals(models):
+    def call(*words):
+        return lambda: CliRunner().invoke(app, ["best", *words], catch_exceptions=False)
+
+    refused(call(*models, "--output", "x.svg"), "expected a suffix")

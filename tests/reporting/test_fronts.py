@@ -1,0 +1,35 @@
+"""Pictures of fronts."""
+
+import cmpe
+from cmpe import LogLinearModel, Problem
+from cmpe.reporting.figures import rendered
+from cmpe.reporting.fronts import draw_fronts
+from tests.problems import worked_example
+from tests.refusals import refused
+
+
+def test_one_panel_a_front():
+    fronts = cmpe.front(worked_example(), [[1, 1], [0, 0], [0, 1], [1, 0]])
+    figure = draw_fronts(fronts, names=["a", "b", "c", "d"])
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == [
+        "a: complete",
+        "b: complete",
+    ]
+    assert [axes.get_visible() for axes in figure.axes] == [True] * 4 + [False] * 2
+    assert rendered(figure, ".svg").startswith(b"<?xml")
+    text = b"".join(rendered(front.plot(), ".svg") for front in fronts)
+    assert b"q = 20" in text
+
+
+def test_lower_limits_and_rows_without_points():
+    h = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
+    t = LogLinearModel.from_tables([2], [((0,), [2.0, 1.0])])
+    mirrored = cmpe.front(Problem(h, [t >= 1.5]))[0]
+    nothing = cmpe.front(Problem(h, [t <= 5.0, t <= -5.0]))[0]
+    figure = draw_fronts([mirrored, nothing])
+    assert "t >= q" in figure.axes[0].get_xlabel()
+    assert "no assignment" in figure.axes[1].texts[0].get_text()
+
+
+def test_nothing_to_draw():
+    refused(lambda: draw_fronts([]), "at least one front")
