@@ -45,17 +45,23 @@ for answer in front:
 # again.
 
 knee = front.knee()
-print(f"the knee costs {knee.constraints[0].value:g}; a budget of 4 gives {front.at(4.0).objective:.2f}")
+print(
+    f"the knee costs {knee.constraints[0].value:g}; "
+    f"a budget of 4 gives {front.at(4.0).objective:.2f}"
+)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), width_ratios=(1.2, 1), layout="constrained")
+fig, (left, right) = plt.subplots(
+    1, 2, figsize=(10, 4), width_ratios=(1.2, 1), layout="constrained"
+)
 front.plot(left)
 left.set_xlabel("budget: cost of the faults blamed")
 left.set_ylabel("log-probability (nats)")
-left.set_title("every trade-off, proved complete", fontsize=11)
+left.set_title("every trade-off, proved complete", fontsize=11, loc="left")
+left.legend(loc="upper left", frameon=False)
 blame = np.array([[answer[name] in states for answer in front] for name, states in prices.items()])
 right.imshow(blame, cmap="Blues", aspect="auto", vmin=0, vmax=1.3)
 right.set_yticks(range(len(prices)), [name.lower() for name in prices])
 right.set_xticks(range(len(front)), [f"{value:g}" for value in front.values])
 right.set_xlabel("cost of the point")
-right.set_title("what it blames", fontsize=11)
+right.set_title("what it blames", fontsize=11, loc="left")
 plt.show()

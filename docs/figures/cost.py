@@ -15,9 +15,7 @@ HERE = Path(__file__).parent
 UAI = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[2] / "shared" / "data" / "uai"
 found = find_spec("pgmpy")
 assert found is not None and found.origin is not None
-network = cmpe.read_model(
-    Path(found.origin).parent / "utils" / "example_models" / "hepar2.bif.gz"
-)
+network = cmpe.read_model(Path(found.origin).parent / "utils" / "example_models" / "hepar2.bif.gz")
 DISORDERS = ("ChHepatitis", "THepatitis", "RHepatitis", "fibrosis", "Steatosis", "Cirrhosis",
              "Hyperbilirubinemia", "PBC", "gallstones", "hepatalgia")  # fmt: skip
 states = {name: network.domain.states_of(network.domain.variable(name)) for name in DISORDERS}

@@ -198,7 +198,8 @@ def _against_time(study: Study, dataset: str) -> Drawing | None:
     _legend(figure, axes)
     caption = (
         f"Mean regret after so much time a row, q = {q_text(q)}. Filled: the time of the answer "
-        "alone; hollow: with the time of training shared by the rows. Lower and further left is better."
+        "alone; hollow: with the time of training shared by the rows. Lower and further left is "
+        "better."
     )
     title = f"Regret against time: {dataset}"
     name = f"time-{slug_of(dataset)}"
