@@ -87,7 +87,9 @@ def _limit(front: Front, axes: Any, t: Any) -> None:
     """The problem's own limit, where it is in the picture."""
     if t[0] <= front.limit <= t[-1]:
         axes.axvline(front.limit, color=RED, linewidth=0.9, linestyle="--")
+        on_left = front.limit > 0.5 * (t[0] + t[-1])  # away from the nearer edge
         axes.annotate(
-            f"q = {front.limit:.4g}", (front.limit, 0.03), xycoords=("data", "axes fraction"),
-            color=RED, xytext=(3, 0), textcoords="offset points",
+            f"q = {front.limit:.4g}", (front.limit, 0.93), xycoords=("data", "axes fraction"),
+            color=RED, xytext=(-3 if on_left else 3, 0), textcoords="offset points",
+            ha="right" if on_left else "left",
         )  # fmt: skip

@@ -21,7 +21,7 @@ from cmpe.problem import Instances
 from cmpe.tradeoffs.front import Steps, TracedPoints, recomputed
 from cmpe.tradeoffs.points import NodePoints, undominated
 
-SPACES = (1 << 13, 1 << 17, 1 << 20)  # states of a row: the next where one is too small
+SPACES = (1 << 18, 1 << 20)  # states of a row: the next where one is too small
 REFERENCES = 128  # of a row with one constraint
 FEW_REFERENCES = 24  # of a row with several
 SUMS_PER_SECOND = 3e7

@@ -117,10 +117,13 @@ def undominated(h: Floats, t: Floats) -> Indices:
     if far.all():
         return kept
     near: list[int] = []
+    all_h, all_t, h_near, t_near = (
+        values.tolist() for values in (h, t, h_tolerance(h), t_tolerance(t))
+    )
     for i in kept.tolist():
-        if near and h[i] - h[near[-1]] <= float(h_tolerance(h[i])):
+        if near and all_h[i] - all_h[near[-1]] <= h_near[i]:
             continue
-        if near and t[i] <= t[near[-1]] + float(t_tolerance(t[i])):
+        if near and all_t[i] <= all_t[near[-1]] + t_near[i]:
             near.pop()
         near.append(i)
     return np.array(near, dtype=np.intp)
