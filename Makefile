@@ -24,13 +24,14 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt hatchling editables
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/cmpe compile
 	touch $(READY)
 
 demo: $(READY)  ## a diagnosis with proof, what a budget costs, a race on a wide problem: demo.png
 	$(BIN)/cmpe demo
 
 test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with branch coverage
-	$(BIN)/python -m tests.compiled
+	$(BIN)/cmpe compile
 	$(BIN)/python -m pytest $(if $(CI),,--cov) -n $(JOBS)
 
 browser:  ## install Debian's chromium for the tests of the report (root with apt-get only)

@@ -22,7 +22,7 @@ TESTS = ROOT / "tests"
 
 # A room may use the rooms before it; rooms of one line do not use each other.
 ORDER = (
-    ("errors", "arrays", "display"),
+    ("errors", "arrays", "display", "compiling"),
     ("arguments",),
     ("memory",),
     ("domain",),
@@ -43,6 +43,7 @@ ORDER = (
     ("evaluation",),
     ("adversarial", "inspection", "reporting"),
     ("tradeoffs",),
+    ("warming",),
     ("cli",),
 )
 PLANNED: set[str] = set()  # rooms that have their place but may not have been built
@@ -62,11 +63,12 @@ ONLY = {
     "bounds": {
         "arguments",
         "arrays",
+        "compiling",
         "domain",
+        "elimination",
         "errors",
         "memory",
         "models",
-        "elimination",
         "problem",
     },
 }
@@ -254,7 +256,17 @@ def test_only_the_command_line_prints(module):
 @modules
 def test_compiled_code_is_known_by_its_name(module):
     used = {i.name.split(".")[0] for i in SOURCE.imports(module)}
-    assert is_kernel(module) or not used & {"llvmlite", "numba"}
+    known = is_kernel(module) or room_of(module) == "compiling"
+    assert known or not used & {"llvmlite", "numba"}
+
+
+def test_the_decorator_and_the_clock_are_ours():
+    """Else people are not told of compiling, or a time limit counts it."""
+    for module, path in SOURCE.modules.items():
+        text = path.read_text(encoding="utf-8")
+        if room_of(module) not in ("compiling", "execution"):
+            assert "from numba import njit" not in text, f"{path}: compiling.functions.njit"
+            assert "perf_counter" not in text, f"{path}: compiling.timing"
 
 
 def test_tools_know_kernels_by_pattern():

@@ -156,6 +156,7 @@ def bound(
     class of `tensor.bounds` says how near they come to the compiled ones.
     """
     from cmpe.bounds.base import Bounds, Work
+    from cmpe.compiling.notices import asked_for
     from cmpe.problem.groups import by_observed
 
     need_problem(problem, "bound")
@@ -169,8 +170,9 @@ def bound(
     for part, numbers in parts:
         observed = part.problem.evidence_variables
         rows = [rows for rows, _ in known if rows.problem.evidence_variables == observed]
-        found = _made(part.problem, method, Setting(amount, rows, device))
-        out.put(numbers, found.upper_bound(part, amount))
+        with asked_for("bounds"):
+            found = _made(part.problem, method, Setting(amount, rows, device))
+            out.put(numbers, found.upper_bound(part, amount))
     return out
 
 

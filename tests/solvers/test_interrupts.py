@@ -10,6 +10,7 @@ import pytest
 
 import cmpe
 from cmpe import Limits, Running
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.generation import grid
 from cmpe.problem import Constraint, Problem
@@ -173,5 +174,5 @@ def test_a_turn_offers_what_it_had(monkeypatch, engine, turns):
     monkeypatch.setattr(engine, "answer", interrupted)
     best = Incumbent(problem, 0.0)
     with pytest.raises(Interrupted):
-        turns(Reduced.of(instances, 0), best, Limits()).play(time.perf_counter() + 1.0)
+        turns(Reduced.of(instances, 0), best, Limits()).play(timing.now() + 1.0)
     assert best.assignment.tolist() == [0] * 36

@@ -14,7 +14,6 @@ foolbox:NAME           known attacks of foolbox (extra `attacks`), on a few imag
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from cmpe.adversarial.attacked_sets import Part, shifted
 from cmpe.arrays import Floats
+from cmpe.compiling import timing
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.runs import CHECKPOINT, CONFIG, Record, read_log, read_trained
@@ -145,9 +145,9 @@ def answer(
     stages = LINEAR.get(method, {"repair": False})
     alone = solver.with_stages(certificate="none", **stages)
     solve(part.problem, part.test[:64], method=alone)  # compiles
-    begin = time.perf_counter()
+    begin = timing.now()
     found = solve(part.problem, part.test, method=alone)
-    spent = (time.perf_counter() - begin) / max(1, len(part.test))
+    spent = (timing.now() - begin) / max(1, len(part.test))
     return _answers(_changed(part, found.assignments), train, spent)
 
 
@@ -192,25 +192,25 @@ def _without_network(
     method: str, part: Part, effort: StudyEffort, progress: Callable[[Record], None] | None
 ) -> Answers:
     few = part.test[: effort.few]
-    begin = time.perf_counter()
+    begin = timing.now()
     if method == "ilp":
         shown = None if progress is None else lambda k, n: progress({"image": k, "images": n})
         found = solve(
             part.problem, few, method="milp", time_limit=effort.seconds, seed=effort.seed,
             running=Running(threads=effort.threads, progress=shown),
         )  # fmt: skip
-        spent = (time.perf_counter() - begin) / max(1, len(few))
+        spent = (timing.now() - begin) / max(1, len(few))
         return Answers(_changed(part, found.assignments), -found.bound, 0.0, spent)
     if method.startswith(FOOLBOX_PREFIX) and method in EVERY:
         known = known_attack(
             method.removeprefix(FOOLBOX_PREFIX), part.network, few, seed=effort.seed
         )
-        spent = (time.perf_counter() - begin) / max(1, len(few))
+        spent = (timing.now() - begin) / max(1, len(few))
         return _answers(known.images, 0.0, spent)
     if method not in ("attack", "attack+8bit"):
         raise _unknown(method)
     config = AttackSettings(levels=method == "attack+8bit")
     attack(part.network, part.test[:64], config=config)  # compiles
-    begin = time.perf_counter()
+    begin = timing.now()
     images = attack(part.network, part.test, config=config, seed=effort.seed).images
-    return _answers(images, 0.0, (time.perf_counter() - begin) / max(1, len(part.test)))
+    return _answers(images, 0.0, (timing.now() - begin) / max(1, len(part.test)))

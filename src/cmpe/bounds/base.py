@@ -6,7 +6,6 @@ stopped: more work lowers them, never below the optimum.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Indices
+from cmpe.compiling import timing
 from cmpe.errors import OutOfTime
 from cmpe.memory import allowed_bytes, gigabytes_of
 from cmpe.problem import Instances
@@ -28,7 +28,7 @@ CHUNK = 64  # One call takes so many rows: fixed, so that results do not depend 
 
 def clock() -> float:
     """Seconds that this thread has computed."""
-    return time.thread_time()
+    return timing.thread_seconds()
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Work:
     steps: int | None = None
     threads: int = 1
     seed: int = 0
-    until: float = np.inf  # a moment of `time.perf_counter`: splits are not made after it
+    until: float = np.inf  # a moment of `timing.now`: splits are not made after it
     memory: float | None = None  # GB that a bound may take; else three quarters of what is free
 
     def check_time(self) -> None:
         """Give up what prepares a bound when the deadline has come."""
-        if time.perf_counter() >= self.until:
+        if timing.now() >= self.until:
             raise OutOfTime("the time limit came while a relaxation was being made")
 
     def __post_init__(self) -> None:

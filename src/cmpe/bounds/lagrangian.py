@@ -9,7 +9,6 @@ by leaf: what bounds every branch bounds the whole.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits
+from cmpe.compiling import timing
 from cmpe.errors import MethodError, TooLarge
 from cmpe.models.conditioning import Gathers
 from cmpe.problem import Instances, Problem
@@ -226,10 +226,10 @@ class Lagrangian:
 
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Bound every row; refuses what is too wide to eliminate."""
-        begin = time.perf_counter()
+        begin = timing.now()
         each = work.bytes // work.threads
         dual = lagrangian_dual(instances, threads=work.threads, memory=each)
-        return dual.as_bounds(time.perf_counter() - begin)
+        return dual.as_bounds(timing.now() - begin)
 
 
 def loss_bounds(

@@ -18,7 +18,6 @@ which holds for any y: HiGHS's tolerances and time limit cannot make it wrong.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from scipy.sparse import hstack
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits, over_chunks
 from cmpe.bounds.linearization import LinearProgram, highs_model, sparse
+from cmpe.compiling import timing
 from cmpe.errors import TooLarge
 from cmpe.models.polynomial import Monomial, MultilinearPolynomial
 from cmpe.problem import Instances
@@ -79,12 +79,12 @@ class Rlt:
 
         def chunk(rows: slice) -> None:
             for at in range(rows.start, rows.stop):
-                begin = time.perf_counter()
+                begin = timing.now()
                 values = dict(zip(observed, instances.evidence[at].tolist(), strict=True))
                 found = _bounded(whole.given(values), self.products, work)
                 out.upper[at], out.infeasible[at] = found.bound, found.bound == -np.inf
                 out.multipliers[at], out.steps[at] = found.multipliers, found.steps
-                out.seconds[at] = time.perf_counter() - begin
+                out.seconds[at] = timing.now() - begin
 
         over_chunks(instances, chunk, work.threads)
         return out

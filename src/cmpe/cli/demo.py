@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from cmpe.compiling import timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,9 +164,9 @@ def _learned_start(
         loss="distill", hidden=(256,), skip=True, epochs=40, batch_size=64, seed=seed,
         label_method="search",
     )  # fmt: skip
-    begin = time.perf_counter()
+    begin = timing.now()
     solver = fit(problem, train, config)
-    spent = time.perf_counter() - begin
+    spent = timing.now() - begin
     typer.echo(f"   a network learned from {len(train)} other rows in {spent:.0f} s")
     return solver.with_stages(repair=False, certificate="none").solve(problem, test)
 

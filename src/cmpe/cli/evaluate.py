@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ import typer
 
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import load_run
+from cmpe.compiling import timing
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ def _measure(solver: NeuralSolver, against: Reference, stages: dict[str, Any]) -
         stages = {**stages, "margins": trained}
     staged = solver.with_stages(**stages)
     staged.solve(against.problem, against.evidence[:2])  # compiles
-    begin = time.perf_counter()
+    begin = timing.now()
     answers = staged.solve(against.problem, against.evidence)
-    batch = (time.perf_counter() - begin) / max(1, len(answers))
+    batch = (timing.now() - begin) / max(1, len(answers))
     single = []
     for row in against.evidence[:LATENCY_ROWS]:
-        begin = time.perf_counter()
+        begin = timing.now()
         staged.solve(against.problem, row[None, :])
-        single.append(time.perf_counter() - begin)
+        single.append(timing.now() - begin)
     result: Evaluation = compare(answers, against)
     return {
         "method": staged.method,

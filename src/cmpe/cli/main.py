@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -19,6 +20,8 @@ from typing import Any
 
 import typer
 
+from cmpe.cli.compiling.bars import CompilingBar
+from cmpe.compiling.notices import telling
 from cmpe.errors import CmpeError, MissingExtra
 
 COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls it
@@ -44,11 +47,16 @@ COMMANDS = {
     "report": (
         "Make one self-contained HTML page, with tables and figures, without running anything."
     ),
+    "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
 
 
-HOMES = {"front": "tradeoffs.front", "best": "tradeoffs.best"}
+HOMES = {
+    "best": "tradeoffs.best",
+    "compile": "compiling.compile",
+    "front": "tradeoffs.front",
+}
 
 
 def make_app(arguments: Sequence[str]) -> typer.Typer:
@@ -122,9 +130,13 @@ def _exit_code() -> int:
 
 def _run(arguments: list[str]) -> int:
     """Not `app()`: its own loop would swallow Ctrl-C and what the command says of it."""
-    command = typer.main.get_command(make_app(arguments))
+    command, bar = typer.main.get_command(make_app(arguments)), CompilingBar()
     try:
-        with command.make_context("cmpe", arguments, obj=tuple(arguments)) as context:
+        with (
+            telling(bar),
+            closing(bar),
+            command.make_context("cmpe", arguments, obj=tuple(arguments)) as context,
+        ):
             return int(command.invoke(context) or 0)
     except typer.Exit as stop:
         return stop.exit_code

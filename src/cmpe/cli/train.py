@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.cli.compiling.bars import display
 from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
 from cmpe.learning.losses.catalogue import LOSS_KINDS
@@ -154,11 +155,10 @@ def live() -> Iterator[Callable[[Record], None]]:
     if not sys.stderr.isatty():
         yield lambda record: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with display(*columns) as bar:
         task = bar.add_task("labels and bounds", total=None)
 
         def show(record: Record) -> None:

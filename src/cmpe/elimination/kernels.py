@@ -11,9 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from cmpe.arrays import Integers
+from cmpe.compiling.functions import njit
 from cmpe.elimination.plan import Bucket, Plan
 from cmpe.models.flat import FlatTables, strides_of
 
@@ -142,7 +142,7 @@ def begin(buckets, inputs, k, digits, offsets):
         offsets[i] = inputs[buckets[k, INPUTS] + i, OFFSET]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def step(buckets, inputs, strides, axis_cards, k, digits, offsets):
     """Move the inputs of bucket k to the next entry of its message."""
     first, count = buckets[k, INPUTS], buckets[k, INPUT_COUNT]
@@ -157,7 +157,7 @@ def step(buckets, inputs, strides, axis_cards, k, digits, offsets):
         digits[axis] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def add_up(values, rows, count, out):
     """The sum of `count` rows of `values` (., L) into `out` (L,).
 
@@ -180,7 +180,7 @@ def add_up(values, rows, count, out):
             out[lane] += values[row, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def keep_better(value, carry, best, best_carry):
     """Where `value` beats `best`, take it and its `carry` (written so that it vectorises)."""
     for lane in range(len(best)):
@@ -191,7 +191,7 @@ def keep_better(value, carry, best, best_carry):
         best_carry[lane] = d
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def eliminate_max(plan, values, carried, total, total_carried):
     """Max-sum over `values` (total, L), carrying the sum of `carried` along the maximiser.
 
@@ -232,7 +232,7 @@ def eliminate_max(plan, values, carried, total, total_carried):
             step(buckets, inputs, strides, axis_cards, k, digits, offsets)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def complete(plan, values, choice):
     """Give every bucket without a `choice` (K, L; -1) its maximiser, given those decided before.
 
@@ -270,7 +270,7 @@ def complete(plan, values, choice):
             choice[k, lane] = max(choice[k, lane], 0)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def totals(plan, tables, choice, total):
     """The sum of `tables` (>= entries, L) at the assignment `choice` (K, L) of every lane."""
     buckets, inputs = plan.buckets, plan.inputs

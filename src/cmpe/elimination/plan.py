@@ -17,13 +17,13 @@ a large one is called hopeless and has no buckets.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cmpe.arrays import Floats
+from cmpe.compiling import timing
 from cmpe.elimination.orders import HOPELESS, Ordering, Scope, candidate_orders
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import LogLinearModel
@@ -112,7 +112,7 @@ def make_plan(
 ) -> Plan:
     """The cheapest plan that the heuristics find for `variables` (all, if not given).
 
-    `until` is a moment of `time.perf_counter`: no further order is tried after it.
+    `until` is a moment of `timing.now`: no further order is tried after it.
     """
     chosen = np.array(
         range(len(cardinalities)) if variables is None else sorted(variables), dtype=np.int64
@@ -125,7 +125,7 @@ def make_plan(
             best, least = order, cost
         if least <= CHEAP * len(chosen):
             break  # another order could not save what looking for it costs
-        if number + 1 >= HEURISTICS and (least > 2.0**HOPELESS or time.perf_counter() >= until):
+        if number + 1 >= HEURISTICS and (least > 2.0**HOPELESS or timing.now() >= until):
             break
     assert best is not None
     kept = chosen[best].tolist()

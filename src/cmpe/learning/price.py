@@ -8,13 +8,13 @@ after c / (s - r) rows, and never where r >= s.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from cmpe.arrays import Assignments
+from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.learning.solver import NeuralSolver
 from cmpe.solution import Solutions
@@ -81,9 +81,9 @@ def price_of(
 def _seconds(work: Callable[[Assignments], Solutions], rows: Assignments) -> float:
     """A row, after a call that may load and compile."""
     work(rows[:1])
-    begin = time.perf_counter()
+    begin = timing.now()
     work(rows)
-    return (time.perf_counter() - begin) / max(1, len(rows))
+    return (timing.now() - begin) / max(1, len(rows))
 
 
 def _micro(seconds: float) -> str:

@@ -16,7 +16,6 @@ The network reads the evidence of the problem it was trained for; another proble
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
+from cmpe.compiling import timing
 from cmpe.display import html_table
 from cmpe.errors import EvidenceError, Interrupted, MethodError
 from cmpe.formats.labels import problem_digest
@@ -175,7 +175,7 @@ class NeuralSolver:
         self, block: Instances, limits: Limits, start: list[Assignments]
     ) -> Solutions:
         """Pass, bound, then what improves the answers in the time that is left."""
-        begin = time.perf_counter()
+        begin = timing.now()
         cores, stages = limits.running.cores, self.stages
         answers, multipliers = self._passes(block, limits.running)
         draft = Draft(block, self._best([answers, *start]), multipliers)
@@ -188,7 +188,7 @@ class NeuralSolver:
             self.problem, self._best([answers, *start]),
             bound=proved.bound, infeasible=proved.infeasible,
             method=self._method(limits.seconds),
-            seconds=(time.perf_counter() - begin) / max(1, len(block)),
+            seconds=(timing.now() - begin) / max(1, len(block)),
         )  # fmt: skip
 
     def _passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
@@ -247,7 +247,7 @@ def _left(limits: Limits, begin: float, rows: int) -> Limits:
     """The limits of a row less what the block has used of its time."""
     if limits.seconds is None:
         return limits
-    spent = (time.perf_counter() - begin) / max(1, rows)
+    spent = (timing.now() - begin) / max(1, rows)
     return replace(limits, seconds=max(LEAST_SECONDS, limits.seconds - spent))
 
 

@@ -7,7 +7,8 @@ index arithmetic and gathers the table entries of many rows at once.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 LANES = 64
 
@@ -56,7 +57,7 @@ def condition(evidence, gather, out):
     condition_some(evidence, gather, 0, len(gather.offsets) - 1, out)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def condition_some(evidence, gather, first, end, out):
     """The same for the tables from `first` to before `end`."""
     values, offsets, starts, columns, strides, entries, steps, targets = gather

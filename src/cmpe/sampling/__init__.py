@@ -10,7 +10,6 @@ begin at such draws.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING
@@ -20,6 +19,8 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import whole_number
 from cmpe.arrays import Floats
+from cmpe.compiling import timing
+from cmpe.compiling.notices import asked_for
 from cmpe.elimination.plan import MEMORY_LIMIT, Eliminated, Plan, log_sum_exp, make_plan
 from cmpe.errors import ModelError, TooLarge
 from cmpe.models.function import Function
@@ -65,6 +66,7 @@ class Samples:
     width: int
 
 
+@asked_for("sampling")
 def sample(
     model: Function,
     count: int,
@@ -169,9 +171,9 @@ def _sweeps_within(tables: GibbsTables, count: int, settings: GibbsSettings) -> 
     assert settings.seconds is not None
     one = np.ones(1, dtype=np.uint64)
     tables.run(one, 1, settings.annealing)  # loads compiled code
-    begin = time.perf_counter()
+    begin = timing.now()
     tables.run(one, LEAST_SWEEPS, settings.annealing)
-    each = (time.perf_counter() - begin) / LEAST_SWEEPS
+    each = (timing.now() - begin) / LEAST_SWEEPS
     fit = int(0.5 * settings.seconds / max(each * count, 1e-12))
     return max(LEAST_SWEEPS, min(settings.sweeps, fit))
 
@@ -189,7 +191,7 @@ def _sample_chains(
     """The samples, and what the time limit cost, in words that follow the sampler's name."""
     from cmpe.sampling import kernels
 
-    begin = time.perf_counter()
+    begin = timing.now()
     tables = kernels.GibbsTables.of(model, settings.floor)
     attempt_seeds = _seed_sequence(seed).spawn(1 + settings.restarts)
     rows = np.zeros((count, model.variables), dtype=np.int32)
@@ -206,7 +208,7 @@ def _sample_chains(
         missing = missing[np.isneginf(model.value(rows[missing]))]
         if not len(missing):
             return rows, note if directed is None else f"{note} from ancestral draws"
-        over = settings.seconds is not None and time.perf_counter() - begin > settings.seconds
+        over = settings.seconds is not None and timing.now() - begin > settings.seconds
         if over and len(missing) < count:
             found = np.setdiff1d(np.arange(count), missing)
             rows[missing] = rows[generator.choice(found, len(missing))]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
+from cmpe.compiling.functions import njit
 from cmpe.models.flat import FlatTables
 from cmpe.models.loglinear import LogLinearModel
 
@@ -52,7 +52,7 @@ class GibbsTables:
             out[:], betas = begun, np.ones(sweeps)
         flat = self.flat
         arrays = (flat.cardinalities, flat.offsets, flat.starts, flat.variables, flat.strides)
-        _chains(seeds, betas, arrays, self.values, self.starts, self.tables, self.strides, out)
+        chains(seeds, betas, arrays, self.values, self.starts, self.tables, self.strides, out)
         return out
 
 
@@ -68,7 +68,7 @@ def _uniform(state):
 
 
 @njit(cache=True)
-def _chains(seeds, betas, flat, values, by_variable, tables, steps, out):
+def chains(seeds, betas, flat, values, by_variable, tables, steps, out):
     cardinalities, offsets, starts, variables, strides = flat
     n = len(cardinalities)
     position = np.zeros(len(offsets) - 1, dtype=np.int64)

@@ -8,7 +8,6 @@ tests read that row. docs/architecture.md goes through it step by step.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
@@ -17,6 +16,7 @@ import numpy as np
 
 from cmpe.arguments import real_number, seconds_of, whole_number
 from cmpe.arrays import Values
+from cmpe.compiling import timing
 from cmpe.errors import MethodError
 from cmpe.memory import LEAST, allowed_bytes, gigabytes_of
 from cmpe.models.extension import is_fractional
@@ -86,7 +86,7 @@ class Limits:
     seed: int = 0
     gap: float = 0.0  # nats: a certified gap that is small enough
     running: Running = field(default_factory=Running)
-    until: float = math.inf  # the moment (time.perf_counter) when the whole call must be over
+    until: float = math.inf  # the moment (timing.now) when the whole call must be over
 
     def __post_init__(self) -> None:
         if self.seconds is not None:
@@ -116,7 +116,7 @@ class Limits:
         """The same, the clock of so many rows running from now on."""
         if self.seconds is None:
             return self
-        return replace(self, until=time.perf_counter() + rows * self.seconds)
+        return replace(self, until=timing.now() + rows * self.seconds)
 
     def of_a_row(self) -> Limits:
         """The same without what concerns the batch, so that a worker process can be sent it."""
@@ -139,18 +139,18 @@ class Deadline:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._begin = time.perf_counter()
+        self._begin = timing.now()
 
     def left(self) -> Limits:
         """The limits with the time that remains, at least a millisecond."""
         if self._limits.seconds is None:
             return self._limits
-        spent = time.perf_counter() - self._begin
+        spent = timing.now() - self._begin
         return replace(self._limits, seconds=max(1e-3, self._limits.seconds - spent))
 
     def expired(self) -> bool:
         """Whether no time is left."""
-        spent = time.perf_counter() - self._begin
+        spent = timing.now() - self._begin
         return self._limits.seconds is not None and spent >= self._limits.seconds
 
 

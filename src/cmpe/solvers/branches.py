@@ -12,7 +12,6 @@ that cannot beat the answer found there are left out.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Indices, Values
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
@@ -77,13 +77,13 @@ class _BranchSearch:
         objective = self._instances.problem.objective
         bounds_of = LEAF_BOUNDS[type(objective)]
         bounds_of(objective, self._rows[:0])  # loads compiled code: no row's time
-        begin = time.perf_counter()
+        begin = timing.now()
         out = np.full((len(self._instances), len(self._branches)), -np.inf)
         values = bounds_of(objective, self._rows)
         for number, branch in enumerate(self._branches):
             agree = branch.agrees(self._rows)
             out[agree, number] = values[agree, branch.leaf.leaves[0]]
-        self._setup = (time.perf_counter() - begin) / max(1, len(self._instances))
+        self._setup = (timing.now() - begin) / max(1, len(self._instances))
         return out
 
     def run(self) -> Solutions:

@@ -7,7 +7,6 @@ answered once. An option that the method cannot honour is refused, never dropped
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Indices, Values
+from cmpe.compiling import timing
+from cmpe.compiling.notices import asked_for
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed
@@ -54,15 +55,26 @@ def solve(  # noqa: PLR0913
     need_problem(problem, "solve")
     limits = Limits(time_limit, seed, gap, running or Running())
     engine = engine_of(method, problem, limits)
-    limits = limits.begun(1)
-    begin = time.perf_counter()
+    shares = isinstance(method, str) and method_named(method).shares
+    with asked_for(method if isinstance(method, str) else type(method).__name__):
+        return _answer(engine, problem, evidence, limits.begun(1), shares, ignore_extra)
+
+
+def _answer(
+    engine: Engine,
+    problem: Problem,
+    evidence: Evidence | None,
+    limits: Limits,
+    shares: bool,
+    ignore_extra: bool,
+) -> Solutions:
+    begin = timing.now()
     batches = by_observed(problem, evidence, ignore_extra=ignore_extra)
     rows = sum(len(numbers) for _, numbers in batches)
     if limits.seconds is not None:
         limits = replace(limits, until=limits.until + (rows - 1) * limits.seconds)
     _check_starts(batches, limits.start)
     if len(batches) > 1:
-        shares = isinstance(method, str) and method_named(method).shares
         shares &= problem.is_log_linear and limits.start is None and len(batches) >= MANY_SETS
         if shares:
             return _answer_as_one(engine, batches, limits, begin)
@@ -240,7 +252,7 @@ def _answer_as_one(
     as_one = not too_wide(whole, limits) and rows * seconds_of_elimination(whole) <= apart
     if as_one:
         _ = whole.compiled_plan
-    each = (time.perf_counter() - begin) / rows
+    each = (timing.now() - begin) / rows
     if not as_one:
         found = _answer_all(engine, batches, limits)
         return replace(found, seconds=found.seconds + each)
@@ -280,14 +292,14 @@ def _answer_all(
             start=None if limits.start is None else limits.start[numbers],
             progress=_shifted(limits.running, done, total),
         )
-        begin = time.perf_counter()
+        begin = timing.now()
         try:
             part = _answer_batch(engine, instances, here)
         except Interrupted as stop:
             rows = [numbers for _, numbers in batches]
             whole = _in_order(batches, [*found, stop.solutions], rows)
             raise Interrupted(whole, done + stop.finished) from None
-        spent = time.perf_counter() - begin
+        spent = timing.now() - begin
         beyond.append(max(0.0, spent - part.seconds.sum() / limits.running.cores))
         found.append(part)
         done += len(numbers)

@@ -13,7 +13,6 @@ float64; the problem itself judges the answers.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Floats, Indices
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted, MissingExtra
 from cmpe.models.distance import Distance
 from cmpe.problem import Instances
@@ -62,11 +62,11 @@ class Gradient:
         try:
             for first in range(0, len(instances), size):
                 rows = slice(first, first + size)
-                begin = time.perf_counter()
+                begin = timing.now()
                 part = instances.take(rows)
                 with _torch_threads(limits.running.cores):
                     answers[rows] = _Descent(self, part, limits, first).run()
-                seconds[rows] = (time.perf_counter() - begin) / len(part)
+                seconds[rows] = (timing.now() - begin) / len(part)
                 done = first + len(part)
                 limits.running.report(done, len(instances))
         except KeyboardInterrupt:
@@ -98,7 +98,7 @@ class _Descent:
         self.how, self.instances, self.problem = how, instances, instances.problem
         self._random = np.random.default_rng([limits.seed, first])
         allowed = np.inf if limits.seconds is None else limits.seconds * len(instances)
-        self._deadline = time.perf_counter() + allowed
+        self._deadline = timing.now() + allowed
         given = limits.start
         self._given = None if given is None else given[first : first + len(instances)]
         self._cards = np.asarray(self.problem.objective.cardinalities)
@@ -115,7 +115,7 @@ class _Descent:
 
     @property
     def _late(self) -> bool:
-        return time.perf_counter() > self._deadline
+        return timing.now() > self._deadline
 
     def run(self) -> NDArray[np.generic]:
         """One assignment per row: (R, n)."""

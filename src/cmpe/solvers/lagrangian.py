@@ -6,13 +6,13 @@ LOOSE of f, a few rounds of `exact`'s search lower the bound by what they rule o
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from cmpe.arrays import Assignments
 from cmpe.bounds.lagrangian import Dual, chunk_rows, lagrangian_dual
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
@@ -51,7 +51,7 @@ class DualAnswers:
         return Solutions.concatenate(done)
 
     def _answer_part(self, instances: Instances, limits: Limits) -> Solutions:
-        begin = time.perf_counter()
+        begin = timing.now()
         dual = _dual(instances, limits.running)
 
         def known(answers: Assignments) -> Solutions:
@@ -61,7 +61,7 @@ class DualAnswers:
                 bound=dual.bound,
                 infeasible=dual.infeasible,
                 method=METHOD,
-                seconds=(time.perf_counter() - begin) / max(1, len(instances)),
+                seconds=(timing.now() - begin) / max(1, len(instances)),
             )
 
         quick = known(_extremes(dual))

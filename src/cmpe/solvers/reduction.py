@@ -11,7 +11,6 @@ it stops. Where a gap is enough, a value is out if its bound is at most L + gap.
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted, OutOfTime, TooLarge
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import checked
@@ -145,7 +145,7 @@ class _Prove:
 
     def begin(self, row: int) -> BestFirst:
         """The search of one row, its clock running."""
-        until = np.inf if self.limits.seconds is None else time.perf_counter() + self.limits.seconds
+        until = np.inf if self.limits.seconds is None else timing.now() + self.limits.seconds
         problem = self.instances.problem
         best = Incumbent(problem, self.limits.gap)
         best.offer(self.start[row])
@@ -183,7 +183,7 @@ class BestFirst:
             yield
 
     def _is_over(self) -> bool:
-        return self.out_of_time or time.perf_counter() >= self.until
+        return self.out_of_time or timing.now() >= self.until
 
     def push(self, bound: float, row: Assignments) -> None:
         """Keep a node, unless it holds nothing better than the incumbent."""
@@ -206,7 +206,7 @@ class BestFirst:
         observed = np.flatnonzero(node.row != FREE)
         problem = self._problem.observing(observed.tolist())
         instances = problem.given(node.row[observed][np.newaxis])
-        if is_narrow(problem, self.until - time.perf_counter()):
+        if is_narrow(problem, self.until - timing.now()):
             self._eliminate(instances, -node.negated)
             return
         bound, row = -node.negated, node.row
@@ -227,7 +227,7 @@ class BestFirst:
             fixed = self._fixed(row, instances, found)
             if fixed is None:
                 return
-            if (fixed != row).any() or time.perf_counter() >= self.until:
+            if (fixed != row).any() or timing.now() >= self.until:
                 self.push(bound, fixed)
                 return
         self._branch(bound, row, instances, found)
@@ -235,10 +235,10 @@ class BestFirst:
     def _work(self) -> Work:
         if self.until == np.inf:
             return Work(steps=STEPS)
-        return Work(max(1e-4, self.until - time.perf_counter()), STEPS)
+        return Work(max(1e-4, self.until - timing.now()), STEPS)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
-        left = self.until - time.perf_counter()
+        left = self.until - timing.now()
         rounds = min(MOST_ROUNDS, 1 + left / seconds_per_round(instances.problem))
         found = eliminate(instances, max(1, int(rounds)))
         self.best.offer(found.assignments[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Values
+from cmpe.compiling import timing
 from cmpe.errors import BackendError, Interrupted
 from cmpe.execution.rows import map_rows, map_rows_in_threads
 from cmpe.problem import Instances, Problem
@@ -98,13 +98,13 @@ class _Timed:
     job: RowJob
 
     def __call__(self, row: int) -> RowAnswer:
-        begin = time.perf_counter()
+        begin = timing.now()
         try:
             answer = self.job(row)
         except BackendError as error:
             warnings.warn(f"row {row}: {error}", RuntimeWarning, stacklevel=2)
             answer = RowAnswer(None)
-        return replace(answer, seconds=time.perf_counter() - begin)
+        return replace(answer, seconds=timing.now() - begin)
 
 
 def _assemble(instances: Instances, answers: Mapping[int, RowAnswer], method: str) -> Solutions:

@@ -6,12 +6,12 @@ compiled ones after equal steps is said of each.
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 
 from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.splitting import Splitting
+from cmpe.compiling import timing
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
 from cmpe.tensor.answers import dual
@@ -27,8 +27,8 @@ class DeviceLagrangian:
 
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Bound every row; refuses what is too wide to eliminate."""
-        begin = time.perf_counter()
-        return dual(instances, self.device).as_bounds(time.perf_counter() - begin)
+        begin = timing.now()
+        return dual(instances, self.device).as_bounds(timing.now() - begin)
 
 
 @dataclass(frozen=True)

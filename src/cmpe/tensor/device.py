@@ -5,11 +5,11 @@ Without torch, importing this module raises MissingExtra; the rest of the room b
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
+from cmpe.compiling import timing
 from cmpe.errors import MethodError, MissingExtra
 
 try:
@@ -47,8 +47,8 @@ def batch_steps(work: Work, rows: int, going: Callable[[], bool]) -> Iterator[in
     `going` waits for the device and says whether more steps can help. A time limit of so many
     seconds a row is that many times `rows` for all of them, on the wall clock.
     """
-    until = INF if work.time_limit is None else time.perf_counter() + rows * work.time_limit
+    until = INF if work.time_limit is None else timing.now() + rows * work.time_limit
     for number in range(1, work.most_steps + 1):
-        if number % EACH == 1 and (not going() or time.perf_counter() >= until):
+        if number % EACH == 1 and (not going() or timing.now() >= until):
             return
         yield number

@@ -7,7 +7,6 @@ the level before.
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from cmpe.arrays import Integers
 from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.kernels.dual import SLACK
 from cmpe.bounds.kernels.messages import STEP
+from cmpe.compiling import timing
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags
@@ -247,7 +247,7 @@ def message_bounds(instances: Instances, work: Work, device: str) -> Bounds:
     graph = FactorGraph(wide, 2)
     out = Bounds.empty(len(instances), len(instances.problem.constraints))
     for rows in wide.chunks(4 * wide.entries + 8 * graph.rows + 6 * wide.slots):
-        begin = time.perf_counter()
+        begin = timing.now()
         given = wide.row_tables(rows)
         dual = MessageDual(graph, given, wide)
         dual.step()  # the compiled code also looks once before it counts
@@ -258,5 +258,5 @@ def message_bounds(instances: Instances, work: Work, device: str) -> Bounds:
         out.upper[rows] = as_array(torch.where(infeasible, -INF, dual.upper))
         out.infeasible[rows] = infeasible.cpu().numpy()
         out.multipliers[rows] = as_array(dual.best_mu.T)
-        out.seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
+        out.seconds[rows] = (timing.now() - begin) / (rows.stop - rows.start)
     return out

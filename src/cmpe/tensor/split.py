@@ -8,7 +8,6 @@ that are done stay where they are. Nothing waits for the device within a step.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -20,6 +19,7 @@ from cmpe.bounds.descent import MU_WEIGHT
 from cmpe.bounds.kernels.dual import SLACK
 from cmpe.bounds.kernels.relaxation import CUT, FIRST_SHARE, GROWTH, LEAST_SHARE, MOMENTUM, PATIENCE
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.compiling import timing
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.tensor.copies import Copies, SplitPlan
@@ -162,13 +162,13 @@ def split_bounds(
     size = 3 * plan.relaxed.total + 2 * plan.widest + 6 * copies.entries
     size += (2 + 2 * len(instances.problem.constraints)) * plan.relaxed.numbers
     for rows in wide.chunks(size):
-        begin = time.perf_counter()
+        begin = timing.now()
         descent = Descent(plan, copies, wide.row_tables(rows))
         with torch.cuda.device_of(wide.like):  # type: ignore[no-untyped-call]
             descent.run(work, graph and wide.like.is_cuda)
         out.upper[rows] = as_array(descent.certified())
         out.multipliers[rows] = as_array(descent.best_mu.T)
         out.steps[rows] = descent.steps.cpu().numpy()
-        out.seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
+        out.seconds[rows] = (timing.now() - begin) / (rows.stop - rows.start)
     out.infeasible[:] = out.upper == -np.inf
     return out

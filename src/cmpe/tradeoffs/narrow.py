@@ -7,7 +7,6 @@ h with t = -inf, which an ordinary solve finds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import loosened_limits
+from cmpe.compiling import timing
 from cmpe.problem import Instances
 from cmpe.tradeoffs.front import Steps, TracedPoints, recomputed
 from cmpe.tradeoffs.points import NodePoints, undominated
@@ -105,7 +105,7 @@ class _Space:
 
     def front(self, row: int) -> TracedPoints:
         """The front of one row, its limits narrowed where a point misses the tolerance."""
-        begin = time.perf_counter()
+        begin = timing.now()
         limits = self._batch._limits.copy()
         found = self._points(row, limits)
         missed = self._missed(found)
@@ -115,7 +115,7 @@ class _Space:
             limits = np.minimum(limits, missed)
             found = self._points(row, limits)
             missed = self._missed(found)
-        return self._traced(row, found, missed is None, time.perf_counter() - begin)
+        return self._traced(row, found, missed is None, timing.now() - begin)
 
     def _points(self, row: int, limits: Floats) -> _Found:
         from cmpe.tradeoffs.kernels import fronts as kernels

@@ -11,8 +11,8 @@ on the way is a valid upper bound.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import VARIABLE, complete, eliminate_max, totals
 from cmpe.models.kernels import condition_some
 
@@ -25,7 +25,7 @@ SUBGRADIENT_STEPS = 60
 CLOSE = 1e-11  # A rise of a smaller share of 1 + |value| is no new line.
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def rounding(values, lane, buckets):
     """What rounding can move a row's sums by: a bound on the error of adding up its numbers."""
     largest = 0.0
@@ -58,7 +58,7 @@ def satisfy(t, offsets, limit):
                     t[e, lane] = enough
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t):
     """Condition the objective and the constraints on the evidence `rows`: h (E, L), t (m, E, L)."""
     block = np.zeros((evidence.shape[0], len(rows)), dtype=np.int64)
@@ -128,7 +128,7 @@ def _bracket(plan, h, t, limit, values, carried, lower, upper, kind, ends, high,
     return running
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def minimise_dual(plan, h, t, limit, values, carried, mu, upper, lower, kind, ends):
     """Fill mu*, the bound `upper`, the best feasible line `lower` and the kind of every lane.
 
@@ -166,7 +166,7 @@ def minimise_dual(plan, h, t, limit, values, carried, mu, upper, lower, kind, en
             break
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def load_priced(h, t, mu, values):
     """values = h - sum over j of mu_j t_j."""
     for e in range(h.shape[0]):
@@ -210,7 +210,8 @@ def _step(lane, total, sums, limits, current, mu, upper, lower, share, stale):
     stale[lane] = 0.0 if bound < upper[lane] - 1e-9 * (1.0 + abs(bound)) else stale[lane] + 1.0
     if bound < upper[lane]:
         upper[lane] = bound
-        mu[lane] = current[lane]
+        for j in range(len(limits)):
+            mu[lane, j] = current[lane, j]
     if stale[lane] >= 4.0:
         stale[lane] = 0.0
         share[lane] *= 0.5
@@ -225,7 +226,7 @@ def _step(lane, total, sums, limits, current, mu, upper, lower, share, stale):
     return improved
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, best):
     """Several constraints: D(mu) by subgradients with Polyak's step; see `minimise_dual`.
 
@@ -255,7 +256,9 @@ def descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, be
                     best[k, lane] = choice[k, lane]
     for j in range(constraints):  # messages at the best multipliers, with each t of the maximiser
         load_priced(h, t, mu, values)
-        carried[j, : h.shape[0]] = t[j]
+        for e in range(h.shape[0]):
+            for lane in range(lanes):
+                carried[j, e, lane] = t[j, e, lane]
         eliminate_max(plan, values, carried[j], total, carry)
     for lane in range(lanes):
         if kind[lane] == INFEASIBLE or upper[lane] == -np.inf:

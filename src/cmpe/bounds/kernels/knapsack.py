@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import CLOSE, MOST_STEPS
+from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import copy
 
 
 @njit(cache=True, nogil=True)
@@ -85,10 +86,10 @@ def node(profit, weight, starts, fixed, limit, low, high):
             break
         if w > limit:
             heavy_p, heavy_w = p, w
-            high[:] = choice
+            copy(choice, high)
         else:
             light_p, light_w = p, w
-            low[:] = choice
+            copy(choice, low)
     widest, branch = 0.0, -1
     for c in range(len(low)):
         spread = abs(weight[high[c]] - weight[low[c]])

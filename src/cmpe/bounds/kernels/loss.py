@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import SLACK, load_block, load_priced, minimise_dual, rounding
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 
 

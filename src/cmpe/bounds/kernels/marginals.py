@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.relaxation import AXIS_COUNT, CARD, INDEX, INPUTS, MESSAGE, SIZE
+from cmpe.compiling.functions import njit
 
 
 @njit(cache=True, nogil=True)

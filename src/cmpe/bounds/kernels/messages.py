@@ -13,24 +13,25 @@ max-marginal, never raises D.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import SLACK
+from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import copy
 
 STEP = 0.7  # mu makes this share of Polyak's step.
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def prices(h, t, mu, theta):
     """theta = h - sum over j of mu_j t_j."""
-    theta[:] = h
+    copy(h, theta)
     for j in range(len(mu)):
         price, table = mu[j], t[j]
         for e in range(len(theta)):
             theta[e] -= price * table[e]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def beliefs(graph, theta, messages, belief):
     """b_i = theta_i + the messages to i."""
     offsets, starts, places, cards, _, unary = graph
@@ -48,7 +49,7 @@ def beliefs(graph, theta, messages, belief):
                     at += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def sweep(graph, theta, messages, belief, marginal):
     """Update the messages of every table in turn; `belief` follows."""
     offsets, starts, places, cards, strides, unary = graph
@@ -82,7 +83,7 @@ def sweep(graph, theta, messages, belief, marginal):
         base += at
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def dual(graph, theta, t, messages, belief, variables, sums):
     """D less the sum of mu_j q_j; the t of the local maximisers into `sums`; largest number."""
     offsets, starts, _, cards, strides, unary = graph
@@ -155,8 +156,8 @@ def pass_messages(graph, h, t, limits, units, steps, level, state, scratch):
         fall = bound - min(bound, level[0]) + level[2]
         if bound + slack < level[1]:
             level[0], level[1] = min(level[0], bound), bound + slack
-            best_mu[:] = mu
-            best_messages[:] = messages
+            copy(mu, best_mu)
+            copy(messages, best_messages)
         if norm > 0.0:
             for j in range(len(mu)):
                 move = STEP * fall / norm * units[j] ** 2 * (sums[j] - limits[j])

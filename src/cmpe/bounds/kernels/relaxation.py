@@ -12,7 +12,6 @@ ones for being negative, which costs a third of a sweep.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import SLACK
 from cmpe.bounds.relaxation import (
@@ -29,6 +28,8 @@ from cmpe.bounds.relaxation import (
     TABLES,
     VALUES,
 )  # fmt: skip
+from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import copy
 
 MOMENTUM = 0.8
 FIRST_SHARE = 0.02  # The first steps aim this share of 1 + |D| below the best bound.
@@ -236,8 +237,8 @@ def descend(relaxed, h, t, limits, weights, steps, free, level, state, scratch):
         fall = _aim(bound, level)
         if bound < level[0]:
             level[0] = bound
-            best_mu[:] = mu
-            best_shift[:] = shift
+            copy(mu, best_mu)
+            copy(shift, best_shift)
         if bound < level[4]:
             level[3] = 1.0
             return

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 import numpy as np
 
 from cmpe.arrays import Integers
+from cmpe.compiling import timing
 
 HOPELESS = 40  # Nobody can eliminate a bucket of more than 2^40 entries.
 WORK_PER_SECOND = 1 << 28  # Steps of a greedy order in a second, about.
@@ -46,7 +46,7 @@ class Ordering:
         from cmpe.elimination.orders import kernels
 
         noise = NOISE * self.generator.random(self._all)[self._chosen]
-        left = self.until - time.perf_counter()
+        left = self.until - timing.now()
         work = int(min(1 << 60, max(LEAST_WORK, left * WORK_PER_SECOND)))
         graph = (self.starts, self.neighbours, self.bits)
         order, cost = kernels.greedy(*graph, noise, rule, float(HOPELESS), work)

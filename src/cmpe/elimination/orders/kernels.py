@@ -9,13 +9,14 @@ a caller with a deadline gets an answer in time.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 WEIGHT, FILL, GIVEN = range(3)  # what makes a vertex cheap
 EXACT = 1000  # vertices: up to here, fill is up to date everywhere
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def enter(leaf, key, tree):
     """Give a leaf another key, and every node above it the lesser one of its children."""
     node = len(tree) // 2 + leaf
@@ -25,7 +26,7 @@ def enter(leaf, key, tree):
         tree[node] = min(tree[2 * node], tree[2 * node + 1])
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def winner(tree):
     """The first leaf with the least key."""
     node = 1
@@ -103,7 +104,7 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     """
     n = len(bits)
     near, degree, weight = _lists(starts, neighbours, bits, int(most) + 8)
-    stamp, mark = np.zeros(n, dtype=np.int64), 0
+    stamp, mark = np.zeros(n, dtype=np.int64), np.int64(0)  # not 0: see `frontiers.search`
     seen = np.zeros(n, dtype=np.int64)
     half = 1
     while half < n:
@@ -135,12 +136,12 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
         if rule == GIVEN:
             continue
         for i in range(degree[v]):
-            u = near[v, i]
+            u = np.int64(near[v, i])
             if rule == WEIGHT:
                 enter(u, noise[u] + weight[u], tree)
                 continue
             for j in range(-1, degree[u] if n <= EXACT else 0):
-                w = u if j < 0 else near[u, j]  # the others see an edge less to fill
+                w = u if j < 0 else np.int64(near[u, j])  # the others see an edge less to fill
                 if seen[w] != k + 1:
                     seen[w] = k + 1
                     mark += 1
@@ -150,7 +151,7 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     return order, cost
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def breadth_first(starts, neighbours, root, seen, order, length):
     """Append the component of `root` to an order, neighbours of small degree first."""
     first = length

@@ -9,7 +9,6 @@ and one label.
 
 from __future__ import annotations
 
-import time
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
 from cmpe.bounds.networks.slopes import quick_loss_bound
 from cmpe.bounds.splitting import Splitting, by_size
+from cmpe.compiling import timing
 from cmpe.errors import EvidenceError, InputError, MethodError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.training.config import QUICK_BYTES, TrainingConfig
@@ -315,11 +315,11 @@ class FreshRows:
         return self._thread.submit(self._make, epoch)
 
     def _make(self, epoch: int) -> TrainingData:
-        begin = time.perf_counter()
+        begin = timing.now()
         rows = draw(self.problem, self.config.rows, self.config.seed, epoch)
         given = self.problem.given(rows)
         data = prepare(given, self.config, measured=NO_ROWS, running=self.running)
-        self.seconds += time.perf_counter() - begin
+        self.seconds += timing.now() - begin
         return data
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ reach; `exact.complete` adds what becomes of the others.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.kernels.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions
@@ -30,7 +30,6 @@ SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction
 SECONDS_PER_ROUND = 0.02  # a rough upper limit, with one constraint
 CACHED_BYTES = 1 << 22  # of one row
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
-_loaded: list[bool] = []  # whether compiled code is there
 
 
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
@@ -144,7 +143,6 @@ class Elimination:
         chunks = self._batch.chunks()
         seconds = np.zeros(count)
         done = 0
-        self._load()
         try:
             with ExitStack() as stack:
                 mapped: Iterable[float] = map(self._chunk, chunks)
@@ -160,22 +158,16 @@ class Elimination:
             self.finished = done
         return seconds
 
-    def _load(self) -> None:
-        """Load compiled code, which no row should be charged with, once."""
-        if not _loaded:
-            self._chunk(slice(0, 0))
-            _loaded.append(True)
-
     def _chunk(self, rows: slice) -> float:
         from cmpe.solvers.exact.kernels import proof as kernels
 
-        begin = time.perf_counter()
+        begin = timing.now()
         batch, part = self._batch, self._results.part(rows)
         common = (
             batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, batch.lanes,
             batch.finite,
         )  # fmt: skip
         waiting = kernels.solve_free(*common, part)
-        if len(waiting) or rows.stop == 0:
+        if len(waiting):
             kernels.solve_constrained(*common, self._budget, waiting, part)
-        return time.perf_counter() - begin
+        return timing.now() - begin

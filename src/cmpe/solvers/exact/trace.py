@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from cmpe.compiling import timing
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import MOST_ROUNDS, Elimination, RowResults, eliminate, too_wide
@@ -33,9 +32,9 @@ def trace(
     events: list[TraceEvent] = []
     for rounds in range(MOST_ROUNDS + 1):
         results = RowResults.of(first)
-        begin = time.perf_counter()
+        begin = timing.now()
         Elimination(first, results, rounds).run(Running())
-        spent = time.perf_counter() - begin
+        spent = timing.now() - begin
         found = np.isfinite(results.gap[0])
         values = problem.objective.value(results.assignments) if found else [np.nan]
         events.append(

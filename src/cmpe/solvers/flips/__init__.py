@@ -7,12 +7,12 @@ auto     milp, or local where no such program is known
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from cmpe.arrays import FREE, Floats, Values
+from cmpe.compiling import timing
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.queries import Flip, flip_of
@@ -35,9 +35,9 @@ class LocalFlips:
         flip = flip_of(instances.problem)
         if flip is None:
             return Gradient().answer(instances, limits)
-        begin = time.perf_counter()
+        begin = timing.now()
         changed = attacked(instances, flip, limits)
-        spent = (time.perf_counter() - begin) / max(1, len(instances))
+        spent = (timing.now() - begin) / max(1, len(instances))
         answers = assignments(instances, flip, changed)
         limits.running.report(len(instances), len(instances))
         return Solutions.of(instances.problem, answers, method="local", seconds=spent)

@@ -13,7 +13,9 @@ layers after the input.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import copy
 
 BLOCK = 16  # inputs whose largest |slope| is kept as one number
 RELAXED = {"nnan", "nsz", "reassoc", "contract", "ninf"}
@@ -66,7 +68,7 @@ def dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def forward(deep, sizes, values, active, logits):
     """Logits from the first layer's sums, which stand at the head of `values` and stay there."""
     start, at, last = 0, 0, len(sizes) - 1
@@ -86,7 +88,7 @@ def forward(deep, sizes, values, active, logits):
         logits[k] = tail[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def lead(logits, own):
     """F_own - the largest other, and which one that is."""
     best = -1
@@ -96,7 +98,7 @@ def lead(logits, own):
     return logits[own] - logits[best], best
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def margin_at(share, base, column, change, deep, sizes, values, active, logits, own):
     """The margin when `share` of `change` is added to an input whose weights are `column`."""
     moved = share * change
@@ -106,7 +108,7 @@ def margin_at(share, base, column, change, deep, sizes, values, active, logits, 
     return lead(logits, own)[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def crossing(low, high, goal, base, column, change, deep, sizes, values, active, logits, own):
     """The share at which the margin falls to `goal`: false position, halving the stuck end.
 
@@ -152,7 +154,7 @@ def walk(images, sums, own, goals, first, deep, sizes, rows, slopes, reach, leng
     for p in range(len(rows)):
         row = rows[p]
         image, c, goal, here = images[row], own[row], goals[row], after[p]
-        here[:] = sums[row]
+        copy(sums[row], here)
         count, length = follow(
             image, c, goal, slopes[p], reach * shortest[row], first, deep, sizes, scores, tops,
             moved, to, base, here, active, logits,
@@ -160,14 +162,14 @@ def walk(images, sums, own, goals, first, deep, sizes, rows, slopes, reach, leng
         lengths[p] = length
         if length < shortest[row]:
             shortest[row] = length
-            kept[row] = here
+            copy(here, kept[row])
             answer = changed[row]
-            answer[:] = image
+            copy(image, answer)
             for i in range(count):
                 answer[moved[i]] = to[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def follow(
     image, own, goal, slope, limit, first, deep, sizes, scores, tops, moved, to, base, here,
     active, logits,
@@ -222,7 +224,7 @@ def step(images, slopes, amounts, changed):
     for p in range(len(images)):
         image, slope, to = images[p], slopes[p], changed[p]
         score(image, slope, scores, tops)
-        to[:] = image
+        copy(image, to)
         left = amounts[p]
         while left > 0.0:
             j = take(scores, tops)

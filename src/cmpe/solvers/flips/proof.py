@@ -12,7 +12,6 @@ What is reported is decided again by the network in float64.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.arrays import Floats
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.bounds.networks.neurons import Moves, Signs, contrasts, least_cost, margin_bounds
+from cmpe.compiling import timing
 from cmpe.errors import MethodError, ModelError
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE
@@ -76,14 +76,14 @@ def nearest_flip(
 ) -> ProvedFlip:
     """The nearest input of another class; `start` is one already known, NaN for none."""
     point = _checked(network, image, solver, margin)
-    begin = time.perf_counter()
+    begin = timing.now()
     search = _FlipSearch(network, point, solver, Deadline(limits or Limits()), margin)
     if start is not None:
         known = np.asarray(start, dtype=np.float64)
         if known.shape != point.shape:
             raise ModelError(f"a start must be {network.inputs} numbers, found {known.shape}")
         search.offer(known)
-    return replace(search.run(), seconds=time.perf_counter() - begin)
+    return replace(search.run(), seconds=timing.now() - begin)
 
 
 def _checked(network: ReluNetwork, image: ArrayLike, solver: str, margin: float) -> Floats:

@@ -14,7 +14,6 @@ last step of the methods that make starts (Lagrangian relaxation, networks). Fro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmpe.arrays import FREE, Assignments, Unsigned
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.execution.threads import over_threads
 from cmpe.models.conditioning import Conditioning, Gather
@@ -82,9 +82,9 @@ def _on_device(instances: Instances, start: Assignments, running: Running) -> So
     """Single moves of all rows at once (`tensor.moves`), without chains, exchanges and kicks."""
     from cmpe.tensor.answers import improved
 
-    begin = time.perf_counter()
+    begin = timing.now()
     rows = improved(instances, start, device=running.device)
-    spent = (time.perf_counter() - begin) / max(1, len(rows))
+    spent = (timing.now() - begin) / max(1, len(rows))
     running.report(len(rows), len(rows))
     return Solutions.of(instances.problem, rows, method="local", seconds=spent)
 
@@ -147,7 +147,7 @@ class _LocalBatch:
     def run(self, effort: Effort, threads: int, seconds: float | None = None) -> Iterator[int]:
         """How many rows are finished, chunk after chunk, within so many seconds a row."""
         count = len(self.rows)
-        until = np.inf if seconds is None else time.perf_counter() + seconds * count
+        until = np.inf if seconds is None else timing.now() + seconds * count
         entries = len(self._instances.conditioning.layout.values)
         size = max(1, min(CHUNK, CHUNK_ENTRIES // max(1, entries)))
         chunks = [slice(a, min(a + size, count)) for a in range(0, count, size)]
@@ -158,10 +158,10 @@ class _LocalBatch:
     def _chunk(self, rows: slice, effort: Effort, until: float) -> slice:
         from cmpe.solvers.local.kernels import repair as kernels
 
-        begin = time.perf_counter()
+        begin = timing.now()
         if begin > until:
             return rows
         evidence = self._instances.evidence[rows]
         kernels.search(evidence, *self._fixed, effort, self._seeds[rows], self.rows[rows])
-        self._seconds[rows] = (time.perf_counter() - begin) / (rows.stop - rows.start)
+        self._seconds[rows] = (timing.now() - begin) / (rows.stop - rows.start)
         return rows

@@ -9,7 +9,6 @@ repaired and polished by the moves of `local`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
 from cmpe.bounds.lagrangian import lagrangian_dual
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted, MethodError, TooLarge
 from cmpe.execution.threads import over_threads
 from cmpe.models.conditioning import Conditioning, Gather
@@ -85,7 +85,7 @@ def _pool_until(instances: Instances, limits: Limits) -> float:
     """When the pool must be made: a share of the rows' time, or of what the call has left."""
     if limits.seconds is None:
         return np.inf
-    now = time.perf_counter()
+    now = timing.now()
     left = limits.until - now if limits.until < np.inf else 0.0
     return now + max(POOL_SHARE * len(instances) * limits.seconds, POOL_CALL * left)
 
@@ -155,9 +155,9 @@ class _SearchBatch:
         variables, members = len(pool.layout.cards), pool.pool.members
         if variables and not (members[:, 1] - members[:, 0] == variables).any():
             return self.answers()
-        begin = time.perf_counter()
+        begin = timing.now()
         dual = lagrangian_dual(self.instances, threads=threads)
-        spent = (time.perf_counter() - begin) / max(1, len(self.rows))
+        spent = (timing.now() - begin) / max(1, len(self.rows))
         return Solutions.of(
             self.instances.problem,
             self.settled(),

@@ -6,7 +6,6 @@ same around one vertex with a higher limit. Rows and problems of the same struct
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Integers
+from cmpe.compiling import timing
 from cmpe.elimination.orders import neighbours_of
 from cmpe.models.conditioning import Conditioning
 from cmpe.solvers.local.graph import starts_of
@@ -64,7 +64,7 @@ def subgraphs(
 ) -> Subgraphs:
     """The pool of a structure; a structure met again, in any problem, gets the same one.
 
-    After the moment `until` (of `time.perf_counter`) each kind gets one member only, and the pool
+    After the moment `until` (of `timing.now`) each kind gets one member only, and the pool
     is not kept.
     """
     key = (structure.cardinalities, structure.free, structure.scopes, tuple(kinds), seed)
@@ -115,13 +115,13 @@ def _build(
     members: list[Any] = []
     groups: list[Integers] = []
     complete = True
-    begin = time.perf_counter()
+    begin = timing.now()
     for turn, kind in enumerate(kinds):
         first = len(members)
         # Each kind has its part of the time.
         over = begin + (until - begin) * (turn + 1) / len(kinds)
         for _ in range(kind.number if len(bits) else 0):
-            if len(members) > first and time.perf_counter() >= over:
+            if len(members) > first and timing.now() >= over:
                 complete = False
                 break
             allowed = everything

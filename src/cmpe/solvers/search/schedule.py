@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
+from cmpe.compiling import timing
 from cmpe.solvers.search.pool import MemberKind, Subgraphs
 
 PASSES = 500
@@ -36,7 +36,7 @@ class Budget(NamedTuple):
 
     passes: int = PASSES
     seconds: float | None = None
-    clock: Callable[[], float] = time.perf_counter
+    clock: Callable[[], float] = timing.now
 
 
 class BudgetClock:

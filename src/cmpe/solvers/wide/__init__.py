@@ -6,13 +6,13 @@ without one: what sweeps and a dive prove in a moment, and the incumbent and bou
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cmpe.arrays import FREE, Assignments
+from cmpe.compiling import timing
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
@@ -45,7 +45,7 @@ class Wide:
         race = Race(instances, 0, limits, splits, known)
         for turns, name in enumerate(race.run()):
             best = np.nan if known.best.assignment is None else known.best.objective
-            spent = time.perf_counter() - race.begin
+            spent = timing.now() - race.begin
             yield TraceEvent(spent, best, float(known.upper), turns, name)
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cmpe.arrays import Assignments, Floats
+from cmpe.compiling import timing
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 Scope = tuple[int, ...]
@@ -117,7 +117,7 @@ def eliminate_small(model: LogLinearModel, until: float = math.inf) -> Eliminati
     work = _Elimination(model)
     steps: list[tuple[int, Scope, Floats]] = []
     gone: set[int] = set()
-    while work.heap and time.perf_counter() < until:
+    while work.heap and timing.now() < until:
         size, v = heapq.heappop(work.heap)
         if v not in gone and work.is_current(size, v):
             gone.add(v)

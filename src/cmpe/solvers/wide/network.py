@@ -8,7 +8,6 @@ incumbent.
 
 from __future__ import annotations
 
-import time
 from copy import copy
 from itertools import pairwise
 from typing import Any
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
 from cmpe.bounds.base import loosened_limits, row_tables
+from cmpe.compiling import timing
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import ranges
 from cmpe.problem import Instances
@@ -202,7 +202,7 @@ class RowNetwork:
         """
         count, done = 1, 0
         while self.possible and done < most:
-            begin, before, values = time.perf_counter(), self.upper, int(self.state.size.sum())
+            begin, before, values = timing.now(), self.upper, int(self.state.size.sum())
             going = self._consistency.sweeps(self.net, self.state, count)
             if going:
                 self._begin()
@@ -210,8 +210,8 @@ class RowNetwork:
                 self.possible = False
             self._note()
             done += count
-            spent = time.perf_counter() - begin
-            if time.perf_counter() >= until:
+            spent = timing.now() - begin
+            if timing.now() >= until:
                 break
             dropped = values - int(self.state.size.sum())
             if done > 4 and before - self.upper < least * count and dropped < 0.01 * values:
@@ -273,13 +273,13 @@ class RowNetwork:
         tree = self._tree
         first = int(tree.counts[2])
         while not self.explored:
-            begin, before = time.perf_counter(), int(tree.counts[2])
+            begin, before = timing.now(), int(tree.counts[2])
             left = nodes - (before - first)
             if begin >= until or left <= 0:
                 break
             pace = min(self._pace, left)
             found = self._branching.explore(self.net, self._judged, self.state, tree, pace)
-            spent = time.perf_counter() - begin
+            spent = timing.now() - begin
             if found:
                 answer: Integers = tree.answer.copy()
                 return answer

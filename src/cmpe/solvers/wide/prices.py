@@ -14,13 +14,13 @@ every bound holds, and the best one is kept with its messages.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cmpe.arrays import Floats
+from cmpe.compiling import timing
 from cmpe.solvers.wide.network import RowNetwork
 
 FIRST_STEP = 0.05  # of the size of a multiplier
@@ -70,7 +70,7 @@ def find_prices(network: RowNetwork, until: float, decode: Callable[[], Floats])
     Where the bound is loose, the assignment and the maximisers disagree: both are followed.
     """
     search = _PriceSearch(network, decode)
-    search.follow(time.perf_counter() + 0.5 * (until - time.perf_counter()), decoded=True)
+    search.follow(timing.now() + 0.5 * (until - timing.now()), decoded=True)
     if network.possible:
         search.follow(until, decoded=False)
     if network.possible:
@@ -97,7 +97,7 @@ class _PriceSearch:
             slopes = self._decode() if decoded else network.slopes()
             if not np.isfinite(slopes).all():
                 slopes = network.slopes()
-            over = time.perf_counter() >= until or idle == PATIENCE
+            over = timing.now() >= until or idle == PATIENCE
             if over or steps.is_idle(network.multipliers, slopes):
                 return
             network.price(steps.moved(network.multipliers, slopes), network.state.message.copy())

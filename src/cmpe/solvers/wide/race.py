@@ -11,7 +11,6 @@ what is left.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cmpe.arrays import Floats
+from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
@@ -97,7 +97,7 @@ class Race:
     limits: Limits
     splits: Splits
     known: Known
-    begin: float = field(default_factory=time.perf_counter)
+    begin: float = field(default_factory=timing.now)
 
     def __post_init__(self) -> None:
         seconds = self.limits.seconds
@@ -145,11 +145,11 @@ class Race:
                 return
 
     def _over(self) -> bool:
-        return self.known.closed or time.perf_counter() >= self.until
+        return self.known.closed or timing.now() >= self.until
 
     def _soon(self, seconds: float) -> float:
         """So many seconds from now, a share of the limit and the deadline at most."""
-        return min(self.until, time.perf_counter() + min(seconds, LONGEST * self.seconds))
+        return min(self.until, timing.now() + min(seconds, LONGEST * self.seconds))
 
     def _pace(self) -> float:
         """What a moment is on the present problem, in seconds: dozens of sweeps."""
@@ -179,7 +179,7 @@ class Race:
         """Consistency for as long as it closes much of the gap."""
         until, before = self._soon(LONGEST * self.seconds), np.inf
         yield self._once(self._consistency(), 4.0)
-        while time.perf_counter() < until and not self._over():
+        while timing.now() < until and not self._over():
             before, reach = self.known.reach, before
             if not before < (1.0 - WELL) * reach:
                 break
@@ -203,7 +203,7 @@ class Race:
     def _played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
         if contestant.name == MilpTurns.name:  # it plays once
-            until = min(self.until, time.perf_counter() + MILP_SHARE * self.seconds)
+            until = min(self.until, timing.now() + MILP_SHARE * self.seconds)
         try:
             return contestant.play(until)
         except (CmpeError, MemoryError, ArithmeticError) as error:
@@ -308,13 +308,13 @@ class Race:
 
     def _turn(self, account: _Account) -> bool:
         """Let one play; whether the answer improved."""
-        known, begin = self.known, time.perf_counter()
+        known, begin = self.known, timing.now()
         before, objective = known.reach, known.best.objective
         share = LONGEST * self.seconds
         seconds = min(share, TURN * self._pace() * LONGER**account.turns)
         bound = self._played(account.contestant, self._soon(seconds))
         known.upper = min(known.upper, max(bound, known.best.enough))
-        spent = max(1e-6, time.perf_counter() - begin)
+        spent = max(1e-6, timing.now() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
         account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
+from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.solution import Solutions
 from cmpe.solvers import exact
@@ -85,7 +85,7 @@ class SearchTurns:
 
     def play(self, until: float) -> float:
         """Search with what is left of the turn."""
-        seconds = until - time.perf_counter()
+        seconds = until - timing.now()
         if seconds > 0:
             limits = replace(self._limits, seconds=seconds, gap=0.0)
             limits = _from_incumbent(limits, self._reduced, self._best)
@@ -111,7 +111,7 @@ class ConsistencyTurns:
     def play(self, until: float) -> float:
         """Sweep and decode, in rounds that double."""
         network, best, count, idle = self._network, self._best, 4, 0
-        while time.perf_counter() < until and network.upper > best.enough:
+        while timing.now() < until and network.upper > best.enough:
             network.require(best.enough)
             before, objective = network.upper, best.objective
             if not network.tighten(until, count, -1.0):
@@ -130,7 +130,7 @@ class ConsistencyTurns:
         self._network.require(self._best.enough)
         self._network.tighten(np.inf, 1)
         if self._network.possible:
-            self.decode(1 if time.perf_counter() >= until else 2)
+            self.decode(1 if timing.now() >= until else 2)
 
     def decode(self, ways: int = 2) -> Floats:
         """Offer what each order of the variables decodes, or the first alone; q_j - t_j: (m,)."""
@@ -170,7 +170,7 @@ class BranchTurns:
         """Go on where the last turn stopped."""
         network, best = self._network, self._best
         instances = self._reduced.instances
-        while not network.explored and time.perf_counter() < until:
+        while not network.explored and timing.now() < until:
             network.accept(best.objective, best.enough)
             if network.nodes >= self._nodes:
                 break
@@ -207,7 +207,7 @@ class SplitTurns:
     def play(self, until: float) -> float:
         """Node after node."""
         self._search.until = until
-        enough = max(until, time.perf_counter() + self._patience.seconds)
+        enough = max(until, timing.now() + self._patience.seconds)
         self._search.latest = min(self._patience.until, enough)
         for _ in self._search.run():
             pass
@@ -231,7 +231,7 @@ class MilpTurns:
     def play(self, until: float) -> float:
         """Once, and never again."""
         self.finished = True
-        seconds = until - time.perf_counter()
+        seconds = until - timing.now()
         if seconds < LEAST_MILP:
             return np.inf
         limits = replace(self._limits, seconds=seconds, gap=0.0)
@@ -261,12 +261,12 @@ class EliminationTurns:
         narrow = lane_bytes(problem) <= most
         each = SECONDS_PER_ENTRY if self._alone else exact.SECONDS_PER_ENTRY
         self.seconds = each * problem.plan.operations if narrow else np.inf
-        self.finished = time.perf_counter() + self.seconds > until
+        self.finished = timing.now() + self.seconds > until
 
     def play(self, until: float) -> float:
         """Eliminate, if there is still time: this cannot be interrupted."""
         self.finished = True
-        if time.perf_counter() + self.seconds > self._until:
+        if timing.now() + self.seconds > self._until:
             return np.inf
         problem = self._reduced.instances.problem
         if self._alone:

@@ -13,9 +13,9 @@ and the next round, at the latest, is conclusive.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import rounding, satisfy
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
 from cmpe.tradeoffs.kernels.lists import H, T
@@ -38,7 +38,7 @@ def _cost(weight, price, total, h, t):
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def uncovered(known, window, weight, price, totals, covered, out):
     """What references must cover so that `known` (h, t), by falling h, lacks nothing.
 
@@ -95,7 +95,7 @@ def _front_of(points, low, high, limits, window, out):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def prepare(h, t, limits, finite, offsets):
     """An assignment with t_1 = -inf is left out; other -inf in t satisfy their limits."""
     for e in range(len(h)):
@@ -108,7 +108,7 @@ def prepare(h, t, limits, finite, offsets):
             t[j] = column[:, 0]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def make_references(plan, h, t, limits, window, most):
     """The hull's points, then (weight, price), (values, loss, reach), W + lambda . q, rounding."""
     constraints = t.shape[0]
@@ -207,7 +207,7 @@ def _front_of_both(some, others, window):
     return out[:count]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def reachable(nodes, node, found):
     """The nodes that the states in `found` are made of, renumbered, and the root of each."""
     most = 0

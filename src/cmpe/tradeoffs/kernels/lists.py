@@ -8,7 +8,8 @@ in `parts`; those that stay get a node.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j
 BLOCK = 8  # states of a list that are passed over together
@@ -24,7 +25,7 @@ def _copy(points, parts, source, target):
         points[target, column] = points[source, column]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def sort_states(points, parts, low, high):
     """Sort states low..high by falling h, then by rising t_1."""
     if high - low <= SMALL:
@@ -64,7 +65,7 @@ def _sort_equal(points, parts, low, high):
         parts[low + i] = kept[order[i]]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def kept_states(points, parts, low, high, rank):
     """Sort states low..high; keep each that fewer than `rank` kept ones dominate.
 
@@ -146,7 +147,7 @@ def _ranked_by_one(points, parts, low, high, rank):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def name_states(parts, node, nodes, sizes, low, high):
     """Give states low..high nodes of their own; False without room."""
     count = sizes[1]
@@ -160,7 +161,7 @@ def name_states(parts, node, nodes, sizes, low, high):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def projected(points, state, weight, price):
     """weight h - price . t of a state."""
     value = weight * points[state, H]
@@ -235,7 +236,7 @@ def _add_block(
     return top
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, room, stairs, rank):
     """Sums of a state of list a and one of list b that some reference calls near, on top.
 

@@ -8,9 +8,9 @@ thinned to what fewer than k others dominate; G grows until the k best found lie
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import rounding, satisfy
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
 from cmpe.tradeoffs.kernels.fronts import reachable

@@ -12,16 +12,16 @@ hull of all (t, h), found by dichotomy: a new extreme point, or a proof that the
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import CLOSE
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import complete, eliminate_max, totals
 
 LANES = 32  # edges that are looked at together
 DESCENT_STEPS = 24  # of the multipliers of the other constraints
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def load_weighted(h, t, weight, price, values):
     """values (entries, K) = weight h - price . t; -inf where h is."""
     count = len(weight)
@@ -87,7 +87,7 @@ def _largest_open(hull, count, is_open, window, chosen):
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def find_hull(plan, h, t, window, most, values, carried):
     """Extreme points (h, t_1) by falling h, at most `most` of them; none if h allows nothing.
 
@@ -126,7 +126,7 @@ def find_hull(plan, h, t, window, most, values, carried):
     return hull[:count]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def slopes_of(hull, window, constraints):
     """References: mu = 0, every edge within the window, and the least t: (weight, price)."""
     count = max(0, len(hull) - 1)
@@ -141,7 +141,7 @@ def slopes_of(hull, window, constraints):
     return weight[: kept + 1].copy(), price[: kept + 1].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def descend(plan, h, t, limits, weight, price, values, carried):
     """Lower W + price . limits of every reference by its multipliers of the other constraints.
 

@@ -8,8 +8,8 @@ bucket entry is dropped.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import (
     CARD,
     CHILD,
@@ -147,7 +147,7 @@ def _pair_states(plan, k, a, h, t, values, near, scan, base, rank, work):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def component_list(plan, c, h, t, tables, weight, price, budget, rank, work):
     """The states of component c that are near some reference: (first, end), -1 on overflow.
 
@@ -247,7 +247,7 @@ def _merge_two(a, b, roots, least, rest, weight, price, budget, rank, work):
     return name_states(parts, node, nodes, sizes, top, sizes[0])
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def merge_lists(active, roots, weight, price, budget, limits, rank, work):
     """Merge the lists of `active` components into one: (first, end), -1 on overflow.
 
@@ -297,7 +297,7 @@ def _two_shortest(lows, highs, active):
     return min(a, b), max(a, b)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def row_list(plan, h, t, tables, weight, price, budget, limits, rank, work):
     """The states of a whole row that are near some reference: (first, end), -1 on overflow.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 ROUNDING = 1e-12  # of the total: a cell below this is a difference that should be 0
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def cell(joint, starts, total, u, i, v, j):
     """How often z_u = i and z_v = j (u != v): value 0 is what the other values leave."""
     if i > 0 and j > 0:
@@ -33,7 +34,7 @@ def cell(joint, starts, total, u, i, v, j):
     return left if left > ROUNDING * total else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def single(joint, starts, total, v, j):
     """How often z_v = j."""
     if j > 0:
@@ -44,7 +45,7 @@ def single(joint, starts, total, v, j):
     return left if left > ROUNDING * total else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def x_log_x(x):
     return x * np.log(x) if x > 0.0 else 0.0
 

@@ -10,10 +10,11 @@ parent's values; it is shared by maximising, summing, decoding, drawing and marg
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def consistent(context, split_variables, row):
     """Whether evidence agrees with a leaf's path."""
     for v in split_variables:
@@ -47,7 +48,7 @@ def evaluate(order, parents, tables, weights, rows, leaves, out):
         out[b] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def reduced(tables, below, low, high, is_sum):
     """max or log-sum-exp over j of tables[j] + below[j], low <= j < high."""
     best = -np.inf
@@ -63,7 +64,7 @@ def reduced(tables, below, low, high, is_sum):
     return best + np.log(total)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def upward(cards, order, parents, tables, row, is_sum, below, messages):
     """Fill what lies `below` each value of each variable (n, K), its message to each value of its
     parent (n, K); return the total of the roots."""
@@ -140,7 +141,7 @@ def complete(cards, contexts, order, parents, tables, rows, leaves, uniforms, ou
                 out[b, v] = np.argmax(tables[leaf, v, i, : cards[v]] + below[v, : cards[v]])
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def drawn(tables, below, size, total, uniform):
     """Draw j with probability exp(tables[j] + below[j] - total)."""
     chosen = 0
@@ -191,6 +192,6 @@ def marginals(cards, contexts, order, parents, tables, rows, shares, out):
                     out[b, v, j] += share * own[v, j]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def row_allows(value, j):
     return value < 0 or value == j

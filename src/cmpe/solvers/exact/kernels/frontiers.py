@@ -7,8 +7,8 @@ function unpacks, which costs more than the work of a small list.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import (
     CARD,
     CHILD,
@@ -195,7 +195,7 @@ def _smallest_last(lows, highs, least, active):
             least[side, place], least[side, shortest] = least[side, shortest], least[side, place]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most, work, found):
     """The least loss + sum mu_j (limit_j - t_j) of an assignment of loss <= most within limits.
 
@@ -207,7 +207,7 @@ def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most,
      rest) = work  # fmt: skip
     buckets, inputs, strides, axis_cards = plan.buckets, plan.inputs, plan.strides, plan.axis_cards
     sizes[0], sizes[1] = 0, 0
-    active = 0
+    active = np.int64(0)  # not 0: numba would compile what is called for that number, too
     for j in range(len(limits)):
         rest[j] = limits[j] - tables[j, 0, lane]
     for c in range(len(plan.component_start) - 1):
@@ -230,7 +230,7 @@ def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most,
         states, node, left, right, sizes, lows, highs, active, price, most, least
     ):
         return float(OVERFLOW)
-    active = min(active, 2)
+    active = min(active, np.int64(2))
     while active < 2:  # an empty sum is one state of loss 0 and t 0
         top = sizes[0]
         if top + 1 >= len(states):

@@ -14,7 +14,6 @@ components. If the best gap found is at most G, it is proved optimal.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cmpe.bounds.kernels.dual import (
     BOUND,
@@ -25,6 +24,7 @@ from cmpe.bounds.kernels.dual import (
     minimise_dual,
     rounding,
 )
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import (
     AXIS_COUNT,
     CARD,
@@ -47,7 +47,7 @@ from cmpe.elimination.kernels import (
 from cmpe.solvers.exact.kernels.frontiers import OVERFLOW, search
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def find_losses(plan, values, loss, reach, second):
     """Each (bucket, entry, value) pair's loss; the least loss that reaches each message entry;
     per component the least loss of any assignment that leaves the maximiser's path.
@@ -135,7 +135,10 @@ def _largest_gap(buckets, loss, tables, limits, mu, lane):
                 largest = max(largest, loss[pair, lane])
         total += largest
     for j in range(len(limits)):
-        total += mu[j] * (abs(limits[j]) + np.abs(tables[j, :, lane]).sum())
+        size = abs(limits[j])
+        for e in range(tables.shape[1]):
+            size += abs(tables[j, e, lane])
+        total += mu[j] * size
     return total
 
 
@@ -202,6 +205,14 @@ def _workspace(states, messages, constraints, plan):
 
 
 @njit(cache=True, nogil=True)
+def _holds(sums, lane, limits):
+    for j in range(len(limits)):
+        if sums[j, lane] > limits[j]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results):
     """Answer every row whose unconstrained optimum satisfies every constraint; list the others.
 
@@ -231,7 +242,7 @@ def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
             upper_out[row], gap_out[row] = total[lane], np.inf
             if total[lane] == -np.inf:
                 kind_out[row] = INFEASIBLE
-            elif (sums[:, lane] <= limits).all():
+            elif _holds(sums, lane, limits):
                 kind_out[row], gap_out[row] = INACTIVE, 0.0
                 upper_out[row] += rounding(values, lane, len(plan.buckets))
                 for k in range(len(plan.buckets)):
@@ -291,7 +302,9 @@ def solve_constrained(
                     typical = gap if typical == 0.0 else 0.9 * typical + 0.1 * gap
             upper_out[row] = upper[lane] - min(gap, covered) + slack
             gap_out[row], kind_out[row] = gap, kind[lane]
-            mu_out[row], states_out[row] = mu[lane], seen
+            states_out[row] = seen
+            for j in range(constraints):
+                mu_out[row, j] = mu[lane, j]
         complete(plan, values, choice)
         for lane in range(min(lanes, count - start)):
             for k in range(len(plan.buckets)):

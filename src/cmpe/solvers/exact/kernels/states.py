@@ -8,14 +8,14 @@ so that the assignment can be read back.
 
 from __future__ import annotations
 
-from numba import njit
+from cmpe.compiling.functions import njit
 
 LOSS, COST, T = range(3)  # columns of a state; t_j is in column T + j
 MOST_PRODUCTS = 1 << 16  # of one combination
 TILT = 0.2  # of mu: the two further multipliers that prune merged states
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def copy_state(states, node, source, target):
     """State `target` becomes state `source`."""
     node[target] = node[source]
@@ -48,7 +48,7 @@ def _sort(states, node, low, high):
         gap //= 3
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def undominated(states, node, low, high):
     """Sort states low..high by cost and keep those with some t_j lower than each before."""
     if high - low < 2:
@@ -79,7 +79,7 @@ def undominated(states, node, low, high):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def combine(states, node, left, right, sizes, a_low, a_high, b_low, b_high, budget, tilted):
     """All sums of a state of list a and one of list b within the budgets, behind the last state.
 
@@ -106,7 +106,7 @@ def combine(states, node, left, right, sizes, a_low, a_high, b_low, b_high, budg
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def add_single(states, node, left, right, sizes, state, other):
     """`state` becomes its sum with `other`; False if there is no room for the node."""
     leaf = sizes[1]
@@ -122,7 +122,7 @@ def add_single(states, node, left, right, sizes, state, other):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def add_leaf(states, node, left, right, sizes, lost, pair, k):
     """A new state behind the last one: bucket k takes the value of `pair`; False if full."""
     bottom, leaf = sizes[0], sizes[1]

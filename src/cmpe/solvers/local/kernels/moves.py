@@ -17,7 +17,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import copy
 
 FORBIDDEN = 1e6  # penalty of one -inf entry of h: leaving them comes first
 DROP = 1e-12  # the least fall of the penalty that counts as one
@@ -45,12 +47,12 @@ class Notes(NamedTuple):
     state: Any  # (1,): of the random numbers
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def load(graph, point):
     """Take up `z`: position of every table, total of every channel, gain of every move."""
     variables, places, offsets = graph.variables, graph.places, graph.offsets
     values, z, position, total, delta = point
-    position[:] = offsets[:-1]
+    copy(offsets, position)
     for v in range(len(z)):
         for i in range(variables[v, PLACE], variables[v, PLACE_END]):
             position[places[i, 0]] += places[i, 1] * z[v]
@@ -72,7 +74,7 @@ def load(graph, point):
                 delta[slot, c], delta[slot, c + 1] = one, two
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inner=True, nogil=True, forceinline=True)
 def move(slot, graph, point):
     """Make a move; correct the gains of the neighbours' moves and of the variable's own."""
     variables, arcs, places = graph.variables, graph.arcs, graph.places
@@ -107,7 +109,7 @@ def move(slot, graph, point):
     z[v] += shift
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inner=True, nogil=True, forceinline=True)
 def penalty(slot, rules, point):
     """How far from feasible a move leads: 0 exactly where it is feasible."""
     limits, weights, zeros = rules.limits, rules.weights, rules.zeros
@@ -132,7 +134,7 @@ def _is_better(after, now, gain, least):
     return after < now - DROP or (after <= now and gain > least)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def climb(graph, rules, point):
     """One variable at a time: lower the penalty, or raise h at no more penalty, until neither.
 
@@ -217,7 +219,7 @@ def _follow(slot, now, depth, graph, rules, point, notes):
             return length, False
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def chain(depth, graph, rules, point, notes):
     """Chains of moves from every variable, the better ones kept. Returns how many.
 
@@ -246,7 +248,7 @@ def chain(depth, graph, rules, point, notes):
     return chains
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def exchange(start, tries, graph, rules, point):
     """From a feasible point: take a rise of h that breaks a constraint, and the move anywhere
     that mends it at the smallest loss, if that is smaller. Looks from slot `start` on, and at
@@ -273,7 +275,7 @@ def exchange(start, tries, graph, rules, point):
     return swaps
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def polish(sweeps, graph, rules, point, notes):
     """From a feasible point to one that no feasible move betters and, within the sweeps
     allowed, no chain and no exchange."""

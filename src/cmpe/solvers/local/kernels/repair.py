@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import copy
 from cmpe.models.kernels import condition
 from cmpe.solvers.local.kernels.moves import (
     ARC,
@@ -77,7 +78,7 @@ def _is_hopeless(graph, rules, values):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def draw(state, below):
     """A pseudo-random whole number from 0 to `below` - 1 (xorshift64*)."""
     x = state[0]
@@ -137,7 +138,7 @@ def _push(graph, rules, point, state):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def repair(steps, graph, rules, point, notes):
     """Walk to a feasible point; True if reached, else `point` is the least penalised one seen.
 
@@ -149,7 +150,7 @@ def repair(steps, graph, rules, point, notes):
     if lowest == 0.0:
         return True
     notes.barred[:] = 0
-    notes.kept[:] = z
+    copy(z, notes.kept)
     for step in range(steps):
         slot, stuck = _choose(step, lowest, graph, rules, point, notes.barred)
         if stuck and lowest < paired:
@@ -168,10 +169,10 @@ def repair(steps, graph, rules, point, notes):
         now = penalty(stay, rules, point)
         if now < lowest - DROP:
             lowest, since = now, step
-            notes.kept[:] = z
+            copy(z, notes.kept)
             if now == 0.0:
                 return True
-    z[:] = notes.kept
+    copy(notes.kept, z)
     load(graph, point)
     return False
 
@@ -179,13 +180,15 @@ def repair(steps, graph, rules, point, notes):
 @njit(cache=True, nogil=True)
 def _copy(source, target):
     """Make `target` stand where `source` does, in the same row."""
-    target.z[:] = source.z
-    target.position[:] = source.position
-    target.total[:] = source.total
-    target.delta[:] = source.delta
+    copy(source.z, target.z)
+    copy(source.position, target.position)
+    copy(source.total, target.total)
+    for slot in range(len(target.delta)):
+        for c in range(len(target.total)):
+            target.delta[slot, c] = source.delta[slot, c]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def shake(kicks, graph, rules, point, best, notes):
     """Push and kick in turns, repair and climb from the best point so far, `kicks` times; h
     does not fall."""
@@ -203,7 +206,7 @@ def shake(kicks, graph, rules, point, best, notes):
         _copy(best, point)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def unpack(block, lane, zeros, values):
     """One lane of the conditioned tables as channels: finite parts, then counts of -inf."""
     entries = len(values)
@@ -234,7 +237,7 @@ def _begin(row, graph, unlimited, point, state):
         climb(graph, unlimited, point)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def space(graph, values, channels):
     """Room for one point."""
     return Point(
@@ -246,14 +249,14 @@ def space(graph, values, channels):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def channels_of(rules):
     """C: as many channels as functions, and those of their zeros; an even number."""
     channels = max(len(rules.zeros), rules.zeros.max() + 1)
     return channels + channels % 2
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def empty_notes(graph):
     """Room for the notes on one row."""
     width = len(graph.free)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.solvers.local.kernels.moves import climb, exchange, load, polish
 from cmpe.solvers.local.kernels.repair import channels_of, empty_notes, repair, shake, space, unpack
 from cmpe.solvers.search.kernels.lanes import LANES
@@ -163,7 +163,7 @@ def _optimise(pool, m, layout, state, room, heat):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def improve(lane, steps, graph, rules, state, room):
     """Repair and polish what the lane stands at, `steps` at most; keep it if it is the best."""
     point, notes = room.point, room.notes
@@ -200,7 +200,7 @@ def _adapt(j, lane, over, cap, state):
     state.multipliers[j, lane] = max(0.0, state.multipliers[j, lane] + sign * step)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def judge(lane, cap, scales, rules, state):
     """Keep the lane's assignment if it is the best, adapt its multipliers; the h it promises,
     or -inf where it is far from feasible."""
@@ -238,7 +238,7 @@ def run(pool, layout, graph, rules, scales, passes, heats, caps, steps, state, r
                 improve(lane, steps, graph, rules, state, room)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def evaluate_all(layout, state, room):
     """Bring every table and the totals up to date with z."""
     room.moved[:] = 1

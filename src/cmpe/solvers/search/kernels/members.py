@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 # Columns of `buckets`.
 VARIABLE, CARD, OWN, AXES, AXIS_COUNT, SIZE, MESSAGE, CHOSEN, INPUTS, INPUT_COUNT, JUMPS = range(11)

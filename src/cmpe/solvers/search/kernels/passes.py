@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.solvers.search.kernels.lanes import (
     LANES,
     add_gathered,
@@ -48,7 +48,7 @@ from cmpe.solvers.search.kernels.members import (
 MOST_DIGITS = 64
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def fetch(pieces, low, high, steps, frozen, tables, entries, weights, z, values, index):
     """Add the weighted tables of the pieces low..high, given z, into the member's rows."""
     functions = len(weights)
@@ -74,7 +74,7 @@ def fetch(pieces, low, high, steps, frozen, tables, entries, weights, z, values,
                 )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def fold(folds, low, high, values):
     """Add own tables into shared ones."""
     for i in range(low, high):
@@ -116,7 +116,7 @@ def _filler(count: int) -> Any:
     """The loop over a message's entries for buckets of `count` inputs."""
     start, follow = best[count - 1], challenge[count - 1]
 
-    @njit(cache=True, nogil=True)
+    @njit(inner=True, nogil=True)
     def fill(values, chosen, target, place, size, card, digits, sizes, depth, jumps, jump,
              offsets, steps):  # fmt: skip
         for entry in range(size):
@@ -141,7 +141,7 @@ def _many(values, chosen, target, place, size, card, digits, sizes, depth, jumps
             _advance(digits, sizes, depth, jumps, jump, count, offsets)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def eliminate(buckets, low, high, axes, inputs, jumps, cards, values, chosen, offsets, steps):
     """Fill every message of buckets low..high with maxima, `chosen` with what attains them."""
     digits = np.zeros(MOST_DIGITS, dtype=np.int64)
@@ -184,7 +184,7 @@ def eliminate(buckets, low, high, axes, inputs, jumps, cards, values, chosen, of
                   offsets, steps, count)  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def decode(buckets, low, high, axes, chosen, z, index, moved):
     """Set every variable of the member to its maximiser, the last eliminated first."""
     for k in range(high - 1, low - 1, -1):
@@ -194,7 +194,7 @@ def decode(buckets, low, high, axes, chosen, z, index, moved):
         look_up(z, buckets[k, VARIABLE], chosen, buckets[k, CHOSEN], index, moved)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def evaluate(touched, low, high, layout, tables, z, current, totals, index, moved):
     """Bring the touched tables with a moved variable, and the totals, up to date with z."""
     functions, count = len(totals), len(layout.offsets) - 1

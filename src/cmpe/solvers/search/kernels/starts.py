@@ -12,8 +12,8 @@ After every few sweeps each variable takes the maximiser of its b, and the multi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.solvers.local.kernels.moves import climb, load
 from cmpe.solvers.local.kernels.repair import unpack
 from cmpe.solvers.search.kernels.lanes import LANES

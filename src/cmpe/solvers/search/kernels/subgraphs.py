@@ -11,8 +11,8 @@ whose inner nodes hold the lesser key of their two children.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.elimination.orders.kernels import enter, winner
 from cmpe.solvers.local.kernels.repair import draw
 

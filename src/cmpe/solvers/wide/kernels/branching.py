@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from cmpe.compiling.functions import njit
 from cmpe.solvers.wide.kernels.consistency import (
     ENOUGH,
     MARGIN,

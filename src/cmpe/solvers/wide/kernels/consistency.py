@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from cmpe.compiling.functions import njit
 
 TOTAL, ENOUGH, BASE, MARGIN = range(4)  # of NetworkState.levels
 
@@ -141,7 +142,7 @@ def _drop(net, state, v, i):
     state.size[v] = last
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def touch(net, state, v):
     """The neighbours of v have to be visited."""
     for i in range(net.own[v], net.own[v + 1]):
@@ -152,7 +153,7 @@ def touch(net, state, v):
                 state.dirty[u] = 1
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def favourite(net, state, v):
     """The value of v that all its tables together like best."""
     p, scores = net.place[v], state.scratch[1]
@@ -191,7 +192,7 @@ def _add_up(net, state, v, s):
         k -= 1
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def visit(net, state, v, way):
     """Collect, drop values, deal out; -1 if no value is left, else the work it took."""
     p, n = net.place[v], len(net.order)
@@ -302,7 +303,7 @@ def decode(net, state, way, z):
         state.size[v] = full[v]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def sweep(net, state, way):
     """Visit the variables that need it, in order or backwards; -1 if one has no value left."""
     n = len(net.order)
@@ -332,7 +333,7 @@ def sweeps(net, state, count):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def propagate(net, state, most):
     """Visit what needs it until nothing does, at most `most` times there and back; -1 if a
     variable has no value left, else the work."""

@@ -1,0 +1,1 @@
+"""Compiling on the command line: the bar while something is compiled, and `cmpe compile`."""

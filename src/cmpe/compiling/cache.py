@@ -1,0 +1,87 @@
+"""Where compiled code is kept, for whom, and how much of it there is.
+
+Numba keeps the code of a function in the first of these folders that can be written:
+
+1. `NUMBA_CACHE_DIR`, where it is set, and then no other is read;
+2. `__pycache__` beside the function's source;
+3. a folder of the user: `$XDG_CACHE_HOME/numba` or `~/.cache/numba` (on a Mac
+   `~/Library/Caches/numba`, on Windows `%LOCALAPPDATA%\\numba\\Cache`).
+
+So several users of one read-only installation have a folder each. This module adds two things.
+What the installation itself holds (an administrator has run `cmpe compile`) is loaded by users who
+cannot write there. And where no folder can be written at all, what the installation does not hold
+is compiled anew in each process; numba alone would fail at the import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numba.core import config
+from numba.core.caching import FunctionCache, InTreeCacheLocator
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class _Beside(InTreeCacheLocator):  # type: ignore[misc]
+    """`__pycache__` beside the source, to be read."""
+
+    def ensure_cache_path(self) -> None:
+        """Ask for nothing: a folder that is missing holds no code."""
+
+
+class _BesideImpl(FunctionCache._impl_class):  # type: ignore[misc]
+    _locator_classes = (_Beside,)
+
+
+class InstalledCache(FunctionCache):  # type: ignore[misc]
+    """What the installation holds; nothing is added to it."""
+
+    _impl_class = _BesideImpl
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep nothing."""
+
+
+class LayeredCache(FunctionCache):  # type: ignore[misc]
+    """A user's own cache in front of what the installation holds."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code of one signature, or None."""
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            found = InstalledCache(self._py_func).load_overload(sig, target_context)
+        return found
+
+
+def keep(dispatcher: Any) -> None:
+    """Let numba keep what it compiles of a function; see above."""
+    function = dispatcher.py_func
+    try:
+        own = FunctionCache(function)
+    except RuntimeError:  # no folder can be written
+        dispatcher._cache = InstalledCache(function)
+        return
+    beside = Path(function.__code__.co_filename).parent / "__pycache__"
+    is_alone = config.CACHE_DIR or Path(own.cache_path) == beside
+    dispatcher._cache = own if is_alone else LayeredCache(function)
+
+
+class Kept(NamedTuple):
+    """What caches hold of this package."""
+
+    functions: int
+    megabytes: float
+    folder: Path  # the nearest one that holds all of it
+
+
+def kept(dispatchers: Iterable[Any]) -> Kept:
+    """What the caches of these functions hold, in the folders that are written to."""
+    folders = {Path(d._cache.cache_path) for d in dispatchers}
+    files = [f for folder in folders if folder.is_dir() for f in folder.glob("*.nb[ci]")]
+    size = sum(f.stat().st_size for f in files)
+    count = sum(f.suffix == ".nbi" for f in files)
+    return Kept(count, size / 1e6, Path(os.path.commonpath(folders)) if folders else PACKAGE)

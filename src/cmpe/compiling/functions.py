@@ -1,0 +1,102 @@
+"""`njit`: the one decorator of compiled code. It is numba's, and more:
+
+- what is compiled is kept where it can be kept (`compiling.cache`);
+- people are told of it (`compiling.notices`);
+- no clock of this package counts it (`compiling.timing`);
+- functions that only compiled code calls are compiled once (`compiling.inner`).
+
+Importing this module imports numba, which takes 0.4 s: only kernels do it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from numba.core import event
+
+from cmpe.compiling import notices, timing
+from cmpe.compiling.cache import keep
+from cmpe.compiling.inner import OPTIONS, Inner, hide
+
+PACKAGE = __name__.partition(".")[0] + "."
+DISPATCHERS: list[Any] = []  # functions that Python calls, of the modules imported so far
+
+
+def njit(*, cache: bool = True, inner: bool | None = None, **options: Any) -> Callable[[Any], Any]:
+    """Compile a function when it is first called, as `numba.njit` does.
+
+    An `inner` function is called by compiled code only (`compiling.inner`); those whose names
+    begin with an underscore are, unless they say otherwise.
+    """
+
+    def decorate(function: Any) -> Any:
+        is_inner = function.__name__.startswith("_") if inner is None else inner
+        if is_inner and "inline" not in options and not numba.config.DISABLE_JIT:
+            return _inner(function, options)
+        dispatcher = numba.njit(**options)(function)
+        if "inline" in options or numba.config.DISABLE_JIT:
+            return dispatcher
+        if cache:
+            keep(dispatcher)
+            DISPATCHERS.append(dispatcher)
+        return dispatcher
+
+    return decorate
+
+
+def _inner(function: Any, options: dict[str, Any]) -> Any:
+    dispatcher = numba.njit(pipeline_class=Inner, **OPTIONS, **options)(function)
+    hide(dispatcher)
+    return dispatcher
+
+
+class _Clocks(event.Listener):  # type: ignore[misc]
+    """The compiler's lock is taken to compile, and to load from the cache."""
+
+    def on_start(self, event: Any) -> None:
+        timing.stop()
+
+    def on_end(self, event: Any) -> None:
+        timing.go_on()
+
+
+class _Notices(event.Listener):  # type: ignore[misc]
+    """Compiling one function compiles those it calls, and numba's own: one event within another.
+
+    While the outermost is compiled the garbage collector rests: compilers make many objects that
+    live until the end, and looking through them again and again took a fifth of the time.
+    """
+
+    def __init__(self) -> None:
+        self._outer: list[str] = []
+        self._collects = False
+
+    def on_start(self, event: Any) -> None:
+        function = _name(event)
+        if function.startswith(PACKAGE):
+            if not self._outer:
+                self._collects = gc.isenabled()
+                gc.disable()
+            self._outer.append(function)
+            notices.begin(function)
+
+    def on_end(self, event: Any) -> None:
+        function = _name(event)
+        if function.startswith(PACKAGE):
+            self._outer.pop()
+            if not self._outer:
+                if self._collects:
+                    gc.enable()
+                notices.end(function)
+
+
+def _name(event: Any) -> str:
+    function = event.data["dispatcher"].py_func
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+event.register("numba:compiler_lock", _Clocks())
+event.register("numba:compile", _Notices())

@@ -1,0 +1,80 @@
+"""Functions that only compiled code calls: compiled as a part of their callers.
+
+Numba compiles every function as if Python might call it: with a wrapper for Python and one for C,
+optimised by itself, made machine code and kept. Then it links the function into each caller and
+optimises it again, up to the function that Python calls, so that what is deep in a tree of calls is
+optimised once a level. An inner function is translated once and left there. Its outermost caller
+is optimised with all of it, once, and is the only one that is kept. This takes a third off a cold
+first answer (docs/compiling.md has the figures) and nothing off the speed of the code.
+
+It leans on four names of numba that its documentation does not promise; `tests/compiling` has a
+test of each effect, so that a new numba that changes them is noticed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
+
+OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+class _Unfinished(JITCodeLibrary):  # type: ignore[misc]
+    """Code to be linked into other code: neither optimised nor made machine code."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translate(NativeLowering):  # type: ignore[misc]
+    """From numba's own representation to LLVM's, and no further."""
+
+    _name = "cmpe_translate"
+
+    def run_pass(self, state: Any) -> bool:
+        state.flags.no_compile = True
+        state.library = _Unfinished(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        super().run_pass(state)
+        lowered = state["cr"]
+        address = object()  # stands for the machine code that there is none of
+        state.targetctx.insert_user_function(address, lowered.fndesc, [state.library])
+        state["cr"] = lowered._replace(cfunc=address)
+        return True
+
+
+class Inner(CompilerBase):  # type: ignore[misc]
+    """Numba's passes, but for the last."""
+
+    def define_pipelines(self) -> list[Any]:
+        """One pipeline: as numba's, with another lowering."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_Translate, about) if kind is NativeLowering else (kind, about)
+            for kind, about in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+def hide(dispatcher: Any) -> None:
+    """Let compiled code call the function, and refuse Python."""
+    name = dispatcher.py_func.__qualname__
+
+    def add_overload(compiled: Any) -> None:
+        dispatcher.overloads[tuple(compiled.signature.args)] = compiled
+
+    def refuse(*arguments: Any, **named: Any) -> None:
+        raise TypeError(f"{name} is an inner function: only compiled code can call it")
+
+    dispatcher.add_overload, dispatcher._compile_for_args = add_overload, refuse

@@ -1,0 +1,153 @@
+"""Everything that can be compiled, part by part, so that it can be done ahead.
+
+    cmpe compile            # on the command line: all parts, on all cores
+
+A part is a small use of one engine: what it calls is compiled for the types of arrays that every
+use has, and kept (`compiling.cache`). To add a part: a function here or anywhere, and one row of
+`PARTS`. Attacks on networks (`solvers.flips`) are no part: they compile when they are used.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, wait
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmpe.bounding import BOUNDS, bound
+from cmpe.bounds.base import Work
+from cmpe.compiling import notices
+from cmpe.execution import processes
+from cmpe.generation import Recipe, generate, grid
+from cmpe.models.constraint import Constraint
+from cmpe.problem import Form, Problem
+from cmpe.solvers import dispatch
+
+if TYPE_CHECKING:
+    from cmpe.compiling.cache import Kept
+
+WIDE = 14  # side of a grid that is not eliminated at once
+LOOK = 0.5  # seconds between two looks at how far it is
+
+
+def _problem(size: int = 4, constraints: int = 1) -> Problem:
+    """A grid with constraints that bind."""
+    h, t = grid(size, size, seed=1), grid(size, size, seed=2)
+    return Problem(h, [Constraint(t, 1.0)] * constraints, evidence_variables=(0,))
+
+
+def solve_small(method: str, size: int = 4) -> None:
+    """Small problems with one constraint, without and with two, by one method."""
+    for constraints in (1, 0, 2):
+        dispatch.solve(_problem(size, constraints), [[1]], method=method)
+
+
+def _wide() -> None:
+    from cmpe.solvers.reduction import Reduction
+    from cmpe.solvers.wide import Wide
+
+    dispatch.solve(_problem(WIDE), [[1]], method=Reduction(nodes=1), time_limit=0.5)
+    dispatch.solve(_problem(), [[1]], method=Wide(briefly=True))
+
+
+def _bounds() -> None:
+    for name, row in BOUNDS.items():
+        if Form.TABLES in row.takes:
+            bound(_problem(), [[1]], method=name, work=Work(steps=2))
+    bound(_problem(WIDE), [[1]], method="minibucket", work=Work(steps=2))
+
+
+def _sampling() -> None:
+    from cmpe.sampling import GibbsSettings, sample_gibbs
+
+    generate(grid(3, 3, seed=0), Recipe(samples=20))
+    sample_gibbs(grid(3, 3, seed=0), 2, 0, GibbsSettings(sweeps=2))
+
+
+def _fronts() -> None:
+    from cmpe.tradeoffs.fronts import front
+    from cmpe.tradeoffs.ranking import best
+    from cmpe.tradeoffs.sensitivity import sensitivity
+
+    front(_problem(), [[1]])
+    for constraints in (1, 0):
+        best(_problem(constraints=constraints), [[1]], 2)
+        sensitivity(_problem(constraints=constraints), [[1]])
+
+
+def _training() -> None:
+    from cmpe.bounds.lagrangian import loss_bounds
+
+    loss_bounds(_problem().given([[1]]))
+
+
+def _learning() -> None:
+    from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
+
+    data = np.random.default_rng(0).integers(0, 2, (60, 6)).astype(np.int32)
+    network = learn_cutset(data, CutsetSettings(depth=1))
+    dispatch.solve(Problem(network, (Constraint(network, -2.0),)), method="exact")
+
+
+PARTS: dict[str, Callable[[], None]] = {  # the longest first
+    "search": partial(solve_small, "search", 6),
+    "wide": _wide,
+    "exact": partial(solve_small, "exact"),
+    "fronts": _fronts,
+    "bounds": _bounds,
+    "lagrangian": partial(solve_small, "lagrangian"),
+    "local": partial(solve_small, "local"),
+    "cutset networks": _learning,
+    "training": _training,
+    "sampling": _sampling,
+}
+
+
+def compile_part(name: str) -> None:
+    """Compile one part in this process, and keep it."""
+    with notices.telling(lambda notice: None):
+        PARTS[name]()
+
+
+def compile_parts(
+    names: Iterable[str], workers: int, report: Callable[[int, int], None] | None = None
+) -> Kept:
+    """Compile parts in so many processes at once; how much the cache holds then.
+
+    `report` is called with the functions that are kept and with all there are.
+    """
+    total = len(kernels())
+    pool = processes.pool(workers)
+    waiting = {pool.submit(compile_part, name) for name in names}
+    try:
+        while waiting:
+            done, waiting = wait(waiting, LOOK, FIRST_COMPLETED)
+            for part in done:
+                part.result()
+            if report is not None:
+                report(min(in_cache().functions, total), total)
+    finally:
+        processes.stop(pool, unfinished=bool(waiting))
+    return in_cache()
+
+
+def in_cache() -> Kept:
+    """What the cache holds of this package."""
+    from cmpe.compiling.cache import kept
+
+    return kept(kernels())
+
+
+def kernels() -> list[Any]:
+    """Every function of this package that can be compiled; imports all of them."""
+    from cmpe.compiling.functions import DISPATCHERS
+
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], "cmpe."):
+        if "kernels" in module.name.split("."):
+            import_module(module.name)
+    return DISPATCHERS

@@ -1,0 +1,96 @@
+"""A copy of the package that its users cannot write to, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cmpe.compiling import cache
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = """
+from cmpe.compiling.functions import njit
+
+@njit(cache=True)
+def twice(x):
+    return 2 * x
+"""
+# Root may write everywhere: what a user may not is refused by hand.
+USE = """
+import builtins, os, sys, tempfile
+given, real = sys.argv[2].split(os.pathsep), open
+
+def refusing(call, place):
+    def checked(*arguments, **options):
+        path = str(arguments[place] if place < len(arguments) else options.get("dir"))
+        mode = arguments[1] if call is real else "w"
+        if not mode.startswith("r") and not any(path.startswith(folder) for folder in given):
+            raise PermissionError(13, "Permission denied", path)
+        return call(*arguments, **options)
+    return checked
+
+builtins.open = refusing(open, 0)
+tempfile.TemporaryFile = refusing(tempfile.TemporaryFile, 9)
+from cmpe.tiny.kernels import twice
+for x in eval(sys.argv[1]):
+    twice(x)
+print(sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A copy of the package with one kernel."""
+    package = tmp_path / "installed/cmpe"
+    shutil.copytree(ROOT / "src/cmpe/compiling", package / "compiling")
+    (package / "tiny").mkdir()
+    for name in ("__init__.py", "tiny/__init__.py"):
+        (package / name).touch()
+    (package / "tiny/kernels.py").write_text(KERNELS)
+    return package.parent
+
+
+def use(installed, numbers, *writable, **environment):
+    """(loaded, compiled) when a user calls the kernel with each number."""
+    home = {"PYTHONPATH": str(installed), "HOME": str(writable[-1] if writable else "/nowhere")}
+    folders = os.pathsep.join([*map(str, writable), os.devnull])
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", USE, repr(numbers), folders],
+        env={"PATH": os.environ["PATH"]} | home | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return tuple(map(int, done.stdout.split()))
+
+
+def test_users_of_a_read_only_installation(installed, tmp_path):
+    """Each has a folder of their own, in front of what was compiled by whoever installed it."""
+    home = tmp_path / "home"
+    assert use(installed, [1], installed) == (0, 1)
+    assert list((installed / "cmpe/tiny/__pycache__").glob("*.nbi"))
+    assert use(installed, [1, 1.0]) == (1, 1)  # nowhere to write: not kept, and no failure
+    assert use(installed, [1.0], home) == (0, 1)
+    assert use(installed, [1, 1.0], home) == (2, 0)
+    chosen = home / "chosen"
+    assert use(installed, [1], home, NUMBA_CACHE_DIR=str(chosen)) == (0, 1)
+    assert list(chosen.rglob("*.nbi"))
+
+
+def test_what_is_kept(tmp_path):
+    class Found:
+        def __init__(self, folder):
+            self._cache = type("Cache", (), {"cache_path": str(folder)})
+
+    for name, size in (("a/one.nbi", 10), ("a/one.1.nbc", 2_000_000), ("b/two.nbi", 10)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(size))
+    found = cache.kept([Found(tmp_path / "a"), Found(tmp_path / "b"), Found(tmp_path / "c")])
+    assert (found.functions, found.folder) == (2, tmp_path)
+    assert found.megabytes == pytest.approx(2.0, abs=0.01)
+    assert cache.kept([]).functions == 0

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import importlib.util
+import time
+
+import pytest
+
+from cmpe.compiling import functions, notices, timing
+
+SOURCE = """
+from cmpe.compiling.functions import njit
+
+@njit(cache=True)
+def inner(x):
+    return x + 1
+
+@njit(cache=True, nogil=True)
+def outer(x):
+    return 2 * inner(x)
+"""
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """Import a module of two functions as a process that starts would."""
+    monkeypatch.setattr(functions, "DISPATCHERS", [])
+    (tmp_path / "kernels.py").write_text(SOURCE)
+
+    def load(name="cmpe.fresh.kernels"):
+        spec = importlib.util.spec_from_file_location(name, tmp_path / "kernels.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def told_of(call):
+    told = []
+    with notices.telling(told.append):
+        call()
+    return [(n.function.rpartition(".")[2], n.is_over) for n in told]
+
+
+def test_people_are_told_of_what_is_compiled_and_not_of_what_is_loaded(fresh):
+    module = fresh()
+    assert told_of(lambda: module.outer(1)) == [("outer", False), ("inner", False), ("outer", True)]
+    assert told_of(lambda: module.outer(2)) == []
+    again = fresh()
+    assert told_of(lambda: again.outer(3)) == []
+    assert [d.py_func.__name__ for d in functions.DISPATCHERS] == ["inner", "outer"] * 2
+
+
+def test_functions_of_others_are_their_own_business(fresh):
+    module = fresh("theirs.kernels")
+    assert told_of(lambda: module.outer(1)) == []
+
+
+def test_no_clock_counts_compiling(fresh):
+    module = fresh()
+    wall, mine, compiled = time.perf_counter(), timing.now(), timing.compiled_seconds()
+    thread, mine_of_thread = time.thread_time(), timing.thread_seconds()
+    assert module.outer(1) == 4
+    spent, counted = time.perf_counter() - wall, timing.now() - mine
+    assert counted < 0.2 * spent
+    assert counted + timing.compiled_seconds() - compiled == pytest.approx(spent, abs=0.01)
+    assert timing.thread_seconds() - mine_of_thread < 0.2 * (time.thread_time() - thread)

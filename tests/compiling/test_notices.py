@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from cmpe.compiling import notices
+from cmpe.compiling.costs import COSTS
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_yet(monkeypatch):
+    monkeypatch.setattr(notices, "_begun", 0)
+    monkeypatch.setattr(notices, "_asked_for", None)
+
+
+def test_one_line_for_the_first_function_and_none_for_others(caplog):
+    with notices.asked_for("exact"):
+        notices.begin("cmpe.a.kernels.one")
+        notices.begin("cmpe.a.kernels.two")
+        notices.end("cmpe.a.kernels.two")
+    [record] = caplog.records
+    assert (record.name, record.levelno) == ("cmpe", logging.WARNING)
+    assert f"compiling exact for this machine, once, about {COSTS['exact'].seconds} s" in (
+        record.getMessage()
+    )
+
+
+def test_what_nobody_estimated_is_named_after_its_module(caplog):
+    notices.begin("cmpe.models.kernels.evaluate")
+    assert "compiling cmpe.models.kernels for this machine, once; later" in caplog.text
+
+
+def test_the_outermost_question_counts():
+    told = []
+    with notices.telling(told.append):
+        with notices.asked_for("auto"), notices.asked_for("bounds"):
+            notices.begin("cmpe.one")
+        notices.begin("cmpe.two")
+        notices.end("cmpe.two")
+    assert [(n.what, n.begun, n.is_over) for n in told] == [
+        ("auto", 1, False),
+        (None, 2, False),
+        (None, 2, True),
+    ]
+    assert told[0].cost is COSTS["auto"]
+    assert told[1].cost is None
