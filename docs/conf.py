@@ -31,7 +31,8 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["build", "_ext", "figures", "gallery/*.md5", "gallery/*.ipynb"]
-nitpicky = False
+# The attribute `bytes` of two classes is no better answer to the type `bytes` than none.
+suppress_warnings = ["ref.python"]
 default_role = "code"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
@@ -97,7 +98,9 @@ def setup(app):
 
 def _inside(app, page, source):
     source[0] = source[0].replace("](../CONTRIBUTING.md", "](contributing.md")
-    if "sphinx_gallery.gen_gallery" not in app.config.extensions:
-        source[0] = re.sub(r"\[([^\]]*)\]\(gallery/[^)]*\)", r"\1", source[0])
+    drawn = "sphinx_gallery.gen_gallery" in app.config.extensions
+    page = r"[\1](gallery/\2.rst)" if drawn else r"\1"
+    source[0] = re.sub(r"\[([^\]]*)\]\(\.\./gallery/(\w+)\.py\)", page, source[0])
+    if not drawn:
         source[0] = source[0].replace(":link: gallery/index", ":link: learn")
         source[0] = source[0].replace("\ngallery/index\n", "\n")

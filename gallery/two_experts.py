@@ -8,7 +8,6 @@ How much does the first expert give up for the second one's consent?
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import cmpe
 
@@ -33,25 +32,29 @@ print("the second alone:", opinions(other))
 
 # %%
 # Now let the second expert ask for more and more, from what the first expert's own choice gives it
-# to what is best for it. Every point is the proved optimum of the first expert under that demand.
+# to what is best for it. The front holds every compromise that no other one beats, proved.
 
-demands = np.linspace(opinions(alone)[1], opinions(other)[1] - 1e-6, 12)
-points = []
-for demand in demands:
-    answers = cmpe.solve(cmpe.Problem(first, [second >= demand]), seen)
-    assert answers[0].status is cmpe.Status.OPTIMAL
-    points.append(opinions(answers))
-h, t = np.array(points).T
+least = opinions(alone)[1]
+front = cmpe.front(cmpe.Problem(first, [second >= least]), seen)[0]
+print(front)
+fair = front.knee()
+print(f"the knee: {fair.objective:.2f} and {fair.constraints[0].value:.2f}")
 
 # %%
 
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-ax.step(t, h, where="pre", color="tab:blue", alpha=0.4)
-ax.plot(t, h, "o", color="tab:blue", label="proved optima")
-ax.annotate("the first alone", (t[0], h[0]), (8, 4), textcoords="offset points")
-ax.annotate("the second alone", (t[-1], h[-1]), (-45, -3), textcoords="offset points", ha="right")
+front.plot(ax)
+for answers, label, place in (
+    (alone, "the first alone", (10, 2)),
+    (other, "the second alone", (-10, 8)),
+):
+    h, t = opinions(answers)
+    ax.plot(t, h, "s", color="tab:red", ms=7)
+    ax.annotate(
+        label, (t, h), place, textcoords="offset points", ha="left" if place[0] > 0 else "right"
+    )
 ax.set_xlabel("log-weight under the second expert (nats)")
 ax.set_ylabel("log-weight under the first (nats)")
-ax.set_title("What agreement costs")
-ax.legend()
+ax.set_title("what agreement costs, every point proved", fontsize=11, loc="left")
+ax.legend(loc="center left", frameon=False)
 plt.show()

@@ -24,6 +24,9 @@ from pathlib import Path
 
 import pytest
 
+import cmpe
+from cmpe.cli.main import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -134,6 +137,22 @@ def test_links(page):
 def anchors_of(page: Path) -> set[str]:
     headings = re.findall(r"^#+ +(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_public_name_and_command_has_an_example():
+    reference = {block.text for block in blocks_of(ROOT / "docs" / "reference.md")}
+    headings = re.findall(
+        r"^### (\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE
+    )
+    assert sorted(headings) == sorted(cmpe.__all__)
+    code = "\n".join(reference)
+    assert [name for name in cmpe.__all__ if not re.search(rf"\b{name}\b", code)] == []
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert set(sections) == set(COMMANDS)
+    for name, text in sections.items():
+        assert f":::{{command}} {name}\n" in text
+        assert f"$ cmpe {name} " in text or f"$ cmpe {name}\n" in text
 
 
 def test_every_page_is_found():

@@ -70,7 +70,7 @@ def _landing(study: Study) -> str:
             _time(study, ours),
             instead if off < 1e-3 else f"{instead}, {_number(study, best, 'regret')} nats off",
             f"{float(f'{times:.2g}'):,g}",
-            NONE if proved is None else f"{100 * proved.mean:g} % of the rows",
+            NONE if proved is None else "every row" if proved.mean == 1 else f"{proved.mean:.0%}",
         ])  # fmt: skip
     head = ["task", "`cmpe`, a row", "fastest alternative", "times faster", "proved optimal"]
     return _markdown(head, rows)

@@ -11,6 +11,8 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from typer.models import ArgumentInfo
 
+from cmpe.cli.main import HOMES
+
 
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
@@ -26,7 +28,7 @@ class Command(Directive):
     def run(self) -> list[nodes.Node]:
         """The first paragraph of the docstring and the list."""
         name = self.arguments[0]
-        function = getattr(import_module(f"cmpe.cli.{name}"), name)
+        function = getattr(import_module(f"cmpe.cli.{HOMES.get(name, name)}"), name)
         about = (inspect.getdoc(function) or "").split("\n\n")[0]
         return [
             nodes.paragraph("", " ".join(about.split())),

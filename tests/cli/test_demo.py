@@ -19,7 +19,8 @@ def test_demo_shows_proofs_and_a_race(tmp_path):
     figure = tmp_path / "demo.png"
     text = output("demo", "--seconds", 0.2, "--side", 6, "--out", figure)
     assert "k = 3   log-probability  -11.63   disconnect, lvfailure, intubation" in text
-    assert "proved: no feasible assignment has a higher objective" in text
+    assert "-12.32, is proved: no feasible assignment has a higher objective." in text
+    assert "The front has 4 points, complete: proved." in text
     found = lines_of(text)
     for name in ("HiGHS", "search", "learned start + search"):
         assert len(found[name]) == 3, name

@@ -27,14 +27,14 @@ FAULTS = {
     **dict.fromkeys(("KINKEDTUBE", "LVFAILURE", "PULMEMBOLUS"), ("TRUE",)),
     "INTUBATION": ("ESOPHAGEAL", "ONESIDED"),
 }
-BUDGETS = range(5)
 LABELLED, SHOWN = 300, 2  # rows that the network learns from, and rows that are solved
 NEXT = """
 Try next:
   cmpe solve --objective YOUR.bif --evidence YOUR.csv --format table
   cmpe solve --help      methods, limits, formats
+  cmpe front --help      every trade-off, also as a picture
   cmpe info YOUR.bif     how hard a model is
-  and the gallery: ten scripts with pictures, in gallery/"""
+  and the gallery: scripts with pictures, in gallery/"""
 
 
 @dataclass
@@ -67,12 +67,13 @@ def demo(
 
 
 def _diagnosis(shown: Shown) -> None:
-    """The ALARM network: the likeliest explanation with at most so many faults, all proved."""
+    """The ALARM network: the likeliest explanation with at most so many faults, and its front."""
     from cmpe.examples import example
     from cmpe.formats.registry import read_model
     from cmpe.models.linear import count
     from cmpe.problem import Problem
     from cmpe.solvers.dispatch import solve
+    from cmpe.tradeoffs.fronts import front
 
     net = read_model(example("alarm"))
     faults = count(FAULTS)
@@ -80,17 +81,20 @@ def _diagnosis(shown: Shown) -> None:
         f"1. A patient under anaesthesia: {len(FINDINGS)} readings, {net.variables} variables "
         "(the ALARM network).\n   What is the likeliest explanation that blames at most k faults?\n"
     )
-    for budget in BUDGETS:
-        answer = solve(Problem(net, [faults <= budget]), FINDINGS)[0]
-        shown.front.append((budget, answer.objective))
-        if len(shown.front) > 1 and answer.objective <= shown.front[-2][1]:
-            typer.echo(f"   k = {budget}   the same: more faults explain nothing more")
-            break
-        blamed = ", ".join(name.lower() for name in FAULTS if _is_faulty(answer, name))
+    problem = Problem(net, [faults <= 2])
+    answer = solve(problem, FINDINGS)[0]
+    found = front(problem, FINDINGS)[0]
+    for point in found:
+        budget = int(point.constraints[0].value)
+        blamed = ", ".join(name.lower() for name in FAULTS if _is_faulty(point, name))
         typer.echo(
-            f"   k = {budget}   log-probability {answer.objective:7.2f}   {blamed or 'nothing'}"
+            f"   k = {budget}   log-probability {point.objective:7.2f}   {blamed or 'nothing'}"
         )
-    typer.echo(f"\n   {answer.proof}\n")
+        shown.front.append((budget, point.objective))
+    typer.echo(
+        f"\n   The answer to k = 2, {answer.objective:.2f}, is {answer.proof}."
+        f"\n   The front has {found.summary}.\n"
+    )
 
 
 def _is_faulty(answer: Answer, name: str) -> bool:

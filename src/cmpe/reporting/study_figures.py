@@ -31,6 +31,7 @@ from cmpe.reporting.tables import MOST_VIOLATIONS, seconds_text
 COMPARED = (*SELF_SUPERVISED, *OURS_IN_PAPER)
 WITH_TUNED = (*COMPARED, "tuned", TUNED)
 MOST_POINTS = 60  # of a learning curve
+TRAINING = "Time and training"
 UNEVEN = 20  # times the median: one bar would hide the others
 LEGEND_WIDTH, LEGEND_HEIGHT = 2.1, 0.2  # inches of one entry
 Point = tuple[float, float]
@@ -76,7 +77,7 @@ def _times_at_a_glance(study: Study) -> Drawing | None:
             found[method] = points
     if not found:
         return None
-    figure, axes = new_figure(7.2, 1.0 + 0.26 * len(datasets))
+    figure, axes = new_figure(6.4, 1.0 + 0.26 * len(datasets))
     for method, points in found.items():
         _marks(axes, method, points, size=42)
     axes.set_yticks(range(len(datasets)), [_short(d) for d in datasets])
@@ -176,8 +177,7 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
         + ("The scale is linear near 0, else logarithmic. " if uneven else "")
         + "Lower is better."
     )
-    title = f"Feasible answers only: {dataset}"
-    name = f"feasible-{slug_of(dataset)}"
+    name, title = f"feasible-{slug_of(dataset)}", f"Feasible answers only: {dataset}"
     return Drawing(name, title, caption, figure, "The paper's figures", dataset=dataset)
 
 
@@ -186,8 +186,7 @@ def _against_time(study: Study, dataset: str) -> Drawing | None:
     points = [t for t in study.results.times if t.dataset == dataset and t.regret is not None]
     if not points:
         return None
-    q, here = _one_q(points)
-    figure, axes = new_figure(6.2, 3.5)
+    (q, here), (figure, axes) = _one_q(points), new_figure(6.2, 3.5)
     for method in by_rank(t.method for t in here):
         _anytime(axes, method, [t for t in here if t.method == method])
     if any(t.amortised for t in here):
@@ -198,11 +197,10 @@ def _against_time(study: Study, dataset: str) -> Drawing | None:
     _legend(figure, axes)
     caption = (
         f"Mean regret after so much time a row, q = {q_text(q)}. Filled: the time of the answer "
-        "alone; hollow: with the time of training shared by the rows. Lower and further left is better."
+        "alone; hollow: with its share of training. Lower and further left is better."
     )
-    title = f"Regret against time: {dataset}"
-    name = f"time-{slug_of(dataset)}"
-    return Drawing(name, title, caption, figure, "Time and training", dataset=dataset, q=q_text(q))
+    name, title = f"time-{slug_of(dataset)}", f"Regret against time: {dataset}"
+    return Drawing(name, title, caption, figure, TRAINING, dataset, q_text(q))
 
 
 def _one_q(points: Sequence[Any]) -> tuple[float | None, list[Any]]:
@@ -247,12 +245,10 @@ def _learning(study: Study, dataset: str) -> Drawing | None:
     lower.set_ylabel("validation violations")
     _legend(figure, upper, lower)
     caption = (
-        "Regret and share of violations on validation rows by epoch, mean over seeds, "
-        f"q = {q_text(q)}."
+        f"Regret and violations of validation rows by epoch, mean over seeds, q = {q_text(q)}."
     )
-    title = f"Learning curves: {dataset}"
-    name = f"learning-{slug_of(dataset)}"
-    return Drawing(name, title, caption, figure, "Time and training", dataset=dataset, q=q_text(q))
+    name, title = f"learning-{slug_of(dataset)}", f"Learning curves: {dataset}"
+    return Drawing(name, title, caption, figure, TRAINING, dataset, q_text(q))
 
 
 def _by_epoch(points: Iterable[CurvePoint], name: str) -> list[Point]:

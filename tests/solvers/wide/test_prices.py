@@ -7,7 +7,7 @@ from hypothesis import given, settings
 import cmpe
 from cmpe.generation import grid
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
-from cmpe.solvers.wide.prices import Steps, find_prices
+from cmpe.solvers.wide.prices import PriceSteps, find_prices
 from tests.problems import Shape, random_problem, seeds
 
 
@@ -64,7 +64,7 @@ def test_prices_tighten_a_binding_constraint():
 
 
 def test_steps_double_then_shrink_and_stop_at_zero():
-    steps = Steps.of(np.ones(1))
+    steps = PriceSteps.of(np.ones(1))
     mu = np.zeros(1)
     assert steps.is_idle(mu, np.ones(1))
     mu = steps.moved(mu, -np.ones(1))

@@ -32,7 +32,7 @@ PATIENCE = 5  # steps without a better bound
 
 
 @dataclass
-class Steps:
+class PriceSteps:
     """How far each multiplier moves next, and which way it moved last."""
 
     sizes: Floats  # (m,)
@@ -41,7 +41,7 @@ class Steps:
     turned: np.ndarray[tuple[int], np.dtype[np.bool_]]  # (m,) whether it ever changed
 
     @classmethod
-    def of(cls, units: Floats) -> Steps:
+    def of(cls, units: Floats) -> PriceSteps:
         """The first ones, for multipliers of such sizes."""
         nothing = np.zeros(len(units))
         return cls(FIRST_STEP * units, LEAST_STEP * units, nothing, np.zeros(len(units), bool))
@@ -87,7 +87,7 @@ class _PriceSearch:
 
     def follow(self, until: float, *, decoded: bool) -> None:
         """Step along one kind of slope, from the best so far, while that helps."""
-        network, steps, idle = self._network, Steps.of(self._network.units), 0
+        network, steps, idle = self._network, PriceSteps.of(self._network.units), 0
         if self.least < np.inf:
             network.price(self.best, self.messages)
         for _ in range(MOST_STEPS):
