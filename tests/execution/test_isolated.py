@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from cmpe.errors import BackendError
 from cmpe.execution import isolated
-from cmpe.execution.isolated import IsolatedProcess, Reply, isolated_process
+from cmpe.execution.isolated import IsolatedProcess, Reply, allow_memory, isolated_process
 from tests.execution.work import is_running, refuse
 
 
@@ -29,6 +30,18 @@ def deaf():
 
 def crash():
     ctypes.string_at(0)
+
+
+def most_data():
+    return resource.getrlimit(resource.RLIMIT_DATA)[0]
+
+
+def test_memory_is_limited_there_and_not_here(process):
+    before = most_data()
+    allow_memory(10**9)
+    assert most_data() == before
+    process.call(allow_memory, 10**9)
+    assert process.call(most_data).value == 10**9
 
 
 def test_one_process_serves_many_calls(process):

@@ -186,8 +186,28 @@ def _how_it_ended(code: int) -> str:
     return f"its process crashed ({signal.Signals(-code).name})"
 
 
+def allow_memory(most: int) -> None:
+    """No more memory than this for an isolated process, with what Python takes; not on Windows.
+
+    Without effect in any other process: there a thread that cannot allocate never starts, and
+    whoever starts it waits for ever.
+    """
+    if not _serving:
+        return
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+_serving: list[bool] = []  # whether this is an isolated process
+
+
 def serve() -> None:
     """The loop of the process: calls in, replies out, everything else printed to nowhere."""
+    _serving.append(True)
     calls = Connection(os.dup(0), writable=False)
     replies = Connection(os.dup(1), readable=False)
     nowhere = os.open(os.devnull, os.O_RDWR)

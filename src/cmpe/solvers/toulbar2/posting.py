@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
 
+from cmpe.execution.isolated import allow_memory
 from cmpe.formats.cfn import FORBIDDEN, CostLimit, CostNetwork, Function, knapsack
 
 # How CFN is made, and the options that follow: as competitors run it (UAI 2022).
@@ -66,7 +66,7 @@ def run(posting: Posting) -> Found:
     """Post and solve; SIGINT ends it with what is known."""
     import pytoulbar2
 
-    _allow(posting.memory)
+    allow_memory(posting.memory)
     making, options = CONFIGURATIONS[posting.configuration]
     target = pytoulbar2.CFN(None, 0, seed=posting.seed, verbose=-1, **making)
     for name, value in options.items():
@@ -85,17 +85,6 @@ def run(posting: Posting) -> Found:
     if result is None:
         return Found(None, math.inf, bound, complete)
     return Found(list(result[0][: len(posting.free)]), result[1], bound, complete)
-
-
-def _allow(memory: int) -> None:
-    """No more memory than this for the process, on top of what Python takes; not on Windows."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        if most != resource.RLIM_INFINITY:
-            memory = min(memory, most)
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, most))
 
 
 def _post_all(target: Any, package: Any, posting: Posting) -> None:
