@@ -30,9 +30,9 @@ def without_numba() -> bool:
     try:
         import numba  # noqa: F401
     except ImportError:
-        stub = types.ModuleType("numba")
-        vars(stub).update(njit=lambda *a, **_: a[0] if a and callable(a[0]) else (lambda f: f))
-        sys.modules["numba"] = stub
+        stub = types.ModuleType("cmpe.compiling.functions")  # the one module that imports numba
+        vars(stub).update(njit=lambda **_: lambda function: function, DISPATCHERS=[])
+        sys.modules |= {stub.__name__: stub, "numba": types.ModuleType("numba")}
         return True
     return False
 

@@ -8,6 +8,7 @@ import pytest
 
 import cmpe
 from cmpe import Limits
+from cmpe.compiling.timing import now
 from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits
@@ -100,6 +101,6 @@ def test_highs_has_a_share_of_the_limit_and_no_more(monkeypatch):
     seen = []
     monkeypatch.setattr(MilpTurns, "play", lambda self, until: seen.append(until) or np.inf)
     race, known = race_of(cmpe.Problem(grid(4, 4, seed=3)), 10.0)
-    begin = time.perf_counter()
+    begin = now()
     race._played(MilpTurns(race.reduced, known.best, Limits()), begin + 0.1)
     assert begin + 0.9 * module.MILP_SHARE * 10.0 < seen[0] <= race.until
