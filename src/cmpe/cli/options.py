@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
 
 from cmpe.cli.compiling.bars import display
 from cmpe.errors import InputError, MethodError, ModelError
@@ -28,6 +30,21 @@ SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
 EVIDENCE_HELP = "E.evid, .npy, .csv (a header of names) or .parquet; default: the test rows."
+# The question that several commands are asked: models, limits and evidence.
+Directory = Annotated[
+    Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
+]
+Objective = Annotated[Path | None, typer.Option(help="The model h to maximise.")]
+Constraints = Annotated[
+    list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
+]
+AtMost = Annotated[
+    list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
+]
+AtLeast = Annotated[
+    list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
+]
+EvidenceFile = Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)]
 WORKERS_HELP = (
     "Rows answered at the same time: in processes by milp, toulbar2, exhaustive and the reduction "
     "of wide rows, in threads by the others."

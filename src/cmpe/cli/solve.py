@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cmpe.cli import options as asked
 from cmpe.cli.options import (
     DEVICE_HELP,
-    EVIDENCE_HELP,
     FORMAT_OF_SUFFIX,
     MEMORY_HELP,
     METHOD_HELP,
@@ -44,20 +44,12 @@ TABLE_ROWS = 25
 
 def solve(
     context: typer.Context,
-    problem_dir: Annotated[
-        Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
-    ] = None,
-    objective: Annotated[Path | None, typer.Option(help="The model h to maximise.")] = None,
-    constraint: Annotated[
-        list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
-    ] = None,
-    at_most: Annotated[
-        list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
-    ] = None,
-    at_least: Annotated[
-        list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
-    ] = None,
-    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
+    problem_dir: asked.Directory = None,
+    objective: asked.Objective = None,
+    constraint: asked.Constraints = None,
+    at_most: asked.AtMost = None,
+    at_least: asked.AtLeast = None,
+    evidence: asked.EvidenceFile = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,

@@ -2,23 +2,11 @@
 
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 import cmpe
-from cmpe.generation import grid
 from tests.cli.commands import MODEL, app, output, rows_of
 from tests.refusals import refused
-
-
-@pytest.fixture
-def models(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    h = grid(3, 3, seed=1)
-    cmpe.write_uai(h, "h.uai")
-    cmpe.write_uai(h.perturb(0.3, 2), "t.uai")
-    (tmp_path / "e.evid").write_text("2\n1 0 1\n1 0 0\n")
-    return ["--objective", "h.uai", "--constraint", "t.uai", "--at-most", "8"]
 
 
 def test_json_has_every_point_by_rising_value(models):

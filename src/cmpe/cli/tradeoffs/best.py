@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cmpe.cli import options as asked
 from cmpe.cli.options import (
-    EVIDENCE_HELP,
     checked_suffix,
     limits_in_order,
     progress_bar,
@@ -27,20 +27,12 @@ SUFFIXES = (".json", ".jsonl", ".csv")
 
 def best(
     context: typer.Context,
-    problem_dir: Annotated[
-        Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
-    ] = None,
-    objective: Annotated[Path | None, typer.Option(help="The model h to maximise.")] = None,
-    constraint: Annotated[
-        list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
-    ] = None,
-    at_most: Annotated[
-        list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
-    ] = None,
-    at_least: Annotated[
-        list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
-    ] = None,
-    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
+    problem_dir: asked.Directory = None,
+    objective: asked.Objective = None,
+    constraint: asked.Constraints = None,
+    at_most: asked.AtMost = None,
+    at_least: asked.AtLeast = None,
+    evidence: asked.EvidenceFile = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
     distance: Annotated[
         int | None,

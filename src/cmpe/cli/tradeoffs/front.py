@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.cli import options as asked
 from cmpe.cli.options import (
-    EVIDENCE_HELP,
     checked_suffix,
     limits_in_order,
     progress_bar,
@@ -30,20 +30,12 @@ MOST_PANELS = 12  # rows in one picture
 
 def front(
     context: typer.Context,
-    problem_dir: Annotated[
-        Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
-    ] = None,
-    objective: Annotated[Path | None, typer.Option(help="The model h to maximise.")] = None,
-    constraint: Annotated[
-        list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
-    ] = None,
-    at_most: Annotated[
-        list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
-    ] = None,
-    at_least: Annotated[
-        list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
-    ] = None,
-    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
+    problem_dir: asked.Directory = None,
+    objective: asked.Objective = None,
+    constraint: asked.Constraints = None,
+    at_most: asked.AtMost = None,
+    at_least: asked.AtLeast = None,
+    evidence: asked.EvidenceFile = None,
     row: Annotated[
         list[int] | None, typer.Option(min=0, help="Only this row; may be repeated.")
     ] = None,
