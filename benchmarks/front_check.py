@@ -118,16 +118,20 @@ class _Truth:
     def front(self, over: int) -> tuple[Numbers, Numbers]:
         """h and t of the non-dominated pairs, by rising t."""
         good = self.without(over)
-        h, t = self.h[good], self.t[good, over]
-        kept: list[int] = []
-        for i in np.lexsort((-h, t)):
-            if kept and h[i] - h[kept[-1]] <= 1e-6 * max(1.0, abs(h[i])):
-                continue
-            near = 1e-6 * max(1.0, abs(t[i])) if np.isfinite(t[i]) else 0.0
-            if kept and t[i] <= t[kept[-1]] + near:
-                kept.pop()
-            kept.append(int(i))
-        return h[kept], t[kept]
+        return non_dominated(self.h[good], self.t[good, over])
+
+
+def non_dominated(h: Numbers, t: Numbers) -> tuple[Numbers, Numbers]:
+    """The pairs that no other dominates, by rising t; those within the tolerances once."""
+    kept: list[int] = []
+    for i in np.lexsort((-h, t)):
+        if kept and h[i] - h[kept[-1]] <= 1e-6 * max(1.0, abs(h[i])):
+            continue
+        near = 1e-6 * max(1.0, abs(t[i])) if np.isfinite(t[i]) else 0.0
+        if kept and t[i] <= t[kept[-1]] + near:
+            kept.pop()
+        kept.append(int(i))
+    return h[kept], t[kept]
 
 
 Counts = dict[str, int]

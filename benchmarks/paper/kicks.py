@@ -145,14 +145,20 @@ def choice(records: list[Json], most: float) -> int | None:
     return min((k for k, found in shares.items() if max(found) <= most), default=None)
 
 
-def _options() -> argparse.Namespace:
-    options = parser(__doc__)
+def study_parser(text: str | None, scale: str) -> argparse.ArgumentParser:
+    """The options of a benchmark on what a run of the study has left."""
+    options = parser(text)
     options.add_argument("--out", type=Path, required=True, help="of the study: DIR/store is used")
-    options.add_argument("--scale", default="brief", help="of study.toml")
+    options.add_argument("--scale", default=scale, help="of study.toml")
     options.add_argument("--datasets", nargs="+", help="default: all of the scale")
+    options.add_argument("--data", type=Path, default=DATA, help="folder with uai/ and density/")
+    return options
+
+
+def _options() -> argparse.Namespace:
+    options = study_parser(__doc__, "brief")
     options.add_argument("--kicks", nargs="+", type=int, default=TRIED)
     options.add_argument("--most", type=float, default=MOST, help="share of the paper's regret")
-    options.add_argument("--data", type=Path, default=DATA, help="folder with uai/ and density/")
     options.add_argument("--paper", type=Path, default=PAPER, help="the paper's tables as csv")
     return options.parse_args()
 

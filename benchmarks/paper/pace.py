@@ -10,15 +10,14 @@ test rows, with as many passes as the network of the study asks for.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
-from benchmarks.frame import Recorder, parser, print_table
+from benchmarks.frame import Recorder, print_table
 from benchmarks.paper.artifacts import rows_of
-from benchmarks.paper.description import DATA, read_study
+from benchmarks.paper.description import read_study
+from benchmarks.paper.kicks import study_parser
 from benchmarks.paper.plan import Cell, Plan, plan_of
 from benchmarks.paper.store import Json, Store
 from benchmarks.paper.training import RESULT, train_parts, training_data
@@ -74,17 +73,8 @@ def measure(plan: Plan, store: Store, cell: Cell) -> Json:
 UNTIMED = ("problem", "choice")  # inputs that are no lessons
 
 
-def _options() -> argparse.Namespace:
-    options = parser(__doc__)
-    options.add_argument("--out", type=Path, required=True, help="of the study: DIR/store is read")
-    options.add_argument("--scale", default="full", help="of study.toml")
-    options.add_argument("--datasets", nargs="+", help="default: all of the scale")
-    options.add_argument("--data", type=Path, default=DATA, help="folder with uai/ and density/")
-    return options.parse_args()
-
-
 def main() -> int:
-    chosen = _options()
+    chosen = study_parser(__doc__, "full").parse_args()
     study = read_study(scale=chosen.scale)
     plan, store = plan_of(study, chosen.data), Store(chosen.out / "store")
     named = chosen.datasets or list(study.scale.datasets)

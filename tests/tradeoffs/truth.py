@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks.front_check import non_dominated
 
 from cmpe import Problem
 from tests.problems import all_assignments
@@ -42,16 +43,7 @@ class Enumerated:
     def front(self, over: int) -> tuple[np.ndarray, np.ndarray]:
         """h and t of the non-dominated pairs by rising t, each pair within the tolerances once."""
         good = self.satisfied(over)
-        h, t = self.h[good], self.t[good, over]
-        kept: list[int] = []
-        for i in np.lexsort((-h, t)):
-            if kept and h[i] - h[kept[-1]] <= 1e-6 * max(1.0, abs(h[i])):
-                continue
-            near = 1e-6 * max(1.0, abs(t[i])) if np.isfinite(t[i]) else 0.0
-            if kept and t[i] <= t[kept[-1]] + near:
-                kept.pop()
-            kept.append(i)
-        return h[kept], t[kept]
+        return non_dominated(self.h[good], self.t[good, over])
 
     def ranked(self) -> tuple[np.ndarray, np.ndarray]:
         """All feasible rows and their h, the best first, ties by the assignment."""
