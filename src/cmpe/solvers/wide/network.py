@@ -222,8 +222,8 @@ class RowNetwork:
 
     def decoded(self, way: int = 0) -> Integers:
         """A value for each variable: the favourite of its tables, given the variables before."""
-        out = np.zeros(len(self.state.size), dtype=np.int64)
-        self._consistency.decode(self.net, self.state, way, out)
+        out, full = np.zeros((2, len(self.state.size)), dtype=np.int64)
+        self._consistency.decode(self.net, self.state, way, out, full)
         return out
 
     def messages(self) -> Messages:
@@ -264,6 +264,7 @@ class RowNetwork:
             failures=np.zeros(n),
             counts=np.zeros(4, dtype=np.int64),
             levels=np.array([-np.inf, -np.inf]),
+            leaf=np.zeros(n, dtype=np.int64),
             answer=np.zeros(n, dtype=np.int64),
         )
         self._pace = 1
