@@ -69,7 +69,9 @@ class PoolMaker:
         random = np.random.SeedSequence(seed).generate_state(max(1, len(kinds)), np.uint64)
         self._random = (random | np.uint64(1)).reshape(-1, 1)
         self._members: list[list[Any]] = [[] for _ in kinds]
-        self._whole = [False for _ in kinds]  # the whole graph is within the limit: that says it all
+        self._whole = [
+            False for _ in kinds
+        ]  # the whole graph is within the limit: that says it all
         self._pool: Subgraphs | None = None
 
     def made(self, until: float) -> Subgraphs:

@@ -20,6 +20,7 @@ from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
 from cmpe.solvers.search import Search
 from cmpe.solvers.wide.elimination import eliminate_all
 from cmpe.solvers.wide.network import RowNetwork
+from cmpe.solvers.wide.prices import FIRST_STEP, LEAST_STEP, find_prices
 from cmpe.solvers.wide.reduced import Reduced
 
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
@@ -100,12 +101,17 @@ class SearchTurns:
 
 
 class ConsistencyTurns:
-    """Sweeps over all tables; answers decoded from them."""
+    """Sweeps over all tables, answers decoded from them, and prices of the constraints.
+
+    Prices that were found in a hurry are not the last: where sweeps lead nowhere, further ones are
+    looked for, by steps that are half as long every time.
+    """
 
     name = "consistency"
 
     def __init__(self, reduced: Reduced, best: Incumbent, network: RowNetwork) -> None:
         self._reduced, self._best, self._network = reduced, best, network
+        self._step = FIRST_STEP if len(network.multipliers) else 0.0
         self.finished = False
 
     def play(self, until: float) -> float:
@@ -119,9 +125,13 @@ class ConsistencyTurns:
             self.decode()
             earned = before - network.upper + (best.objective - objective)
             idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
-            if idle == 2:
+            if idle == 2 and self._step < LEAST_STEP:
                 self.finished = True
                 break
+            if idle == 2:
+                find_prices(network, until, self.decode, self._step)
+                self._step *= 0.5
+                idle, count = 1, 4
             count = min(2 * count, 256)
         return network.upper
 
