@@ -73,8 +73,8 @@ def segmentation(side, at_most):
     number = np.arange(side * side).reshape(side, side)
     tables = [((v,), [0.0, g]) for v, g in enumerate(rng.normal(0.5, 1.5, side * side).tolist())]
     for one, two in ((number[:, :-1], number[:, 1:]), (number[:-1], number[1:])):
-        for pair in zip(one.ravel().tolist(), two.ravel().tolist(), strict=True):
-            tables.append((pair, [[0.8, 0.0], [0.0, 0.8]]))
+        pairs = zip(one.ravel().tolist(), two.ravel().tolist(), strict=True)
+        tables += [(pair, [[0.8, 0.0], [0.0, 0.8]]) for pair in pairs]
     model = cmpe.LogLinearModel.from_tables([2] * side * side, tables)
     area = cmpe.count(dict.fromkeys(range(side * side), 1))
     return cmpe.Problem(model, [area <= at_most])
