@@ -281,7 +281,7 @@ class EliminationTurns:
         problem = self._reduced.instances.problem
         if self._alone:
             found = eliminate_all(problem.models[0], problem.plan.order)
-            bound = float(found.model.value(np.zeros((1, 0), dtype=np.int32))[0])
+            bound = float(found.models[0].value(np.zeros((1, 0), dtype=np.int32))[0])
             self._best.offer(self._reduced.lift(found.lift(np.zeros(0, dtype=np.int32))))
             return bound if bound == -np.inf else bound + ROUNDING * abs(bound)
         answer = exact.eliminate(self._reduced.instances, exact.MOST_ROUNDS)
