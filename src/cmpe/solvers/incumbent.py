@@ -30,6 +30,7 @@ class Incumbent:
     gap: float
     assignment: Assignments | None = None  # (n,)
     objective: float = -np.inf
+    grain: float = 0.0  # whatever is better is better by more than this
 
     def offer(self, assignment: Assignments) -> bool:
         """Take a better feasible assignment; whether it was one."""
@@ -43,8 +44,9 @@ class Incumbent:
 
     @property
     def enough(self) -> float:
-        """A bound up to here proves the incumbent: half the tolerance, or the gap, above it."""
+        """A bound up to here proves it: half the tolerance, the gap or the grain above it."""
         if self.assignment is None:
             return -np.inf
         size = max(1.0, abs(self.objective))
-        return self.objective + max(0.5 * OPTIMALITY_TOLERANCE * size, self.gap - 1e-12 * size)
+        least = max(0.5 * OPTIMALITY_TOLERANCE * size, self.grain)
+        return self.objective + max(least, self.gap - 1e-12 * size)

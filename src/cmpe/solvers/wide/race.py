@@ -25,6 +25,7 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
+from cmpe.solvers.wide.grain import grain_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.reduced import Reduced
@@ -68,6 +69,14 @@ class Known:
     upper: float = np.inf
 
     @property
+    def stated(self) -> float:
+        """The bound as it is told: nothing lies within a grain above the incumbent."""
+        best = self.best
+        if best.assignment is not None and self.upper <= best.objective + best.grain:
+            return best.objective
+        return self.upper
+
+    @property
     def closed(self) -> bool:
         """Whether the bound proves the incumbent, or that there is none."""
         return self.upper <= self.best.enough or self.upper == -np.inf
@@ -107,6 +116,8 @@ class Race:
         self.shrunk = False
         self.failed: set[str] = set()
         self.network: RowNetwork
+        self._begun: tuple[RowNetwork, int] | None = None  # what `_tree` grows on
+        self._tree: BranchTurns
 
     def prove_at_once(self) -> bool:
         """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
@@ -165,7 +176,8 @@ class Race:
         if self.known.best.assignment is None and self.network.possible:
             self._repair()
         yield from self._swept()
-        if self._eliminate_small():
+        self._look_for_a_grain()
+        if not self._is_worth_it() and self._eliminate_small():
             self._hand_over(self.network, 0)
             yield from self._swept()
         self._shrinks()
@@ -178,12 +190,18 @@ class Race:
     def _swept(self) -> Iterator[str]:
         """Consistency for as long as it closes much of the gap."""
         until, before = self._soon(LONGEST * self.seconds), np.inf
-        yield self._once(self._consistency(), 4.0)
+        yield self._once(self._consistency(), 2.0)
         while timing.now() < until and not self._over():
             before, reach = self.known.reach, before
             if not before < (1.0 - WELL) * reach:
                 break
             yield self._once(self._consistency(), 2.0)
+
+    def _look_for_a_grain(self) -> None:
+        """By how much anything better is better at least, where the tables tell."""
+        instances = self.reduced.instances
+        offsets = instances.conditioning.layout.offsets
+        self.known.best.grain = grain_of(instances.tables(0)[0], offsets)
 
     def _repair(self) -> None:
         """What was decoded breaks a constraint: single moves from there may find an answer."""
@@ -236,10 +254,16 @@ class Race:
         return SearchTurns(self.reduced, self.known.best, limits)
 
     def _branching(self) -> BranchTurns:
-        """Depth first, from what consistency has made of the tables so far."""
-        return BranchTurns(
-            self.reduced, self.known.best, self.network.copied(), memory=self.limits.bytes
-        )
+        """Depth first, from what consistency has made of the tables so far.
+
+        Where no value has gone since the last one began, that one goes on.
+        """
+        begun = self.network, int(self.network.sizes.sum())
+        if self._begun != begun:
+            self._begun, tables = begun, self.network.copied()
+            best = self.known.best
+            self._tree = BranchTurns(self.reduced, best, tables, memory=self.limits.bytes)
+        return self._tree
 
     def _is_worth_it(self) -> bool:
         """Whether enough values are out for everything to start anew on what is left."""
