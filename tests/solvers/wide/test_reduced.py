@@ -92,3 +92,15 @@ def test_only_what_pays_is_tried():
     assert not Reduced.of(Problem(grid(30, 30, seed=0)).given(), 0).can_eliminate()
     fixed = Problem(grid(1, 1, seed=0), (), (0,)).given([[0]])
     assert not Reduced.of(fixed, 0).can_eliminate()
+
+
+def test_values_with_a_stand_in_are_lowered_to_it():
+    reduced = Reduced.of(
+        Problem(LogLinearModel.from_tables([4, 2], [((0, 1), np.zeros((4, 2)))])).given(), 0
+    )
+    stand_ins = [np.array([2, 0, -1, -1]), np.array([-1, -1])]
+    small = reduced.restricted([np.array([2, 3]), np.array([0, 1])], stand_ins)
+    assert small.lower(np.array([1, 1])).tolist() == [0, 1]
+    assert small.lower(np.array([3, 0])).tolist() == [1, 0]
+    small = reduced.restricted([np.array([0, 3]), np.array([0, 1])], stand_ins)
+    assert small.lower(np.array([2, 1])) is None

@@ -116,6 +116,7 @@ class Race:
         self.shrunk = False
         self.failed: set[str] = set()
         self.network: RowNetwork
+        self._dominated: tuple[RowNetwork, int] | None = None  # when that was last tried
         self._begun: tuple[RowNetwork, int] | None = None  # what `_tree` grows on
         self._tree: BranchTurns
 
@@ -278,14 +279,22 @@ class Race:
         known.upper = min(known.upper, max(network.upper, known.best.enough))
         if not possible or known.closed:
             return True
+        self._dominate()
         if not self._is_worth_it():
             return False
         before = len(self.reduced.steps)
-        self.reduced = self.reduced.restricted(network.domains())
+        self.reduced = self.reduced.restricted(network.domains(), network.stand_ins())
         self.shrunk = True
         self._eliminate_small()
         self._hand_over(network, before)
         return True
+
+    def _dominate(self) -> None:
+        """Take away what others can stand in for, if values have gone since that was tried."""
+        state = self.network, int(self.network.sizes.sum())
+        if self._dominated != state:
+            self.network.dominate(self._soon(self._pace()))
+            self._dominated = self.network, int(self.network.sizes.sum())
 
     def _hand_over(self, network: RowNetwork, steps: int) -> None:
         """A network of the present problem with the messages of what it had before `steps`."""

@@ -48,6 +48,7 @@ class Fixing:
     variables: Integers  # of the larger problem: those that are kept
     domains: tuple[Integers, ...]  # their values that are kept, sorted
     whole: Assignments  # (n,) with the fixed values in
+    stand_ins: tuple[Integers, ...]  # for each of their values one that is no worse, or -1
 
     def lift(self, values: Assignments) -> Assignments:
         """Put the kept variables' values in."""
@@ -57,11 +58,16 @@ class Fixing:
         return out
 
     def lower(self, values: Assignments) -> Assignments | None:
-        """The kept variables' values; None where one is out."""
+        """The kept variables' values, or those that stand in for them; None where one is out."""
         out = np.zeros(len(self.variables), dtype=np.int32)
         for i, (v, domain) in enumerate(zip(self.variables, self.domains, strict=True)):
-            at = int(np.searchsorted(domain, values[v]))
-            if at == len(domain) or domain[at] != values[v]:
+            value = values[v]
+            while value >= 0:
+                at = int(np.searchsorted(domain, value))
+                if at < len(domain) and domain[at] == value:
+                    break
+                value = self.stand_ins[i][value]
+            if value < 0:
                 return None
             out[i] = at
         return out
@@ -109,8 +115,12 @@ class Reduced:
             found = None if found is None else step.lower(found)
         return found
 
-    def restricted(self, domains: Sequence[Integers]) -> Reduced:
+    def restricted(
+        self, domains: Sequence[Integers], stand_ins: Sequence[Integers] | None = None
+    ) -> Reduced:
         """The same with these values left to each free variable, at least one each."""
+        if stand_ins is None:
+            stand_ins = [np.full(self._card(v), -1) for v in self.instances.problem.free]
         free = np.array(self.instances.problem.free, dtype=np.int64)
         keep = [i for i, d in enumerate(domains) if len(d) > 1]
         first = np.array([d[0] for d in domains], dtype=np.int32)
@@ -122,7 +132,8 @@ class Reduced:
         ]
         limits = (c.at_most for c in self.instances.problem.constraints)
         problem = Problem(models[0], tuple(map(Constraint, models[1:], limits)))
-        step = Fixing(free[keep], tuple(domains[i] for i in keep), whole)
+        kept, others = (tuple(given[i] for i in keep) for given in (domains, stand_ins))
+        step = Fixing(free[keep], kept, whole, others)
         return Reduced(problem.given(), (*self.steps, step))
 
     def _model(

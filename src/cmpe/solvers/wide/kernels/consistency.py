@@ -135,7 +135,7 @@ def _collect_many(net, state, slot, table):
 
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
-def _drop(net, state, v, i):
+def drop(net, state, v, i):
     """Take the i-th value left of v away."""
     p, last = net.place[v], state.size[v] - 1
     state.left[p + i], state.left[p + last] = state.left[p + last], state.left[p + i]
@@ -185,7 +185,7 @@ def _add_up(net, state, v, s):
         a = state.left[p + k]
         if gain == -np.inf:
             state.scratch[0, k] = state.scratch[0, state.size[v] - 1]
-            _drop(net, state, v, k)
+            drop(net, state, v, k)
         else:
             state.message[net.sends[s] + a] += gain
             state.belief[p + a] += gain
@@ -223,7 +223,7 @@ def visit(net, state, v, way):
     k = state.size[v] - 1
     while k >= 0:
         if reach + state.belief[p + state.left[p + k]] <= state.levels[ENOUGH]:
-            _drop(net, state, v, k)
+            drop(net, state, v, k)
         k -= 1
     if state.size[v] == 0:
         return -1
@@ -260,7 +260,7 @@ def begin(net, state):
                 x += state.message[net.sends[net.slots[i]] + a]
             state.belief[p + a] = x
             if x == -np.inf:
-                _drop(net, state, v, k)
+                drop(net, state, v, k)
             best = max(best, x)
             k -= 1
         if state.size[v] == 0:
