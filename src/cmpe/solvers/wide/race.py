@@ -28,6 +28,7 @@ from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.grain import grain_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
+from cmpe.solvers.wide.probing import ProbingTurns
 from cmpe.solvers.wide.reduced import Reduced
 from cmpe.solvers.wide.turns import (
     BranchTurns,
@@ -45,7 +46,7 @@ LONGER = 1.4
 LONGEST = 0.15  # of the limit: a turn, and each step of presolve
 LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
-LEAST = 0.2  # of what the most successful contestant gets
+LEAST, LEAST_SEARCH = 0.2, 0.5  # of what the most successful gets; bounds earn more easily
 SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
 FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
@@ -95,6 +96,7 @@ class _Account:
     rate: float = 0.0
     played: float = 0.0
     turns: int = 0
+    least: float = LEAST
 
 
 @dataclass
@@ -178,8 +180,9 @@ class Race:
             self._repair()
         yield from self._swept()
         self._look_for_a_grain()
-        if not self._is_worth_it() and self._eliminate_small():
-            self._hand_over(self.network, 0)
+        before = len(self.reduced.steps)
+        if self._eliminate_small():
+            self._hand_over(self.network, before)
             yield from self._swept()
         self._shrinks()
         yield "shrunk"
@@ -194,7 +197,9 @@ class Race:
         yield self._once(self._consistency(), 2.0)
         while timing.now() < until and not self._over():
             before, reach = self.known.reach, before
-            if not before < (1.0 - WELL) * reach:
+            if self._is_worth_it() and self._shrinks():
+                yield "shrunk"
+            elif not before < (1.0 - WELL) * reach:
                 break
             yield self._once(self._consistency(), 2.0)
 
@@ -275,11 +280,11 @@ class Race:
         """Take away what is not better than the incumbent; whether much is gone."""
         network, known = self.network, self.known
         network.require(known.best.enough)
-        possible = network.tighten(self._soon(self._pace()), 8)
+        if network.tighten(self._soon(self._pace()), 8):
+            self._dominate()
         known.upper = min(known.upper, max(network.upper, known.best.enough))
-        if not possible or known.closed:
+        if not network.possible or known.closed:
             return True
-        self._dominate()
         if not self._is_worth_it():
             return False
         before = len(self.reduced.steps)
@@ -315,7 +320,8 @@ class Race:
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         accounts = [
             _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
-            _Account(self._search(1)),
+            _Account(self._search(1), least=LEAST_SEARCH),
+            _Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
             _Account(self._consistency()),
             _Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
         ]
@@ -337,7 +343,7 @@ class Race:
         """The one that played least for what it earned."""
         gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
         most = max(*(a.rate for a in accounts), SLOW * gap / self.seconds, 1e-12)
-        return min(accounts, key=lambda a: a.played / max(LEAST, a.rate / most))
+        return min(accounts, key=lambda a: a.played / max(a.least, a.rate / most))
 
     def _turn(self, account: _Account) -> bool:
         """Let one play; whether the answer improved."""

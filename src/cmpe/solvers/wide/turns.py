@@ -76,27 +76,34 @@ def _take(found: Solutions, reduced: Reduced, best: Incumbent) -> None:
 
 
 class SearchTurns:
-    """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
+    """Large-neighbourhood search from the incumbent, with other random numbers every turn.
+
+    After a turn that found nothing better, one begins from scratch.
+    """
 
     name = "search"
     finished = False
 
     def __init__(self, reduced: Reduced, best: Incumbent, limits: Limits) -> None:
         self._reduced, self._best, self._limits = reduced, best, limits
+        self._from_scratch = False
 
     def play(self, until: float) -> float:
         """Search with what is left of the turn."""
         seconds = until - timing.now()
         if seconds > 0:
             limits = replace(self._limits, seconds=seconds, gap=0.0)
-            limits = _from_incumbent(limits, self._reduced, self._best)
+            if not self._from_scratch:
+                limits = _from_incumbent(limits, self._reduced, self._best)
             self._limits = replace(self._limits, seed=self._limits.seed + 1)
+            before = self._best.objective
             try:
                 found = Search(bounds=False).answer(self._reduced.instances, limits)
             except Interrupted as stop:
                 _take(stop.solutions, self._reduced, self._best)
                 raise
             _take(found, self._reduced, self._best)
+            self._from_scratch = not self._from_scratch and self._best.objective == before
         return np.inf
 
 
