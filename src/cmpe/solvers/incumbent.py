@@ -50,3 +50,29 @@ class Incumbent:
         size = max(1.0, abs(self.objective))
         least = max(0.5 * OPTIMALITY_TOLERANCE * size, self.grain)
         return self.objective + max(least, self.gap - 1e-12 * size)
+
+
+@dataclass
+class Known:
+    """What is known of a row: the incumbent, and a bound on everything."""
+
+    best: Incumbent
+    upper: float = np.inf
+
+    @property
+    def stated(self) -> float:
+        """The bound as it is told: nothing lies within a grain above the incumbent."""
+        best = self.best
+        if best.assignment is not None and self.upper <= best.objective + best.grain:
+            return best.objective
+        return self.upper
+
+    @property
+    def closed(self) -> bool:
+        """Whether the bound proves the incumbent, or that there is none."""
+        return self.upper <= self.best.enough or self.upper == -np.inf
+
+    @property
+    def reach(self) -> float:
+        """How far the bound is above the incumbent."""
+        return self.upper - self.best.objective

@@ -5,9 +5,8 @@ import pytest
 
 import cmpe
 from cmpe.models.loglinear import LogLinearModel
-from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.incumbent import Incumbent, Known
 from cmpe.solvers.wide.grain import grain_of
-from cmpe.solvers.wide.race import Known
 
 
 def tables(*parts):

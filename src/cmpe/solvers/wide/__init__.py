@@ -17,10 +17,10 @@ from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.incumbent import Incumbent, TraceEvent
+from cmpe.solvers.incumbent import Incumbent, Known, TraceEvent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.rows import RowAnswer, solve_rows
-from cmpe.solvers.wide.race import Known, Race
+from cmpe.solvers.wide.race import Race
 
 
 @dataclass(frozen=True)

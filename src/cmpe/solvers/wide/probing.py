@@ -52,7 +52,7 @@ class ProbingTurns:
             self._probe, self._tries, self._turns = None, self._tries + 1, 1
         while not self.finished and timing.now() < until:
             probe = self._probe
-            if probe is None or not self._best.enough < self._level < self.upper:
+            if probe is None or not self._best.enough <= self._level < self.upper:
                 probe = self._probe = self._begun(until)
             if probe.possible:
                 self._explore(probe, until)
@@ -80,5 +80,5 @@ class ProbingTurns:
             if found is not None:
                 instances = self._reduced.instances
                 best.offer(self._reduced.lift(instances.complete(found[np.newaxis])[0]))
-                if best.enough >= self._level:
+                if best.enough > self._level:
                     break

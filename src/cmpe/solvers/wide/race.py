@@ -22,7 +22,7 @@ from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
-from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.incumbent import Known
 from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.grain import grain_of
@@ -60,32 +60,6 @@ WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
-
-
-@dataclass
-class Known:
-    """What is known of a row: the incumbent, and a bound on everything."""
-
-    best: Incumbent
-    upper: float = np.inf
-
-    @property
-    def stated(self) -> float:
-        """The bound as it is told: nothing lies within a grain above the incumbent."""
-        best = self.best
-        if best.assignment is not None and self.upper <= best.objective + best.grain:
-            return best.objective
-        return self.upper
-
-    @property
-    def closed(self) -> bool:
-        """Whether the bound proves the incumbent, or that there is none."""
-        return self.upper <= self.best.enough or self.upper == -np.inf
-
-    @property
-    def reach(self) -> float:
-        """How far the bound is above the incumbent."""
-        return self.upper - self.best.objective
 
 
 @dataclass
