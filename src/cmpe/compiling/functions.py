@@ -25,12 +25,20 @@ PACKAGE = __name__.partition(".")[0] + "."
 DISPATCHERS: list[Any] = []  # functions that Python calls, of the modules imported so far
 
 
-def njit(*, cache: bool = True, inner: bool | None = None, **options: Any) -> Callable[[Any], Any]:
+def njit(
+    *, cache: bool = True, inner: bool | None = None, counted: bool = True, **options: Any
+) -> Callable[[Any], Any]:
     """Compile a function when it is first called, as `numba.njit` does.
 
     An `inner` function is called by compiled code only (`compiling.inner`); those whose names
     begin with an underscore are, unless they say otherwise.
+
+    A function that makes no arrays, and calls none that does, need not have its references
+    `counted`. Counting costs more than a look at a small table: numba counts each array of a named
+    tuple whenever the tuple is handed on.
     """
+    if not counted:
+        options["_nrt"] = False
 
     def decorate(function: Any) -> Any:
         is_inner = function.__name__.startswith("_") if inner is None else inner

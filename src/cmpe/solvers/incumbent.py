@@ -30,6 +30,7 @@ class Incumbent:
     gap: float
     assignment: Assignments | None = None  # (n,)
     objective: float = -np.inf
+    grain: float = 0.0  # whatever is better is better by more than this
 
     def offer(self, assignment: Assignments) -> bool:
         """Take a better feasible assignment; whether it was one."""
@@ -43,8 +44,35 @@ class Incumbent:
 
     @property
     def enough(self) -> float:
-        """A bound up to here proves the incumbent: half the tolerance, or the gap, above it."""
+        """A bound up to here proves it: half the tolerance, the gap or the grain above it."""
         if self.assignment is None:
             return -np.inf
         size = max(1.0, abs(self.objective))
-        return self.objective + max(0.5 * OPTIMALITY_TOLERANCE * size, self.gap - 1e-12 * size)
+        least = max(0.5 * OPTIMALITY_TOLERANCE * size, self.grain)
+        return self.objective + max(least, self.gap - 1e-12 * size)
+
+
+@dataclass
+class Known:
+    """What is known of a row: the incumbent, and a bound on everything."""
+
+    best: Incumbent
+    upper: float = np.inf
+
+    @property
+    def stated(self) -> float:
+        """The bound as it is told: nothing lies within a grain above the incumbent."""
+        best = self.best
+        if best.assignment is not None and self.upper <= best.objective + best.grain:
+            return best.objective
+        return self.upper
+
+    @property
+    def closed(self) -> bool:
+        """Whether the bound proves the incumbent, or that there is none."""
+        return self.upper <= self.best.enough or self.upper == -np.inf
+
+    @property
+    def reach(self) -> float:
+        """How far the bound is above the incumbent."""
+        return self.upper - self.best.objective

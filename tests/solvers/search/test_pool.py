@@ -5,6 +5,7 @@ from hypothesis import given, settings
 
 from cmpe import LogLinearModel, Problem
 from cmpe.generation import grid
+from cmpe.solvers.base import Limits
 from cmpe.solvers.search import KINDS, Search
 from cmpe.solvers.search import pool as pools
 from cmpe.solvers.search.pool import MemberKind, adjacency, subgraphs, tables_of
@@ -108,3 +109,26 @@ def test_structures_are_shared_and_the_oldest_is_forgotten(monkeypatch):
         subgraphs(structure, kinds)
     assert len(pools._POOLS) == pools.KEPT
     assert subgraphs(structures[0], kinds) is not first
+
+
+def test_a_pool_that_was_cut_short_is_completed_and_then_the_same(monkeypatch):
+    """A first call in a hurry must not leave later ones with a pool of three members."""
+    structure = Problem(grid(12, 12)).conditioning
+    at_once = subgraphs(structure, KINDS)
+    monkeypatch.setattr(pools, "_POOLS", type(pools._POOLS)())
+    hurried = subgraphs(structure, KINDS, until=-np.inf)
+    assert [len(group) for group in hurried.groups] == [1, 1, 1]
+    later = subgraphs(structure, KINDS)
+    assert [len(group) for group in later.groups] == [kind.number for kind in KINDS]
+    for ours, theirs in zip(later.pool, at_once.pool, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_search_goes_on_with_its_pool_where_a_call_was_short():
+    """It gave every later answer of the structure what a first one of 1 ms had time for."""
+    instances = Problem(grid(13, 11, seed=3)).given()
+    limits = Limits(1e-3)
+    Search().answer(instances, limits)
+    found = Search(passes=40).answer(instances, Limits())
+    fresh = Search(passes=40).answer(Problem(grid(13, 11, seed=3)).given(), Limits())
+    assert found.objective[0] == fresh.objective[0]

@@ -108,3 +108,66 @@ def test_without_a_limit_a_slow_machine_sweeps_as_much_as_a_quick_one(monkeypatc
         network.tighten(np.inf, 4, -1.0)
         bounds.append(network.upper)
     assert bounds[0] == bounds[1]
+
+
+def coarse_problem(seed: int) -> cmpe.Problem:
+    """Few different numbers, so that values equal or dominate each other; zeros; 0 to 2 limits."""
+    rng = np.random.default_rng(seed)
+    cards = rng.integers(1, 7, int(rng.integers(2, 6))).tolist()
+
+    def model(chances):
+        tables = []
+        for _ in range(int(rng.integers(1, 6))):
+            scope = rng.choice(len(cards), int(rng.integers(1, min(3, len(cards)) + 1)), False)
+            shape = [cards[v] for v in scope]
+            table = rng.choice([0.0, 1.0, -np.inf], shape, p=chances)
+            tables.append((tuple(scope.tolist()), table))
+        return cmpe.LogLinearModel.from_tables(cards, tables)
+
+    objective = model([0.3, 0.6, 0.1])
+    others = [model([0.8, 0.2, 0.0]) for _ in range(int(rng.integers(0, 3)))]
+    limits = [cmpe.Constraint(t, float(rng.integers(0, 3))) for t in others]
+    return cmpe.Problem(objective, limits)
+
+
+@settings(max_examples=300)
+@given(seeds)
+def test_a_best_answer_survives_dominance(seed):
+    problem = coarse_problem(seed)
+    instances = problem.given()
+    every = completions(instances, 0)
+    h = np.where(problem.is_feasible(every), problem.objective.value(every), -np.inf)
+    shape, m = NetworkShape(instances.conditioning), len(problem.constraints)
+    network = RowNetwork(shape, instances, 0, np.full(m, 0.5))
+    before = int(network.sizes.sum())
+    count = network.dominate(np.inf)
+    if not network.possible:
+        assert h.max() == -np.inf
+        return
+    assert int(network.sizes.sum()) <= before - count  # values without support go as well
+    left, stand_ins = network.domains(), network.stand_ins()
+    stays = np.ones(len(every), dtype=bool)
+    for v, own, others in zip(problem.free, left, stand_ins, strict=True):
+        stays &= np.isin(every[:, v], own)
+        gone = np.setdiff1d(np.flatnonzero(others >= 0), own)
+        assert (others[gone] != gone).all()
+    assert h[stays].max() == pytest.approx(h.max())
+
+
+def test_what_dominates_and_what_does_not():
+    """Of 0: value 1 is 0 again, 2 is worse, 3 is better in h and worse in t, 4 has no weight."""
+    h = [[1.0, 0.0], [1.0, 0.0], [0.5, -1.0], [2.0, 1.0], [-np.inf, -np.inf]]
+    model = cmpe.LogLinearModel.from_tables([5, 2], [((0, 1), h)])
+    t = cmpe.LogLinearModel.from_tables([5, 2], [((0,), [0.0, 0.0, 0.0, 1.0, 0.0])])
+    left = []
+    for problem in (cmpe.Problem(model), cmpe.Problem(model, [cmpe.Constraint(t, 0.5)])):
+        instances = problem.given()
+        prices = np.zeros(len(problem.constraints))
+        network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, prices)
+        assert network.dominate(-np.inf) == 0
+        for v in range(5):  # whichever is the favourite
+            network.state.belief[v] = -float(v == 3)
+        network.dominate(np.inf)
+        left.append(network.domains()[0].tolist())
+    assert left[1] in ([0, 3], [1, 3])
+    assert not {2, 4} & set(left[0])

@@ -65,3 +65,35 @@ def test_a_split_that_takes_too_long_ends_splitting():
     splitting = turns.SplitTurns(reduced, best, Splits(problem, 0), turns.Patience(-1.0))
     assert splitting.play(timing.now() + 1e-3) == np.inf
     assert splitting.finished
+
+
+def segmentation(side, at_most):
+    """Binary, neighbours like to agree, and the ones are counted."""
+    rng = np.random.default_rng(5)
+    number = np.arange(side * side).reshape(side, side)
+    tables = [((v,), [0.0, g]) for v, g in enumerate(rng.normal(0.5, 1.5, side * side).tolist())]
+    for one, two in ((number[:, :-1], number[:, 1:]), (number[:-1], number[1:])):
+        pairs = zip(one.ravel().tolist(), two.ravel().tolist(), strict=True)
+        tables += [(pair, [[0.8, 0.0], [0.0, 0.8]]) for pair in pairs]
+    model = cmpe.LogLinearModel.from_tables([2] * side * side, tables)
+    area = cmpe.count(dict.fromkeys(range(side * side), 1))
+    return cmpe.Problem(model, [area <= at_most])
+
+
+def test_consistency_leaves_prices_that_are_far_off():
+    """Prices of the first moment were kept for good: gaps of hundreds of nats (issue 17)."""
+    problem = segmentation(16, 100)
+    reduced, best = Reduced.of(problem.given(), 0), Incumbent(problem, 0.0)
+    shape = NetworkShape(reduced.instances.conditioning)
+
+    def bound(price):
+        network = RowNetwork(shape, reduced.instances, 0, np.array([price]))
+        network.tighten(np.inf, 200, -1.0)
+        return network.now
+
+    least = min(bound(price) for price in np.arange(0.0, 4.0, 0.25))
+    assert bound(0.0) > least + 20.0
+    network = RowNetwork(shape, reduced.instances, 0, np.zeros(1))
+    consistency = turns.ConsistencyTurns(reduced, best, network)
+    assert consistency.play(np.inf) <= least + 0.5
+    assert best.assignment is not None

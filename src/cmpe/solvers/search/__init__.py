@@ -30,7 +30,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.local.graph import Graph, Rules, joined, mean_spread
 from cmpe.solvers.search.block import SearchBlock, Shared
-from cmpe.solvers.search.pool import Subgraphs, subgraphs
+from cmpe.solvers.search.pool import PoolMaker, pool_maker
 from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
 
 METHOD = "search"
@@ -112,7 +112,7 @@ def search(
     return work.settled()
 
 
-_COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather, Subgraphs]] = WeakKeyDictionary()
+_COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather, PoolMaker]] = WeakKeyDictionary()
 
 
 class _SearchBatch:
@@ -128,11 +128,12 @@ class _SearchBatch:
     ) -> None:
         structure, problem = instances.conditioning, instances.problem
         if structure not in _COMPILED:
-            pool = subgraphs(structure, KINDS, until=until)
-            _COMPILED[structure] = Graph.of(structure), joined(structure), pool
+            maker = pool_maker(structure, KINDS)
+            _COMPILED[structure] = Graph.of(structure), joined(structure), maker
+        graph, gather, maker = _COMPILED[structure]
         rules = Rules.of(problem)
         scales = mean_spread(problem.models[0]) * rules.weights
-        self._shared = Shared(*_COMPILED[structure], rules, scales, seed)
+        self._shared = Shared(graph, gather, maker.made(until), rules, scales, seed)
         self.instances, self.start, self.rows = instances, rows, rows.copy()
         self.multipliers = None if multipliers is None else _prices(instances, multipliers)
         random = np.random.SeedSequence(seed).generate_state(max(1, len(rows)), np.uint64)

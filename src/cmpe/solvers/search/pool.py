@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,23 +57,74 @@ class Subgraphs(NamedTuple):
     sizes: Integers  # (3,): rows of the largest member, of its choices, most inputs of a bucket
 
 
-_POOLS: OrderedDict[object, Subgraphs] = OrderedDict()
+class PoolMaker:
+    """A pool on its way; each kind has random numbers of its own, so that breaks change nothing."""
+
+    def __init__(self, structure: Conditioning, kinds: Sequence[MemberKind], seed: int) -> None:
+        self._layout = tables_of(structure)
+        self._starts, self._near = adjacency(structure)
+        self._kinds = kinds
+        self._bits = np.log2(self._layout.cards)
+        self._small = self._layout.cards <= MOST_VALUES
+        random = np.random.SeedSequence(seed).generate_state(max(1, len(kinds)), np.uint64)
+        self._random = (random | np.uint64(1)).reshape(-1, 1)
+        self._members: list[list[Any]] = [[] for _ in kinds]
+        self._whole = [
+            False for _ in kinds
+        ]  # the whole graph is within the limit: that says it all
+        self._pool: Subgraphs | None = None
+
+    def made(self, until: float) -> Subgraphs:
+        """What there is of it at a moment of `timing.now`; another call goes on from there.
+
+        Every kind has its part of the time, and a member at least.
+        """
+        begin = timing.now()
+        for turn in range(len(self._kinds)):
+            over = begin + (until - begin) * (turn + 1) / len(self._kinds)
+            while self._wants(turn) and not (self._members[turn] and timing.now() >= over):
+                self._add(turn)
+                self._pool = None
+        if self._pool is None:
+            ends = np.cumsum([0, *map(len, self._members)])
+            groups = [np.arange(a, b) for a, b in pairwise(ends.tolist())]
+            self._pool = _joined([m for own in self._members for m in own], self._layout, groups)
+        return self._pool
+
+    def _wants(self, turn: int) -> bool:
+        """Whether this kind is to have another member."""
+        if self._whole[turn] or not len(self._bits):
+            return False
+        return len(self._members[turn]) < self._kinds[turn].number
+
+    def _add(self, turn: int) -> None:
+        from cmpe.solvers.search.kernels import members, subgraphs
+
+        kind, random, bits = self._kinds[turn], self._random[turn], self._bits
+        allowed = np.flatnonzero(self._small)
+        if 0 < kind.vertices < len(bits):
+            allowed = subgraphs.ball(self._starts, self._near, kind.vertices, random)
+            allowed = allowed[self._small[allowed]]
+        order = subgraphs.grow(self._starts, self._near, bits, allowed, kind.bits, random)
+        self._members[turn].append(members.lay_out(order, self._layout))
+        self._whole[turn] = len(order) == len(bits)
+
+
+_POOLS: OrderedDict[object, PoolMaker] = OrderedDict()
 
 
 def subgraphs(
     structure: Conditioning, kinds: Sequence[MemberKind], seed: int = 0, until: float = np.inf
 ) -> Subgraphs:
-    """The pool of a structure; a structure met again, in any problem, gets the same one.
+    """The pool of a structure, as far as it is made by then (`PoolMaker.made`)."""
+    return pool_maker(structure, kinds, seed).made(until)
 
-    After the moment `until` (of `timing.now`) each kind gets one member only, and the pool
-    is not kept.
-    """
+
+def pool_maker(structure: Conditioning, kinds: Sequence[MemberKind], seed: int = 0) -> PoolMaker:
+    """Who makes the pool of a structure; a structure met again, in any problem, gets the same."""
     key = (structure.cardinalities, structure.free, structure.scopes, tuple(kinds), seed)
     if key not in _POOLS:
-        made, complete = _build(structure, kinds, seed, until)
-        if not complete:
-            return made
-        _POOLS[key] = made
+        _POOLS[key] = PoolMaker(structure, kinds, seed)
         while len(_POOLS) > KEPT:
             _POOLS.popitem(last=False)
     _POOLS.move_to_end(key)
@@ -97,43 +149,6 @@ def tables_of(structure: Conditioning) -> Any:
         starts_of(np.bincount(variables, minlength=len(number))),
         table[order].astype(np.int64),
     )
-
-
-def _build(
-    structure: Conditioning, kinds: Sequence[MemberKind], seed: int, until: float
-) -> tuple[Subgraphs, bool]:
-    """The pool, and whether there was time for all of it."""
-    from cmpe.solvers.search.kernels import members as member_kernels
-    from cmpe.solvers.search.kernels import subgraphs as subgraph_kernels
-
-    layout = tables_of(structure)
-    starts, near = adjacency(structure)
-    bits = np.log2(layout.cards)
-    small = layout.cards <= MOST_VALUES
-    everything = np.flatnonzero(small)
-    random = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
-    members: list[Any] = []
-    groups: list[Integers] = []
-    complete = True
-    begin = timing.now()
-    for turn, kind in enumerate(kinds):
-        first = len(members)
-        # Each kind has its part of the time.
-        over = begin + (until - begin) * (turn + 1) / len(kinds)
-        for _ in range(kind.number if len(bits) else 0):
-            if len(members) > first and timing.now() >= over:
-                complete = False
-                break
-            allowed = everything
-            if 0 < kind.vertices < len(bits):
-                allowed = subgraph_kernels.ball(starts, near, kind.vertices, random)
-                allowed = allowed[small[allowed]]
-            order = subgraph_kernels.grow(starts, near, bits, allowed, kind.bits, random)
-            members.append(member_kernels.lay_out(order, layout))
-            if len(order) == len(bits):
-                break  # the whole graph is within the limit: one member says it all
-        groups.append(np.arange(first, len(members)))
-    return _joined(members, layout, groups), complete
 
 
 def adjacency(structure: Conditioning) -> tuple[Integers, Integers]:

@@ -75,7 +75,8 @@ def schedule(
         return
     random = np.random.default_rng([seed, 1])
     variables = np.diff(pool.pool.members[:, :2], axis=1)[:, 0] / len(pool.layout.cards)
-    done, count, ready = 0, 1, 0.0
+    work = np.maximum(1.0, pool.pool.work)
+    done, count, ready, worked = 0, 1, 0.0, 0.0
     while True:
         if clock.is_timed:
             spent = clock.spent()
@@ -95,6 +96,10 @@ def schedule(
             [random.choice(quick, count), random.choice(globally, count)],
             random.choice(locally, count),
         )
-        done += count
+        if clock.is_timed and done:  # members differ much in what they take
+            expected = np.cumsum(work[members]) * (spent - ready) / worked
+            count = max(1, int((expected <= 1.0 - spent).sum()))
+            members, number, progress = members[:count], number[:count], progress[:count]
+        done, worked = done + count, worked + work[members].sum()
         heat = HEAT * np.maximum(0.0, 1.0 - progress / COLD) * (number >= CALM)
         yield members, heat, np.maximum(SHORTEST, LONGEST * variables[members])

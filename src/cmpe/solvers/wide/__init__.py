@@ -17,10 +17,10 @@ from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.incumbent import Incumbent, TraceEvent
+from cmpe.solvers.incumbent import Incumbent, Known, TraceEvent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.rows import RowAnswer, solve_rows
-from cmpe.solvers.wide.race import Known, Race
+from cmpe.solvers.wide.race import Race
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Wide:
         for turns, name in enumerate(race.run()):
             best = np.nan if known.best.assignment is None else known.best.objective
             spent = timing.now() - race.begin
-            yield TraceEvent(spent, best, float(known.upper), turns, name)
+            yield TraceEvent(spent, best, float(known.stated), turns, name)
 
 
 @dataclass(frozen=True)
@@ -72,4 +72,4 @@ class _RaceRow:
         except KeyboardInterrupt:
             interrupted = True
         problem, best = self.instances.problem, known.best.assignment
-        return RowAnswer.known(problem, best, known.upper, interrupted=interrupted)
+        return RowAnswer.known(problem, best, known.stated, interrupted=interrupted)

@@ -2,10 +2,18 @@
 
     max over v of (sum of the tables that mention v)   is a table of v's neighbours.
 
-Where v has at most two neighbours, or where that table is no larger than the largest one it
-replaces, nothing grows: pendant variables, chains, and variables that hard tables make functions
-of others. The value of v is recovered from its neighbours' (`Eliminations.lift`). With constraints
-this is no longer exact, so only unconstrained problems are treated.
+Where v has at most two neighbours, or three and small tables, or where that table is no larger than
+the largest one it replaces, nothing grows much: pendant variables, chains, and variables that hard
+tables make functions of others. The value of v is recovered from its neighbours'
+(`Eliminations.lift`).
+
+With constraints this is exact where, whatever the neighbours' values are, some value of v is best
+for h and for every t_j at once:
+
+    h(a) >= h(b) and t_j(a) <= t_j(b) for all values b of v that have any weight,
+
+as where hard tables leave one value only, or where no t_j depends on v. The tables of every
+function are then those at that value.
 """
 
 from __future__ import annotations
@@ -17,20 +25,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Assignments, Floats, Integers
 from cmpe.compiling import timing
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 Scope = tuple[int, ...]
-NEIGHBOURS = 2  # Variables with so few neighbours are always eliminated,
-ENTRIES = 1 << 12  # if what they leave has no more entries than this.
+FEW, NEIGHBOURS = 2, 3  # Variables with so few neighbours are always eliminated,
+SMALL = 64  # those with three if the table they leave has no more entries than this,
+ENTRIES = 1 << 12  # and all if the sum of their tables has no more than this.
 
 
 @dataclass(frozen=True)
 class Eliminations:
     """What was eliminated, in order, with what it takes to recover each value."""
 
-    model: LogLinearModel  # of the variables that are left, renumbered
+    models: tuple[LogLinearModel, ...]  # of the variables that are left, renumbered
     kept: tuple[int, ...]  # their old numbers
     variables: int  # before
     steps: tuple[tuple[int, Scope, Floats], ...]  # variable, its neighbours, best value (array)
@@ -59,18 +68,30 @@ class Eliminations:
 
 
 class _Elimination:
-    """Tables by variable, and the variables that are worth eliminating."""
+    """Tables by variable, and the variables that are worth eliminating.
 
-    def __init__(self, model: LogLinearModel) -> None:
-        self.cards = model.cardinalities
+    A table is one array (1 + m, ...) of what h and each t_j have for its scope.
+    """
+
+    def __init__(self, models: Sequence[LogLinearModel]) -> None:
+        self.cards, self._functions = models[0].cardinalities, len(models)
         self.tables: dict[int, tuple[Scope, Floats]] = {}
         self.mention: list[set[int]] = [set() for _ in self.cards]
         self._number = 0
-        for factor in model.factors:
-            self._add(factor.scope, factor.log_table)
+        for which, model in enumerate(models):
+            for factor in model.factors:
+                self._add(factor.scope, self._stacked(which, factor.log_table))
         self.heap: list[tuple[int, int]] = []
         for v in range(len(self.cards)):
             self._consider(v)
+
+    def _stacked(self, which: int, table: Floats) -> Floats:
+        """The table of one function among those of the others, which are 0."""
+        if self._functions == 1:
+            return table[np.newaxis]
+        out = np.zeros((self._functions, *table.shape))
+        out[which] = table
+        return out
 
     def _add(self, scope: Scope, table: Floats) -> None:
         self.tables[self._number] = (scope, table)
@@ -87,57 +108,83 @@ class _Elimination:
         if size * self.cards[v] > ENTRIES:
             return
         largest = max((self.tables[n][1].size for n in self.mention[v]), default=0)
-        if len(near) <= NEIGHBOURS or size <= largest:
+        largest = largest // self._functions
+        if len(near) <= FEW or size <= max(largest, SMALL if len(near) <= NEIGHBOURS else 0):
             heapq.heappush(self.heap, (size, v))
 
-    def eliminate(self, v: int) -> tuple[int, Scope, Floats]:
-        """Maximise v out."""
-        near = self._neighbours(v)
-        scope = tuple(sorted(near))
-        total = np.zeros([*(self.cards[u] for u in scope), self.cards[v]])
+    def eliminate(self, v: int) -> tuple[int, Scope, Floats] | None:
+        """Maximise v out; None where no value of v is best for all functions."""
+        scope = tuple(sorted(self._neighbours(v)))
+        total = np.zeros([self._functions, *(self.cards[u] for u in scope), self.cards[v]])
         for n in sorted(self.mention[v]):
-            own, table = self.tables.pop(n)
-            for u in own:
+            own, table = self.tables[n]
+            total += _aligned(table, own, (*scope, v))
+        best = _best_values(total)
+        if best is None:
+            return None
+        for n in sorted(self.mention[v]):
+            for u in self.tables.pop(n)[0]:
                 if u != v:
                     self.mention[u].discard(n)
-            total += _aligned(table, own, (*scope, v))
         self.mention[v] = set()
-        self._add(scope, total.max(axis=-1))
+        at = np.broadcast_to(best[np.newaxis, ..., np.newaxis], (*total.shape[:-1], 1))
+        self._add(scope, np.take_along_axis(total, at, axis=-1)[..., 0])
         for u in scope:
             self._consider(u)
-        return v, scope, total.argmax(axis=-1).astype(np.int32)
+        return v, scope, best.astype(np.int32)
 
     def is_current(self, size: int, v: int) -> bool:
         """Whether an entry of the heap still says what v would leave."""
         return size == math.prod(self.cards[u] for u in self._neighbours(v))
 
 
-def eliminate_small(model: LogLinearModel, until: float = math.inf) -> Eliminations:
-    """Eliminate again and again what leaves no larger tables, until a moment at most."""
-    work = _Elimination(model)
+def _best_values(total: Floats) -> Integers | None:
+    """Of the last axis of (1 + m, ..., k), the value that is best for all functions, if any is."""
+    h, t = total[0], total[1:]
+    best: Integers = h.argmax(axis=-1)
+    if not len(t):
+        return best
+    highest = h.max(axis=-1, keepdims=True)
+    best = np.where(h == highest, t.sum(axis=0), np.inf).argmin(axis=-1)
+    own = np.take_along_axis(t, np.broadcast_to(best[..., np.newaxis], (*t.shape[:-1], 1)), axis=-1)
+    is_best = (own <= t) | (h == -np.inf)
+    return best if is_best.all() else None
+
+
+def eliminate_small(models: Sequence[LogLinearModel], until: float = math.inf) -> Eliminations:
+    """Eliminate again and again what leaves no larger tables, until a moment at most.
+
+    The models are h and every t_j.
+    """
+    work = _Elimination(models)
     steps: list[tuple[int, Scope, Floats]] = []
     gone: set[int] = set()
     while work.heap and timing.now() < until:
         size, v = heapq.heappop(work.heap)
         if v not in gone and work.is_current(size, v):
-            gone.add(v)
-            steps.append(work.eliminate(v))
-    kept = tuple(v for v in range(model.variables) if v not in gone)
+            step = work.eliminate(v)
+            if step is not None:
+                gone.add(v)
+                steps.append(step)
+    variables = models[0].variables
+    kept = tuple(v for v in range(variables) if v not in gone)
     number = {v: i for i, v in enumerate(kept)}
-    factors = tuple(
-        Factor(tuple(number[v] for v in scope), table) for scope, table in _joined(work)
+    cards = tuple(work.cards[v] for v in kept)
+    tables = [(tuple(number[v] for v in scope), table) for scope, table in _joined(work)]
+    left = tuple(
+        LogLinearModel(cards, tuple(Factor(scope, table[which]) for scope, table in tables))
+        for which in range(len(models))
     )
-    left = LogLinearModel(tuple(model.cardinalities[v] for v in kept), factors)
-    return Eliminations(left, kept, model.variables, tuple(steps))
+    return Eliminations(left, kept, variables, tuple(steps))
 
 
 def eliminate_all(model: LogLinearModel, order: Sequence[int]) -> Eliminations:
     """Eliminate every variable, in this order: `lift` of nothing is then an optimum."""
-    work = _Elimination(model)
-    steps = [work.eliminate(v) for v in order]
-    total = sum(float(table) for _, table in work.tables.values())
+    work = _Elimination([model])
+    steps = [step for v in order if (step := work.eliminate(v)) is not None]
+    total = sum(float(table[0]) for _, table in work.tables.values())
     left = LogLinearModel((), (Factor((), np.array(total)),))
-    return Eliminations(left, (), model.variables, tuple(steps))
+    return Eliminations((left,), (), model.variables, tuple(steps))
 
 
 def _joined(work: _Elimination) -> Sequence[tuple[Scope, Floats]]:
@@ -151,8 +198,8 @@ def _joined(work: _Elimination) -> Sequence[tuple[Scope, Floats]]:
 
 
 def _aligned(table: Floats, scope: Scope, target: Scope) -> Floats:
-    """A view of `table` that broadcasts over the axes of `target`."""
+    """A view of `table` (1 + m, ...) that broadcasts over the axes of `target`."""
     place = {v: i for i, v in enumerate(scope)}
-    axes = [place[v] for v in target if v in place]
-    shape = [table.shape[place[v]] if v in place else 1 for v in target]
-    return table.transpose(axes).reshape(shape)
+    axes = [place[v] + 1 for v in target if v in place]
+    shape = [table.shape[place[v] + 1] if v in place else 1 for v in target]
+    return table.transpose([0, *axes]).reshape([len(table), *shape])

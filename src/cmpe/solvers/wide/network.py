@@ -94,9 +94,9 @@ class RowNetwork:
     def __init__(
         self, shape: NetworkShape, instances: Instances, row: int, multipliers: Floats
     ) -> None:
-        from cmpe.solvers.wide.kernels import branching, consistency
+        from cmpe.solvers.wide.kernels import branching, consistency, dominance
 
-        self._consistency, self._branching = consistency, branching
+        self._consistency, self._branching, self._dominance = consistency, branching, dominance
         self.shape = shape
         limits = loosened_limits(instances)
         given = row_tables(instances, slice(row, row + 1))[0]
@@ -120,6 +120,8 @@ class RowNetwork:
             scratch=np.zeros((2, shape.most_values)),
             axes=np.zeros((1, shape.most_axes), dtype=np.int64),
         )
+        self._instead = np.full(values, -1, dtype=np.int64)  # which value stands in for one
+        self._gain = np.zeros((2 * len(parts), shape.most_values))
         self.possible = True
         self.upper = np.inf
         self._tree: Any = None
@@ -189,6 +191,30 @@ class RowNetwork:
         """How many values each free variable has left."""
         return self.state.size
 
+    def stand_ins(self) -> list[Integers]:
+        """For each value of each free variable the one that dominates it, -1 where none does."""
+        place = self.shape.place.tolist()
+        return [self._instead[a:b] for a, b in pairwise(place)]
+
+    def dominate(self, until: float) -> int:
+        """Take values away that others of their variable can stand in for; how many.
+
+        Whatever the other variables are, a stand-in is no worse in h and in every t_j.
+        """
+        if not self.possible:
+            return 0
+        count, first, pace = 0, 0, 1
+        while first < len(self.state.size) and timing.now() < until:
+            begin, last = timing.now(), min(len(self.state.size), first + pace)
+            count += self._dominance.dominate(
+                self.net, self._judged, self.state, first, last, self._gain, self._instead
+            )
+            first = last
+            pace = 2 * pace if timing.now() - begin < SLICE_SECONDS else max(1, pace // 2)
+        if count:
+            self._begin()
+        return count
+
     def domains(self) -> list[Integers]:
         """The values left of each free variable, sorted."""
         state, place = self.state, self.shape.place
@@ -222,8 +248,8 @@ class RowNetwork:
 
     def decoded(self, way: int = 0) -> Integers:
         """A value for each variable: the favourite of its tables, given the variables before."""
-        out = np.zeros(len(self.state.size), dtype=np.int64)
-        self._consistency.decode(self.net, self.state, way, out)
+        out, full = np.zeros((2, len(self.state.size)), dtype=np.int64)
+        self._consistency.decode(self.net, self.state, way, out, full)
         return out
 
     def messages(self) -> Messages:
@@ -264,6 +290,7 @@ class RowNetwork:
             failures=np.zeros(n),
             counts=np.zeros(4, dtype=np.int64),
             levels=np.array([-np.inf, -np.inf]),
+            leaf=np.zeros(n, dtype=np.int64),
             answer=np.zeros(n, dtype=np.int64),
         )
         self._pace = 1

@@ -41,10 +41,11 @@ class PriceSteps:
     turned: np.ndarray[tuple[int], np.dtype[np.bool_]]  # (m,) whether it ever changed
 
     @classmethod
-    def of(cls, units: Floats) -> PriceSteps:
+    def of(cls, units: Floats, first: float = FIRST_STEP) -> PriceSteps:
         """The first ones, for multipliers of such sizes."""
         nothing = np.zeros(len(units))
-        return cls(FIRST_STEP * units, LEAST_STEP * units, nothing, np.zeros(len(units), bool))
+        least = min(LEAST_STEP, 0.1 * first)
+        return cls(first * units, least * units, nothing, np.zeros(len(units), bool))
 
     def moved(self, multipliers: Floats, slopes: Floats) -> Floats:
         """The multipliers after a step against the slopes."""
@@ -63,13 +64,15 @@ class PriceSteps:
         return bool((stuck | (self.turned & (self.sizes < self.least))).all())
 
 
-def find_prices(network: RowNetwork, until: float, decode: Callable[[], Floats]) -> None:
-    """Let the network have the multipliers of the best bound.
+def find_prices(
+    network: RowNetwork, until: float, decode: Callable[[], Floats], first: float = FIRST_STEP
+) -> None:
+    """Let the network have the multipliers of the best bound; the `first` step is of their size.
 
     `decode` gives q_j - t_j (m,) of the present assignment, not finite where that has no weight.
     Where the bound is loose, the assignment and the maximisers disagree: both are followed.
     """
-    search = _PriceSearch(network, decode)
+    search = _PriceSearch(network, decode, first)
     search.follow(timing.now() + 0.5 * (until - timing.now()), decoded=True)
     if network.possible:
         search.follow(until, decoded=False)
@@ -80,14 +83,14 @@ def find_prices(network: RowNetwork, until: float, decode: Callable[[], Floats])
 class _PriceSearch:
     """The best prices so far, and the messages that they were found with."""
 
-    def __init__(self, network: RowNetwork, decode: Callable[[], Floats]) -> None:
-        self._network, self._decode = network, decode
+    def __init__(self, network: RowNetwork, decode: Callable[[], Floats], first: float) -> None:
+        self._network, self._decode, self._first = network, decode, first
         self.least, self.best = np.inf, network.multipliers
         self.messages = network.state.message.copy()
 
     def follow(self, until: float, *, decoded: bool) -> None:
         """Step along one kind of slope, from the best so far, while that helps."""
-        network, steps, idle = self._network, PriceSteps.of(self._network.units), 0
+        network, steps, idle = self._network, PriceSteps.of(self._network.units, self._first), 0
         if self.least < np.inf:
             network.price(self.best, self.messages)
         for _ in range(MOST_STEPS):

@@ -22,11 +22,13 @@ from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
-from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.incumbent import Known
 from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
+from cmpe.solvers.wide.grain import grain_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
+from cmpe.solvers.wide.probing import ProbingTurns
 from cmpe.solvers.wide.reduced import Reduced
 from cmpe.solvers.wide.turns import (
     BranchTurns,
@@ -44,7 +46,7 @@ LONGER = 1.4
 LONGEST = 0.15  # of the limit: a turn, and each step of presolve
 LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
-LEAST = 0.2  # of what the most successful contestant gets
+LEAST, LEAST_SEARCH = 0.2, 0.5  # of what the most successful gets; bounds earn more easily
 SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
 FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
@@ -61,24 +63,6 @@ WORTH = 0.25  # of the values must be gone for the contestants to start anew
 
 
 @dataclass
-class Known:
-    """What is known of a row: the incumbent, and a bound on everything."""
-
-    best: Incumbent
-    upper: float = np.inf
-
-    @property
-    def closed(self) -> bool:
-        """Whether the bound proves the incumbent, or that there is none."""
-        return self.upper <= self.best.enough or self.upper == -np.inf
-
-    @property
-    def reach(self) -> float:
-        """How far the bound is above the incumbent."""
-        return self.upper - self.best.objective
-
-
-@dataclass
 class _Account:
     """A contestant, what it earned lately, and how long it played."""
 
@@ -86,6 +70,7 @@ class _Account:
     rate: float = 0.0
     played: float = 0.0
     turns: int = 0
+    least: float = LEAST
 
 
 @dataclass
@@ -107,6 +92,9 @@ class Race:
         self.shrunk = False
         self.failed: set[str] = set()
         self.network: RowNetwork
+        self._dominated: tuple[RowNetwork, int] | None = None  # when that was last tried
+        self._begun: tuple[RowNetwork, int] | None = None  # what `_tree` grows on
+        self._tree: BranchTurns
 
     def prove_at_once(self) -> bool:
         """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
@@ -165,8 +153,10 @@ class Race:
         if self.known.best.assignment is None and self.network.possible:
             self._repair()
         yield from self._swept()
+        self._look_for_a_grain()
+        before = len(self.reduced.steps)
         if self._eliminate_small():
-            self._hand_over(self.network, 0)
+            self._hand_over(self.network, before)
             yield from self._swept()
         self._shrinks()
         yield "shrunk"
@@ -178,12 +168,20 @@ class Race:
     def _swept(self) -> Iterator[str]:
         """Consistency for as long as it closes much of the gap."""
         until, before = self._soon(LONGEST * self.seconds), np.inf
-        yield self._once(self._consistency(), 4.0)
+        yield self._once(self._consistency(), 2.0)
         while timing.now() < until and not self._over():
             before, reach = self.known.reach, before
-            if not before < (1.0 - WELL) * reach:
+            if self._is_worth_it() and self._shrinks():
+                yield "shrunk"
+            elif not before < (1.0 - WELL) * reach:
                 break
             yield self._once(self._consistency(), 2.0)
+
+    def _look_for_a_grain(self) -> None:
+        """By how much anything better is better at least, where the tables tell."""
+        instances = self.reduced.instances
+        offsets = instances.conditioning.layout.offsets
+        self.known.best.grain = grain_of(instances.tables(0)[0], offsets)
 
     def _repair(self) -> None:
         """What was decoded breaks a constraint: single moves from there may find an answer."""
@@ -236,10 +234,16 @@ class Race:
         return SearchTurns(self.reduced, self.known.best, limits)
 
     def _branching(self) -> BranchTurns:
-        """Depth first, from what consistency has made of the tables so far."""
-        return BranchTurns(
-            self.reduced, self.known.best, self.network.copied(), memory=self.limits.bytes
-        )
+        """Depth first, from what consistency has made of the tables so far.
+
+        Where no value has gone since the last one began, that one goes on.
+        """
+        begun = self.network, int(self.network.sizes.sum())
+        if self._begun != begun:
+            self._begun, tables = begun, self.network.copied()
+            best = self.known.best
+            self._tree = BranchTurns(self.reduced, best, tables, memory=self.limits.bytes)
+        return self._tree
 
     def _is_worth_it(self) -> bool:
         """Whether enough values are out for everything to start anew on what is left."""
@@ -250,18 +254,26 @@ class Race:
         """Take away what is not better than the incumbent; whether much is gone."""
         network, known = self.network, self.known
         network.require(known.best.enough)
-        possible = network.tighten(self._soon(self._pace()), 8)
+        if network.tighten(self._soon(self._pace()), 8):
+            self._dominate()
         known.upper = min(known.upper, max(network.upper, known.best.enough))
-        if not possible or known.closed:
+        if not network.possible or known.closed:
             return True
         if not self._is_worth_it():
             return False
         before = len(self.reduced.steps)
-        self.reduced = self.reduced.restricted(network.domains())
+        self.reduced = self.reduced.restricted(network.domains(), network.stand_ins())
         self.shrunk = True
         self._eliminate_small()
         self._hand_over(network, before)
         return True
+
+    def _dominate(self) -> None:
+        """Take away what others can stand in for, if values have gone since that was tried."""
+        state = self.network, int(self.network.sizes.sum())
+        if self._dominated != state:
+            self.network.dominate(self._soon(self._pace()))
+            self._dominated = self.network, int(self.network.sizes.sum())
 
     def _hand_over(self, network: RowNetwork, steps: int) -> None:
         """A network of the present problem with the messages of what it had before `steps`."""
@@ -282,7 +294,8 @@ class Race:
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         accounts = [
             _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
-            _Account(self._search(1)),
+            _Account(self._search(1), least=LEAST_SEARCH),
+            _Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
             _Account(self._consistency()),
             _Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
         ]
@@ -304,7 +317,7 @@ class Race:
         """The one that played least for what it earned."""
         gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
         most = max(*(a.rate for a in accounts), SLOW * gap / self.seconds, 1e-12)
-        return min(accounts, key=lambda a: a.played / max(LEAST, a.rate / most))
+        return min(accounts, key=lambda a: a.played / max(a.least, a.rate / most))
 
     def _turn(self, account: _Account) -> bool:
         """Let one play; whether the answer improved."""

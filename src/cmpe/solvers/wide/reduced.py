@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Integers
 from cmpe.elimination.orders import neighbours_of
@@ -47,6 +48,7 @@ class Fixing:
     variables: Integers  # of the larger problem: those that are kept
     domains: tuple[Integers, ...]  # their values that are kept, sorted
     whole: Assignments  # (n,) with the fixed values in
+    stand_ins: tuple[Integers, ...]  # for each of their values one that is no worse, or -1
 
     def lift(self, values: Assignments) -> Assignments:
         """Put the kept variables' values in."""
@@ -56,11 +58,16 @@ class Fixing:
         return out
 
     def lower(self, values: Assignments) -> Assignments | None:
-        """The kept variables' values; None where one is out."""
+        """The kept variables' values, or those that stand in for them; None where one is out."""
         out = np.zeros(len(self.variables), dtype=np.int32)
         for i, (v, domain) in enumerate(zip(self.variables, self.domains, strict=True)):
-            at = int(np.searchsorted(domain, values[v]))
-            if at == len(domain) or domain[at] != values[v]:
+            value = values[v]
+            while value >= 0:
+                at = int(np.searchsorted(domain, value))
+                if at < len(domain) and domain[at] == value:
+                    break
+                value = self.stand_ins[i][value]
+            if value < 0:
                 return None
             out[i] = at
         return out
@@ -108,8 +115,12 @@ class Reduced:
             found = None if found is None else step.lower(found)
         return found
 
-    def restricted(self, domains: Sequence[Integers]) -> Reduced:
+    def restricted(
+        self, domains: Sequence[Integers], stand_ins: Sequence[Integers] | None = None
+    ) -> Reduced:
         """The same with these values left to each free variable, at least one each."""
+        if stand_ins is None:
+            stand_ins = [np.full(self._card(v), -1) for v in self.instances.problem.free]
         free = np.array(self.instances.problem.free, dtype=np.int64)
         keep = [i for i, d in enumerate(domains) if len(d) > 1]
         first = np.array([d[0] for d in domains], dtype=np.int32)
@@ -121,7 +132,8 @@ class Reduced:
         ]
         limits = (c.at_most for c in self.instances.problem.constraints)
         problem = Problem(models[0], tuple(map(Constraint, models[1:], limits)))
-        step = Fixing(free[keep], tuple(domains[i] for i in keep), whole)
+        kept, others = (tuple(given[i] for i in keep) for given in (domains, stand_ins))
+        step = Fixing(free[keep], kept, whole, others)
         return Reduced(problem.given(), (*self.steps, step))
 
     def _model(
@@ -151,24 +163,50 @@ class Reduced:
     def can_eliminate(self) -> bool:
         """Whether enough variables look as if they would leave no larger tables."""
         structure = self.instances.conditioning
-        if self.instances.problem.constraints or not structure.free:
+        if not structure.free:
             return False
         layout = structure.layout
         number = np.full(len(structure.cardinalities), -1, dtype=np.int64)
         number[list(structure.free)] = np.arange(len(structure.free))
         starts, _ = neighbours_of(number, len(structure.free), structure.scopes)
         arity = np.diff(layout.starts)
+        variable = number[layout.variables]
         widest = np.zeros(len(structure.free), dtype=np.int64)
-        np.maximum.at(widest, number[layout.variables], np.repeat(arity, arity))
+        np.maximum.at(widest, variable, np.repeat(arity, arity))
         few = np.diff(starts) <= np.maximum(NEIGHBOURS, widest)
+        if self.instances.problem.constraints:
+            table = np.repeat(np.arange(layout.count), arity)
+            hopeful = np.zeros(len(few), dtype=bool)
+            hopeful[variable[self._has_zeros()[table]]] = True
+            priced = np.zeros(len(few), dtype=bool)
+            priced[variable[self._counts_in_a_constraint()[table]]] = True
+            few &= hopeful | ~priced
         return bool(few.mean() >= WORTH)
 
+    def _has_zeros(self) -> NDArray[np.bool_]:
+        """Of each table, whether h excludes an entry: such tables make variables functions."""
+        layout = self.instances.conditioning.layout
+        lowest = np.minimum.reduceat(self.instances.tables(0)[0], layout.offsets[:-1])
+        has: NDArray[np.bool_] = lowest == -np.inf
+        return has
+
+    def _counts_in_a_constraint(self) -> NDArray[np.bool_]:
+        """Of each table, whether some t_j has more than one number in it."""
+        first = self.instances.conditioning.layout.offsets[:-1]
+        differs = np.zeros(len(first), dtype=bool)
+        for which in range(1, len(self.instances.problem.functions)):
+            entries = self.instances.tables(which)[0]
+            differs |= np.minimum.reduceat(entries, first) < np.maximum.reduceat(entries, first)
+        return differs
+
     def eliminated(self, until: float) -> Reduced:
-        """The same without the variables that leave no larger tables (unconstrained only)."""
+        """The same without the variables that leave no larger tables."""
         domains = [np.arange(self._card(v)) for v in self.instances.problem.free]
         plain = self.restricted(domains) if self.instances.problem.evidence_variables else self
-        found = eliminate_small(plain.instances.problem.models[0], until)
-        return Reduced(Problem(found.model).given(), (*plain.steps, found))
+        found = eliminate_small(plain.instances.problem.models, until)
+        limits = (c.at_most for c in self.instances.problem.constraints)
+        problem = Problem(found.models[0], tuple(map(Constraint, found.models[1:], limits)))
+        return Reduced(problem.given(), (*plain.steps, found))
 
     def _card(self, variable: int) -> int:
         return self.instances.problem.objective.cardinalities[variable]

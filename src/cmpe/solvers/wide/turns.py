@@ -20,6 +20,7 @@ from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
 from cmpe.solvers.search import Search
 from cmpe.solvers.wide.elimination import eliminate_all
 from cmpe.solvers.wide.network import RowNetwork
+from cmpe.solvers.wide.prices import FIRST_STEP, LEAST_STEP, find_prices
 from cmpe.solvers.wide.reduced import Reduced
 
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
@@ -75,37 +76,49 @@ def _take(found: Solutions, reduced: Reduced, best: Incumbent) -> None:
 
 
 class SearchTurns:
-    """Large-neighbourhood search from the incumbent, with other random numbers every turn."""
+    """Large-neighbourhood search from the incumbent, with other random numbers every turn.
+
+    After a turn that found nothing better, one begins from scratch.
+    """
 
     name = "search"
     finished = False
 
     def __init__(self, reduced: Reduced, best: Incumbent, limits: Limits) -> None:
         self._reduced, self._best, self._limits = reduced, best, limits
+        self._from_scratch = False
 
     def play(self, until: float) -> float:
         """Search with what is left of the turn."""
         seconds = until - timing.now()
         if seconds > 0:
             limits = replace(self._limits, seconds=seconds, gap=0.0)
-            limits = _from_incumbent(limits, self._reduced, self._best)
+            if not self._from_scratch:
+                limits = _from_incumbent(limits, self._reduced, self._best)
             self._limits = replace(self._limits, seed=self._limits.seed + 1)
+            before = self._best.objective
             try:
                 found = Search(bounds=False).answer(self._reduced.instances, limits)
             except Interrupted as stop:
                 _take(stop.solutions, self._reduced, self._best)
                 raise
             _take(found, self._reduced, self._best)
+            self._from_scratch = not self._from_scratch and self._best.objective == before
         return np.inf
 
 
 class ConsistencyTurns:
-    """Sweeps over all tables; answers decoded from them."""
+    """Sweeps over all tables, answers decoded from them, and prices of the constraints.
+
+    Prices that were found in a hurry are not the last: where sweeps lead nowhere, further ones are
+    looked for, by steps that are half as long every time.
+    """
 
     name = "consistency"
 
     def __init__(self, reduced: Reduced, best: Incumbent, network: RowNetwork) -> None:
         self._reduced, self._best, self._network = reduced, best, network
+        self._step = FIRST_STEP if len(network.multipliers) else 0.0
         self.finished = False
 
     def play(self, until: float) -> float:
@@ -119,9 +132,13 @@ class ConsistencyTurns:
             self.decode()
             earned = before - network.upper + (best.objective - objective)
             idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
-            if idle == 2:
+            if idle == 2 and self._step < LEAST_STEP:
                 self.finished = True
                 break
+            if idle == 2:
+                find_prices(network, until, self.decode, self._step)
+                self._step *= 0.5
+                idle, count = 1, 4
             count = min(2 * count, 256)
         return network.upper
 
@@ -271,7 +288,7 @@ class EliminationTurns:
         problem = self._reduced.instances.problem
         if self._alone:
             found = eliminate_all(problem.models[0], problem.plan.order)
-            bound = float(found.model.value(np.zeros((1, 0), dtype=np.int32))[0])
+            bound = float(found.models[0].value(np.zeros((1, 0), dtype=np.int32))[0])
             self._best.offer(self._reduced.lift(found.lift(np.zeros(0, dtype=np.int32))))
             return bound if bound == -np.inf else bound + ROUNDING * abs(bound)
         answer = exact.eliminate(self._reduced.instances, exact.MOST_ROUNDS)

@@ -41,6 +41,7 @@ class Tree(NamedTuple):
     failures: np.ndarray  # (n,)
     counts: np.ndarray  # (4,) DEPTH, GOING_BACK, NODES, DONE
     levels: np.ndarray  # (2,) LOST: the greatest bound not come back to, BEST: h of the answer
+    leaf: np.ndarray  # (n,) scratch
     answer: np.ndarray  # (n,)
 
 
@@ -53,13 +54,13 @@ class Judged(NamedTuple):
     limits: np.ndarray  # (m,) with a margin: who asks judges what is near
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _copy(source, target):
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _value(net, judged, which, z):
     """Function `which` at the assignment z."""
     total = judged.base[which]
@@ -73,7 +74,7 @@ def _value(net, judged, which, z):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _is_promising(net, judged, tree, z):
     """Whether z may be feasible and better than the best; then it is the answer to look at."""
     for j in range(len(judged.limits)):
@@ -86,7 +87,7 @@ def _is_promising(net, judged, tree, z):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _choose(net, state, tree):
     """The variable with the fewest values for its failures; -1 if all have one."""
     chosen, least = -1, np.inf
@@ -98,7 +99,7 @@ def _choose(net, state, tree):
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _keep_only(net, state, v, a):
     """Leave value a alone."""
     p = net.place[v]
@@ -113,7 +114,7 @@ def _keep_only(net, state, v, a):
     touch(net, state, v)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _without(net, state, v, a):
     """Take value a away."""
     p, last = net.place[v], state.size[v] - 1
@@ -132,7 +133,7 @@ def _without(net, state, v, a):
         touch(net, state, v)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _push(net, state, tree, v, a):
     """Keep the state to come back to, or where there is no room, its bound."""
     depth = tree.counts[DEPTH]
@@ -149,7 +150,7 @@ def _push(net, state, tree, v, a):
     tree.counts[DEPTH] = depth + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _pop(net, state, tree):
     """Return to the last level kept, its chosen value taken away."""
     depth = tree.counts[DEPTH] - 1
@@ -167,12 +168,12 @@ def _pop(net, state, tree):
     return v
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def explore(net, judged, state, tree, nodes):
     """Go on for so many nodes, or until `answer` deserves a look (True); DONE is set when nothing
     is left to explore."""
     counts = tree.counts
-    z = np.zeros(len(state.size), dtype=np.int64)
+    z = tree.leaf
     last = -1
     for _ in range(nodes):
         if counts[GOING_BACK]:
@@ -207,7 +208,7 @@ def explore(net, judged, state, tree, nodes):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def open_bound(state, tree):
     """The greatest bound of what is not explored yet."""
     bound = tree.levels[LOST]

@@ -57,7 +57,7 @@ class NetworkState(NamedTuple):
     axes: np.ndarray  # (4, most axes) scratch
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _collect_pair(net, state, slot, other, first):
     """For each value left of one variable of a table of two: the best it can get. (n,) ops."""
     out = state.scratch[0]
@@ -88,7 +88,7 @@ def _collect_pair(net, state, slot, other, first):
     return state.size[v] * state.size[u]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _collect_many(net, state, slot, table):
     """The same for a table of any number of variables: an odometer over the values left."""
     out, axes = state.scratch[0], state.axes
@@ -134,15 +134,15 @@ def _collect_many(net, state, slot, table):
     return work
 
 
-@njit(cache=True, nogil=True)
-def _drop(net, state, v, i):
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
+def drop(net, state, v, i):
     """Take the i-th value left of v away."""
     p, last = net.place[v], state.size[v] - 1
     state.left[p + i], state.left[p + last] = state.left[p + last], state.left[p + i]
     state.size[v] = last
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def touch(net, state, v):
     """The neighbours of v have to be visited."""
     for i in range(net.own[v], net.own[v + 1]):
@@ -153,7 +153,7 @@ def touch(net, state, v):
                 state.dirty[u] = 1
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def favourite(net, state, v):
     """The value of v that all its tables together like best."""
     p, scores = net.place[v], state.scratch[1]
@@ -176,7 +176,7 @@ def favourite(net, state, v):
     return state.left[p + best]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _add_up(net, state, v, s):
     """Add what was collected at slot s to the beliefs of v; a value without support is out."""
     p, k = net.place[v], state.size[v] - 1
@@ -185,14 +185,14 @@ def _add_up(net, state, v, s):
         a = state.left[p + k]
         if gain == -np.inf:
             state.scratch[0, k] = state.scratch[0, state.size[v] - 1]
-            _drop(net, state, v, k)
+            drop(net, state, v, k)
         else:
             state.message[net.sends[s] + a] += gain
             state.belief[p + a] += gain
         k -= 1
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def visit(net, state, v, way):
     """Collect, drop values, deal out; -1 if no value is left, else the work it took."""
     p, n = net.place[v], len(net.order)
@@ -223,7 +223,7 @@ def visit(net, state, v, way):
     k = state.size[v] - 1
     while k >= 0:
         if reach + state.belief[p + state.left[p + k]] <= state.levels[ENOUGH]:
-            _drop(net, state, v, k)
+            drop(net, state, v, k)
         k -= 1
     if state.size[v] == 0:
         return -1
@@ -245,7 +245,7 @@ def visit(net, state, v, way):
     return work + 8
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def begin(net, state):
     """Beliefs and totals anew from the tables and messages; False if nothing is possible."""
     n = len(net.order)
@@ -260,7 +260,7 @@ def begin(net, state):
                 x += state.message[net.sends[net.slots[i]] + a]
             state.belief[p + a] = x
             if x == -np.inf:
-                _drop(net, state, v, k)
+                drop(net, state, v, k)
             best = max(best, x)
             k -= 1
         if state.size[v] == 0:
@@ -284,11 +284,10 @@ def begin(net, state):
     return True
 
 
-@njit(cache=True, nogil=True)
-def decode(net, state, way, z):
+@njit(cache=True, nogil=True, counted=False)
+def decode(net, state, way, z, full):
     """Variable by variable, the favourite given those before; the state is as it was."""
     n = len(net.order)
-    full = np.zeros(n, dtype=np.int64)
     for i in range(n):
         v = net.order[i] if way == 0 else net.order[n - 1 - i]
         z[v] = favourite(net, state, v)
@@ -303,7 +302,7 @@ def decode(net, state, way, z):
         state.size[v] = full[v]
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def sweep(net, state, way):
     """Visit the variables that need it, in order or backwards; -1 if one has no value left."""
     n = len(net.order)
@@ -321,7 +320,7 @@ def sweep(net, state, way):
     return work
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def sweeps(net, state, count):
     """Some sweeps there and back over all variables; whether anything is possible still."""
     for _ in range(count):
@@ -333,7 +332,7 @@ def sweeps(net, state, count):
     return True
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def propagate(net, state, most):
     """Visit what needs it until nothing does, at most `most` times there and back; -1 if a
     variable has no value left, else the work."""

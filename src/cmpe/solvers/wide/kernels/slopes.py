@@ -7,7 +7,7 @@ import numpy as np
 from cmpe.compiling.functions import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def sums_at_maxima(net, state, alone, values, out):
     """Add up other tables (m, V) and (m, E) where each belief and each table is greatest."""
     for v in range(len(net.order)):
@@ -23,7 +23,7 @@ def sums_at_maxima(net, state, alone, values, out):
             out[j] += values[j, at]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _best_entry(net, state, f):
     """Where table f less its messages is greatest, among the values left."""
     low, count, work = net.starts[f], net.starts[f + 1] - net.starts[f], 1
