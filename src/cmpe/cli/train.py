@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.cli import options as asked
 from cmpe.cli.compiling.bars import display
 from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
 from cmpe.learning.losses.catalogue import LOSS_KINDS
+from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Assignments
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.training.config import TrainingConfig
 
+WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
 FIGURE, PRICE = "curve.png", "price.json"
 
 
@@ -63,6 +66,9 @@ def train(
         float, typer.Option(min=0, help="Time between checkpoints.")
     ] = 5.0,
     threads: Annotated[int, typer.Option(min=1, help="Threads of training and engines.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     from cmpe.formats.directory import read_directory
@@ -77,13 +83,10 @@ def train(
     content = read_directory(problem_dir)
     config = preset_named(preset.value, loss, content.problem, **changes)
     _check_out(out, resume, force)
+    labelling = Running(workers, threads, executor=executor, address=address)
     with live() as show:
-        solver = fit(
-            content.problem,
-            content.train,
-            config,
-            Session(out, device, resume, checkpoint_minutes, problem_dir, threads, show),
-        )
+        kept = (out, device, resume, checkpoint_minutes, problem_dir, threads, show, labelling)
+        solver = fit(content.problem, content.train, config, Session(*kept))
     if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
         return 0
     records = read_log(out)
