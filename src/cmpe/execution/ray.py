@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,24 +34,38 @@ class SharedObject:
         return ray.get(self.reference[0])
 
 
+@contextmanager
+def connected(address: str | None, cores: int) -> Iterator[Any]:
+    """Ray, connected to the cluster at `address` or to one of so many cores, started here.
+
+    What is connected already stays so; else it is left, or stopped if it was started here.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra.named("ray", "ray") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    here: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False}
+    where = here if address is None else {"address": address}
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **where)
+    except ConnectionError as error:
+        raise BackendError(f"no Ray cluster answers at {address}: {error}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
 class RayExecutor:
     """Tasks of a Ray cluster, a core for each thread; where a machine dies, others go on."""
 
     def __init__(self, address: str | None, workers: int, threads: int = 1) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise MissingExtra.named("ray", "ray") from None
-        self._ray = ray
-        self._mine = not ray.is_initialized()
-        if self._mine:
-            here: dict[str, Any] = {"num_cpus": workers * threads, "include_dashboard": False}
-            where = here if address is None else {"address": address}
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            try:
-                ray.init(log_to_driver=False, logging_level="ERROR", **where)
-            except ConnectionError as error:
-                raise BackendError(f"no Ray cluster answers at {address}: {error}") from None
+        self._connection = connected(address, workers * threads)
+        self._ray = ray = self._connection.__enter__()
         options = {"max_retries": RETRIES, "num_cpus": threads, "scheduling_strategy": "SPREAD"}
         self._remote = ray.remote(**options)(attempt)
         self._threads = threads
@@ -89,5 +104,4 @@ class RayExecutor:
         for reference in self._running:
             self._ray.cancel(reference, force=True)
         self._running.clear()
-        if self._mine:
-            self._ray.shutdown()
+        self._connection.__exit__(None, None, None)
