@@ -2,8 +2,8 @@
 
 One task for each process, all of them placed at once, on different machines where there are enough.
 The first one's machine and a free port there become MASTER_ADDR and MASTER_PORT, and each task
-calls `fit` as under torchrun. Ray Train would need a file system that all machines share for what a run
-leaves; here the first process sends its run directory back.
+calls `fit` as under torchrun. Ray Train would need a file system that all machines share for what
+a run leaves; here the first process sends its run directory back.
 """
 
 from __future__ import annotations

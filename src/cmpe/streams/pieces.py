@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cmpe.arrays import Values
-from cmpe.errors import EvidenceError, FormatError, InputError, MissingExtra
+from cmpe.errors import FormatError, InputError, MissingExtra
 from cmpe.formats.evidence import array_header, check_rows, read_evidence, rows_of_csv
 from cmpe.formats.packing import PACKED
 from cmpe.formats.tables.columns import full_rows_of, has_header
@@ -309,11 +309,9 @@ def _parquet(file: Path) -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra.named(str(error.name), "frames") from None
+    if not file.is_file():
+        raise InputError(f"{file}: cannot be read: there is no such file")
     try:
         return pyarrow.parquet.ParquetFile(file)
-    except OSError as error:
-        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:
-            raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except (pyarrow.ArrowException, OSError) as error:
         raise FormatError(f"{file}: expected a Parquet file, found: {error}") from None
-    except pyarrow.ArrowException as error:
-        raise EvidenceError(f"{file}: expected a Parquet file, found: {error}") from None
