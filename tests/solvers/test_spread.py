@@ -1,12 +1,18 @@
 import numpy as np
 import pytest
 
+from cmpe import execution
 from cmpe.arrays import FREE
+from cmpe.bounding import bound
 from cmpe.errors import Interrupted, MethodError
+from cmpe.evaluation import reference
+from cmpe.execution.local import InProcess
 from cmpe.generation import Recipe, generate, grid
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.spread import solve_spread, spread_list
+from cmpe.tradeoffs.fronts import front
+from cmpe.tradeoffs.ranking import best
 
 MADE = generate(grid(3, 3, seed=2), Recipe(samples=40, percentile=40))
 PROBLEM, ROWS = MADE.problem, np.concatenate([MADE.train, MADE.test])
@@ -33,8 +39,8 @@ def test_starts_and_progress_go_along():
     np.testing.assert_allclose(found.objective, wanted.objective)
     assert seen[-1] == (40, 40)
     assert len(seen) == 8
+    short = Running(start=wanted.assignments[:1])
     with pytest.raises(MethodError, match="a start must have 40 rows, found 1"):
-        short = Running(start=wanted.assignments[:1])
         solve_spread(solve, PROBLEM, FULL, "local", Limits(running=short))
 
 
@@ -59,3 +65,32 @@ def test_lists_come_in_the_order_of_the_rows():
     found = spread_list(lambda problem, rows: rows.sum(axis=1).tolist(), PROBLEM, ROWS, told)
     assert found == FULL.sum(axis=1).tolist()
     assert seen[-1] == (40, 40)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A Ray cluster that is this process; how often one was asked for, and where."""
+    asked = []
+
+    def made(address, workers, threads):
+        asked.append((address, workers, threads))
+        return InProcess()
+
+    monkeypatch.setattr(execution, "RayExecutor", made)
+    return asked
+
+
+def test_every_question_can_be_asked_of_a_cluster(cluster):
+    there = Running(2, 3, executor="ray", address="10.0.0.1:6379")
+    rows = ROWS[:9]
+    same(solve(PROBLEM, rows, running=there), solve(PROBLEM, rows))
+    fronts = front(PROBLEM, rows, running=there)
+    assert [f.values.tolist() for f in fronts] == [f.values.tolist() for f in front(PROBLEM, rows)]
+    ranked = best(PROBLEM, rows, 2, running=there)
+    wanted = best(PROBLEM, rows, 2)
+    assert [r.objective.tolist() for r in ranked] == [r.objective.tolist() for r in wanted]
+    upper = bound(PROBLEM, rows, place=there.place).upper
+    np.testing.assert_array_equal(upper, bound(PROBLEM, rows).upper)
+    against = reference(PROBLEM, rows, running=there)
+    np.testing.assert_array_equal(against.constrained, reference(PROBLEM, rows).constrained)
+    assert cluster == [("10.0.0.1:6379", 2, 3)] * 6

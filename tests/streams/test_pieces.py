@@ -93,7 +93,7 @@ def test_numbers_travel_in_few_bytes():
 
 def test_errors_say_where(tmp_path):
     (tmp_path / "e.csv").write_text("0,0\n1,2\n0,9\n")
-    second = list(source_of(tmp_path / "e.csv", PROBLEM).blocks(2, lambda n: n == 1))[0]
+    (second,) = source_of(tmp_path / "e.csv", PROBLEM).blocks(2, lambda n: n == 1)
     assert second.piece.count == 1
     with pytest.raises(EvidenceError, match=r"e\.csv, counted from line 3: row 0, .*found 9"):
         second.piece.read(PROBLEM)
@@ -121,7 +121,7 @@ def test_what_is_no_source_is_refused(tmp_path, monkeypatch):
         source_of(tmp_path / "none.parquet", PROBLEM)
     folder = parquets(tmp_path)
     FRAME[["a"]].to_parquet(folder / "3.parquet")
-    with pytest.raises(FormatError, match="those of 0.parquet"):
+    with pytest.raises(FormatError, match=r"those of 0\.parquet"):
         source_of(folder, PROBLEM)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match="frames"):

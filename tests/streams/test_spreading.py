@@ -28,7 +28,9 @@ def test_blocks_together_are_all_rows():
         for where, found in spread(ask, PROBLEM, rows, Workplace(), given):
             assert where.stop - where.start <= 3  # eight blocks for the one core
             out[where] = found
-        np.testing.assert_array_equal(out, rows[:, :2].sum(axis=1) + (0 if given is None else given))
+        np.testing.assert_array_equal(
+            out, rows[:, :2].sum(axis=1) + (0 if given is None else given)
+        )
 
 
 def test_no_rows_need_nobody():

@@ -61,7 +61,9 @@ def test_a_source_of_unknown_length(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text("".join(f"{a},{b}\n" for a, b in ROWS.tolist()))
     seen = []
-    out = answered(tmp_path / "out", source=source_of(file, PROBLEM), report=lambda *p: seen.append(p))
+    out = answered(
+        tmp_path / "out", source=source_of(file, PROBLEM), report=lambda *p: seen.append(p)
+    )
     assert out.rows == 23
     assert seen[-1] == (23, 23)
     assert lines_in(tmp_path / "out") == SUMS
@@ -70,7 +72,7 @@ def test_a_source_of_unknown_length(tmp_path):
 def test_a_bad_row_stops_the_run_and_the_rest_is_kept(tmp_path):
     rows = ROWS.copy()
     rows[21, 1] = 7
-    with pytest.raises(InputError, match="row 1, .* found 7"):
+    with pytest.raises(InputError, match=r"row 1, .* found 7"):
         answered(tmp_path / "out", source=MemorySource(rows, []))
     assert lines_in(tmp_path / "out") == SUMS[:20]
 
@@ -131,8 +133,10 @@ def test_kill_9_and_resume(tmp_path, workers):
     script.write_text(SCRIPT.format(workers=workers, path=str(folder)))
     paths = os.pathsep.join(p for p in (os.getcwd(), *sys.path) if p)
     process = subprocess.Popen(
-        [sys.executable, str(script)], start_new_session=True, env={**os.environ, "PYTHONPATH": paths}
-    )  # fmt: skip
+        [sys.executable, str(script)],
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     try:
         end = time.monotonic() + 120
         while len(list(folder.glob("part-*"))) < 2 and time.monotonic() < end:

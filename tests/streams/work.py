@@ -1,4 +1,4 @@
-"""A job over pieces, at the top of a module so that other processes find it; sources to try it on."""
+"""A job over pieces, at the top of a module so that other processes find it, and its questions."""
 
 from __future__ import annotations
 
