@@ -3,7 +3,7 @@
     python -m benchmarks.distributed --device cuda                                  # one process
     torchrun --nproc_per_node 2 -m benchmarks.distributed --device cpu              # gloo
     torchrun --nproc_per_node 1 -m benchmarks.distributed --device cuda             # nccl
-    python -m benchmarks.distributed --ray 2                        # two processes on a Ray cluster
+    python -m benchmarks.distributed --ray 2 --nodes 2      # gloo, on two Ray nodes started here
 
 Trains on a generated grid and prints one record: processes, back-end, seconds, a hash of the
 weights, and how far they are from those of one process (`--against FILE.npy`, which a run without
@@ -75,11 +75,25 @@ def _settle(device: str) -> None:
         torch.cuda.synchronize()
 
 
+def nodes_here(count: int) -> str:
+    """The address of a cluster of so many nodes, processes of their own on this machine."""
+    from ray.cluster_utils import Cluster
+
+    claims = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args={**claims, "include_dashboard": False})
+    for _ in range(count - 1):
+        cluster.add_node(**claims)
+    return str(cluster.address)
+
+
 def main() -> int:
     options = parser(__doc__)
     options.add_argument("--device", default="cpu")
     options.add_argument("--epochs", type=int, default=5)
     options.add_argument("--ray", type=int, default=0, help="processes on a Ray cluster")
+    options.add_argument(
+        "--nodes", type=int, default=0, help="Ray nodes to start here, a core each"
+    )
     options.add_argument("--address", help="of the Ray cluster")
     options.add_argument("--keep", type=Path)
     options.add_argument("--against", type=Path)
@@ -89,6 +103,8 @@ def main() -> int:
     if chosen.ray:
         from cmpe.learning.launching import fit_on_ray
 
+        if chosen.nodes:
+            chosen.address = nodes_here(chosen.nodes)
         begin = time.perf_counter()
         solver = fit_on_ray(
             (made.problem, made.train), config(chosen.epochs), session,

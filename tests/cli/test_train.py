@@ -18,9 +18,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from cmpe import Constraint, ProblemDirectory, Recipe, read_directory, write_directory
+from cmpe.errors import InputError
 from cmpe.formats.results import read_mpe
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
+from cmpe.learning import launching
 from cmpe.learning.runs import read_trained
 from cmpe.learning.training.config import preset
 from tests.refusals import only_line
@@ -305,3 +307,20 @@ def test_a_run_refuses_another_problem(refused, problem, run, tmp_path):
         assert line.startswith(f"{run}: trained for another problem (grid): its models, limits ")
     line = refused("solve", problem, "--method", problem)
     assert line.endswith(f"found the directory '{problem}', which holds no run")
+
+
+def test_several_processes_need_a_cluster(call, problem, tmp_path, monkeypatch):
+    code, out, err = call("train", problem, "--out", tmp_path / "run", *QUICK, "--processes", 2)
+    assert (code, out) == (2, "")
+    assert "--processes goes with --executor ray; on one machine: torchrun" in only_line(err)
+    seen = []
+
+    def fitted(asked, config, session, **how):
+        seen.append((len(asked[1]), session.out, how))
+        raise InputError("no cluster here")
+
+    monkeypatch.setattr(launching, "fit_on_ray", fitted)
+    options = ["--processes", 2, "--executor", "ray", "--address", "head:6379"]
+    code, _, err = call("train", problem, "--out", tmp_path / "run", *QUICK, *options)
+    assert only_line(err) == "no cluster here"
+    assert seen == [(72, tmp_path / "run", {"processes": 2, "address": "head:6379"})]
