@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cmpe.solvers.base import Progress
 
 
+GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
@@ -168,9 +169,20 @@ def read_rows(
     """The rows of the evidence file, else the directory's test rows, else none."""
     from cmpe.formats.evidence import read_evidence
 
+    if evidence is not None and evidence.is_dir():
+        return _rows_in_folder(evidence, problem)
     if evidence is not None:
         return read_evidence(evidence, problem)
     return None if directory is None else directory.test
+
+
+def _rows_in_folder(folder: Path, problem: Problem) -> Values:
+    import numpy as np
+
+    from cmpe.streams.pieces import source_of
+
+    blocks = source_of(folder, problem).blocks(GATHERED, lambda number: True)
+    return np.concatenate([block.piece.read(problem) for block in blocks])
 
 
 def checked_suffix(output: Path | None, known: Sequence[str]) -> str:

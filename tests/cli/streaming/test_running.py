@@ -119,3 +119,13 @@ def test_what_does_not_fit_is_refused(command, message, problem, call, tmp_path,
     assert (code, out) == (2, "")
     assert message in only_line(err)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_evidence_is_read_whole_without_a_folder_of_answers(problem, tmp_path, said):
+    content = read_directory(problem)
+    columns = list(content.problem.evidence_variables)
+    frame = pandas.DataFrame(content.test, columns=[str(v) for v in columns])
+    for k, part in enumerate((frame[:2], frame[2:])):
+        part.to_parquet(tmp_path / f"{k}.parquet", index=False)
+    asked = ["solve", problem, "--method", "exact"]
+    assert timeless(said(*asked, "--evidence", tmp_path)) == timeless(said(*asked))
