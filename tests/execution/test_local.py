@@ -1,6 +1,7 @@
 import gc
 import multiprocessing
 import os
+import time
 
 import numpy as np
 import pytest
@@ -33,6 +34,18 @@ def test_others_go_on_when_a_process_dies(tmp_path):
     assert {name: outcome.result for name, outcome in found.items()} == {
         str(n): n for n in range(6)
     }
+
+
+def test_a_process_may_die_before_anybody_asks(tmp_path):
+    work = LocalProcesses(1)
+    flag = tmp_path / "died"
+    numbers = list(range(10))
+    work.submit("3", die_once, numbers, 3, str(flag))
+    end = time.monotonic() + 60
+    while not (flag.exists() and work._pool._broken) and time.monotonic() < end:
+        time.sleep(0.01)
+    work.submit("4", die_once, numbers, 4, str(flag))  # the pool is broken by now
+    assert {name: o.result for name, o in end_of(work, 2).items()} == {"3": 3, "4": 4}
 
 
 def test_a_shared_file_goes_when_nobody_knows_it():

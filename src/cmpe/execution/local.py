@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +102,14 @@ class LocalProcesses:
         self._send(_SentTask(name, self._parcels.put((name, work, *arguments)), arguments))
 
     def _send(self, task: _SentTask) -> None:
-        with without_interrupt(), few_threads(self._threads):
-            self._running[self._pool.submit(_attempt_parcel, task.path)] = task
+        try:
+            with without_interrupt(), few_threads(self._threads):
+                self._running[self._pool.submit(_attempt_parcel, task.path)] = task
+        except BrokenProcessPool:  # one has died, and nobody has asked for outcomes since
+            if task.tries > RETRIES:
+                raise BackendError(DIED) from None
+            self._begin_again()
+            self._send(replace(task, tries=task.tries + 1))
 
     def next(self) -> TaskOutcome:
         """The first that ends."""
@@ -128,7 +134,7 @@ class LocalProcesses:
         self._pool = pool(self.capacity)
         self._running = {future: self._running[future] for future in ended}
         for task in lost:
-            self._send(_SentTask(task.name, task.path, task.arguments, task.tries + 1))
+            self._send(replace(task, tries=task.tries + 1))
 
     def close(self) -> None:
         """End the processes."""
