@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 import socket
@@ -24,6 +25,7 @@ from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
 from cmpe.learning import launching
 from cmpe.learning.runs import read_trained
+from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import preset
 from tests.refusals import only_line
 
@@ -324,3 +326,19 @@ def test_several_processes_need_a_cluster(call, problem, tmp_path, monkeypatch):
     code, _, err = call("train", problem, "--out", tmp_path / "run", *QUICK, *options)
     assert only_line(err) == "no cluster here"
     assert seen == [(72, tmp_path / "run", {"processes": 2, "address": "head:6379"})]
+
+
+def test_a_run_answers_in_parts(call, problem, run, tmp_path):
+    folder = tmp_path / "parts"
+    asked = ["solve", problem, "--method", run, "--stages", "repair=no"]
+    code, out, err = call(*asked, "--output", f"{folder}/")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{folder}: 8 rows in 1 parts: ")
+    question = json.loads((folder / "manifest.json").read_text())["question"]
+    assert re.fullmatch("[0-9a-f]{16}", question["method"])
+    assert question["stages"] == "repair=no"
+    solver = NeuralSolver.load(run, read_directory(problem).problem)
+    sent = pickle.loads(pickle.dumps(solver))  # as processes and clusters get it
+    rows = read_directory(problem).test
+    found, wanted = (s.solve(s.problem, rows) for s in (sent, solver))
+    np.testing.assert_array_equal(found.assignments, wanted.assignments)
