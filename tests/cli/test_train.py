@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 import socket
@@ -18,10 +19,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from cmpe import Constraint, ProblemDirectory, Recipe, read_directory, write_directory
+from cmpe.errors import InputError
 from cmpe.formats.results import read_mpe
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
+from cmpe.learning import launching
 from cmpe.learning.runs import read_trained
+from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import preset
 from tests.refusals import only_line
 
@@ -305,3 +309,36 @@ def test_a_run_refuses_another_problem(refused, problem, run, tmp_path):
         assert line.startswith(f"{run}: trained for another problem (grid): its models, limits ")
     line = refused("solve", problem, "--method", problem)
     assert line.endswith(f"found the directory '{problem}', which holds no run")
+
+
+def test_several_processes_need_a_cluster(call, problem, tmp_path, monkeypatch):
+    code, out, err = call("train", problem, "--out", tmp_path / "run", *QUICK, "--processes", 2)
+    assert (code, out) == (2, "")
+    assert "--processes goes with --executor ray; on one machine: torchrun" in only_line(err)
+    seen = []
+
+    def fitted(asked, config, session, **how):
+        seen.append((len(asked[1]), session.out, how))
+        raise InputError("no cluster here")
+
+    monkeypatch.setattr(launching, "fit_on_ray", fitted)
+    options = ["--processes", 2, "--executor", "ray", "--address", "head:6379"]
+    code, _, err = call("train", problem, "--out", tmp_path / "run", *QUICK, *options)
+    assert only_line(err) == "no cluster here"
+    assert seen == [(72, tmp_path / "run", {"processes": 2, "address": "head:6379"})]
+
+
+def test_a_run_answers_in_parts(call, problem, run, tmp_path):
+    folder = tmp_path / "parts"
+    asked = ["solve", problem, "--method", run, "--stages", "repair=no"]
+    code, out, err = call(*asked, "--output", f"{folder}/")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{folder}: 8 rows in 1 parts: ")
+    question = json.loads((folder / "manifest.json").read_text())["question"]
+    assert re.fullmatch("[0-9a-f]{16}", question["method"])
+    assert question["stages"] == "repair=no"
+    solver = NeuralSolver.load(run, read_directory(problem).problem)
+    sent = pickle.loads(pickle.dumps(solver))  # as processes and clusters get it
+    rows = read_directory(problem).test
+    found, wanted = (s.solve(s.problem, rows) for s in (sent, solver))
+    np.testing.assert_array_equal(found.assignments, wanted.assignments)

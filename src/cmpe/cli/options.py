@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from cmpe.solvers.base import Progress
 
 
+GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
-EVIDENCE_HELP = "E.evid, .npy, .csv (a header of names) or .parquet; default: the test rows."
+EVIDENCE_HELP = (
+    "E.evid, .npy, .csv (a header of names), .parquet or a folder of it; default: the test rows."
+)
 # The question that several commands are asked: models, limits and evidence.
 Directory = Annotated[
     Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
@@ -52,6 +55,29 @@ WORKERS_HELP = (
 THREADS_HELP = (
     "Threads of each worker: within a row for milp, more rows at the same time for the others."
 )
+GAP_HELP = "For auto: the certified gap to stop at, in nats."
+FORMAT_HELP = "Default: by OUTPUT's suffix; table on a terminal, json."
+START_HELP = "Assignments to start from: an MPE result or .npy."
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds per row.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every generator.")]
+# Where and in which pieces rows are answered.
+OUTPUT_HELP = (
+    "Write here instead of to stdout; a folder (answers/) gets parts that --resume completes."
+)
+FOLDER_HELP = "A folder (answers/) for parts that --resume completes; default: stdout."
+PROCESSES_HELP = "Processes that answer parts, or cores of a cluster that is started here."
+ExecutorKind = Annotated[
+    str, typer.Option("--executor", help="local: this machine; ray: rows in blocks on a cluster.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="Of the Ray cluster; default: one of --workers cores, here.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Answer what OUTPUT, a folder, does not hold yet.")
+]
+BlockRows = Annotated[
+    int | None, typer.Option("--block", min=1, help="Rows of a part, where OUTPUT is a folder.")
+]
 MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
 TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
 STAGES_HELP = (
@@ -143,9 +169,20 @@ def read_rows(
     """The rows of the evidence file, else the directory's test rows, else none."""
     from cmpe.formats.evidence import read_evidence
 
+    if evidence is not None and evidence.is_dir():
+        return _rows_in_folder(evidence, problem)
     if evidence is not None:
         return read_evidence(evidence, problem)
     return None if directory is None else directory.test
+
+
+def _rows_in_folder(folder: Path, problem: Problem) -> Values:
+    import numpy as np
+
+    from cmpe.streams.pieces import source_of
+
+    blocks = source_of(folder, problem).blocks(GATHERED, lambda number: True)
+    return np.concatenate([block.piece.read(problem) for block in blocks])
 
 
 def checked_suffix(output: Path | None, known: Sequence[str]) -> str:

@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.cli import options as asked
 from cmpe.cli.compiling.bars import display
 from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
 from cmpe.learning.losses.catalogue import LOSS_KINDS
+from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Assignments
+    from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.price import Price
     from cmpe.learning.runs import Record
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.training.config import TrainingConfig
+    from cmpe.learning.training.fitting import Session
 
+PROCESSES_HELP = "That share every batch, on a Ray cluster; a GPU for each with --device cuda."
+WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
 FIGURE, PRICE = "curve.png", "price.json"
 
 
@@ -63,13 +69,17 @@ def train(
         float, typer.Option(min=0, help="Time between checkpoints.")
     ] = 5.0,
     threads: Annotated[int, typer.Option(min=1, help="Threads of training and engines.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
+    workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import write_text
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.config import preset as preset_named
-    from cmpe.learning.training.fitting import Session, fit
+    from cmpe.learning.training.fitting import Session
 
     given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
     changes = _settings(set_ or [], {k: v for k, v in given.items() if v is not None}, seed)
@@ -77,13 +87,10 @@ def train(
     content = read_directory(problem_dir)
     config = preset_named(preset.value, loss, content.problem, **changes)
     _check_out(out, resume, force)
+    labelling = Running(workers, threads, executor=executor, address=address)
     with live() as show:
-        solver = fit(
-            content.problem,
-            content.train,
-            config,
-            Session(out, device, resume, checkpoint_minutes, problem_dir, threads, show),
-        )
+        kept = (out, device, resume, checkpoint_minutes, problem_dir, threads, show, labelling)
+        solver = _fitted(content, config, Session(*kept), processes)
     if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
         return 0
     records = read_log(out)
@@ -93,6 +100,25 @@ def train(
     write_text(out / PRICE, json.dumps(price.to_json(), indent=1) + "\n")
     typer.echo(price.sentence())
     return 0
+
+
+def _fitted(
+    content: ProblemDirectory, config: TrainingConfig, session: Session, processes: int
+) -> NeuralSolver:
+    """Train here, or by several processes of a Ray cluster."""
+    from cmpe.learning.launching import fit_on_ray
+    from cmpe.learning.training.fitting import fit
+
+    how = session.running()
+    if processes == 1:
+        return fit(content.problem, content.train, config, session)
+    if not how.is_spread:
+        raise InputError(
+            "--processes goes with --executor ray; on one machine: torchrun --nproc-per-node "
+            f"{processes} --no-python cmpe train ..."
+        )
+    asked_for = (content.problem, content.train)
+    return fit_on_ray(asked_for, config, session, processes=processes, address=how.address)
 
 
 def _price(solver: NeuralSolver, evidence: Assignments, records: list[Record]) -> Price:

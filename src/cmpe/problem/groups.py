@@ -11,6 +11,8 @@ from cmpe.problem.evidence import Evidence, FullRows, observed_groups
 from cmpe.problem.instances import Instances
 from cmpe.problem.problem import Problem
 
+MOST_KEPT = 8  # sets of evidence variables
+
 
 def by_observed(
     problem: Problem, evidence: Evidence | None = None, *, ignore_extra: bool = False
@@ -35,9 +37,19 @@ def by_observed(
     if not len(rows):
         return _whole(problem.instances(rows[:, : len(problem.evidence_variables)]))
     return [
-        (problem.observing(observed).instances(rows[numbers][:, list(observed)]), numbers)
+        (_observing(problem, observed).instances(rows[numbers][:, list(observed)]), numbers)
         for observed, numbers in observed_groups(rows)
     ]
+
+
+def _observing(problem: Problem, observed: tuple[int, ...]) -> Problem:
+    """The problem with that evidence; the last ones are kept, with the plans made for them."""
+    known: dict[tuple[int, ...], Problem] = problem.__dict__.setdefault("_observing", {})
+    if observed not in known:
+        while len(known) >= MOST_KEPT:
+            known.pop(next(iter(known)))
+        known[observed] = problem.observing(observed)
+    return known[observed]
 
 
 def _whole(instances: Instances) -> list[tuple[Instances, Indices]]:

@@ -25,6 +25,8 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
 from cmpe.solvers.branches import Branches
+from cmpe.solvers.spread import solve_spread
+from cmpe.streams.spreading import rows_of
 
 Chosen = str | Engine | Solver
 MANY_SETS = 8  # of observed variables: preparing them is then charged to their rows
@@ -49,12 +51,15 @@ def solve(  # noqa: PLR0913
     and full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
     solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
     `auto` may stop. `running` says how many workers and threads, on which device, where to start,
-    and what to call with progress. An answer is never worse than its start. Columns of evidence
-    that are no variables are refused unless `ignore_extra`.
+    what to call with progress, and whether a cluster answers. An answer is never worse than its
+    start. Columns of evidence that are no variables are refused unless `ignore_extra`.
     """
     need_problem(problem, "solve")
     limits = Limits(time_limit, seed, gap, running or Running())
     engine = engine_of(method, problem, limits)
+    if limits.running.is_spread:
+        rows = rows_of(problem, evidence, ignore_extra=ignore_extra)
+        return solve_spread(solve, problem, rows, method, limits)
     shares = isinstance(method, str) and method_named(method).shares
     with asked_for(method if isinstance(method, str) else type(method).__name__):
         return _answer(engine, problem, evidence, limits.begun(1), shares, ignore_extra)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from cmpe.arguments import real_number, whole_number
-from cmpe.arrays import Floats
+from cmpe.arrays import Floats, Values
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import (
@@ -28,6 +29,7 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.exact import too_wide
+from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.front import Front, Steps, TracedPoints, joined
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
 from cmpe.tradeoffs.points import ListedPoints, loosened
@@ -58,6 +60,9 @@ def front(
     if number >= len(problem.constraints):
         raise MethodError(f"over must be below {len(problem.constraints)}, found {number}")
     limits = Limits(time_limit, running=running or Running())
+    if limits.running.is_spread:
+        ask = partial(_block, number, between, time_limit, limits.running.of_a_block())
+        return spread_list(ask, problem, evidence, limits.running)
     asked = FrontQuestion(number, _window(between, problem.constraints[number]), limits)
     batches = by_observed(problem, evidence)
     total = sum(len(numbers) for _, numbers in batches)
@@ -70,6 +75,20 @@ def front(
             out[row] = Front(instances.problem, number, traced, seen, between)
         done += len(numbers)
     return [found for found in out if found is not None]
+
+
+def _block(
+    over: int,
+    between: tuple[float, float] | None,
+    time_limit: float | None,
+    running: Running,
+    problem: Problem,
+    rows: Values,
+) -> list[Front]:
+    """The fronts of a block of rows, on a machine of a cluster."""
+    return front(
+        problem, rows, over=over, between=between, time_limit=time_limit, running=running
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from cmpe.solution import Answer, Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.exact import too_wide
+from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.forcing import with_distance
 from cmpe.tradeoffs.narrow import MOST_SUMS, SPACES, SUMS_PER_SECOND
 from cmpe.tradeoffs.points import NodePoints, h_tolerance
@@ -114,6 +116,9 @@ def best(
     count = whole_number("k", k, 1)
     limits = Limits(time_limit, running=running or Running())
     apart = None if distance is None else whole_number("distance", distance, 1)
+    if limits.running.is_spread:
+        ask = partial(_block, count, apart, time_limit, limits.running.of_a_block())
+        return spread_list(ask, problem, evidence, limits.running)
     batches = by_observed(problem, evidence)
     out: list[Ranked | None] = [None] * sum(len(numbers) for _, numbers in batches)
     for instances, numbers in batches:
@@ -128,6 +133,18 @@ def best(
             observed = np.repeat(seen[np.newaxis], len(ranked), axis=0)
             out[row] = replace(ranked, answers=replace(ranked.answers, observed=observed))
     return [ranked for ranked in out if ranked is not None]
+
+
+def _block(
+    k: int,
+    distance: int | None,
+    time_limit: float | None,
+    running: Running,
+    problem: Problem,
+    rows: Values,
+) -> list[Ranked]:
+    """The best answers of a block of rows, on a machine of a cluster."""
+    return best(problem, rows, k, distance=distance, time_limit=time_limit, running=running)
 
 
 def ranked_rows(instances: Instances, k: int, limits: Limits) -> list[Ranked]:
