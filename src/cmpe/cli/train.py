@@ -63,8 +63,24 @@ def train(
         float, typer.Option(min=0, help="Time between checkpoints.")
     ] = 5.0,
     threads: Annotated[int, typer.Option(min=1, help="Threads of training and engines.")] = 1,
+    any_evidence: Annotated[
+        bool, typer.Option("--any-evidence", help="One network, whatever is observed.")
+    ] = False,
+    any_q: Annotated[bool, typer.Option("--any-q", help="One network for every q.")] = False,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
+    if any_evidence or any_q:
+        if loss not in (None, "ss_cmpe") or preset is not Preset.tuned or epochs is not None:
+            raise InputError(
+                "--any-evidence and --any-q train with ss_cmpe by their own settings: no other "
+                "--loss, no --preset, --set updates=N for --epochs"
+            )
+        given = {"rows": rows, "contrast": contrast, "fresh": fresh or None}
+        known = {k: v for k, v in given.items() if v is not None}
+        return _train_amortised(
+            problem_dir, _amortised_settings(set_ or [], known, seed), (any_evidence, any_q),
+            (out, device, resume, force, checkpoint_minutes, threads),
+        )  # fmt: skip
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import write_text
     from cmpe.learning.runs import read_log
@@ -110,7 +126,16 @@ def _settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, A
     from cmpe.learning.training.config import UNBOUNDED, TrainingConfig
 
     known = {f.name for f in fields(TrainingConfig)} - {"loss", "seed"}
-    found: dict[str, Any] = {"seed": seed, **given}
+    found = {"seed": seed, **given, **_set_values(pairs, known, given)}
+    for name in UNBOUNDED & found.keys():
+        if found[name] in (None, "inf"):
+            found[name] = math.inf
+    return found
+
+
+def _set_values(pairs: list[str], known: set[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The values of --set by name, each of the names that are known and not given already."""
+    found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
@@ -122,9 +147,53 @@ def _settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, A
             found[name] = json.loads(value)
         except json.JSONDecodeError:
             found[name] = value
-        if name in UNBOUNDED and found[name] in (None, "inf"):
-            found[name] = math.inf
     return found
+
+
+def _amortised_settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Settings of `AmortisedConfig` from the command line."""
+    from dataclasses import fields
+
+    from cmpe.learning.amortised.config import AmortisedConfig
+
+    known = {f.name for f in fields(AmortisedConfig)} - {"seed"}
+    return {"seed": seed, **given, **_set_values(pairs, known, given)}
+
+
+def _train_amortised(
+    problem_dir: Path,
+    settings: dict[str, Any],
+    anything: tuple[bool, bool],
+    how: tuple[Path, str, bool, bool, float, int],
+) -> int:
+    """One network for any evidence, any q, or both."""
+    from cmpe.formats.directory import read_directory
+    from cmpe.learning.amortised.config import AmortisedConfig
+    from cmpe.learning.amortised.training import fit_amortised
+    from cmpe.learning.runs import read_log
+    from cmpe.learning.training.fitting import Session
+
+    out, device, resume, force, minutes, threads = how
+    check_device(device)
+    problem = read_directory(problem_dir).problem
+    fixed: dict[str, Any] = {} if anything[0] else {"observed": problem.evidence_variables}
+    fixed |= {} if anything[1] else {"limits": problem.limits.tolist()}
+    asked = settings.get("questions", {})
+    whole = {**asked, **fixed} if isinstance(asked, dict) else asked
+    config = AmortisedConfig.from_json({**settings, "questions": whole})
+    _check_out(out, resume, force)
+    fit_amortised(problem, config, Session(out, device, resume, minutes, None, threads))
+    last = read_log(out)[-1]
+    typer.echo(
+        f"{out}: {config.network} for any {' and any '.join(_named(anything))}, {last['update']} "
+        f"updates, {last['seconds']:.1f} s; on {config.validation} questions that were not trained "
+        f"on: {last['violated']:.2%} violated before repair"
+    )
+    return 0
+
+
+def _named(anything: tuple[bool, bool]) -> list[str]:
+    return [name for name, is_any in zip(("evidence", "q"), anything, strict=True) if is_any]
 
 
 def _check_out(out: Path, resume: bool, force: bool) -> None:
