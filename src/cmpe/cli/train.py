@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,36 +70,54 @@ def train(
     any_q: Annotated[bool, typer.Option("--any-q", help="One network for every q.")] = False,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
-    if any_evidence or any_q:
-        if loss not in (None, "ss_cmpe") or preset is not Preset.tuned or epochs is not None:
-            raise InputError(
-                "--any-evidence and --any-q train with ss_cmpe by their own settings: no other "
-                "--loss, no --preset, --set updates=N for --epochs"
-            )
-        given = {"rows": rows, "contrast": contrast, "fresh": fresh or None}
-        known = {k: v for k, v in given.items() if v is not None}
-        return _train_amortised(
-            problem_dir, _amortised_settings(set_ or [], known, seed), (any_evidence, any_q),
-            (out, device, resume, force, checkpoint_minutes, threads),
-        )  # fmt: skip
+    given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
+    known = {k: v for k, v in given.items() if v is not None}
+    how = _Training(out, device, resume, force, checkpoint_minutes, threads)
+    if not (any_evidence or any_q):
+        return _train_one(problem_dir, (preset, loss), _settings(set_ or [], known, seed), how)
+    if loss not in (None, "ss_cmpe") or preset is not Preset.tuned or epochs is not None:
+        raise InputError(
+            "--any-evidence and --any-q train with ss_cmpe by their own settings: no other --loss, "
+            "no --preset, --set updates=N for --epochs"
+        )
+    settings = _amortised_settings(set_ or [], known, seed)
+    return _train_amortised(problem_dir, settings, (any_evidence, any_q), how)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """How to train, as the command line says it."""
+
+    out: Path
+    device: str
+    resume: bool
+    force: bool
+    checkpoint_minutes: float
+    threads: int
+
+
+def _train_one(
+    problem_dir: Path, recipe: tuple[Preset, str | None], changes: dict[str, Any], how: _Training
+) -> int:
+    """A network for one q and one set of observed variables."""
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import write_text
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.config import preset as preset_named
     from cmpe.learning.training.fitting import Session, fit
 
-    given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
-    changes = _settings(set_ or [], {k: v for k, v in given.items() if v is not None}, seed)
-    check_device(device)
-    content = read_directory(problem_dir)
-    config = preset_named(preset.value, loss, content.problem, **changes)
-    _check_out(out, resume, force)
+    check_device(how.device)
+    content, out = read_directory(problem_dir), how.out
+    config = preset_named(recipe[0].value, recipe[1], content.problem, **changes)
+    _check_out(out, how.resume, how.force)
     with live() as show:
         solver = fit(
             content.problem,
             content.train,
             config,
-            Session(out, device, resume, checkpoint_minutes, problem_dir, threads, show),
+            Session(
+                out, how.device, how.resume, how.checkpoint_minutes, problem_dir, how.threads, show
+            ),
         )
     if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
         return 0
@@ -164,7 +183,7 @@ def _train_amortised(
     problem_dir: Path,
     settings: dict[str, Any],
     anything: tuple[bool, bool],
-    how: tuple[Path, str, bool, bool, float, int],
+    how: _Training,
 ) -> int:
     """One network for any evidence, any q, or both."""
     from cmpe.formats.directory import read_directory
@@ -173,19 +192,21 @@ def _train_amortised(
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.fitting import Session
 
-    out, device, resume, force, minutes, threads = how
-    check_device(device)
+    check_device(how.device)
     problem = read_directory(problem_dir).problem
     fixed: dict[str, Any] = {} if anything[0] else {"observed": problem.evidence_variables}
     fixed |= {} if anything[1] else {"limits": problem.limits.tolist()}
     asked = settings.get("questions", {})
     whole = {**asked, **fixed} if isinstance(asked, dict) else asked
     config = AmortisedConfig.from_json({**settings, "questions": whole})
-    _check_out(out, resume, force)
-    fit_amortised(problem, config, Session(out, device, resume, minutes, None, threads))
-    last = read_log(out)[-1]
+    _check_out(how.out, how.resume, how.force)
+    minutes = how.checkpoint_minutes
+    fit_amortised(
+        problem, config, Session(how.out, how.device, how.resume, minutes, None, how.threads)
+    )
+    last = read_log(how.out)[-1]
     typer.echo(
-        f"{out}: {config.network} for any {' and any '.join(_named(anything))}, {last['update']} "
+        f"{how.out}: {config.network} for any {' and any '.join(_named(anything))}, {last['update']} "
         f"updates, {last['seconds']:.1f} s; on {config.validation} questions that were not trained "
         f"on: {last['violated']:.2%} violated before repair"
     )

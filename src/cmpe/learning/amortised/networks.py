@@ -36,7 +36,7 @@ NODE_INPUTS = 6
 PRICE_HIDDEN = 8
 
 
-class Reply(NamedTuple):
+class Said(NamedTuple):
     """What a network says of B questions."""
 
     logits: Tensor  # (n, K, B)
@@ -55,7 +55,7 @@ class MaskedMlp(nn.Module):
         self.last = nn.Linear(sizes[-1], self._outputs)
         self.skip = nn.Linear(inputs, self._outputs, bias=False)
 
-    def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Reply:
+    def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
         """Logits of every variable's values."""
         allowed = tables.allowed(given)
         uniform = tables.points(torch.zeros_like(allowed, dtype=torch.float32), allowed)
@@ -68,7 +68,7 @@ class MaskedMlp(nn.Module):
         for layer in self.layers:
             hidden = layer(hidden).relu()
         logits: Tensor = self.last(hidden) + self.skip(x)
-        return Reply(logits.t().view(tables.variables, tables.width, len(x)), None)
+        return Said(logits.t().view(tables.variables, tables.width, len(x)), None)
 
 
 class MessageNetwork(nn.Module):
@@ -93,7 +93,7 @@ class MessageNetwork(nn.Module):
         self.price_step = nn.Parameter(torch.full((rounds,), 1.0))
         self.first_price = nn.Parameter(torch.tensor(-2.0))
 
-    def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Reply:
+    def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
         """Logits of every variable's values, and the last multipliers."""
         work = _Rounds(tables, given, limits)
         raw = self.first_price.expand(limits.shape)
@@ -110,7 +110,7 @@ class MessageNetwork(nn.Module):
                 beliefs = beliefs + self._correction(k, beliefs, theta, points, (price, room))
             raw = raw - self.price_step[k] * room - self._repricing(k, raw, room, work.free)
         sharp = self.log_sharpness[-1].exp() * beliefs
-        return Reply(sharp, torch.nn.functional.softplus(raw))
+        return Said(sharp, torch.nn.functional.softplus(raw))
 
     def _correction(
         self,
@@ -149,7 +149,7 @@ class _Rounds:
         weights = torch.nn.functional.pad(-price, (1, 0), value=1.0)
         found = self.tables.weighted(weights)
         parts = [found.unary, *found.tables]
-        square = sum(p.square().flatten(0, -2).sum(0) for p in parts)
+        square = torch.stack([p.square().flatten(0, -2).sum(0) for p in parts]).sum(0)
         count = sum(p[..., 0].numel() for p in parts)
         size = (square / count + 1e-8).sqrt()  # (B,)
         return Potentials(found.unary / size, [table / size for table in found.tables])

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cmpe.learning.amortised.config import Intervals, QuestionRange
@@ -160,7 +161,7 @@ def depths(tables: ModelTables, given: Tensor, limits: Tensor) -> Tensor:
     wanted = torch.eye(tables.functions, device=tables.device)[1:]
     allowed = tables.allowed(given)
     high, low = tables.ceilings(allowed, wanted), -tables.ceilings(allowed, -wanted)
-    return (limits - low) / (high - low).clamp(min=1e-6)
+    return torch.div(limits - low, (high - low).clamp(min=1e-6))
 
 
 def _drawn(intervals: Intervals, shape: tuple[int, ...], random: torch.Generator) -> Tensor:
@@ -169,10 +170,10 @@ def _drawn(intervals: Intervals, shape: tuple[int, ...], random: torch.Generator
     lengths = (high - low) + 1e-6
     number, inside = torch.rand((2, *shape), generator=random, device=random.device).cpu()
     which = torch.bucketize(number * lengths.sum(), lengths.cumsum(0)).clamp(max=len(low) - 1)
-    return low[which] + inside * (high - low)[which]
+    return torch.lerp(low[which], high[which], inside)
 
 
-def _balls(tables: ModelTables) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _balls(tables: ModelTables) -> NDArray[np.int64]:
     """For each root the rank of every variable by distance in the interaction graph: (R, n)."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import dijkstra
@@ -184,4 +185,4 @@ def _balls(tables: ModelTables) -> np.ndarray[tuple[int, ...], np.dtype[np.int64
     roots = random.permutation(n)[:ROOTS]
     far = dijkstra(graph, directed=False, indices=roots, unweighted=True)
     noisy = np.where(np.isinf(far), n, far) + random.random(far.shape)
-    return noisy.argsort(1).argsort(1)
+    return np.asarray(noisy.argsort(1).argsort(1), dtype=np.int64)

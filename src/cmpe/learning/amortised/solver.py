@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import models_digest
-from cmpe.learning.amortised.networks import Reply, network_of
+from cmpe.learning.amortised.networks import Said, network_of
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
@@ -142,7 +142,7 @@ class AmortisedSolver:
         for start in range(0, count, PASS_ROWS):
             part = slice(start, start + PASS_ROWS)
             x, q = _tensors(tables, given[part], asked[part])
-            reply: Reply = network(tables, x, q)
+            reply: Said = network(tables, x, q)
             points = tables.points(reply.logits, tables.allowed(x))
             rows[part] = tables.rounded(points).cpu().numpy()
             if reply.multipliers is not None:

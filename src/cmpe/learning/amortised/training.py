@@ -23,7 +23,7 @@ from cmpe.arrays import Assignments
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.config import AmortisedConfig
-from cmpe.learning.amortised.networks import Reply, network_of
+from cmpe.learning.amortised.networks import Said, network_of
 from cmpe.learning.amortised.questions import QuestionMaker, Questions, depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.solver import AmortisedSolver
@@ -65,7 +65,7 @@ def fit_amortised(
         )
     settings, how = config or AmortisedConfig(), session or Session()
     with torch_threads(how.threads), locked(how.out):
-        task = Task.of(problem, settings, how.device, samples)
+        task = Subject.of(problem, settings, how.device, samples)
         work = AmortisedTraining([task], settings, how)
         with interruptible() as interrupted:
             finished = work.train(stop=interrupted)
@@ -76,7 +76,7 @@ def fit_amortised(
 
 
 @dataclass
-class Task:
+class Subject:
     """A model that questions are drawn about."""
 
     tables: ModelTables
@@ -86,7 +86,7 @@ class Task:
     @classmethod
     def of(
         cls, problem: Problem, config: AmortisedConfig, device: str, samples: Assignments | None
-    ) -> Task:
+    ) -> Subject:
         """With samples of the objective, drawn where none are given."""
         tables = ModelTables(problem, floor=config.floor, device=device)
         found = drawn(problem, config, 0) if samples is None else samples
@@ -104,7 +104,7 @@ def drawn(problem: Problem, config: AmortisedConfig, number: int) -> Assignments
 class AmortisedTraining:
     """One run over questions about one model, or about many in turns."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[Subject]
     config: AmortisedConfig
     session: Session
     records: list[Record] = field(default_factory=list)
@@ -156,13 +156,13 @@ class AmortisedTraining:
             group["lr"] = self.config.learning_rate * _rate(progress)
         self.adam.zero_grad()
         loss = self.loss(task, asked, progress)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
         self.adam.step()
         self.updates += 1
         return loss.detach()
 
-    def _refresh(self, task: Task) -> None:
+    def _refresh(self, task: Subject) -> None:
         number = self.updates // self.config.refresh
         if self.config.fresh and self.updates and self.updates % self.config.refresh == 0:
             rows = drawn(task.tables.problem, self.config, number)
@@ -172,11 +172,11 @@ class AmortisedTraining:
         seed = np.random.SeedSequence((self.config.seed, VALIDATING + kind, number))
         return torch.Generator().manual_seed(int(seed.generate_state(1, np.uint64)[0] >> 1))
 
-    def loss(self, task: Task, asked: Questions, progress: float) -> Tensor:
+    def loss(self, task: Subject, asked: Questions, progress: float) -> Tensor:
         """ss_cmpe with contrast less the entropy bonus, a variable, in mean slopes."""
         tables, config = task.tables, self.config
         allowed = tables.allowed(asked.given)
-        reply: Reply = self.network(tables, asked.given, asked.limits)
+        reply: Said = self.network(tables, asked.given, asked.limits)
         points = tables.points(reply.logits, allowed)
         found = tables.values(points)
         f, g = asked.shift - found[:, 0], found[:, 1:] - asked.limits
@@ -194,7 +194,7 @@ class AmortisedTraining:
 
     # --- looks, files ---
 
-    def _held_out(self) -> list[tuple[Task, Questions]]:
+    def _held_out(self) -> list[tuple[Subject, Questions]]:
         held = []
         each = max(1, self.config.validation // len(self.tasks))
         for number, task in enumerate(self.tasks[:8]):
@@ -218,10 +218,10 @@ class AmortisedTraining:
         if self.session.progress is not None:
             self.session.progress(self.records[-1])
 
-    def _fared(self, task: Task, asked: Questions) -> dict[str, float]:
+    def _fared(self, task: Subject, asked: Questions) -> dict[str, float]:
         """Rounded answers to questions that are not trained on."""
         tables = task.tables
-        reply: Reply = self.network(tables, asked.given, asked.limits)
+        reply: Said = self.network(tables, asked.given, asked.limits)
         values = tables.rounded(tables.points(reply.logits, tables.allowed(asked.given)))
         f = task.maker.loss_if_feasible(values, asked.shift, asked.limits)
         fits = torch.isfinite(f)
@@ -291,7 +291,7 @@ class AmortisedTraining:
         return AmortisedSolver(self.tasks[0].tables.problem, self.run())
 
 
-def _depths(held: list[tuple[Task, Questions]]) -> tuple[float, float]:
+def _depths(held: list[tuple[Subject, Questions]]) -> tuple[float, float]:
     every = torch.cat([depths(t.tables, a.given, a.limits).flatten() for t, a in held])
     return (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
 
