@@ -204,11 +204,11 @@ def _train_amortised(
     fit_amortised(
         problem, config, Session(how.out, how.device, how.resume, minutes, None, how.threads)
     )
-    last = read_log(how.out)[-1]
+    last, named = read_log(how.out)[-1], " and any ".join(_named(anything))
     typer.echo(
-        f"{how.out}: {config.network} for any {' and any '.join(_named(anything))}, {last['update']} "
-        f"updates, {last['seconds']:.1f} s; on {config.validation} questions that were not trained "
-        f"on: {last['violated']:.2%} violated before repair"
+        f"{how.out}: {config.network} for any {named}, {last['update']} updates, "
+        f"{last['seconds']:.1f} s; on {config.validation} questions that were not trained on: "
+        f"{last['violated']:.2%} violated before repair"
     )
     return 0
 
