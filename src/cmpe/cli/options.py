@@ -135,12 +135,10 @@ def read_problem(
     if (directory is None) == (objective is None):
         raise InputError("give either a problem directory or --objective FILE.uai")
     if directory is not None:
-        if constraints or limits:
-            raise InputError(
-                "--constraint, --at-most and --at-least go with --objective, not with a directory"
-            )
+        if constraints:
+            raise InputError("--constraint goes with --objective, not with a directory")
         content = read_directory(directory)
-        return content.problem, content
+        return _with_limits(content.problem, limits, mirrored), content
     if len(constraints) != len(limits):
         raise InputError(
             "every --constraint needs one --at-most or --at-least: found "
@@ -161,6 +159,20 @@ def read_problem(
         for j, file in enumerate(constraints):
             text = text.replace(f"constraint {j} ", f"{file} ")
         raise InputError(text) from None
+
+
+def _with_limits(problem: Problem, limits: Sequence[float], mirrored: Sequence[bool]) -> Problem:
+    """The problem of a directory with other limits, each in the sense it has there."""
+    from dataclasses import replace
+
+    if not limits:
+        return problem
+    senses = [c.sign < 0 for c in problem.constraints]
+    if list(mirrored) != senses:
+        wanted = " ".join("--at-least Q" if least else "--at-most Q" for least in senses)
+        raise InputError(f"the directory's limits are replaced by {wanted}, in this order")
+    pairs = zip(problem.constraints, limits, strict=True)
+    return replace(problem, constraints=tuple(replace(c, at_most=c.sign * q) for c, q in pairs))
 
 
 def read_rows(
@@ -276,7 +288,9 @@ def method_or_run(method: str, problem: Problem, stages: Mapping[str, Any] | Non
     """The method's name, or the trained solver in that directory with these stages."""
     if method in METHODS:
         return method
-    solver = load_run(Path(method), problem)
+    from cmpe.learning.loading import load_solver
+
+    solver = load_solver(method, problem)
     return solver if stages is None else solver.with_stages(**stages)
 
 

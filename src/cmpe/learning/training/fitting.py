@@ -152,7 +152,7 @@ class TrainingRun:
 
     def train(self) -> NeuralSolver:
         """Run the epochs; on Ctrl-C keep what there is and say so."""
-        with _interruptible() as interrupted:
+        with interruptible() as interrupted:
             for epoch in self.trainer.epochs(interrupted):
                 self._report(epoch)
                 if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
@@ -307,7 +307,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Ctrl-C sets a flag instead of breaking off a step; a second one breaks off."""
     asked = threading.Event()
 
