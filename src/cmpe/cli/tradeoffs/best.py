@@ -20,7 +20,7 @@ from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.problem import Problem
-    from cmpe.tradeoffs.ranking import Ranked
+    from cmpe.tradeoffs.ranked import Ranked
 
 SUFFIXES = (".json", ".jsonl", ".csv")
 
