@@ -3,7 +3,7 @@
 import numpy as np
 
 import cmpe
-from cmpe.tradeoffs.ranked import cut, ranked_of
+from cmpe.tradeoffs.ranked import ranked_of
 from tests.problems import worked_example
 
 
@@ -22,6 +22,7 @@ def test_a_shorter_list_says_what_it_left_out():
     problem = worked_example()
     rows = cmpe.best(problem, [[1, 1]], 3)[0].assignments
     whole = ranked_of(problem, rows[::-1].copy(), complete=True, bound=-np.inf)
-    assert cut(whole, 2) is whole
-    assert cut(whole, 1).bound == 8.0
-    assert cut(whole, 1).objective.tolist() == [11.0]
+    assert whole.objective.tolist() == [11.0, 8.0]
+    first = ranked_of(problem, rows[::-1].copy(), 1, complete=True, bound=-np.inf)
+    assert first.bound == 8.0
+    assert first.objective.tolist() == [11.0]

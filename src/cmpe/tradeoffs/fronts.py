@@ -23,7 +23,7 @@ from cmpe.problem import (
     Problem,
     need_problem,
 )
-from cmpe.problem.groups import by_observed
+from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
@@ -102,11 +102,7 @@ def _each_row(
     instances: Instances, asked: FrontQuestion, done: int, total: int
 ) -> list[TracedPoints]:
     """Each distinct row once."""
-    if len(instances) < 2 or instances.evidence.shape[1] == 0:
-        few, where = instances, np.zeros(len(instances), dtype=np.intp)
-    else:
-        rows, where = np.unique(instances.evidence, axis=0, return_inverse=True)
-        few = Instances(instances.problem, np.ascontiguousarray(rows))
+    few, where = each_once(instances)
     share = len(instances) / max(1, len(few))
 
     def report(finished: int, _: int) -> None:
@@ -114,9 +110,9 @@ def _each_row(
 
     told = replace(asked, limits=asked.limits.running_with(progress=report))
     found = fronts_of(few, told)
-    counts = np.bincount(where.ravel(), minlength=len(few))
+    counts = np.bincount(where, minlength=len(few))
     shared = [replace(f, seconds=f.seconds / c) for f, c in zip(found, counts, strict=True)]
-    return [shared[i] for i in where.ravel()]
+    return [shared[i] for i in where]
 
 
 def fronts_of(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]:

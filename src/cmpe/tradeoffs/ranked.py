@@ -77,39 +77,37 @@ class Ranked:
         return html_table(self.summary, ("rank", "objective", "answer"), rows)
 
 
-def ranked_of(problem: Problem, rows: Values, *, complete: bool, bound: float) -> Ranked:
-    """The answers `rows` in order; nothing feasible that is missing exceeds `bound`."""
+def ranked_of(
+    problem: Problem, rows: Values, k: int | None = None, *, complete: bool, bound: float
+) -> Ranked:
+    """The first k answers of `rows`, all if None; what is missing in `rows` has h <= `bound`."""
     found = rows.reshape(-1, problem.variables)
     whole = Solutions.of(problem, found, bound=bound, method="best")
-    return in_order(whole, np.arange(len(found)), complete=complete, bound=bound)
+    return in_order(whole, np.arange(len(found)), k or len(found), complete=complete, bound=bound)
 
 
-def in_order(whole: Solutions, which: Indices, *, complete: bool, bound: float) -> Ranked:
-    """Of all answers those numbered `which`, by falling h, then by the assignment."""
+def in_order(whole: Solutions, which: Indices, k: int, *, complete: bool, bound: float) -> Ranked:
+    """Of the answers numbered `which` the first k, by falling h, then by the assignment."""
     h = whole.objective[which]
     order = np.argsort(-h, kind="stable")
-    same = np.flatnonzero(np.diff(h[order]) == 0.0)
-    if len(same):
-        rows = whole.assignments[which]
-        starts = np.concatenate([[True], np.diff(h[order]) != 0.0])
-        for first, end in _runs(starts):
+    starts = np.concatenate([[True], np.diff(h[order]) != 0.0])
+    if not starts.all():
+        for first, end in _runs(starts[: len(h)]):
             if end - first > 1:
                 tied = order[first:end]
-                order[first:end] = tied[np.lexsort(rows[tied].T[::-1])]
-    answers = whole.take(which[order])
-    upper = max(bound, float(h.max(initial=-np.inf)))
-    return Ranked(answers.bounded(upper), complete, bound)
+                order[first:end] = tied[_by_value(whole.assignments[which[tied]])]
+    missing = max(bound, float(h[order[k]])) if len(h) > k else bound
+    answers = whole.take(which[order[:k]])
+    return Ranked(answers.bounded(max(bound, float(h.max(initial=-np.inf)))), complete, missing)
+
+
+def _by_value(rows: Values) -> Indices:
+    """The lexicographic order of rows of values, by their bytes."""
+    keys = [row.tobytes() for row in rows.astype(">u8")]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
 def _runs(starts: Any) -> Iterator[tuple[int, int]]:
     """The runs (first, end) that begin where `starts` is True."""
     first = np.flatnonzero(starts)
     return zip(first.tolist(), [*first[1:].tolist(), len(starts)], strict=True)
-
-
-def cut(whole: Ranked, k: int) -> Ranked:
-    """The first k; what is cut off is missing now."""
-    if len(whole) <= k:
-        return whole
-    first_missing = max(whole.bound, float(whole.objective[k]))
-    return Ranked(whole.answers[:k], whole.complete, first_missing)

@@ -9,20 +9,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.arguments import whole_number
 from cmpe.arrays import Values
 from cmpe.problem import Evidence, Instances, Problem, need_problem
-from cmpe.problem.groups import by_observed
+from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Status
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.exact import too_wide
 from cmpe.tradeoffs.forcing import with_distance
-from cmpe.tradeoffs.ranked import Ranked, cut, ranked_of
+from cmpe.tradeoffs.points import h_tolerance
+from cmpe.tradeoffs.ranked import Ranked, ranked_of
 from cmpe.tradeoffs.ranks import RankedBatch
 
 WIDE_SECONDS = 10.0  # of a wide row without a limit
+FIRST_SHARE = 0.4  # of a wide row's time: for its first answer
+LEAST_SLICE = 0.05  # seconds
 
 
 def best(
@@ -48,17 +52,21 @@ def best(
     batches = by_observed(problem, evidence)
     out: list[Ranked | None] = [None] * sum(len(numbers) for _, numbers in batches)
     for instances, numbers in batches:
+        few, where = each_once(instances)
         found = (
-            ranked_rows(instances, count, limits)
-            if apart is None
-            else _greedy(instances, count, apart, limits)
+            ranked_rows(few, count, limits) if apart is None else _greedy(few, count, apart, limits)
         )
         seen = np.zeros(problem.variables, dtype=bool)
         seen[list(instances.problem.evidence_variables)] = True
-        for row, ranked in zip(numbers, found, strict=True):
-            observed = np.repeat(seen[np.newaxis], len(ranked), axis=0)
-            out[row] = replace(ranked, answers=replace(ranked.answers, observed=observed))
+        shown = [_with_observed(ranked, seen) for ranked in found]
+        for row, place in zip(numbers, where, strict=True):
+            out[row] = shown[place]
     return [ranked for ranked in out if ranked is not None]
+
+
+def _with_observed(ranked: Ranked, seen: NDArray[np.bool_]) -> Ranked:
+    observed = np.broadcast_to(seen, (len(ranked), len(seen)))
+    return replace(ranked, answers=replace(ranked.answers, observed=observed))
 
 
 def ranked_rows(instances: Instances, k: int, limits: Limits) -> list[Ranked]:
@@ -92,27 +100,41 @@ def _joined(problem: Problem, parts: list[Ranked], k: int) -> Ranked:
     nothing = np.zeros((0, problem.variables), dtype=problem.dtype)
     rows = np.concatenate([nothing, *(p.assignments for p in parts)])
     missing = max((p.bound for p in parts), default=-np.inf)
-    whole = ranked_of(problem, rows, complete=all(p.complete for p in parts), bound=missing)
-    return cut(whole, k)
+    return ranked_of(problem, rows, k, complete=all(p.complete for p in parts), bound=missing)
 
 
 def _searched(instance: Instances, k: int, limits: Limits) -> Ranked:
-    """A wide row: the best answer found and its feasible neighbours, with a bound."""
-    problem = instance.problem
-    seconds = WIDE_SECONDS if limits.seconds is None else limits.seconds
+    """A wide row: search, exclude what was found, search again; then the neighbours of them all.
+
+    A bound of a search that excluded some answers bounds all others. The list is proved where the
+    lowest such bound is no higher than its last h.
+    """
+    problem, full = instance.problem, instance.full()
+    deadline = Deadline(replace(limits, seconds=limits.seconds or WIDE_SECONDS))
     told = replace(limits.running, progress=None)
-    answer = solve(problem, instance.evidence, method="auto", time_limit=seconds, running=told)
-    if Status(int(answer.status[0])) is Status.INFEASIBLE:
-        return ranked_of(problem, answer.assignments[:0], complete=True, bound=-np.inf)
-    if not answer.feasible[0]:
-        return ranked_of(
-            problem, answer.assignments[:0], complete=False, bound=float(answer.bound[0])
-        )
-    rows = _neighbours(problem, answer.assignments[0])
-    good = rows[problem.is_feasible(rows)]
-    is_best = k == 1 and Status(int(answer.status[0])) is Status.OPTIMAL
-    whole = ranked_of(problem, good, complete=is_best, bound=float(answer.bound[0]))
-    return cut(whole, k)
+    found: list[Values] = []
+    missing = np.inf
+    while len(found) < k and (not found or not deadline.expired()):
+        left = deadline.left().seconds or 0.0
+        share = FIRST_SHARE if not found else 1.0 / (k - len(found))
+        wide = with_distance(problem, len(found), 1)
+        earlier = np.array([row[list(problem.free)] for row in found], dtype=full.dtype)
+        answer = solve(
+            wide.problem, wide.rows(full, earlier.reshape(1, -1)),
+            time_limit=max(LEAST_SLICE, share * left), running=told,
+        )  # fmt: skip
+        missing = min(missing, float(answer.bound[0]))
+        if not answer.feasible[0]:
+            break
+        found.append(answer.assignments[0, : problem.variables])
+    rows = np.array(found, dtype=problem.dtype).reshape(-1, problem.variables)
+    if len(found) < k and missing > -np.inf:
+        rows = np.unique(np.concatenate([rows, *(_neighbours(problem, r) for r in found)]), axis=0)
+    ranked = ranked_of(problem, rows[problem.is_feasible(rows)], k, complete=False, bound=missing)
+    h = ranked.objective
+    last = float(h[-1]) if len(h) == k else -np.inf
+    is_sure = missing <= last + float(h_tolerance(np.array(abs(last)))) or missing == -np.inf
+    return replace(ranked, complete=is_sure)
 
 
 def _neighbours(problem: Problem, row: Values) -> Values:

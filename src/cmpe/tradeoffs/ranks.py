@@ -18,7 +18,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.tradeoffs.narrow import MOST_SUMS, SUMS_PER_SECOND
 from cmpe.tradeoffs.points import h_tolerance
-from cmpe.tradeoffs.ranked import Ranked, cut, in_order, ranked_of
+from cmpe.tradeoffs.ranked import Ranked, in_order, ranked_of
 
 SPACES = (1 << 16, 1 << 20)  # states of a row: the next where one is too small
 MOST_RANK = 1 << 14  # answers of equal h that are looked through for the first ones
@@ -36,7 +36,7 @@ class RankedBatch:
         self._finite = all(c.function.is_finite for c in self._problem.constraints)
         own = loosened_limits(instances)
         self._limits = own if len(own) else np.zeros(1)  # a t of nothing but zeros
-        self._guess = np.zeros(1)
+        self._guess = np.zeros(2)
         self._work: Any = None
         self._room = (0, 0)  # states and rank of it
 
@@ -72,24 +72,23 @@ class RankedBatch:
         out = []
         for place, row in enumerate(rows):
             own = np.arange(ends[place] - counts[place], ends[place])
-            is_full = kinds[place] == kernels.COMPLETE
-            sure = kinds[place] != kernels.OVERFLOW
-            ranked = in_order(
-                whole, own[feasible[own]], complete=bool(sure), bound=float(bounds[place])
-            )
-            if is_full and rank < MOST_RANK + self._k and not self._is_enough(ranked):
+            own = own[feasible[own]]
+            can_grow = kinds[place] == kernels.COMPLETE and rank < MOST_RANK + self._k
+            if can_grow and not self._is_enough(whole.objective[own]):
                 more = min(4 * rank, MOST_RANK + self._k)
                 out += self._ranked(np.array([row]), more)
-            else:
-                out.append(cut(ranked, self._k))
+                continue
+            sure = bool(kinds[place] != kernels.OVERFLOW)
+            missing = float(bounds[place])
+            out.append(in_order(whole, own, self._k, complete=sure, bound=missing))
         return out
 
-    def _is_enough(self, ranked: Ranked) -> bool:
+    def _is_enough(self, h: Floats) -> bool:
         """Whether no answer that was not collected may be as good as the last that is wanted."""
-        h = ranked.objective
         if len(h) <= self._k:
             return False
-        return bool(h[self._k - 1] - h[-1] > 1e-3 * float(h_tolerance(h[self._k - 1])))
+        last = np.partition(h, -self._k)[-self._k]
+        return bool(last - h.min() > 1e-3 * float(h_tolerance(last)))
 
     def _grow(self, space: int, rank: int) -> None:
         from cmpe.tradeoffs.kernels.ranks import workspace

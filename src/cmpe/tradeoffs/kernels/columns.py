@@ -43,9 +43,9 @@ def sort_rows(keys, order, spare, count):
 
 
 @njit(inner=True, nogil=True)
-def sort_list(points, node, low, high, column, work):
+def sort_list(points, node, low, high, column, scratch):
     """Sort states low..high by falling `column`."""
-    keys, order, spare, moved, own = work
+    keys, order, spare, moved, own = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     count = high - low
     for i in range(count):
         keys[i] = points[low + i, column]
@@ -58,12 +58,13 @@ def sort_list(points, node, low, high, column, work):
 
 
 @njit(inner=True, nogil=True)
-def thinned(points, node, low, high, rank, heap, work):
+def thinned(points, node, low, high, rank, scratch):
     """Keep of states low..high what fewer than `rank` others dominate in h and -t_1: the new end.
 
     In the order of falling h, a heap holds the `rank` highest -t_1 so far.
     """
-    sort_list(points, node, low, high, H, work)
+    sort_list(points, node, low, high, H, scratch)
+    heap = scratch[5]
     heap[:rank] = -np.inf
     kept = low
     for i in range(low, high):
@@ -107,13 +108,13 @@ def add_node(nodes, sizes, left, right):
 
 
 @njit(inner=True, nogil=True)
-def combine(points, node, nodes, sizes, a, b, need, rest, highest):
+def combine(points, node, nodes, sizes, a, b, need, scratch):
     """Sums of a state of list a and one of list b that reach the need, on top; False without room.
 
-    `rest` (columns,) and `highest` (blocks, columns) are scratch. A list b that is longer than
-    SHORT is sorted by falling -t_1.
+    A list b that is longer than SHORT is sorted by falling -t_1.
     """
     (a_low, a_high), (b_low, b_high) = a, b
+    rest, highest = scratch[6], scratch[7]
     columns, top = points.shape[1], sizes[0]
     blocks = (b_high - b_low + BLOCK - 1) // BLOCK
     is_sorted = b_high - b_low > SHORT

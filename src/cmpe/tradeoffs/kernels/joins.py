@@ -38,7 +38,7 @@ def _shortest_last(lists, active, best):
 @njit(cache=True, nogil=True)
 def _pruned(active, need, best, work):
     """Drop from every list what no sum of the other lists' highest lifts to the need."""
-    points, node, lists = work[0], work[1], work[5]
+    points, node, lists = work[0], work[1], work[6]
     columns = len(need)
     total = np.zeros(columns)
     for c in range(active):
@@ -59,9 +59,9 @@ def _pruned(active, need, best, work):
 
 
 @njit(inner=True, nogil=True)
-def merged(active, need, rank, is_thinned, work):
+def merged(active, need, rank, work):
     """Merge the lists to two at most: how many there are, -1 without room."""
-    points, sizes, lists = work[0], work[3], work[5]
+    points, node, sizes, lists, scratch = work[0], work[1], work[3], work[6], work[8]
     best = np.empty((max(1, active), len(need)))
     _pruned(active, need, best, work)
     while active > 2:
@@ -72,11 +72,11 @@ def merged(active, need, rank, is_thinned, work):
             own -= best[c]
         top = sizes[0]
         if not combine(
-            points, work[1], work[2], sizes, (lists[0, a], lists[1, a]),
-            (lists[0, b], lists[1, b]), own, work[7][0], work[7][1],
+            points, node, work[2], sizes, (lists[0, a], lists[1, a]), (lists[0, b], lists[1, b]),
+            own, scratch,
         ):  # fmt: skip
             return -1
-        settle(top, rank, is_thinned, work)
+        settle(points, node, sizes, top, rank, scratch)
         lists[0, b], lists[1, b] = top, sizes[0]
         _highest(points, top, sizes[0], best[b])
         active -= 1
@@ -87,7 +87,7 @@ def merged(active, need, rank, is_thinned, work):
 def _cut(found, count, rank, work):
     """Keep the `rank` highest of the answers so far, in order: how many."""
     h, both = found
-    keys, order, spare = work[6][0], work[6][1], work[6][2]
+    keys, order, spare = work[8][0], work[8][1], work[8][2]
     keys[:count] = h[:count]
     sort_rows(keys, order, spare, count)
     kept = min(count, rank)
@@ -105,11 +105,11 @@ def joined(need, constraints, rank, work):
     Both are in the order of falling -t_1, so that what fits beside a state of list 0 begins
     list 1; `peak` is the highest h of each such beginning.
     """
-    points, node, lists, found = work[0], work[1], work[5], work[8]
+    points, node, lists, found = work[0], work[1], work[6], (work[9], work[10])
     low, high = lists[0, 1], lists[1, 1]
     for c in range(2):
         if lists[1, c] - lists[0, c] > 1:
-            sort_list(points, node, lists[0, c], lists[1, c], T, work[6])
+            sort_list(points, node, lists[0, c], lists[1, c], T, work[8])
     peak, block_peak = np.empty(high - low + 1), np.full((high - low) // BLOCK + 1, -np.inf)
     peak[0] = -np.inf
     for other in range(high - low):

@@ -21,15 +21,19 @@ from cmpe.bounds.kernels.dual import rounding, satisfy
 from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import VARIABLE, eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
-from cmpe.tradeoffs.kernels.branches import component_list
-from cmpe.tradeoffs.kernels.columns import BLOCK, FREE, H, T, add_node
+from cmpe.tradeoffs.kernels.branches import component_list, component_maximiser
+from cmpe.tradeoffs.kernels.columns import BLOCK, FREE, H, T
 from cmpe.tradeoffs.kernels.joins import joined, merged
 from cmpe.tradeoffs.kernels.references import load_weighted
 
 MOST_ROUNDS = 60
 SCALES = (1.0, 0.6, 0.85, 1.15, 1.6)  # of mu*: the multipliers that prune
 FIRST_SHARE = 0.002  # of the bound: the first gap looked into
-GROWTH = 1.6  # of the gap from round to round, at most, where answers become more
+CAUTION = 0.85  # of the gap of rows before: to look into too much costs more than a round
+GROWTH = 2.0  # of the gap from round to round, at most
+MOST_POWER = 0.5
+SIDE_BY_SIDE = 8  # rows that are eliminated together
+WORKING_SET = 1 << 23  # numbers of them
 COMPLETE, ALL, OVERFLOW, IMPOSSIBLE = range(4)
 
 
@@ -39,91 +43,105 @@ def workspace(states, constraints, plan, rank):
     columns = T + constraints + len(SCALES)
     messages, components = plan.total - plan.entries, len(plan.component_start)
     room = max(4 * rank, 1024)
+    scratch = (
+        np.empty(states),  # to sort with: keys, order, spare, states, nodes
+        np.empty(states, dtype=np.int64),
+        np.empty(states, dtype=np.int64),
+        np.empty((states, columns)),
+        np.empty(states, dtype=np.int64),
+        np.empty(rank),  # a heap
+        np.empty(columns),  # to combine with
+        np.empty((states // BLOCK + 2, columns)),
+    )
     return (
         np.empty((states, columns)),  # points
         np.empty(states, dtype=np.int64),  # node of each
         np.empty((2 * states, 2), dtype=np.int64),  # nodes: two parts, or a value and a bucket
         np.zeros(4, dtype=np.int64),  # how many states, nodes, sums looked at, sums allowed
-        np.zeros((2, messages), dtype=np.int64),  # the list of each message entry: first and end
-        np.zeros((2, components + 1), dtype=np.int64),  # that of each component
-        (
-            np.empty(states),
-            np.empty(states, dtype=np.int64),
-            np.empty(states, dtype=np.int64),
-            np.empty((states, columns)),
-            np.empty(states, dtype=np.int64),
-        ),  # to sort with
-        (np.empty(columns), np.empty((states // BLOCK + 2, columns)), np.empty(rank)),  # scratch
-        (np.empty(room), np.empty((room, 2), dtype=np.int64)),  # answers: h, their two nodes
+        np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
+        np.zeros(messages, dtype=np.int64),  # and end
+        np.zeros((2, components + 1), dtype=np.int64),  # the list of each component
+        np.zeros(len(plan.buckets), dtype=np.int64),  # what all answers share
+        scratch,
+        np.empty(room),  # answers: h
+        np.empty((room, 2), dtype=np.int64),  # and their two nodes
     )
 
 
 @njit(cache=True, nogil=True)
-def _feasible_above(plan, tables, need, budget, constraints, rank, work):
-    """The best `rank` feasible answers above the need: (how many, node of what they share).
+def _only_one(second, c, budget):
+    """A column whose maximiser is all that component c may be; -1 if there is none."""
+    for r in range(len(budget)):
+        if second[c, r] > budget[r]:
+            return r
+    return -1
 
-    -1 without room. Lists of one state are what all share.
+
+@njit(cache=True, nogil=True)
+def _feasible_above(plan, tables, need, budget, constraints, rank, work):
+    """The best `rank` feasible answers above the need: how many; -1 without room.
+
+    What components that are decided take is in `work`, the rest in nodes.
     """
-    points, node, nodes, sizes, lists = work[0], work[1], work[2], work[3], work[5]
+    points, node, sizes, lists, choice = work[0], work[1], work[3], work[6], work[7]
+    values, loss, reach, second = tables
     sizes[0], sizes[1] = 0, 0
-    rest = need - tables[0][0]  # entry 0 is the constant
-    active, shared, constant = 0, FREE, tables[0][0, H]
-    is_thinned = constraints == 1
+    constant = values[0].copy()  # entry 0 is the constant
+    choice[:] = -1
+    active, thins = 0, rank if constraints == 1 else 0
     for c in range(len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0):
-        low = sizes[0]
-        if not component_list(plan, c, tables, budget, rank, is_thinned, work):
-            return -1, shared
-        if sizes[0] == low:
-            return 0, shared
-        if sizes[0] - low > 1:
-            lists[0, active], lists[1, active] = low, sizes[0]
-            active += 1
+        decided = _only_one(second, c, budget)
+        if decided >= 0:
+            component_maximiser(plan, c, values, loss, decided, choice, constant)
             continue
-        rest -= points[low]
-        constant += points[low, H]
-        shared = node[low] if shared < 0 else add_node(nodes, sizes, shared, node[low])
-        if shared < 0:
-            return -1, shared
-        sizes[0] = low
-    active = merged(active, rest, rank, is_thinned, work)
+        low = sizes[0]
+        if not component_list(plan, c, values, loss, reach, budget, thins, work):
+            return -1
+        if sizes[0] == low:
+            return 0
+        lists[0, active], lists[1, active] = low, sizes[0]
+        active += 1
+    rest = need - constant
+    active = merged(active, rest, thins, work)
     if active < 0:
-        return -1, shared
+        return -1
     for c in range(active, 2):  # an empty sum is one state of zeros
         if sizes[0] + 1 >= len(points):
-            return -1, shared
+            return -1
         points[sizes[0]] = 0.0
         node[sizes[0]] = FREE
         lists[0, c], lists[1, c] = sizes[0], sizes[0] + 1
         sizes[0] += 1
     count = joined(rest, constraints, rank, work)
     for i in range(count):
-        work[8][0][i] += constant
-    return count, shared
+        work[9][i] += constant[H]
+    return count
 
 
 @njit(cache=True, nogil=True)
-def _columns_of(plan, h, t, mu, limits):
-    """Weights and prices of the columns, their tables, totals, limits' part of the need, slack."""
-    constraints = t.shape[0]
+def _columns_of(mu):
+    """Weights and prices of the columns (see `columns`)."""
+    constraints = len(mu)
     columns = T + constraints + len(SCALES)
     weight, price = np.ones(columns), np.zeros((columns, constraints))
     for j in range(constraints):
         weight[T + j], price[T + j, j] = 0.0, 1.0
     for s in range(len(SCALES)):
         price[T + constraints + s] = SCALES[s] * mu
-    values, carried = np.zeros((plan.total, columns)), np.zeros((plan.total, columns))
-    totals, slack = np.zeros(columns), np.zeros(columns)
-    load_weighted(h, t, weight, price, values)
-    eliminate_max(plan, values, carried, totals, slack)
-    loss = np.zeros((plan.pairs, columns))
-    reach = np.zeros((plan.total - plan.entries, columns))
-    find_losses(plan, values, loss, reach, np.zeros((len(plan.component_start) - 1, columns)))
-    asked = np.zeros(columns)
-    for r in range(columns):
-        for j in range(constraints):
-            asked[r] -= price[r, j] * limits[j] if price[r, j] > 0.0 else 0.0
-        slack[r] = 4.0 * rounding(values, r, len(plan.buckets)) + 1e-14 * abs(asked[r])
-    return weight, (values, loss, reach), totals, asked, slack
+    return weight, price
+
+
+@njit(cache=True, nogil=True)
+def _eliminated(plan, h, t, mu, first, values, carried, loss, reach, second, totals):
+    """Values, losses and totals of rows first.. at all their columns, side by side."""
+    columns = T + t.shape[1] + len(SCALES)
+    lanes = values.shape[1]
+    for lane in range(0, lanes, columns):
+        row = min(first + lane // columns, len(h) - 1)
+        weight, price = _columns_of(mu[row])
+        load_weighted(h[row], t[row], weight, price, values[:, lane : lane + columns])
+    eliminate_max(plan, values, carried, totals, np.empty(lanes))
+    find_losses(plan, values, loss, reach, second)
 
 
 @njit(cache=True, nogil=True)
@@ -137,30 +155,46 @@ def _largest(loss):
 
 
 @njit(cache=True, nogil=True)
-def _ranked_row(plan, h, t, limits, mu, rank, guess, work):
-    """(kind, how many, node of what all share, bound on what is missing, gap of the last)."""
-    weight, tables, totals, asked, slack = _columns_of(plan, h, t, mu, limits)
+def _learn(guess, gap, h, rank):
+    """`guess`: the gap of the last answer, and the power of its rank that gaps grow with."""
+    half = gap + h[rank - 1] - h[(rank - 1) // 2]
+    power = MOST_POWER
+    if half > 0.0:
+        power = min(MOST_POWER, np.log(gap / half) / np.log(rank / (1.0 + (rank - 1) // 2)))
+    share = 1.0 if guess[0] == 0.0 else 0.2
+    guess[0] += share * (gap - guess[0])
+    guess[1] += share * (power - guess[1])
+
+
+@njit(cache=True, nogil=True)
+def _ranked_row(plan, tables, totals, price, limits, rank, guess, work):
+    """(kind, how many, bound on what is missing, gap of the last)."""
+    columns, constraints = price.shape
+    asked, slack = np.zeros(columns), np.zeros(columns)
+    is_h = np.ones(columns, dtype=np.bool_)
+    is_h[T : T + constraints] = False
     if totals[H] == -np.inf:
-        return IMPOSSIBLE, 0, FREE, -np.inf, guess
-    constraints = t.shape[0]
+        return IMPOSSIBLE, 0, -np.inf, 0.0
     upper = totals[H]
-    for r in range(len(weight)):
-        if weight[r] > 0.0:
+    for r in range(columns):
+        for j in range(constraints):
+            asked[r] -= price[r, j] * limits[j] if price[r, j] > 0.0 else 0.0
+        slack[r] = 4.0 * rounding(tables[0], r, len(plan.buckets)) + 1e-14 * abs(asked[r])
+        if is_h[r]:
             upper = min(upper, totals[r] - asked[r])
         elif totals[r] < asked[r] - slack[r]:
-            return IMPOSSIBLE, 0, FREE, -np.inf, guess
+            return IMPOSSIBLE, 0, -np.inf, 0.0
     cap = upper - totals[H] + _largest(tables[1]) + slack[H]
-    gap = guess if guess > 0.0 else FIRST_SHARE * (1.0 + abs(upper))
+    gap = CAUTION * guess[0] if guess[0] > 0.0 else FIRST_SHARE * (1.0 + abs(upper))
+    power = guess[1] if guess[0] > 0.0 else 0.3
     covered, ceiling = 0.0, np.inf
-    count, shared, before, is_last = 0, FREE, 0, False
+    count, before, is_last = 0, 0, False
     for _ in range(MOST_ROUNDS):
         lowest = upper - gap if gap < cap else -np.inf
         need = asked - slack
-        for r in range(len(weight)):
-            if weight[r] > 0.0:
-                need[r] += lowest
-        budget = totals - need
-        count, shared = _feasible_above(plan, tables, need, budget, constraints, rank, work)
+        for r in range(columns):
+            need[r] += lowest if is_h[r] else 0.0
+        count = _feasible_above(plan, tables, need, totals - need, constraints, rank, work)
         if is_last:
             break
         if count < 0:
@@ -172,22 +206,22 @@ def _ranked_row(plan, h, t, limits, mu, rank, guess, work):
             continue
         covered = gap
         if count == rank:
-            return COMPLETE, count, shared, work[8][0][count - 1], upper - work[8][0][count - 1]
+            return COMPLETE, count, work[9][count - 1], upper - work[9][count - 1]
         if lowest == -np.inf:
-            return ALL, count, shared, -np.inf, guess
-        more = min(GROWTH, max(1.1, (rank / count) ** 0.3)) if count > before else 2.0
-        gap, before = more * covered, count
+            return ALL, count, -np.inf, 0.0
+        more = 1.04 * (rank / count) ** power if count > before else 2.0
+        gap, before = min(GROWTH, more) * covered, count
         if gap >= ceiling:
             gap = covered + (ceiling - covered) / 2.0
             if gap - covered <= 1e-3 * ceiling:
                 break
     if is_last:
         work[3][2] = work[3][3] + 1
-    return OVERFLOW, max(0, count), shared, upper - covered + slack[H], guess
+    return OVERFLOW, max(0, count), upper - covered + slack[H], 0.0
 
 
 @njit(cache=True, nogil=True)
-def _read(plan, nodes, root, stack, row):
+def _read(buckets, nodes, root, stack, row):
     """What the node `root` decides, into `row`."""
     depth = 0
     if root >= 0:
@@ -197,38 +231,58 @@ def _read(plan, nodes, root, stack, row):
         depth -= 1
         left, right = nodes[stack[depth], 0], nodes[stack[depth], 1]
         if right < 0:
-            row[plan.buckets[-1 - right, VARIABLE]] = -1 - left
+            row[buckets[-1 - right, VARIABLE]] = -1 - left
         else:
             stack[depth], stack[depth + 1] = left, right
             depth += 2
 
 
 @njit(cache=True, nogil=True)
+def _read_all(plan, work, count, stack, rows):
+    """The first `count` answers, into `rows`."""
+    for k in range(len(plan.buckets)):
+        if count > 0 and work[7][k] >= 0:
+            rows[0, plan.buckets[k, VARIABLE]] = work[7][k]
+    for i in range(count):
+        if i > 0:
+            rows[i] = rows[0]
+        for side in range(2):
+            _read(plan.buckets, work[2], work[10][i, side], stack, rows[i])
+
+
+@njit(cache=True, nogil=True)
 def ranked_batch(plan, offsets, h, t, limits, finite, mu, rank, guess, work, results):
     """The best `rank` of every row: h (R, E), t (R, m, E), mu (R, m).
 
-    `guess[0]` is the gap between bound and last answer that rows before had, or 0. `results` are
-    assignments (R, rank, n), with evidence filled in, counts (R,), kinds (R,), bounds (R,).
+    `guess` is what rows before taught (`_learn`), zeros at first. `results` are assignments
+    (R, rank, n), with evidence filled in, counts (R,), kinds (R,), bounds (R,).
     """
     assignments, counts, kinds, bounds = results
+    columns, messages = work[0].shape[1], plan.total - plan.entries
+    side = max(
+        1, min(len(h), SIDE_BY_SIDE, WORKING_SET // (columns * (2 * plan.total + plan.pairs)))
+    )
+    lanes = side * columns
+    values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
+    loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
+    second, totals = np.zeros((len(plan.component_start) - 1, lanes)), np.zeros(lanes)
     stack = np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64)
     for row in range(len(h)):
-        if not finite:
-            for j in range(t.shape[1]):
-                column = t[row, j].copy().reshape((-1, 1))
-                satisfy(column, offsets, limits[j])
-                t[row, j] = column[:, 0]
+        if row % side == 0:
+            for other in range(row, min(row + side, len(h)) if not finite else row):
+                for j in range(t.shape[1]):
+                    column = t[other, j].copy().reshape((-1, 1))
+                    satisfy(column, offsets, limits[j])
+                    t[other, j] = column[:, 0]
+            _eliminated(plan, h, t, mu, row, values, carried, loss, reach, second, totals)
+        own = slice((row % side) * columns, (row % side + 1) * columns)
+        tables = (values[:, own].copy(), loss[:, own].copy(), reach[:, own].copy(),
+                  second[:, own].copy())  # fmt: skip
         work[3][2] = 0
-        kind, count, shared, bound, gap = _ranked_row(
-            plan, h[row], t[row], limits, mu[row], rank, guess[0], work
+        kind, count, bound, gap = _ranked_row(
+            plan, tables, totals[own], _columns_of(mu[row])[1], limits, rank, guess, work
         )
         if kind == COMPLETE:
-            guess[0] = 1.1 * gap if guess[0] == 0.0 else 0.8 * guess[0] + 0.22 * gap
+            _learn(guess, gap, work[9], rank)
         kinds[row], counts[row], bounds[row] = kind, count, bound
-        for i in range(count):
-            if i == 0:
-                _read(plan, work[2], shared, stack, assignments[row, 0])
-            else:
-                assignments[row, i] = assignments[row, 0]
-            for side in range(2):
-                _read(plan, work[2], work[8][1][i, side], stack, assignments[row, i])
+        _read_all(plan, work, count, stack, assignments[row])
