@@ -43,6 +43,16 @@ def sort_rows(keys, order, spare, count):
 
 
 @njit(inner=True, nogil=True)
+def falling(values):
+    """The numbers of `values` by falling value; equal ones stay in order."""
+    count = len(values)
+    keys, order = np.empty(count), np.empty(count, dtype=np.int64)
+    keys[:] = values
+    sort_rows(keys, order, np.empty(count, dtype=np.int64), count)
+    return order
+
+
+@njit(inner=True, nogil=True)
 def sort_list(points, node, low, high, column, scratch):
     """Sort states low..high by falling `column`."""
     keys, order, spare, moved, own = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]

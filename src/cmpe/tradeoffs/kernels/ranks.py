@@ -88,7 +88,8 @@ def _feasible_above(plan, tables, need, budget, constraints, rank, work):
     sizes[0], sizes[1] = 0, 0
     constant = values[0].copy()  # entry 0 is the constant
     choice[:] = -1
-    active, thins = 0, rank if constraints == 1 else 0
+    active = np.int64(0)  # not 0: numba would compile what is called for that number, too
+    thins = rank if constraints == 1 else 0 * rank
     for c in range(len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0):
         decided = _only_one(second, c, budget)
         if decided >= 0:
