@@ -96,30 +96,27 @@ def fronts(options: Namespace) -> Iterator[Record]:
         rows, often = distinct(content, options.rows)
         answer_each(problem, rows[:1], "exact")
         one = cpu(partial(cmpe.solve, problem, rows, method="exact")) / len(rows)
-        cmpe.front(problem, rows[:1])
-        points, seconds, complete = [], [], 0
-        for row in range(len(rows)):
-            begin = time.process_time()
-            front = cmpe.front(problem, rows[row : row + 1])[0]
-            seconds.append(time.process_time() - begin)
-            points.append(len(front))
-            complete += front.complete
-            if sum(seconds) > options.seconds:
-                break
+        batch = max(1, int(1.0 / cpu(partial(cmpe.front, problem, rows[:1]))))
+        found: list[cmpe.Front] = []
+        begin = time.process_time()
+        while len(found) < len(rows) and time.process_time() - begin < options.seconds:
+            found += cmpe.front(problem, rows[len(found) :][:batch])
+        mean = (time.process_time() - begin) / len(found)
+        points = [len(f) for f in found]
+        front, last = found[-1], rows[len(found) - 1 : len(found)]
         limits = np.random.default_rng(options.seed).choice(front.values, SAMPLED)
-        each = _one_by_one(problem, rows[row : row + 1], limits.tolist())
-        mean = float(np.mean(seconds))
+        each = _one_by_one(problem, last, limits.tolist())
         yield {
             "model": name,
             "free": len(problem.free),
             "distinct": len(points),
             "rows": int(often[: len(points)].sum()),
-            "complete": complete,
+            "complete": sum(f.complete for f in found),
             "points": float(np.mean(points)),
             "most_points": max(points),
             "front_ms": 1e3 * mean,
-            "hardest_ms": 1e3 * max(seconds),
-            "us_a_point": 1e6 * sum(seconds) / max(1, sum(points)),
+            "hardest_wall_ms": 1e3 * max(f.seconds for f in found),
+            "us_a_point": 1e6 * mean / max(1.0, float(np.mean(points))),
             "exact_us": 1e6 * one,
             "times_exact": mean / one,
             "q_by_q_us": 1e6 * each,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -205,7 +206,11 @@ class FrontEnds:
         self._asked = asked
         models = instances.problem.models
         self._objective, self._model = models[0], models[1 + asked.over]
-        self._minus, self._support = self._model.negated()
+
+    @cached_property
+    def _negated(self) -> tuple[LogLinearModel, LogLinearModel]:
+        """-t, and 0 where t is finite and -inf elsewhere."""
+        return self._model.negated()
 
     def _solved(self, objective: LogLinearModel, constraints: Sequence[Constraint]) -> Solutions:
         problem = Problem(objective, constraints, self._instances.problem.evidence_variables)
@@ -244,7 +249,8 @@ class FrontEnds:
     @property
     def _finite(self) -> LogLinearModel:
         """h, -inf where t is."""
-        return self._objective + self._support if self._support.factors else self._objective
+        support = self._negated[1]
+        return self._objective + support if support.factors else self._objective
 
     def unlimited(self) -> Solutions:
         """The greatest h with a finite t, of every row, whatever t is."""
@@ -282,7 +288,8 @@ class FrontEnds:
 
     def _least(self, limited: Sequence[Constraint]) -> Solutions:
         """The least finite t of every row."""
-        minus = self._minus + self._support if self._support.factors else self._minus
+        own, support = self._negated
+        minus = own + support if support.factors else own
         allowed = self._objective.negated()[1]
         objective = minus + allowed if allowed.factors else minus
         return self._solved(objective, [*limited, *self._others])
