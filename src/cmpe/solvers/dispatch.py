@@ -18,7 +18,7 @@ from cmpe.compiling import timing
 from cmpe.compiling.notices import asked_for
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
-from cmpe.problem.groups import by_observed
+from cmpe.problem.groups import by_observed, distinct_rows
 from cmpe.problem.patterns import Twins
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
@@ -182,7 +182,7 @@ def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solut
         return _not_worse_than_start(_asked(engine, instances, limits), instances, limits.start)
     if len(instances) < 2 or instances.evidence.shape[1] == 0:
         return _asked(engine, instances, limits)
-    first, where, counts = _distinct(instances.evidence)
+    first, where, counts = distinct_rows(instances.evidence)
     if len(first) == len(instances):
         return _asked(engine, instances, limits)
     try:
@@ -220,21 +220,6 @@ def _not_worse_than_start(found: Solutions, instances: Instances, start: Values)
     begun = instances.take(open_rows).complete(start[open_rows][:, list(problem.free)])
     given = Solutions.of(problem, begun, bound=part.bound, method=part.method.tolist())
     return found.replaced(open_rows, part.or_better(replace(given, seconds=part.seconds)))
-
-
-def _distinct(rows: Values) -> tuple[Indices, Indices, Indices]:
-    """Where each distinct row first appears, in that order; each row's place among the distinct
-    ones; and how often each appears. Rows are compared as bytes: sorting numbers is slow."""
-    keys = (
-        np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    )
-    _, first, where, counts = np.unique(
-        keys, return_index=True, return_inverse=True, return_counts=True
-    )
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[where.ravel()], counts[order]
 
 
 def _shared(few: Solutions, where: Indices, counts: Indices) -> Solutions:

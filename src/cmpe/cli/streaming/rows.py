@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cmpe.execution import Workplace
     from cmpe.problem import Problem
     from cmpe.tradeoffs.front import Front
-    from cmpe.tradeoffs.ranking import Ranked
+    from cmpe.tradeoffs.ranked import Ranked
 
 
 def bounds_by_name(

@@ -22,7 +22,7 @@ from cmpe.cli.streaming.running import answer_parts, stream_asked
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
-    from cmpe.tradeoffs.ranking import Ranked
+    from cmpe.tradeoffs.ranked import Ranked
 
 SUFFIXES = (".json", ".jsonl", ".csv")
 OUTPUT_HELP = (
