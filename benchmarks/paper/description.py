@@ -52,6 +52,7 @@ class Selection:
     folds: int = 1
     epochs: int = 0  # of cross-validation; 0: those of the preset
     shorter: dict[str, int] = field(default_factory=dict)  # the same for some methods
+    finalists: int = 0  # settings of a larger grid that are compared again with all epochs
     beta: tuple[float, ...] = ()
     rho: tuple[float, ...] = ()
 

@@ -11,6 +11,7 @@ from benchmarks.paper.description import Dataset, Method, Study
 from benchmarks.paper.stages import REPAIR, task
 from benchmarks.paper.store import Artifact, Json, Task, digest
 from cmpe.learning.training.config import TrainingConfig, preset
+from cmpe.learning.training.stacking import settings_of
 
 REFERENCE = "exact"
 
@@ -172,13 +173,17 @@ class _Group:
     def _choice(
         self, method: Method, changes: Json, grid: dict[str, list[float]], inputs: dict[str, Task]
     ) -> Task:
-        """Cross-validation: one for all seeds."""
+        """Cross-validation: one for all seeds; of a large grid with few epochs, then with all."""
         selection = self.study.scale.selection
-        config = preset(
-            method.network, method.loss, **{**changes, **selection.changes(method.name)}
-        )
+        shorter = selection.changes(method.name)
+        config = preset(method.network, method.loss, **{**changes, **shorter})
         told = {"q": self.q, "config": told_config(config), "grid": grid, "folds": selection.folds}
-        return self.plan.add(task("cross_validation", told, **inputs))
+        first = self.plan.add(task("cross_validation", told, **inputs))
+        if not shorter or not 0 < selection.finalists < len(settings_of(grid)):
+            return first
+        whole = told_config(preset(method.network, method.loss, **changes))
+        again = {**told, "config": whole, "grid": {}, "finalists": selection.finalists}
+        return self.plan.add(task("cross_validation", again, **inputs, earlier=first))
 
     def _lessons(self, config: TrainingConfig) -> dict[str, Task]:
         """What training reads besides the problem: of the rows given, and of drawn ones."""

@@ -7,7 +7,6 @@ stacks may take turns (see gpu.py). Nothing here needs compiled code.
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ from cmpe.learning.training.calibration import calibrate, choose_passes
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData, asked_margins, split
 from cmpe.learning.training.fitting import torch_threads
-from cmpe.learning.training.stacking import FoldPlan, choose
+from cmpe.learning.training.stacking import FoldPlan, choose, settings_of
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Instances
 from cmpe.solvers.base import Running
@@ -88,15 +87,26 @@ def training_data(rows: Rows, inputs: dict[str, Artifact], config: TrainingConfi
 
 
 def cross_validation(settings: Json, inputs: dict[str, Artifact], device: str = "cpu") -> Artifact:
-    """The setting of the grid with the best mean score over folds."""
+    """The setting of the grid with the best mean score over folds.
+
+    With `finalists`, of the best so many settings of an earlier choice, made with fewer epochs.
+    """
     config = TrainingConfig.from_json(settings["config"])
     rows = rows_of(inputs["problem"], settings["q"])
     plan = FoldPlan(folds=settings["folds"], device=device)
     with torch_threads(1):
         data = training_data(rows, inputs, config)
-        found = choose(data, settings["grid"], config, plan)
+        found = choose(data, _asked(settings, inputs), config, plan)
     trials = [{k: _plain(v) for k, v in asdict(t).items()} for t in found.trials]
     return Artifact({CHOICE: json_file({"setting": trials[0]["setting"], "trials": trials})})
+
+
+def _asked(settings: Json, inputs: dict[str, Artifact]) -> list[dict[str, Any]]:
+    """The settings that a cross-validation compares."""
+    if "earlier" not in inputs:
+        return settings_of(settings["grid"])
+    trials = inputs["earlier"].json(CHOICE)["trials"]
+    return [trial["setting"] for trial in trials[: settings["finalists"]]]
 
 
 def train(settings: Json, inputs: dict[str, Artifact]) -> Artifact:
@@ -126,7 +136,7 @@ class Stack:
         self.rows, self.tasks, self.device = rows, list(tasks), device
         bases = [TrainingConfig.from_json(t["config"]) for t in tasks]
         data = training_data(rows, inputs, bases[0])
-        self.grids = [_settings(t["grid"]) for t in tasks]
+        self.grids = [settings_of(t["grid"]) for t in tasks]
         parts = [train_parts(rows, data, base) for base in bases]
         configs = [replace(b, **s) for b, g in zip(bases, self.grids, strict=True) for s in g]
         splits = [p for p, g in zip(parts, self.grids, strict=True) for _ in g]
@@ -212,10 +222,6 @@ def train_parts(
     """The rows to train and to validate on; drawn rows are all trained on."""
     train, held = split(len(rows.train), config)
     return np.concatenate([train, np.arange(len(rows.train), len(data))]), held
-
-
-def _settings(grid: dict[str, list[float]]) -> list[dict[str, Any]]:
-    return [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
 
 
 def _record(epoch: Epoch, member: int) -> Json:

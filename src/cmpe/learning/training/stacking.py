@@ -83,17 +83,18 @@ def cross_validate(
     _check(grid, plan, count)
     running = Running(threads=plan.threads)
     data = prepare(instances, config, measured=np.arange(count), running=running)
-    return choose(data, grid, config, plan)
+    return choose(data, settings_of(grid), config, plan)
+
+
+def settings_of(grid: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
+    """Every combination of the values of a grid."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def choose(
-    data: TrainingData, grid: Mapping[str, Sequence[float]], config: TrainingConfig, plan: FoldPlan
+    data: TrainingData, settings: Sequence[dict[str, Any]], config: TrainingConfig, plan: FoldPlan
 ) -> CrossValidation:
     """`cross_validate` with labels and bounds at hand; every row needs a reference."""
-    _check(grid, plan, len(data))
-    settings: list[dict[str, Any]] = [
-        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-    ]
     parts = make_folds(len(data), plan.folds, config.seed)
     members = [
         (number, replace(config, **setting, seed=seed), part)
