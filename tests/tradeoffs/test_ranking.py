@@ -77,3 +77,21 @@ def test_refusals():
     refused(lambda: cmpe.best(worked_example(), [[1, 1]], 0), "k must be")
     refused(lambda: cmpe.best(worked_example(), [[1, 1]], distance=0), "distance must be")
     refused(lambda: cmpe.best(worked_example().objective), "best needs a Problem")
+
+
+@pytest.mark.parametrize("constraints", [0, 1])
+def test_wide_rows_are_proved_where_every_search_is(constraints, monkeypatch):
+    from cmpe.tradeoffs import ranking
+
+    problem, evidence = random_problem(7, Shape(constraints=constraints, variables=5))
+    known = cmpe.best(problem, evidence, 4)
+    monkeypatch.setattr(ranking, "too_wide", lambda *_: True)
+    for ranked, truth in zip(cmpe.best(problem, evidence, 4), known, strict=True):
+        assert ranked.complete
+        np.testing.assert_allclose(ranked.objective, truth.objective)
+
+
+def test_equal_rows_are_ranked_once():
+    ranked = cmpe.best(worked_example(), [[1, 1], [0, 1], [1, 1]], 2)
+    assert ranked[0] is ranked[2]
+    assert ranked[0] is not ranked[1]

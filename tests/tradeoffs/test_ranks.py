@@ -41,3 +41,12 @@ def test_the_time_of_a_row_may_be_over():
     ranked = cmpe.best(made.problem, made.test[:1], 5000, time_limit=1e-6)[0]
     assert not ranked.complete
     assert ranked.bound > -np.inf
+
+
+def test_rows_whose_best_are_tied_teach_no_gap():
+    tables = [((0,), np.zeros(2)), ((1,), np.array([0.0, -0.6, -3.2, -3.3]))]
+    problem = Problem(LogLinearModel.from_tables([2, 4], tables))
+    for k in (1, 2, 7):
+        ranked = cmpe.best(problem, k=k)[0]
+        assert ranked.complete
+        assert len(ranked) == k

@@ -186,11 +186,13 @@ def _ranked_row(plan, tables, totals, price, limits, rank, guess, work):
         elif totals[r] < asked[r] - slack[r]:
             return IMPOSSIBLE, 0, -np.inf, 0.0
     cap = upper - totals[H] + _largest(tables[1]) + slack[H]
-    gap = CAUTION * guess[0] if guess[0] > 0.0 else FIRST_SHARE * (1.0 + abs(upper))
+    gap = FIRST_SHARE * (1.0 + abs(upper))
+    if guess[0] > 0.0:  # rows whose answers are all tied teach a gap of next to nothing
+        gap = max(CAUTION * guess[0], 1e-3 * gap)
     power = guess[1] if guess[0] > 0.0 else 0.3
     covered, ceiling = 0.0, np.inf
     count, before, is_last = 0, 0, False
-    for _ in range(MOST_ROUNDS):
+    for number in range(MOST_ROUNDS):
         lowest = upper - gap if gap < cap else -np.inf
         need = asked - slack
         for r in range(columns):
@@ -211,7 +213,8 @@ def _ranked_row(plan, tables, totals, price, limits, rank, guess, work):
         if lowest == -np.inf:
             return ALL, count, -np.inf, 0.0
         more = 1.04 * (rank / count) ** power if count > before else 2.0
-        gap, before = min(GROWTH, more) * covered, count
+        more = max(more, 1.0 + 0.05 * number)  # so that the rounds suffice
+        gap, before = min(max(GROWTH, 1.0 + 0.05 * number), more) * covered, count
         if gap >= ceiling:
             gap = covered + (ceiling - covered) / 2.0
             if gap - covered <= 1e-3 * ceiling:
