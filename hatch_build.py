@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-PICTURE = re.compile(r"^!\[[^\]]*\]\((?!https?://)[^)]*\)\n\n?", re.MULTILINE)
+PICTURE = re.compile(r'^(!\[[^\]]*\]\(|<img src=")(?!https?://).*[)>]\n\n?', re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
 MARK = re.compile(r"^<!--.*-->\n", re.MULTILINE)
 

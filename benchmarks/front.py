@@ -5,10 +5,10 @@
 Parts, each of which leaves results/front_PART.jsonl:
   fronts  complete fronts of the paper's models and five Chow-Liu trees at 60 % evidence: points,
           CPU seconds a row, the same as a multiple of one `exact` solve, and beside solving a
-          sample of the front's own limits by `exact`. At most --rows rows, at most --seconds of CPU
-          a model
+          sample of the front's own limits by `exact`. The distinct ones of the first --rows rows,
+          for about --seconds of CPU a model
   loops   an epsilon-constraint loop by HiGHS and SCIP on 5 rows of a small grid
-  best    k = 1, 10, 100 beside one solve
+  best    k = 1, 10, 100 beside one solve, rows likewise; the hardest of 50 rows by itself
   growth  Ising strips of growing length
   hull    the points that toulbar2's MultiCFN finds (supported ones, by its own account) beside the
           complete front, on grids
@@ -79,36 +79,44 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
+def distinct(content: cmpe.ProblemDirectory, count: int) -> tuple[Any, Any]:
+    """The distinct ones of the first `count` rows, as they come, and how often each appears."""
+    rows, first, often = np.unique(
+        content.test[:count], axis=0, return_index=True, return_counts=True
+    )
+    order = np.argsort(first)
+    return rows[order], often[order]
+
+
 def fronts(options: Namespace) -> Iterator[Record]:
     """Complete fronts."""
     for name in options.models:
         content = made(name)
-        problem, rows = content.problem, content.test
+        problem = content.problem
+        rows, often = distinct(content, options.rows)
         answer_each(problem, rows[:1], "exact")
-        some = rows[:500]
-        one = cpu(partial(answer_each, problem, some, "exact")) / len(some)
-        cmpe.front(problem, rows[:1])
-        points, seconds, complete = [], [], 0
-        for row in range(min(options.rows, len(rows))):
-            begin = time.process_time()
-            front = cmpe.front(problem, rows[row : row + 1])[0]
-            seconds.append(time.process_time() - begin)
-            points.append(len(front))
-            complete += front.complete
-            if sum(seconds) > options.seconds:
-                break
+        one = cpu(partial(cmpe.solve, problem, rows, method="exact")) / len(rows)
+        batch = max(1, int(1.0 / cpu(partial(cmpe.front, problem, rows[:1]))))
+        found: list[cmpe.Front] = []
+        begin = time.process_time()
+        while len(found) < len(rows) and time.process_time() - begin < options.seconds:
+            found += cmpe.front(problem, rows[len(found) :][:batch])
+        mean = (time.process_time() - begin) / len(found)
+        points = [len(f) for f in found]
+        front, last = found[-1], rows[len(found) - 1 : len(found)]
         limits = np.random.default_rng(options.seed).choice(front.values, SAMPLED)
-        each = _one_by_one(problem, rows[row : row + 1], limits.tolist())
-        mean = float(np.mean(seconds))
+        each = _one_by_one(problem, last, limits.tolist())
         yield {
             "model": name,
             "free": len(problem.free),
-            "rows": len(points),
-            "complete": complete,
+            "distinct": len(points),
+            "rows": int(often[: len(points)].sum()),
+            "complete": sum(f.complete for f in found),
             "points": float(np.mean(points)),
             "most_points": max(points),
             "front_ms": 1e3 * mean,
-            "hardest_ms": 1e3 * max(seconds),
+            "hardest_wall_ms": 1e3 * max(f.seconds for f in found),
+            "us_a_point": 1e6 * mean / max(1.0, float(np.mean(points))),
             "exact_us": 1e6 * one,
             "times_exact": mean / one,
             "q_by_q_us": 1e6 * each,
@@ -156,13 +164,16 @@ def loops(options: Namespace) -> Iterator[Record]:
 
 
 def best(options: Namespace) -> Iterator[Record]:
-    """The k best beside one solve."""
+    """The k best beside one solve, of distinct rows."""
     for name in options.models:
         content = made(name)
-        problem, rows = content.problem, content.test[:100]
+        problem = content.problem
+        rows, _ = distinct(content, options.rows)
         answer_each(problem, rows[:1], "exact")
         cmpe.best(problem, rows[:1], 2)
-        one = cpu(partial(answer_each, problem, rows, "exact")) / len(rows)
+        trial = cpu(partial(cmpe.best, problem, rows[:20], RANKS[-1])) / len(rows[:20])
+        rows = rows[: max(20, int(options.seconds / trial))]
+        one = cpu(partial(cmpe.solve, problem, rows, method="exact")) / len(rows)
         record: Record = {"model": name, "rows": len(rows), "exact_us": 1e6 * one}
         for k in RANKS:
             begin = time.process_time()
@@ -170,6 +181,9 @@ def best(options: Namespace) -> Iterator[Record]:
             each = (time.process_time() - begin) / len(rows)
             record |= {f"k{k}_ms": 1e3 * each, f"k{k}_times_exact": each / one}
             record |= {f"k{k}_proved": sum(r.complete for r in ranked)}
+        alone = [partial(cmpe.best, problem, row[np.newaxis], RANKS[-1]) for row in rows[:50]]
+        record["alone_hardest_ms"] = 1e3 * max(map(cpu, alone))
+        record["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         yield record
 
 

@@ -33,6 +33,7 @@ ORDER = (
     ("solution",),
     ("queries", "generation"),
     ("formats",),
+    ("streams",),
     ("bounds",),
     ("tensor",),
     ("bounding",),

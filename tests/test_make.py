@@ -61,6 +61,7 @@ def test_the_readme_of_an_index_page_has_no_link_into_the_repository():
     targets = re.findall(r"\]\(([^)]*)\)", text)
     assert all(target.startswith("https://") for target in targets)
     assert "![" not in text
+    assert "<img" not in text
     assert "<!--" not in text
     assert hook.for_an_index("a [b](docs/c.md) [d](https://e)") == "a b [d](https://e)"
 

@@ -37,6 +37,9 @@ for method in ("auto", "exact", "search", "lagrangian", "local", "milp:highs"):
     answers = cmpe.solve(problem, rows, method=method)
     found[method] = [float(value) for value in answers.objective]
 found["bound"] = [float(value) for value in cmpe.bound(problem, rows).upper]
+found["front"] = cmpe.front(problem, rows[:1])[0].at(problem.constraints[0].limit).objective
+found["best"] = float(cmpe.best(problem, rows[:1], 2)[0].objective[0])
+found["sensitivity"] = cmpe.sensitivity(problem, rows[:1])[0].answer.objective
 found["evaluated"] = cmpe.evaluate(answers, cmpe.reference(problem, rows)).every.regret.mean
 
 
@@ -90,6 +93,8 @@ def test_it_solves_bounds_and_evaluates(found):
         assert all(a <= b + 1e-6 for a, b in zip(found[method], found["exact"], strict=True))
     assert all(b >= a - 1e-6 for a, b in zip(found["exact"], found["bound"], strict=True))
     assert found["evaluated"] == pytest.approx(0.0, abs=1e-6)
+    for question in ("front", "best", "sensitivity"):
+        assert found[question] == found["exact"][0]
     assert found["generate"][0] == found["solve"][0] == 0
     assert found["loaded"] == []
 

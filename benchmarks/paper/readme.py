@@ -1,6 +1,6 @@
-"""The tables of README.md and docs/headline.md, from kept results; a test compares them.
+"""Tables of README.md, docs/headline.md and docs/paper.md, from kept results; a test compares them.
 
-    python -m benchmarks.paper.readme [--results DIR] [--into README.md docs/headline.md]
+    python -m benchmarks.paper.readme [--results DIR] [--into README.md docs/headline.md ...]
 
 Without `--into` they are printed. Each stands between `<!-- NAME -->` and `<!-- end -->`.
 """
@@ -20,9 +20,10 @@ from cmpe.reporting.results import read_results
 from cmpe.reporting.study import Key, Study
 from cmpe.reporting.tables import seconds_text
 
-KEPT = Path(__file__).parent / "results" / "brief"
+KEPT = Path(__file__).parent / "results" / "full"
 OTHERS = ("milp:highs", "milp:scip", "toulbar2")
 REPAIRED = ("tuned+repair", "tuned+moves")
+LOSSES = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl")  # beside the two of the paper
 # Tables have at most seven columns.
 WIDE = ("network+moves", "network+search", "icm+search", "constant+search", "search", "exact")
 FAMILIES = ("Grids_17_10_q30_gibbs", "Grids_17_10_q80_gibbs", "Ising_50", "Grids_17_0", "Ising_100")
@@ -47,6 +48,7 @@ def tables(results: Path) -> dict[str, str]:
         "landing": _landing(study),
         "headline": _headline(study),
         "others": _others(study),
+        "losses": _losses(study),
         "wide": _wide(study, WIDE),
         "wide others": _wide(study, ("search", "exact", *OTHERS)),
     }
@@ -101,6 +103,22 @@ def _others(study: Study) -> str:
     return _markdown(head, rows)
 
 
+def _losses(study: Study) -> str:
+    """Regret in nats and share of violated answers."""
+    rows = []
+    for dataset in study.datasets("uai", "tractable"):
+        keys = [(dataset, MAIN_Q, method) for method in LOSSES]
+        rows.append([dataset, *(_answered(study, key) for key in keys)])
+    return _markdown(["q = 80", *(f"`{method}`" for method in LOSSES)], rows)
+
+
+def _answered(study: Study, key: Key) -> str:
+    found = study.figure(key, "violation")
+    if found is None:
+        return NONE
+    return f"{_number(study, key, 'regret')}, {100 * found.mean:.2f} %"
+
+
 def _share(study: Study, key: Key) -> str:
     found = study.extra(key, "implied_regret_ratio")
     if found is None:
@@ -124,7 +142,7 @@ def _number(study: Study, key: Key, name: str) -> str:
         return NONE
     if abs(found.mean) < TINY:
         return "0"
-    return f"{found.mean:.2g}" if found.mean < 1 else f"{float(f'{found.mean:.3g}'):,g}"
+    return f"{found.mean:.2g}" if abs(found.mean) < 1 else f"{float(f'{found.mean:.3g}'):,g}"
 
 
 def _time(study: Study, key: Key) -> str:

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from cmpe.solving import solve
     from cmpe.tradeoffs.front import Front
     from cmpe.tradeoffs.fronts import front
-    from cmpe.tradeoffs.ranking import Ranked, best
+    from cmpe.tradeoffs.ranked import Ranked
+    from cmpe.tradeoffs.ranking import best
     from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
@@ -91,7 +92,8 @@ _HOMES = {
     "cmpe.solving": ("solve",),
     "cmpe.tradeoffs.front": ("Front",),
     "cmpe.tradeoffs.fronts": ("front",),
-    "cmpe.tradeoffs.ranking": ("Ranked", "best"),
+    "cmpe.tradeoffs.ranked": ("Ranked",),
+    "cmpe.tradeoffs.ranking": ("best",),
     "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

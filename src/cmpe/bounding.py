@@ -22,13 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cmpe.errors import MethodError
 from cmpe.problem import Form, need_problem
 
 if TYPE_CHECKING:  # the list is read by the help of the command line, which has to be quick
+    from cmpe.arrays import Values
     from cmpe.bounds.base import Bounder, Bounds, Work
+    from cmpe.execution import Workplace
     from cmpe.problem import Evidence, Instances, Problem
 
 AUTO = "auto"
@@ -147,13 +152,15 @@ def bound(
     work: Work | None = None,
     training: Evidence | None = None,
     device: str = CPU,
+    place: Workplace | None = None,
 ) -> Bounds:
     """Bound the best feasible objective of every row from above.
 
     Evidence is what `solve` takes. `work` says when to stop. `splitting` chooses its split by the
     bounds it measures on `training` rows that observe the same variables; bounds are valid with
     or without. On another device than "cpu" torch computes the bounds, all rows together; each
-    class of `tensor.bounds` says how near they come to the compiled ones.
+    class of `tensor.bounds` says how near they come to the compiled ones. `place` is a cluster
+    that blocks of rows go to, as in `cmpe.Running(executor="ray").place`.
     """
     from cmpe.bounds.base import Bounds, Work
     from cmpe.compiling.notices import asked_for
@@ -164,6 +171,8 @@ def bound(
     amount = work or Work()
     if device != CPU and amount.threads > 1:
         raise MethodError(f"threads are for device cpu, found {amount.threads} with {device!r}")
+    if place is not None:
+        return _spread(problem, evidence, (method, amount, training, device), place)
     known = by_observed(problem, training) if training is not None else []
     parts = by_observed(problem, evidence)
     out = Bounds.empty(sum(len(numbers) for _, numbers in parts), len(problem.constraints))
@@ -174,6 +183,31 @@ def bound(
             found = _made(part.problem, method, Setting(amount, rows, device))
             out.put(numbers, found.upper_bound(part, amount))
     return out
+
+
+def _spread(
+    problem: Problem, evidence: Evidence | None, asked: tuple[Any, ...], place: Workplace
+) -> Bounds:
+    """The same from the cores of a cluster, block by block."""
+    from cmpe.bounds.base import Bounds
+    from cmpe.streams.spreading import rows_of, spread
+
+    rows = rows_of(problem, evidence)
+    out = Bounds.empty(len(rows), len(problem.constraints))
+    for where, part in spread(partial(_bound_block, *asked), problem, rows, place):
+        out.put(np.arange(where.start, where.stop), part)
+    return out
+
+
+def _bound_block(
+    method: str,
+    work: Work,
+    training: Evidence | None,
+    device: str,
+    problem: Problem,
+    rows: Values,
+) -> Bounds:
+    return bound(problem, rows, method=method, work=work, training=training, device=device)
 
 
 def check(method: str, device: str = CPU) -> None:

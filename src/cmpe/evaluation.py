@@ -21,6 +21,7 @@ from cmpe.errors import InputError
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.queries import flip_of
 from cmpe.solution import Solutions
+from cmpe.solvers.base import Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips import assignments, images_of
 
@@ -85,7 +86,13 @@ class Reference:
     constrained: NDArray[np.bool_]  # (B,)
 
 
-def reference(problem: Problem, evidence: Evidence, *, method: str | None = None) -> Reference:
+def reference(
+    problem: Problem,
+    evidence: Evidence,
+    *,
+    method: str | None = None,
+    running: Running | None = None,
+) -> Reference:
     """Solve the rows with and without the constraints.
 
     The method is `exact` by default, and `auto` for problems without tables: a reference that is
@@ -93,8 +100,9 @@ def reference(problem: Problem, evidence: Evidence, *, method: str | None = None
     """
     need_problem(problem, "reference")
     instances = problem.given(evidence)
-    best = solve(problem, instances.evidence, method=method or _default(problem))
-    free = _unconstrained(instances, method)
+    chosen = method or _default(problem)
+    best = solve(problem, instances.evidence, method=chosen, running=running)
+    free = _unconstrained(instances, method, running)
     answered = (free >= 0).all(axis=1)
     easy = np.zeros(len(instances), dtype=bool)
     easy[answered] = problem.is_feasible(free[answered])
@@ -105,13 +113,14 @@ def _default(problem: Problem) -> str:
     return "exact" if problem.has_tables else "auto"
 
 
-def _unconstrained(instances: Instances, method: str | None) -> Values:
+def _unconstrained(instances: Instances, method: str | None, running: Running | None) -> Values:
     """What is best without the constraints: (B, n), -1 where that is unknown."""
     flip = flip_of(instances.problem)
     if flip is not None:  # no change at all
         return assignments(instances, flip, images_of(instances, flip))
     alone = replace(instances.problem, constraints=())
-    return solve(alone, instances.evidence, method=method or _default(alone)).assignments
+    chosen = method or _default(alone)
+    return solve(alone, instances.evidence, method=chosen, running=running).assignments
 
 
 def evaluate(answers: Solutions, against: Reference) -> Evaluation:

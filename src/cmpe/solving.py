@@ -84,8 +84,8 @@ def trained_or_named(method: Chosen | Path, problem: Problem) -> Chosen:
     if not isinstance(method, str | Path) or str(method) in METHODS or not Path(method).is_dir():
         return str(method) if isinstance(method, Path) else method
     try:
+        from cmpe.learning.loading import load_solver
         from cmpe.learning.runs import is_run
-        from cmpe.learning.solver import NeuralSolver
     except ModuleNotFoundError as error:
         raise MissingExtra.behind(error) from None
 
@@ -94,7 +94,7 @@ def trained_or_named(method: Chosen | Path, problem: Problem) -> Chosen:
             f"a method is one of {', '.join(METHODS)}, or the directory of a trained run; found "
             f"the directory {str(method)!r}, which holds no run"
         )
-    return NeuralSolver.load(method, problem)
+    return load_solver(method, problem)
 
 
 def _start(problem: Problem, start: Evidence | Solutions) -> Values:

@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/headline.md are the kept results."""
+"""The tables of README.md, docs/headline.md and docs/paper.md are the kept results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from benchmarks.paper.readme import KEPT, put, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
-    page: (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/headline.md")
+    page: (ROOT / page).read_text(encoding="utf-8")
+    for page in ("README.md", "docs/headline.md", "docs/paper.md")
 }
 PLACES = {
     "landing": "README.md",
     **dict.fromkeys(("headline", "others", "wide", "wide others"), "docs/headline.md"),
+    "losses": "docs/paper.md",
 }
 
 
@@ -54,6 +56,10 @@ def regret(cell):
     return cell["every"]["regret"]
 
 
+def violation(cell):
+    return cell["every"]["violation"]
+
+
 def seconds(cell):
     return cell["every"]["seconds"]
 
@@ -77,49 +83,48 @@ def test_what_the_texts_claim_of_repair(kept):
     repaired, moved = (
         [c for c in kept if c["method"] == f"tuned+{m}"] for m in ("repair", "moves")
     )
-    assert len(repaired) == len(moved) == 10 * 5 * 3
+    assert len(repaired) == len(moved) == 10 * 5 * 5
     for cell in repaired + moved:
         assert cell["every"]["violation"] == 0.0
         assert cell["every"]["certified_gap"] >= cell["every"]["regret"] - 1e-6
-    assert max(share(c) for c in repaired if c["q"] == 80) < 0.0147
-    assert sum(share(c) <= 0.02 for c in repaired) == 138
-    above = {
-        p: f"{100 * s:.1f}" for p, s in over_seeds(kept, "tuned+repair", share).items() if s > 0.02
-    }
-    bbc = {("bbc", 10): "3.6", ("bbc", 30): "2.8", ("bbc", 60): "2.1"}
-    assert above == {**bbc, ("Segmentation_15", 30): "4.8"}
-    above_moved = [p for p, s in over_seeds(kept, "tuned+moves", share).items() if s > 0.02]
-    assert len(above_moved) == 50 - 36
-    assert {d for d, q in above_moved if q == 80} == {"bbc", "cwebkb"}
+    assert max(share(c) for c in repaired) < 0.008
+    shares = over_seeds(kept, "tuned+moves", share)
+    assert max(shares.values()) < 0.0195
+    above = {p for p, s in shares.items() if s > 0.01}
+    early = [(d, q) for d in ("c20ng", "cwebkb") for q in (10, 30, 60, 80)]
+    bbc = [("bbc", q) for q in (10, 30, 60, 80, 90)]
+    assert above == {*early, *bbc, ("Segmentation_14", 10)}
 
 
 def test_what_the_texts_claim_of_other_methods(kept):
-    assert all(c["status"] == "measured" for c in kept)
+    missing = [c for c in kept if c["status"] != "measured"]
+    assert {c["method"] for c in missing} == {"mae_pen"}
+    assert len(missing) == 26 * 5
     exact = [c for c in kept if c["method"] == "exact"]
     assert len(exact) == 50
     assert all((regret(c), c["every"]["optimal"]) == (0.0, 1.0) for c in exact)
     free, repaired = (over_seeds(kept, m, regret) for m in ("lagrangian", "tuned+repair"))
-    assert all(free[p] < r or abs(free[p]) == r == 0.0 for p, r in repaired.items())
-    assert max(over_seeds(kept, "lagrangian", share).values()) <= 0.02
+    order = Counter((free[p] > r + 1e-9) - (free[p] < r - 1e-9) for p, r in repaired.items())
+    assert order == {-1: 17, 0: 17, 1: 16}
+    assert max(over_seeds(kept, "lagrangian", share).values()) <= 0.01
     times = over_seeds(kept, "exact", seconds)
-    for method in ("tuned+repair", "tuned+moves"):
-        assert all(times[p] < s for p, s in over_seeds(kept, method, seconds).items())
+    assert all(times[p] < s for p, s in over_seeds(kept, "tuned+repair", seconds).items())
 
 
-def test_what_the_texts_claim_of_the_whole_grid(kept):
-    brief = {(c["dataset"], c["q"], c["method"]): c for c in kept if c["seed"] == 0}
-    found = Counter()
-    for cell in read_cells(KEPT.parent / "grid"):
-        ours, theirs = cell["every"], brief[cell["dataset"], cell["q"], cell["method"]]["every"]
-        same = all(ours[n] == theirs[n] for n in ours if not n.startswith("seconds"))
-        less, kinder = (ours[n] - theirs[n] for n in ("regret", "violation"))
-        found["same" if same else (less < 0, kinder <= 0)] += 1
-    assert found == {"same": 36, (True, True): 4, (True, False): 7, (False, True): 3}
+def test_what_the_texts_claim_of_networks_alone(kept):
+    measured = [c for c in kept if c["status"] == "measured"]
+    broken = {m: over_seeds(measured, m, violation) for m in ("tuned", "ss_cmpe", "ss_cmpe_pen")}
+    assert max(broken["tuned"].values()) <= 0.0042 + 1e-9
+    assert max(over_seeds(measured, "tuned", share).values()) < 0.1735
+    for method in ("ss_cmpe", "ss_cmpe_pen"):
+        assert len(broken[method]) == 50
+        assert round(fmean(broken[method].values()), 4) == 0.0011
+        assert round(fmean(over_seeds(measured, method, regret).values()), 1) == 11.7
 
 
 def test_kept_results_are_small_and_tell_nothing_of_a_machine():
     files = [path for path in KEPT.iterdir() if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 5 * 2**20
+    assert sum(path.stat().st_size for path in files) < 7 * 2**20
     for path in files:
         if path.suffix in (".json", ".jsonl"):
             text = path.read_text(encoding="utf-8")

@@ -299,7 +299,7 @@ def test_a_problem_travels_unchanged(plan, store):
         np.testing.assert_array_equal(mine.value(ones), theirs.value(ones))
 
 
-@pytest.mark.parametrize("scale", ["smoke", "small", "brief", "grid", "full"])
+@pytest.mark.parametrize("scale", ["smoke", "small", "brief", "full"])
 def test_every_scale_of_the_description_makes_a_plan(scale):
     study = read_study(STUDY, scale)
     plan = plan_of(study, NOWHERE)

@@ -65,8 +65,8 @@ USAGE = [
     (["solve"], "give either a problem directory or --objective FILE.uai"),
     (["solve", "d", "--objective", "m.uai"], "give either a problem directory or --objective"),
     (
-        ["solve", "d", "--at-most", "1"],
-        "--constraint, --at-most and --at-least go with",
+        ["solve", "d", "--constraint", "m.uai", "--at-most", "1"],
+        "--constraint goes with --objective, not with a directory",
     ),
     (["solve", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
     (["solve", "m.uai"], "m.uai/problem.json: cannot be read: Not a directory"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 import socket
@@ -18,10 +19,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from cmpe import Constraint, ProblemDirectory, Recipe, read_directory, write_directory
+from cmpe.errors import InputError
 from cmpe.formats.results import read_mpe
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
+from cmpe.learning import launching
 from cmpe.learning.runs import read_trained
+from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import preset
 from tests.refusals import only_line
 
@@ -305,3 +309,101 @@ def test_a_run_refuses_another_problem(refused, problem, run, tmp_path):
         assert line.startswith(f"{run}: trained for another problem (grid): its models, limits ")
     line = refused("solve", problem, "--method", problem)
     assert line.endswith(f"found the directory '{problem}', which holds no run")
+
+
+def test_several_processes_need_a_cluster(call, problem, tmp_path, monkeypatch):
+    code, out, err = call("train", problem, "--out", tmp_path / "run", *QUICK, "--processes", 2)
+    assert (code, out) == (2, "")
+    assert "--processes goes with --executor ray; on one machine: torchrun" in only_line(err)
+    seen = []
+
+    def fitted(asked, config, session, **how):
+        seen.append((len(asked[1]), session.out, how))
+        raise InputError("no cluster here")
+
+    monkeypatch.setattr(launching, "fit_on_ray", fitted)
+    options = ["--processes", 2, "--executor", "ray", "--address", "head:6379"]
+    code, _, err = call("train", problem, "--out", tmp_path / "run", *QUICK, *options)
+    assert only_line(err) == "no cluster here"
+    assert seen == [(72, tmp_path / "run", {"processes": 2, "address": "head:6379"})]
+
+
+def test_a_run_answers_in_parts(call, problem, run, tmp_path):
+    folder = tmp_path / "parts"
+    asked = ["solve", problem, "--method", run, "--stages", "repair=no"]
+    code, out, err = call(*asked, "--output", f"{folder}/")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{folder}: 8 rows in 1 parts: ")
+    question = json.loads((folder / "manifest.json").read_text())["question"]
+    assert re.fullmatch("[0-9a-f]{16}", question["method"])
+    assert question["stages"] == "repair=no"
+    solver = NeuralSolver.load(run, read_directory(problem).problem)
+    sent = pickle.loads(pickle.dumps(solver))  # as processes and clusters get it
+    rows = read_directory(problem).test
+    found, wanted = (s.solve(s.problem, rows) for s in (sent, solver))
+    np.testing.assert_array_equal(found.assignments, wanted.assignments)
+
+
+# --- any evidence, any q ---
+
+ANY = ["--any-evidence", "--any-q", "--rows", "40", "--set", "updates=4", "--set", "batch_size=8"]
+
+
+@pytest.fixture(scope="module")
+def any_run(problem, tmp_path_factory):
+    from cmpe.learning.amortised.config import AmortisedConfig
+    from cmpe.learning.amortised.training import fit_amortised
+
+    path = tmp_path_factory.mktemp("any") / "run"
+    config = AmortisedConfig(updates=4, batch_size=8, rows=40, validation=64)
+    fit_amortised(read_directory(problem).problem, config).save(path)
+    return path
+
+
+def test_one_run_is_trained_for_any_question(call, problem, tmp_path):
+    code, out, err = call("train", problem, "--out", tmp_path / "run", *ANY)
+    assert (code, err) == (0, "")
+    assert "messages for any evidence and any q, 4 updates" in out
+    code, out, err = call("train", problem, "--out", tmp_path / "run", *ANY)
+    assert code == 2
+    assert "holds a finished run" in only_line(err)
+    code, out, _ = call("train", problem, "--out", tmp_path / "q", *ANY[1:])
+    assert (code, "for any q, 4" in out) == (0, True)
+
+
+def test_it_answers_any_mask_and_any_limit(call, problem, any_run, tmp_path):
+    rows = np.full((2, 16), -1)
+    rows[0, ::2], rows[1, :12] = 0, 1
+    np.save(tmp_path / "rows.npy", rows)
+    asked = ["--evidence", tmp_path / "rows.npy", "--at-most", "1e3", "--format", "json"]
+    with pytest.warns(UserWarning, match="q lies outside the range of training in 1 of 1 rows"):
+        code, out, _ = call("solve", problem, "--method", any_run, *asked)
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [a["status"] in ("optimal", "feasible") for a in answers] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--any-q", "--epochs", "3"], "--set updates=N for --epochs"),
+        (["--any-q", "--loss", "mse"], "no other --loss"),
+        (["--any-q", "--set", "depth=3"], "NAME one of"),
+        (["--any-q", "--set", "questions=3"], "questions must be an object"),
+    ],
+)
+def test_other_settings_are_refused(call, problem, tmp_path, words, match):
+    code, _, err = call("train", problem, "--out", tmp_path / "run", *words)
+    assert code == 2
+    assert match in only_line(err)
+
+
+def test_the_limits_of_a_directory_are_replaced_in_its_own_sense(call, problem):
+    code, out, _ = call(
+        "solve", problem, "--at-most", "1e3", "--method", "exact", "--format", "json"
+    )
+    assert code == 0
+    assert all(json.loads(line)["status"] == "optimal" for line in out.splitlines())
+    code, _, err = call("solve", problem, "--at-least", "1", "--method", "exact")
+    assert code == 2
+    assert "replaced by --at-most Q, in this order" in only_line(err)

@@ -3,15 +3,28 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.compiling.kernels import copy, maximum, numbers, sort
 
 
 @njit(cache=False)
 def call(source, target):
     copy(source, target)
+    found = numbers(len(source))
+    sort(source)
+    return maximum(target), found
 
 
 def test_numbers_are_copied_and_the_rest_stays():
     source, target = np.array([1.0, 2.0, 3.0]), np.array([7.0, 8.0, 9.0])
-    call(source, target[:2])
+    assert call(source, target[:2])[0] == 2.0
     assert target.tolist() == [1.0, 2.0, 9.0]
+
+
+def test_numbers_are_sorted_and_counted():
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 5, 40, 300):
+        values = rng.integers(0, 50, count).astype(float)
+        expected = np.sort(values)
+        _, found = call(values, np.zeros(1))
+        assert np.array_equal(values, expected)
+        assert np.array_equal(found, np.arange(count))

@@ -1,9 +1,18 @@
 import os
 import signal
 
+import numpy as np
 import pytest
 
-from cmpe.execution.processes import Parcels, pool, stop, unpacked, without_interrupt
+from cmpe.execution.processes import (
+    ALIGNED,
+    Parcels,
+    few_threads,
+    pool,
+    stop,
+    unpacked,
+    without_interrupt,
+)
 from tests.execution.work import ignores_interrupts, is_running
 
 
@@ -35,6 +44,29 @@ def test_without_signal_masks_nothing_is_held_back(monkeypatch):
     monkeypatch.delattr(signal, "pthread_sigmask", raising=False)
     with pytest.raises(KeyboardInterrupt), without_interrupt():
         signal.raise_signal(signal.SIGINT)
+
+
+def test_arrays_of_a_parcel_are_its_file():
+    parcels = Parcels()
+    wanted = {"a": np.arange(5.0), "b": np.zeros((0, 3)), "c": np.arange(7, dtype=np.int8)}
+    path = parcels.put(wanted)
+    found, other = unpacked(path), unpacked(path)
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert not found[name].flags.owndata
+        assert found[name].size == 0 or found[name].ctypes.data % ALIGNED == 0
+    found["a"][0] = 9.0  # a page of its own from now on
+    assert other["a"][0] == unpacked(path)["a"][0] == 0.0
+    parcels.close()
+
+
+def test_what_was_told_of_threads_is_kept(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    with few_threads(2):
+        assert (os.environ["OMP_NUM_THREADS"], os.environ["MKL_NUM_THREADS"]) == ("7", "2")
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
 
 
 def test_parcels_are_read_and_removed():

@@ -7,14 +7,22 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.paper.plan import plan_of
 from benchmarks.paper.results import results_hash
 from benchmarks.paper.runner import run
 from benchmarks.paper.store import Store
 
+from cmpe.cli.streaming.jobs import SolveJob
 from cmpe.execution import executor
 from cmpe.execution.local import InProcess
+from cmpe.generation import Recipe, generate, grid
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import solve
+from cmpe.streams.folder import StreamQuestion
+from cmpe.streams.pieces import MemorySource
+from cmpe.streams.stream import answer_stream
 from tests.benchmarks.studies import tiny
 
 ray = pytest.importorskip("ray")
@@ -95,3 +103,34 @@ def test_a_study_loses_nothing_and_ends_as_on_one_machine(cluster, tmp_path):
     assert len(report.done) == len(plan.tasks)
     tasks = plan.tasks.values()
     assert results_hash(spread, tasks) == results_hash(local, tasks)
+
+
+def test_a_stream_loses_no_row_with_a_killed_node(cluster, tmp_path):
+    """Two nodes answer a stream and one is killed midway; then `solve` in memory, the same."""
+    made = generate(grid(4, 4, seed=1), Recipe(samples=100, percentile=50))
+    rows = np.concatenate([made.train, made.test])
+    source = MemorySource(rows, [["rows", len(rows), "x"]])
+    job = SolveJob(made.problem, "exact", Limits(), "jsonl")
+    asked = StreamQuestion({"method": "exact"}, 5, "jsonl")
+    answer_stream(source, job, (tmp_path / "here", asked), InProcess)
+    other = cluster.add_node(**NODE)
+    left = [other]
+
+    def kill(done, total):
+        if done >= total // 4 and left:
+            cluster.remove_node(left.pop(), allow_graceful=False)
+
+    def work():
+        return executor("ray", address=cluster.address)
+
+    answer_stream(source, job, (tmp_path / "there", asked), work, report=kill)
+    assert not left
+    files = sorted(file.name for file in (tmp_path / "here").glob("[mp]a*"))
+    assert len(files) == 21
+    for name in files:
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+    found = solve(made.problem, rows, method="exact", running=Running(executor="ray"))
+    wanted = solve(made.problem, rows, method="exact")
+    np.testing.assert_array_equal(found.assignments, wanted.assignments)
+    np.testing.assert_array_equal(found.objective, wanted.objective)
+    np.testing.assert_array_equal(found.bound, wanted.bound)

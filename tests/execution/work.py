@@ -16,6 +16,13 @@ def die_at_three(row):
     return row
 
 
+def die_once(numbers, which, flag):
+    if which == 3 and not os.path.exists(flag):
+        open(flag, "w").close()
+        os._exit(1)
+    return numbers[which]
+
+
 def refuse(number):
     raise EvidenceError(f"odd:\n  {number}")
 

@@ -159,7 +159,7 @@ def test_cores_change_no_answer(grid_solver, stages):
 
 
 def test_progress_counts_rows(grid_solver, monkeypatch):
-    monkeypatch.setattr("cmpe.learning.solver.PASS_ROWS", 12)
+    monkeypatch.setattr("cmpe.learning.staging.PASS_ROWS", 12)
     seen = []
     running = Running(progress=lambda done, total: seen.append((done, total)))
     whole = grid_solver.answer(GRID.problem.given(GRID.train), Limits(running=running))
@@ -170,7 +170,7 @@ def test_progress_counts_rows(grid_solver, monkeypatch):
 
 
 def test_ctrl_c_leaves_what_is_finished(grid_solver, monkeypatch):
-    monkeypatch.setattr("cmpe.learning.solver.PASS_ROWS", 10)
+    monkeypatch.setattr("cmpe.learning.staging.PASS_ROWS", 10)
     progress, _ = interrupted_after(2)
     rows = GRID.problem.given(GRID.train)
     with pytest.raises(Interrupted) as stop:

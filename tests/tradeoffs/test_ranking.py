@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, LogLinearModel, Problem
+from cmpe import Constraint, Problem
 from cmpe.generation import grid
 from tests.problems import Shape, random_network_problem, random_problem, seeds, worked_example
 from tests.refusals import refused
@@ -38,26 +38,6 @@ def test_cutset_networks(seed):
     assert_ranked(*random_network_problem(seed), 4)
 
 
-def test_ties_are_broken_by_the_assignment():
-    flat = LogLinearModel.from_tables([2] * 6, [((0, 1), np.zeros((2, 2)))])
-    ranked = cmpe.best(Problem(flat), k=5)[0]
-    assert ranked.assignments[:, 3:].tolist() == [
-        [0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0]
-    ]  # fmt: skip
-    assert ranked[4].status is cmpe.Status.OPTIMAL
-
-
-def test_the_first_is_optimal_and_the_others_say_how_far_off_they_are():
-    ranked = cmpe.best(worked_example(), [[1, 1]], 3)[0]
-    assert ranked.objective.tolist() == [11.0, 8.0]
-    assert ranked.answers.labels == ["optimal", "feasible"]
-    assert ranked[1].gap == 3.0
-    assert ranked[1].free == {2: 1, 3: 1}
-    assert "2 answers, proved to be all there are" in repr(ranked)
-    assert "rank" in ranked._repr_html_()
-    assert ranked.to_frame()["objective"].tolist() == [11.0, 8.0]
-
-
 def test_no_answer_and_no_row():
     problem = worked_example()
     low = Problem(problem.objective, [Constraint(problem.constraints[0].function, -90.0)], (0, 1))
@@ -82,18 +62,6 @@ def test_answers_at_a_distance_are_greedy(seed):
             left &= (rows != answer.assignment).sum(axis=1) >= 2
         assert ranked.complete
         assert len(ranked) == 3 or not left.any()
-
-
-def test_a_cut_search_leaves_a_bound(monkeypatch):
-    from cmpe.tradeoffs import ranking
-
-    made = cmpe.generate(grid(6, 6, seed=1), cmpe.Recipe(samples=40, percentile=30))
-    whole = cmpe.best(made.problem, made.test[:1], 51)[0]
-    monkeypatch.setattr(ranking, "SPACES", (1 << 7,))
-    ranked = cmpe.best(made.problem, made.test[:1], 50)[0]
-    assert not ranked.complete
-    assert ranked.bound >= whole.objective[len(ranked)]
-    assert "a missing one" in repr(ranked)
 
 
 def test_wide_rows_get_what_a_search_finds():

@@ -9,68 +9,96 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cmpe.bounding import AUTO, BOUNDS, ON_DEVICE
+from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.options import EVIDENCE_HELP, MEMORY_HELP, read_problem
+from cmpe.cli.options import (
+    EVIDENCE_HELP,
+    FOLDER_HELP,
+    MEMORY_HELP,
+    PROCESSES_HELP,
+    read_problem,
+    read_rows,
+)
+from cmpe.cli.streaming.rows import bound_values, bounds_by_name
+from cmpe.cli.streaming.running import StreamAsked, answer_parts, need_folder, stream_asked
+from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.bounds.base import Bounds
+    from cmpe.cli.streaming.jobs import BoundJob
+    from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
 
 FITTING_ROWS = 8  # training rows that `splitting` chooses its split on
 ALL = "all"
 _NAMES = "; ".join(f"{row.name}: {row.about}" for row in BOUNDS.values())
+METHOD_HELP = (
+    f"{_NAMES}; {ALL}: every bound that takes the problem and the device; {AUTO}: "
+    "lagrangian where elimination is cheap, else splitting."
+)
+DEVICE_HELP = f"cpu, or cuda with torch: for {', '.join(ON_DEVICE)}."
 
 
 def bound(
+    context: typer.Context,
     problem_dir: Annotated[Path, typer.Argument(help="A problem directory.")],
     evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help=f"{_NAMES}; {ALL}: every bound that takes the problem and the device; {AUTO}: "
-            "lagrangian where elimination is cheap, else splitting."
-        ),
-    ] = AUTO,
+    method: Annotated[str, typer.Option(help=METHOD_HELP)] = AUTO,
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds a row, for each method.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
-    device: Annotated[
-        str, typer.Option(help=f"cpu, or cuda with torch: for {', '.join(ON_DEVICE)}.")
-    ] = "cpu",
+    device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
     memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object a row; table: a summary.")
     ] = InfoFormat.json,
+    output: Annotated[Path | None, typer.Option(help=FOLDER_HELP)] = None,
+    workers: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
+    resume: asked.Resume = False,
+    block: asked.BlockRows = None,
 ) -> int:
     """Bound every row by one method or by all, with the multipliers of the best bound."""
-    from cmpe.bounding import bound as bounds_of
     from cmpe.bounds.base import Work
-    from cmpe.errors import TooLarge
-    from cmpe.formats.evidence import read_evidence
+    from cmpe.cli.streaming.jobs import BoundJob
 
     problem, directory = read_problem(problem_dir, None, [], [])
     assert directory is not None
-    names = _names(method, problem, device)
-    rows = directory.test if evidence is None else read_evidence(evidence, problem)
+    names = tuple(_names(method, problem, device))
+    how = Running(workers, threads, executor=executor, address=address)
     work = Work(time_limit=time_limit, seed=seed, threads=threads, memory=memory)
     train = directory.train[:FITTING_ROWS] if len(directory.train) else None
-    known: dict[str, Bounds] = {}
-    for name in names:
-        try:
-            known[name] = bounds_of(
-                problem, rows, method=name, work=work, training=train, device=device
-            )
-        except TooLarge as error:
-            if len(names) == 1:
-                raise
-            typer.echo(f"warning: {name}: {error}", err=True)
+    job = BoundJob(problem, names, work, train, device)
+    words = context.find_root().obj or ()
+    stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
+    if stream is not None:
+        return _bound_parts(stream, job, directory)
+    need_folder(output, how)
+    rows = read_rows(problem, directory, evidence)
+    assert rows is not None
+    known = bounds_by_name(job, rows, how.place if how.is_spread else None)
     if format is InfoFormat.json:
         for i in range(len(rows)):
-            typer.echo(json.dumps(_row(i, known, names)))
+            typer.echo(json.dumps(bound_values(i, known, names)))
     else:
         typer.echo("\n".join(_summary(known)))
+    return 0
+
+
+def _bound_parts(stream: StreamAsked, job: BoundJob, directory: ProblemDirectory) -> int:
+    """Bound block by block into a folder."""
+    work = job.work
+    options = {
+        "command": "bound",
+        "methods": list(job.names),
+        "time_limit": work.time_limit,
+        "seed": work.seed,
+        "device": job.device,
+    }
+    answer_parts(stream, directory, job, options, job.names[0])
     return 0
 
 
@@ -81,25 +109,6 @@ def _names(method: str, problem: Problem, device: str) -> list[str]:
         return suitable(problem, device)
     check(method, device)
     return [chosen(problem) if method == AUTO else method]
-
-
-def _row(i: int, known: dict[str, Bounds], names: list[str]) -> dict[str, Any]:
-    import numpy as np
-
-    by_method: dict[str, float | None] = dict.fromkeys(names)
-    for name, bounds in known.items():
-        by_method[name] = float(bounds.upper[i]) if np.isfinite(bounds.upper[i]) else None
-    best = min(known, key=lambda name: known[name].upper[i])
-    infeasible = bool(known[best].infeasible[i])
-    return {
-        "index": i,
-        "bound": by_method[best],
-        "infeasible": infeasible,
-        "multipliers": known[best].multipliers[i].tolist(),
-        "method": best,
-        "bounds": by_method,
-        "seconds": {name: float(bounds.seconds[i]) for name, bounds in known.items()},
-    }
 
 
 def _summary(known: dict[str, Bounds]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import load_run
 from cmpe.compiling import timing
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from cmpe.learning.solver import NeuralSolver
 
 LATENCY_ROWS = 20
+WORKERS_HELP = "Of the proved optima: rows at the same time, or cores of a cluster started here."
 # The stages that are compared, by name, as `with_stages` takes them; "all" is every trained margin.
 VARIANTS: dict[str, dict[str, Any]] = {
     "network": {"repair": False, "certificate": "none"},
@@ -38,6 +40,9 @@ def evaluate(
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object; table: for people.")
     ] = InfoFormat.table,
+    workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
 ) -> int:
     """Measure regret, violations, certified gap and time on the directory's test rows."""
     from cmpe.evaluation import reference
@@ -46,7 +51,8 @@ def evaluate(
     content = read_directory(problem_dir)
     solver = replace(load_run(run, content.problem), running=Running(threads=threads))
     test = content.test[:rows]
-    against = reference(content.problem, test)
+    how = Running(workers, threads, executor=executor, address=address)
+    against = reference(content.problem, test, running=how)
     found = {name: _measure(solver, against, stages) for name, stages in VARIANTS.items()}
     report = {
         "run": str(run),

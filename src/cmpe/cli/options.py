@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from cmpe.solvers.base import Progress
 
 
+GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
-EVIDENCE_HELP = "E.evid, .npy, .csv (a header of names) or .parquet; default: the test rows."
+EVIDENCE_HELP = (
+    "E.evid, .npy, .csv (a header of names), .parquet or a folder of it; default: the test rows."
+)
 # The question that several commands are asked: models, limits and evidence.
 Directory = Annotated[
     Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
@@ -52,6 +55,29 @@ WORKERS_HELP = (
 THREADS_HELP = (
     "Threads of each worker: within a row for milp, more rows at the same time for the others."
 )
+GAP_HELP = "For auto: the certified gap to stop at, in nats."
+FORMAT_HELP = "Default: by OUTPUT's suffix; table on a terminal, json."
+START_HELP = "Assignments to start from: an MPE result or .npy."
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds per row.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every generator.")]
+# Where and in which pieces rows are answered.
+OUTPUT_HELP = (
+    "Write here instead of to stdout; a folder (answers/) gets parts that --resume completes."
+)
+FOLDER_HELP = "A folder (answers/) for parts that --resume completes; default: stdout."
+PROCESSES_HELP = "Processes that answer parts, or cores of a cluster that is started here."
+ExecutorKind = Annotated[
+    str, typer.Option("--executor", help="local: this machine; ray: rows in blocks on a cluster.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="Of the Ray cluster; default: one of --workers cores, here.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Answer what OUTPUT, a folder, does not hold yet.")
+]
+BlockRows = Annotated[
+    int | None, typer.Option("--block", min=1, help="Rows of a part, where OUTPUT is a folder.")
+]
 MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
 TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
 STAGES_HELP = (
@@ -109,12 +135,10 @@ def read_problem(
     if (directory is None) == (objective is None):
         raise InputError("give either a problem directory or --objective FILE.uai")
     if directory is not None:
-        if constraints or limits:
-            raise InputError(
-                "--constraint, --at-most and --at-least go with --objective, not with a directory"
-            )
+        if constraints:
+            raise InputError("--constraint goes with --objective, not with a directory")
         content = read_directory(directory)
-        return content.problem, content
+        return _with_limits(content.problem, limits, mirrored), content
     if len(constraints) != len(limits):
         raise InputError(
             "every --constraint needs one --at-most or --at-least: found "
@@ -137,15 +161,40 @@ def read_problem(
         raise InputError(text) from None
 
 
+def _with_limits(problem: Problem, limits: Sequence[float], mirrored: Sequence[bool]) -> Problem:
+    """The problem of a directory with other limits, each in the sense it has there."""
+    from dataclasses import replace
+
+    if not limits:
+        return problem
+    senses = [c.sign < 0 for c in problem.constraints]
+    if list(mirrored) != senses:
+        wanted = " ".join("--at-least Q" if least else "--at-most Q" for least in senses)
+        raise InputError(f"the directory's limits are replaced by {wanted}, in this order")
+    pairs = zip(problem.constraints, limits, strict=True)
+    return replace(problem, constraints=tuple(replace(c, at_most=c.sign * q) for c, q in pairs))
+
+
 def read_rows(
     problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
 ) -> Values | None:
     """The rows of the evidence file, else the directory's test rows, else none."""
     from cmpe.formats.evidence import read_evidence
 
+    if evidence is not None and evidence.is_dir():
+        return _rows_in_folder(evidence, problem)
     if evidence is not None:
         return read_evidence(evidence, problem)
     return None if directory is None else directory.test
+
+
+def _rows_in_folder(folder: Path, problem: Problem) -> Values:
+    import numpy as np
+
+    from cmpe.streams.pieces import source_of
+
+    blocks = source_of(folder, problem).blocks(GATHERED, lambda number: True)
+    return np.concatenate([block.piece.read(problem) for block in blocks])
 
 
 def checked_suffix(output: Path | None, known: Sequence[str]) -> str:
@@ -239,7 +288,9 @@ def method_or_run(method: str, problem: Problem, stages: Mapping[str, Any] | Non
     """The method's name, or the trained solver in that directory with these stages."""
     if method in METHODS:
         return method
-    solver = load_run(Path(method), problem)
+    from cmpe.learning.loading import load_solver
+
+    solver = load_solver(method, problem)
     return solver if stages is None else solver.with_stages(**stages)
 
 

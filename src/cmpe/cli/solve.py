@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.options import (
     DEVICE_HELP,
+    FORMAT_HELP,
     FORMAT_OF_SUFFIX,
+    GAP_HELP,
     MEMORY_HELP,
     METHOD_HELP,
+    OUTPUT_HELP,
     STAGES_HELP,
+    START_HELP,
     THREADS_HELP,
     TRACE_HELP,
     WORKERS_HELP,
@@ -28,6 +32,14 @@ from cmpe.cli.options import (
     read_stages,
     refuse_unknown,
 )
+from cmpe.cli.streaming.running import (
+    QUICK,
+    StreamAsked,
+    answer_parts,
+    digest_of_run,
+    refuse_beside_parts,
+    stream_asked,
+)
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 from cmpe.formats.text import check_writable, suffix_of
@@ -35,6 +47,7 @@ from cmpe.solvers.base import Limits, Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
+    from cmpe.formats.directory import ProblemDirectory
     from cmpe.problem import Problem
     from cmpe.solution import Solutions
     from cmpe.solvers.dispatch import Chosen
@@ -52,44 +65,74 @@ def solve(
     evidence: asked.EvidenceFile = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
-    gap: Annotated[
-        float, typer.Option(min=0, help="For auto: the certified gap to stop at, in nats.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
-    output: Annotated[Path | None, typer.Option(help="Write here instead of to stdout.")] = None,
-    format: Annotated[
-        Format | None, typer.Option(help="Default: by OUTPUT's suffix; table on a terminal, json.")
-    ] = None,
+    time_limit: asked.TimeLimit = None,
+    gap: Annotated[float, typer.Option(min=0, help=GAP_HELP)] = 0.0,
+    seed: asked.Seed = 0,
+    output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
+    format: Annotated[Format | None, typer.Option(help=FORMAT_HELP)] = None,
     workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
     threads: Annotated[int, typer.Option(min=1, help=THREADS_HELP)] = 1,
     device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
     memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
-    start: Annotated[
-        Path | None, typer.Option(help="Assignments to start from: an MPE result or .npy.")
-    ] = None,
+    start: Annotated[Path | None, typer.Option(help=START_HELP)] = None,
     trace: Annotated[Path | None, typer.Option(help=TRACE_HELP)] = None,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
+    resume: asked.Resume = False,
+    block: asked.BlockRows = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    how = Running(workers, threads, device, memory=memory)
-    refuse_unknown(method, Limits(time_limit, seed, gap, how))
+    how = Running(workers, threads, device, memory=memory, executor=executor, address=address)
+    limits = Limits(time_limit, seed, gap, how)
+    refuse_unknown(method, limits)
     staged = read_stages(stages, method)
-    limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
+    words = context.find_root().obj or ()
+    limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    stream = stream_asked(words, (output, evidence, format), how, resume=resume, block=block)
+    if stream is not None:
+        refuse_beside_parts(start=start, trace=trace)
+        return _answer_parts(stream, (problem, directory), (method, stages, staged), limits)
     rows = read_rows(problem, directory, evidence)
     begun = _read_start(start, problem, 1 if rows is None else len(rows))
-    running = replace(how, start=begun)
     for file in (output, trace):
         if file is not None:
             check_writable(file)
     shape = _shape(format, output, problem)
-    limits = Limits(time_limit, seed, gap, running)
+    limits = limits.running_with(start=begun)
     question = _Question(problem, rows, method_or_run(method, problem, staged), limits)
     solutions = _answer(question, _Destination(shape, output))
     if trace is not None:
         _write_trace(problem, rows, trace, time_limit)
     infeasible = [label == "infeasible" for label in solutions.labels]
     return int(bool(infeasible) and all(infeasible))
+
+
+def _answer_parts(
+    stream: StreamAsked,
+    read: tuple[Problem, ProblemDirectory | None],
+    chosen: tuple[str, str | None, dict[str, Any] | None],
+    limits: Limits,
+) -> int:
+    """Answer block by block into a folder."""
+    from cmpe.cli.streaming.jobs import SolveJob
+
+    problem, directory = read
+    method, stages, staged = chosen
+    engine = method_or_run(method, problem, staged)
+    options = {
+        "command": "solve",
+        "method": method if isinstance(engine, str) else digest_of_run(Path(method)),
+        "stages": stages,
+        "time_limit": limits.seconds,
+        "gap": limits.gap,
+        "seed": limits.seed,
+        "device": limits.running.device,
+    }
+    alone = replace(limits, running=limits.running.of_a_block())
+    job = SolveJob(problem, engine, alone, stream.suffix)
+    dear = method if isinstance(engine, str) else QUICK
+    return answer_parts(stream, directory, job, options, dear)
 
 
 def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Format:

@@ -8,24 +8,31 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe.cli import options as asked
 from cmpe.cli.compiling.bars import display
 from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
 from cmpe.learning.losses.catalogue import LOSS_KINDS
+from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Assignments
+    from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.price import Price
     from cmpe.learning.runs import Record
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.training.config import TrainingConfig
+    from cmpe.learning.training.fitting import Session
 
+PROCESSES_HELP = "That share every batch, on a Ray cluster; a GPU for each with --device cuda."
+WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
 FIGURE, PRICE = "curve.png", "price.json"
 
 
@@ -63,27 +70,62 @@ def train(
         float, typer.Option(min=0, help="Time between checkpoints.")
     ] = 5.0,
     threads: Annotated[int, typer.Option(min=1, help="Threads of training and engines.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
+    workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
+    any_evidence: Annotated[
+        bool, typer.Option("--any-evidence", help="One network, whatever is observed.")
+    ] = False,
+    any_q: Annotated[bool, typer.Option("--any-q", help="One network for every q.")] = False,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
+    given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
+    known = {k: v for k, v in given.items() if v is not None}
+    running = Running(workers, threads, executor=executor, address=address)
+    how = _Training(out, device, resume, force, checkpoint_minutes, running, processes)
+    if not (any_evidence or any_q):
+        return _train_one(problem_dir, (preset, loss), _settings(set_ or [], known, seed), how)
+    if loss not in (None, "ss_cmpe") or preset is not Preset.tuned or epochs is not None:
+        raise InputError(
+            "--any-evidence and --any-q train with ss_cmpe by their own settings: no other --loss, "
+            "no --preset, --set updates=N for --epochs"
+        )
+    settings = _amortised_settings(set_ or [], known, seed)
+    return _train_amortised(problem_dir, settings, (any_evidence, any_q), how)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """How to train, as the command line says it."""
+
+    out: Path
+    device: str
+    resume: bool
+    force: bool
+    checkpoint_minutes: float
+    running: Running
+    processes: int
+
+
+def _train_one(
+    problem_dir: Path, recipe: tuple[Preset, str | None], changes: dict[str, Any], how: _Training
+) -> int:
+    """A network for one q and one set of observed variables."""
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import write_text
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.config import preset as preset_named
-    from cmpe.learning.training.fitting import Session, fit
+    from cmpe.learning.training.fitting import Session
 
-    given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
-    changes = _settings(set_ or [], {k: v for k, v in given.items() if v is not None}, seed)
-    check_device(device)
-    content = read_directory(problem_dir)
-    config = preset_named(preset.value, loss, content.problem, **changes)
-    _check_out(out, resume, force)
+    check_device(how.device)
+    content, out = read_directory(problem_dir), how.out
+    config = preset_named(recipe[0].value, recipe[1], content.problem, **changes)
+    _check_out(out, how.resume, how.force)
     with live() as show:
-        solver = fit(
-            content.problem,
-            content.train,
-            config,
-            Session(out, device, resume, checkpoint_minutes, problem_dir, threads, show),
-        )
+        kept = (out, how.device, how.resume, how.checkpoint_minutes, problem_dir)
+        session = Session(*kept, how.running.threads, show, how.running)
+        solver = _fitted(content, config, session, how.processes)
     if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
         return 0
     records = read_log(out)
@@ -93,6 +135,25 @@ def train(
     write_text(out / PRICE, json.dumps(price.to_json(), indent=1) + "\n")
     typer.echo(price.sentence())
     return 0
+
+
+def _fitted(
+    content: ProblemDirectory, config: TrainingConfig, session: Session, processes: int
+) -> NeuralSolver:
+    """Train here, or by several processes of a Ray cluster."""
+    from cmpe.learning.launching import fit_on_ray
+    from cmpe.learning.training.fitting import fit
+
+    how = session.running()
+    if processes == 1:
+        return fit(content.problem, content.train, config, session)
+    if not how.is_spread:
+        raise InputError(
+            "--processes goes with --executor ray; on one machine: torchrun --nproc-per-node "
+            f"{processes} --no-python cmpe train ..."
+        )
+    asked_for = (content.problem, content.train)
+    return fit_on_ray(asked_for, config, session, processes=processes, address=how.address)
 
 
 def _price(solver: NeuralSolver, evidence: Assignments, records: list[Record]) -> Price:
@@ -110,7 +171,16 @@ def _settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, A
     from cmpe.learning.training.config import UNBOUNDED, TrainingConfig
 
     known = {f.name for f in fields(TrainingConfig)} - {"loss", "seed"}
-    found: dict[str, Any] = {"seed": seed, **given}
+    found = {"seed": seed, **given, **_set_values(pairs, known, given)}
+    for name in UNBOUNDED & found.keys():
+        if found[name] in (None, "inf"):
+            found[name] = math.inf
+    return found
+
+
+def _set_values(pairs: list[str], known: set[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The values of --set by name, each of the names that are known and not given already."""
+    found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
@@ -122,9 +192,57 @@ def _settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, A
             found[name] = json.loads(value)
         except json.JSONDecodeError:
             found[name] = value
-        if name in UNBOUNDED and found[name] in (None, "inf"):
-            found[name] = math.inf
     return found
+
+
+def _amortised_settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Settings of `AmortisedConfig` from the command line."""
+    from dataclasses import fields
+
+    from cmpe.learning.amortised.config import AmortisedConfig
+
+    known = {f.name for f in fields(AmortisedConfig)} - {"seed"}
+    return {"seed": seed, **given, **_set_values(pairs, known, given)}
+
+
+def _train_amortised(
+    problem_dir: Path,
+    settings: dict[str, Any],
+    anything: tuple[bool, bool],
+    how: _Training,
+) -> int:
+    """One network for any evidence, any q, or both."""
+    from cmpe.formats.directory import read_directory
+    from cmpe.learning.amortised.config import AmortisedConfig
+    from cmpe.learning.amortised.training import fit_amortised
+    from cmpe.learning.runs import read_log
+    from cmpe.learning.training.fitting import Session
+
+    check_device(how.device)
+    problem = read_directory(problem_dir).problem
+    fixed: dict[str, Any] = {} if anything[0] else {"observed": problem.evidence_variables}
+    fixed |= {} if anything[1] else {"limits": problem.limits.tolist()}
+    asked = settings.get("questions", {})
+    whole = {**asked, **fixed} if isinstance(asked, dict) else asked
+    config = AmortisedConfig.from_json({**settings, "questions": whole})
+    _check_out(how.out, how.resume, how.force)
+    minutes = how.checkpoint_minutes
+    fit_amortised(
+        problem,
+        config,
+        Session(how.out, how.device, how.resume, minutes, None, how.running.threads),
+    )
+    last, named = read_log(how.out)[-1], " and any ".join(_named(anything))
+    typer.echo(
+        f"{how.out}: {config.network} for any {named}, {last['update']} updates, "
+        f"{last['seconds']:.1f} s; on {config.validation} questions that were not trained on: "
+        f"{last['violated']:.2%} violated before repair"
+    )
+    return 0
+
+
+def _named(anything: tuple[bool, bool]) -> list[str]:
+    return [name for name, is_any in zip(("evidence", "q"), anything, strict=True) if is_any]
 
 
 def _check_out(out: Path, resume: bool, force: bool) -> None:

@@ -20,6 +20,7 @@ from numba.core import event
 from cmpe.compiling import notices, timing
 from cmpe.compiling.cache import keep
 from cmpe.compiling.inner import OPTIONS, Inner, hide
+from cmpe.compiling.shared import Sharing
 
 PACKAGE = __name__.partition(".")[0] + "."
 DISPATCHERS: list[Any] = []  # functions that Python calls, of the modules imported so far
@@ -44,9 +45,9 @@ def njit(
         is_inner = function.__name__.startswith("_") if inner is None else inner
         if is_inner and "inline" not in options and not numba.config.DISABLE_JIT:
             return _inner(function, options)
-        dispatcher = numba.njit(**options)(function)
         if "inline" in options or numba.config.DISABLE_JIT:
-            return dispatcher
+            return numba.njit(**options)(function)
+        dispatcher = numba.njit(pipeline_class=Sharing, no_cfunc_wrapper=True, **options)(function)
         if cache:
             keep(dispatcher)
             DISPATCHERS.append(dispatcher)

@@ -5,10 +5,10 @@ optimised by itself, made machine code and kept. Then it links the function into
 optimises it again, up to the function that Python calls, so that what is deep in a tree of calls is
 optimised once a level. An inner function is translated once and left there. Its outermost caller
 is optimised with all of it, once, and is the only one that is kept. This takes a third off a cold
-first answer (docs/compiling.md has the figures) and nothing off the speed of the code.
+first answer (docs/architecture.md has the figures) and nothing off the speed of the code.
 
-It leans on four names of numba that its documentation does not promise; `tests/compiling` has a
-test of each effect, so that a new numba that changes them is noticed.
+It leans, as `compiling.shared` does, on names of numba that its documentation does not promise;
+`tests/compiling` has a test of each effect, so that a new numba that changes them is noticed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,24 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
+
+from cmpe.compiling.shared import Sharing
 
 OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class _Unfinished(JITCodeLibrary):  # type: ignore[misc]
     """Code to be linked into other code: neither optimised nor made machine code."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """As numba's, for functions that are defined here: most are only declared."""
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                manager, builder = self._codegen._function_pass_manager()
+                manager.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -53,12 +62,12 @@ class _Translate(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class Inner(CompilerBase):  # type: ignore[misc]
+class Inner(Sharing):
     """Numba's passes, but for the last."""
 
     def define_pipelines(self) -> list[Any]:
         """One pipeline: as numba's, with another lowering."""
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        [passes] = super().define_pipelines()
         passes.passes = [
             (_Translate, about) if kind is NativeLowering else (kind, about)
             for kind, about in passes.passes

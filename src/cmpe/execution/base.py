@@ -2,17 +2,21 @@
 
 Named tasks become ready one by one and run in this process, in local processes or on the machines
 of a Ray cluster. Arguments and results travel as values, so machines need not share a file system.
-A task must be a pure function: a cluster runs it again when its machine dies.
+A task must be a pure function: it runs again when its process or machine dies. What many tasks read
+is shared: a process that runs them fetches it once, and leaves it as it is.
 """
 
 from __future__ import annotations
 
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from cmpe.errors import CmpeError
+
+MOST_FETCHED = 4  # shared values that a process keeps
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,21 @@ class TaskOutcome:
     result: Any = None
     error: str | None = None
     trace: str = ""
+    refused: bool = False  # the input is at fault: the error is this package's own
+
+
+@runtime_checkable
+class SharedValue(Protocol):
+    """What stands for a shared value on its way to a task."""
+
+    @property
+    def key(self) -> str:
+        """Its name, of which there is no other."""
+        ...
+
+    def fetch(self) -> Any:
+        """The value, in the process that needs it."""
+        ...
 
 
 class Executor(Protocol):
@@ -53,7 +72,24 @@ class Executor(Protocol):
 def attempt(name: str, work: Callable[..., Any], *arguments: Any) -> TaskOutcome:
     """An error of one task is its outcome: the others go on."""
     try:
-        return TaskOutcome(name, work(*arguments))
+        return TaskOutcome(name, work(*map(_fetched, arguments)))
     except Exception as error:
-        line = str(error) if isinstance(error, CmpeError) else f"{type(error).__name__}: {error}"
-        return TaskOutcome(name, error=" ".join(line.split()), trace=traceback.format_exc())
+        refused = isinstance(error, CmpeError)
+        line = str(error) if refused else f"{type(error).__name__}: {error}"
+        trace = traceback.format_exc()
+        return TaskOutcome(name, None, " ".join(line.split()), trace, refused)
+
+
+_kept: OrderedDict[str, Any] = OrderedDict()  # the shared values that this process fetched last
+
+
+def _fetched(argument: Any) -> Any:
+    """A shared value, fetched once; anything else as it is."""
+    if not isinstance(argument, SharedValue):
+        return argument
+    if argument.key not in _kept:
+        _kept[argument.key] = argument.fetch()
+        if len(_kept) > MOST_FETCHED:
+            _kept.popitem(last=False)
+    _kept.move_to_end(argument.key)
+    return _kept[argument.key]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cmpe.errors import BackendError
 from cmpe.execution.base import TaskOutcome, attempt
-from cmpe.execution.processes import DIED, Parcels, pool, stop, unpacked, without_interrupt
+from cmpe.execution.processes import (
+    DIED,
+    Parcels,
+    few_threads,
+    pool,
+    stop,
+    unpacked,
+    without_interrupt,
+)
+
+RETRIES = 2  # of tasks that were running when a process died
 
 
 class InProcess:
@@ -40,34 +52,89 @@ class InProcess:
         self._waiting.clear()
 
 
-class LocalProcesses:
-    """Fresh interpreters on this machine; Ctrl-C reaches the parent alone."""
+@dataclass(frozen=True, eq=False)
+class SharedFile:
+    """A value in a file, which every process maps into its memory."""
 
-    def __init__(self, workers: int) -> None:
+    path: Path
+
+    @property
+    def key(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    def fetch(self) -> Any:
+        """Read it."""
+        return unpacked(self.path)
+
+
+@dataclass(frozen=True, eq=False)
+class _SentTask:
+    """A task on its way: what it is called, where it lies, what it reads, how often it was sent."""
+
+    name: str
+    path: Path
+    arguments: tuple[Any, ...]  # held on to: a shared file goes when nobody knows it any more
+    tries: int = 1
+
+
+class LocalProcesses:
+    """Fresh interpreters on this machine; Ctrl-C reaches the parent alone.
+
+    When one dies, others take their place, and what had not ended is sent again.
+    """
+
+    def __init__(self, workers: int, threads: int = 1) -> None:
         self.capacity = workers
+        self._threads = threads
         self._pool = pool(workers)
         self._parcels = Parcels()
-        self._running: set[Future[TaskOutcome]] = set()
+        self._running: dict[Future[TaskOutcome], _SentTask] = {}
 
     def share(self, value: Any) -> Any:
-        """The value itself: it is sent with every task."""
-        return value
+        """A file that all processes read; it is removed when nothing here refers to it."""
+        shared = SharedFile(self._parcels.put(value))
+        weakref.finalize(shared, shared.path.unlink, missing_ok=True)
+        return shared
 
     def submit(self, name: str, work: Callable[..., Any], *arguments: Any) -> None:
         """Hand it to the pool."""
-        path = self._parcels.put((name, work, *arguments))
-        with without_interrupt():
-            self._running.add(self._pool.submit(_attempt_parcel, path))
+        self._send(_SentTask(name, self._parcels.put((name, work, *arguments)), arguments))
+
+    def _send(self, task: _SentTask) -> None:
+        try:
+            with without_interrupt(), few_threads(self._threads):
+                self._running[self._pool.submit(_attempt_parcel, task.path)] = task
+        except BrokenProcessPool:  # one has died, and nobody has asked for outcomes since
+            if task.tries > RETRIES:
+                raise BackendError(DIED) from None
+            self._begin_again()
+            self._send(replace(task, tries=task.tries + 1))
 
     def next(self) -> TaskOutcome:
-        """The first that ends; a dead process ends everything that has not."""
-        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
-        future = done.pop()
-        self._running.remove(future)
-        try:
-            return future.result()
-        except BrokenProcessPool:
-            raise BackendError(DIED) from None
+        """The first that ends."""
+        while True:
+            done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+            future = done.pop()
+            try:
+                outcome = future.result()
+            except BrokenProcessPool:
+                self._begin_again()
+                continue
+            self._running.pop(future).path.unlink()
+            return outcome
+
+    def _begin_again(self) -> None:
+        """Other processes, and to them what had not ended."""
+        ended = [future for future in self._running if _has_result(future)]
+        lost = [task for future, task in self._running.items() if future not in ended]
+        if any(task.tries > RETRIES for task in lost):
+            raise BackendError(DIED)
+        stop(self._pool, unfinished=True)
+        self._pool = pool(self.capacity)
+        self._running = {future: self._running[future] for future in ended}
+        for task in lost:
+            self._send(replace(task, tries=task.tries + 1))
 
     def close(self) -> None:
         """End the processes."""
@@ -75,7 +142,9 @@ class LocalProcesses:
         self._parcels.close()
 
 
+def _has_result(future: Future[TaskOutcome]) -> bool:
+    return future.done() and future.exception() is None
+
+
 def _attempt_parcel(path: Path) -> TaskOutcome:
-    task = unpacked(path)
-    path.unlink()
-    return attempt(*task)
+    return attempt(*unpacked(path))

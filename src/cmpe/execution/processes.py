@@ -2,22 +2,32 @@
 
 What is large travels in files. A pipe holds 64 KiB: a parent that writes more to a worker which
 died while it was starting would wait for ever, and with Ctrl-C held back.
+
+Libraries that bring threads of their own (BLAS, OpenMP, numba) would start as many as there are
+cores in each of the workers. A worker has as many as it was promised.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import multiprocessing
+import os
 import pickle
 import signal
+import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from cmpe.errors import MethodError
 
+HEAD = struct.Struct("<Q")  # the length of what stands before the arrays of a parcel
+ALIGNED = 64  # bytes: where arrays of a parcel begin
+# What tells libraries how many threads to have; they read it when they are loaded.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 DIED = (
     "a worker process died: it may have run out of memory, or the script that started it "
     'lacks an `if __name__ == "__main__":` guard'
@@ -33,15 +43,16 @@ class Parcels:
 
     def put(self, value: Any) -> Path:
         """Keep a value; refuse what another process could not read."""
+        buffers: list[pickle.PickleBuffer] = []
         try:
-            packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+            packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise MethodError(
                 f"several workers need what can be sent to other processes: {error}"
             ) from None
         self._sent += 1
         path = Path(self._folder.name, str(self._sent))
-        path.write_bytes(packed)
+        _write(path, packed, [buffer.raw() for buffer in buffers])
         return path
 
     def close(self) -> None:
@@ -49,9 +60,33 @@ class Parcels:
         self._folder.cleanup()
 
 
+def _write(path: Path, packed: bytes, arrays: Sequence[memoryview]) -> None:
+    """The value without its arrays, how long each of them is, and the arrays, aligned."""
+    head = pickle.dumps((packed, [array.nbytes for array in arrays]), pickle.HIGHEST_PROTOCOL)
+    with path.open("wb") as stream:
+        stream.write(HEAD.pack(len(head)))
+        stream.write(head)
+        for array in arrays:
+            stream.write(bytes(-stream.tell() % ALIGNED))
+            stream.write(array)
+
+
 def unpacked(path: Path) -> Any:
-    """The value that was put into a file."""
-    return pickle.loads(path.read_bytes())
+    """The value that was put into a file.
+
+    Its arrays are the file itself, mapped into memory: all processes that read it share the pages,
+    until one writes to a page and gets its own.
+    """
+    with path.open("rb") as stream:
+        mapped = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY))
+    end = HEAD.size + HEAD.unpack_from(mapped)[0]
+    packed, lengths = pickle.loads(mapped[HEAD.size : end])
+    arrays = []
+    for length in lengths:
+        begin = end + -end % ALIGNED
+        end = begin + length
+        arrays.append(mapped[begin:end])
+    return pickle.loads(packed, buffers=arrays)
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
@@ -69,6 +104,18 @@ def stop(workers: ProcessPoolExecutor, *, unfinished: bool) -> None:
     for process in list((workers._processes or {}).values()) if unfinished else []:
         process.kill()
     workers.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def few_threads(count: int) -> Iterator[None]:
+    """Processes that start in the meantime have so many threads, unless they were told already."""
+    added = [name for name in THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, str(count)))
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 @contextlib.contextmanager

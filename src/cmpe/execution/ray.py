@@ -3,45 +3,86 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from cmpe.errors import BackendError, MissingExtra
 from cmpe.execution.base import TaskOutcome, attempt
 
+FRESH = 1.0  # seconds that the number of cores is believed
 RETRIES = 8  # of a task whose worker or machine died
 
 
-class RayExecutor:
-    """Tasks of a Ray cluster, one core each; a task whose machine dies runs on another one."""
+@dataclass(frozen=True)
+class SharedObject:
+    """A value in Ray's object store: once on every machine, and fetched once by every process.
 
-    def __init__(self, address: str | None, workers: int) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise MissingExtra.named("ray", "ray") from None
-        self._ray = ray
-        self._mine = not ray.is_initialized()
-        if self._mine:
-            here: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False}
-            where = here if address is None else {"address": address}
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            try:
-                ray.init(log_to_driver=False, logging_level="ERROR", **where)
-            except ConnectionError as error:
-                raise BackendError(f"no Ray cluster answers at {address}: {error}") from None
-        options = {"max_retries": RETRIES, "num_cpus": 1, "scheduling_strategy": "SPREAD"}
+    The reference lies in a tuple, since Ray would otherwise unpack the value anew for each task.
+    """
+
+    key: str
+    reference: tuple[Any]
+
+    def fetch(self) -> Any:
+        """Read it."""
+        import ray
+
+        return ray.get(self.reference[0])
+
+
+@contextmanager
+def connected(address: str | None, cores: int) -> Iterator[Any]:
+    """Ray, connected to the cluster at `address` or to one of so many cores, started here.
+
+    What is connected already stays so; else it is left, or stopped if it was started here.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra.named("ray", "ray") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    here: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False}
+    where = here if address is None else {"address": address}
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **where)
+    except ConnectionError as error:
+        raise BackendError(f"no Ray cluster answers at {address}: {error}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+class RayExecutor:
+    """Tasks of a Ray cluster, a core for each thread; where a machine dies, others go on."""
+
+    def __init__(self, address: str | None, workers: int, threads: int = 1) -> None:
+        self._connection = connected(address, workers * threads)
+        self._ray = ray = self._connection.__enter__()
+        options = {"max_retries": RETRIES, "num_cpus": threads, "scheduling_strategy": "SPREAD"}
         self._remote = ray.remote(**options)(attempt)
+        self._threads = threads
+        self._capacity, self._counted = 1, -FRESH
         self._running: dict[Any, str] = {}
 
     @property
     def capacity(self) -> int:
-        """The cores of the machines that are there now."""
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        """What the cores of the machines that are there now can run."""
+        if time.monotonic() - self._counted > FRESH:
+            cores = int(self._ray.cluster_resources().get("CPU", 1))
+            self._capacity, self._counted = max(1, cores // self._threads), time.monotonic()
+        return self._capacity
 
     def share(self, value: Any) -> Any:
         """A reference into Ray's object store."""
-        return self._ray.put(value)
+        return SharedObject(uuid.uuid4().hex, (self._ray.put(value),))
 
     def submit(self, name: str, work: Callable[..., Any], *arguments: Any) -> None:
         """Hand it to the cluster."""
@@ -63,5 +104,4 @@ class RayExecutor:
         for reference in self._running:
             self._ray.cancel(reference, force=True)
         self._running.clear()
-        if self._mine:
-            self._ray.shutdown()
+        self._connection.__exit__(None, None, None)

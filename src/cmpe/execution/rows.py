@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cmpe.errors import BackendError
-from cmpe.execution.processes import DIED, Parcels, pool, stop, unpacked, without_interrupt
+from cmpe.execution.processes import (
+    DIED,
+    Parcels,
+    few_threads,
+    pool,
+    stop,
+    unpacked,
+    without_interrupt,
+)
 
 Result = TypeVar("Result")
 
@@ -41,7 +49,7 @@ def _over_processes(
     try:
         path = parcels.put(job)
         for row in range(count):
-            with without_interrupt():
+            with without_interrupt(), few_threads(1):
                 waiting[processes.submit(_call, path, row)] = row
             if len(waiting) < 4 * workers:  # enough to keep every worker busy
                 continue

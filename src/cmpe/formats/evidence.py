@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,15 +144,21 @@ def read_evidence(path: Path | str, problem: Problem, *, ignore_extra: bool = Fa
         return full_rows_of(path, problem, read_frame(path), ignore_extra=ignore_extra)
     if suffix not in (".npy", ".csv"):
         raise FormatError(f"{path}: expected a file ending in .evid, .npy, .csv or .parquet")
-    fractions = bool(problem.continuous)
-    if suffix == ".npy":
-        rows = read_array(path, fractions=fractions)
-    else:
+    if suffix == ".csv":
         text = read_text(path, encoding="utf-8")
-        if has_header(text, problem.domain):
-            columns = parse_csv(path, text)
-            return full_rows_of(path, problem, columns, ignore_extra=ignore_extra)
-        rows = _read_csv(path)
+        return rows_of_csv(path, text, problem, ignore_extra=ignore_extra)
+    rows = read_array(path, fractions=bool(problem.continuous))
+    return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
+
+
+def rows_of_csv(
+    path: Path | str, text: str, problem: Problem, *, ignore_extra: bool = False
+) -> Values:
+    """The rows of a CSV file, with a header or without."""
+    if has_header(text, problem.domain):
+        columns = parse_csv(path, text)
+        return full_rows_of(path, problem, columns, ignore_extra=ignore_extra)
+    rows = _parse_cells(path, text)
     return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
 
 
@@ -202,22 +209,44 @@ def read_array(path: Path | str, *, fractions: bool = False) -> Values:
     return stored.astype(np.int64)
 
 
+class ArrayHeader(NamedTuple):
+    """What a `.npy` file says of its array, held against the size of the file."""
+
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype[Any]
+    offset: int  # where the numbers begin
+
+
+def array_header(path: Path | str) -> ArrayHeader:
+    """The header of a file that is too large to be read at once."""
+    try:
+        with Path(path).open("rb") as stream:
+            return _checked_header(path, stream, os.fstat(stream.fileno()).st_size)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
 def parse_array(path: Path | str, data: bytes) -> NDArray[Any]:
     """The array in the bytes of a `.npy` file; objects are never unpickled."""
-    stream = io.BytesIO(data)
+    shape, is_fortran, dtype, offset = _checked_header(path, io.BytesIO(data), len(data))
+    stored = np.frombuffer(data, dtype, offset=offset) if len(data) > offset else np.zeros(0, dtype)
+    try:
+        return stored.reshape(shape, order="F" if is_fortran else "C").copy()  # aligned, writable
+    except (ValueError, OverflowError) as error:  # too many axes, or sizes beyond memory beside 0
+        raise FormatError.at(path, "the shape", "sizes of an array", str(error)) from None
+
+
+def _checked_header(path: Path | str, stream: IO[bytes], length: int) -> ArrayHeader:
     shape, is_fortran, dtype = _array_header(path, stream)
     if not all(0 <= size < 2**31 for size in shape):
         raise FormatError.at(path, "the shape", "sizes within 31 bits", str(shape)[:60])
     if dtype.hasobject or not dtype.itemsize:
         raise FormatError.at(path, "the array", "numbers", f"dtype {dtype}")
-    size, left = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
+    size, left = math.prod(shape) * dtype.itemsize, length - stream.tell()
     if left != size:
         raise FormatError.at(path, "the array", f"{size} bytes for shape {shape}", str(left))
-    stored = np.frombuffer(data, dtype, offset=stream.tell()) if size else np.zeros(0, dtype)
-    try:
-        return stored.reshape(shape, order="F" if is_fortran else "C").copy()  # aligned, writable
-    except (ValueError, OverflowError) as error:  # too many axes, or sizes beyond memory beside 0
-        raise FormatError.at(path, "the shape", "sizes of an array", str(error)) from None
+    return ArrayHeader(shape, is_fortran, dtype, stream.tell())
 
 
 def _array_header(
@@ -234,9 +263,9 @@ def _array_header(
         raise FormatError(f"{path}: expected a .npy array, found: {error}") from None
 
 
-def _read_csv(path: Path | str) -> NDArray[np.int64]:
+def _parse_cells(path: Path | str, text: str) -> NDArray[np.int64]:
     cells = array("i")
-    width = equal_rows(path, read_text(path), ("cells", "a row of evidence"), _cell, cells)
+    width = equal_rows(path, text, ("cells", "a row of evidence"), _cell, cells)
     return np.frombuffer(cells, dtype=np.intc).reshape(-1, width).astype(np.int64)
 
 
@@ -266,6 +295,6 @@ def equal_rows(
 def _cell(path: Path | str, number: int, cell: str) -> int:
     if cell in ("", str(FREE)):
         return FREE
-    if not cell.isdigit() or len(cell) > 9:
+    if not (cell.isascii() and cell.isdigit()) or len(cell) > 9:
         raise FormatError.at(path, f"line {number}", "whole numbers or -1", repr(cell[:40]))
     return int(cell)

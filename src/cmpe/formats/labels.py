@@ -40,14 +40,24 @@ class Labels:
     bound: Floats  # (N,)
 
 
-def problem_digest(problem: Problem) -> str:
-    """A hash of every function, limit and evidence variable of a problem."""
+def models_digest(problem: Problem) -> str:
+    """A hash of every function of a problem, whatever its limits and evidence are."""
+    return _of_functions(problem).hexdigest()
+
+
+def _of_functions(problem: Problem) -> hashlib._Hash:
     digest = hashlib.sha256()
     for function in problem.functions:
         digest.update(np.asarray(function.cardinalities, dtype=np.int64).tobytes())
         for array in _arrays(function):
             digest.update(array.tobytes())
         digest.update(b"|")
+    return digest
+
+
+def problem_digest(problem: Problem) -> str:
+    """A hash of every function, limit and evidence variable of a problem."""
+    digest = _of_functions(problem)
     digest.update(problem.limits.tobytes())
     digest.update(np.asarray(problem.evidence_variables, dtype=np.int64).tobytes())
     if problem.continuous:

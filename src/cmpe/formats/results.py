@@ -69,13 +69,12 @@ def _row(tokens: Tokens, variables: int) -> list[int] | int:
     return tokens.wholes(length, "a value", most=np.iinfo(np.int32).max)
 
 
-def json_rows(problem: Problem, solutions: Solutions) -> Iterator[str]:
-    """One JSON object a row, in order."""
+def json_rows(problem: Problem, solutions: Solutions, first: int = 0) -> Iterator[str]:
+    """One JSON object a row, in order, counted from `first`."""
     gap, feasible = solutions.gap, solutions.feasible
     for i in range(len(solutions)):
-        yield json_line(
-            {"index": i, **row_values(problem, solutions, i, float(gap[i]), bool(feasible[i]))}
-        )
+        values = row_values(problem, solutions, i, float(gap[i]), bool(feasible[i]))
+        yield json_line({"index": first + i, **values})
 
 
 def row_values(

@@ -41,6 +41,7 @@ from cmpe.problem import Problem
 Record = dict[str, Any]  # what the log has of an epoch
 
 FORMAT_VERSION = 1
+NEURAL, AMORTISED = "cmpe neural solver", "cmpe amortised solver"  # kinds of runs
 CONFIG, WEIGHTS, LOG, CHECKPOINT = (
     "config.json",
     "weights.safetensors",
@@ -126,7 +127,7 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
     weights = save({k: v.contiguous() for k, v in trained.parameters.items()})
     description = {
         "format_version": FORMAT_VERSION,
-        "kind": "cmpe neural solver",
+        "kind": NEURAL,
         "name": trained.name,
         "problem_sha256": trained.digest,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
@@ -143,7 +144,7 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
 def read_trained(folder: Path | str) -> Trained:
     """Read a run directory; what does not fit its format is refused."""
     place = Path(folder)
-    found = _description(place / CONFIG)
+    found = description(place / CONFIG, NEURAL)
     try:
         config = TrainingConfig.from_json(found["training"])
         calibration = tuple(Calibration(**c) for c in found["calibration"])
@@ -153,27 +154,30 @@ def read_trained(folder: Path | str) -> Trained:
     except (KeyError, TypeError, InputError) as error:
         wrong = str(error) if isinstance(error, InputError) else repr(error)
         raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
-    parameters = _weights(place / WEIGHTS, found.get("weights_sha256"))
+    parameters = kept_weights(place / WEIGHTS, found.get("weights_sha256"))
     return Trained(config, digest, parameters, calibration, epochs, found["finished"], name, passes)
 
 
 def is_finished(folder: Path | str) -> bool:
     """Whether the run in a directory came to its end; the weights are not looked at."""
-    return bool(_description(Path(folder) / CONFIG)["finished"])
+    return bool(description(Path(folder) / CONFIG)["finished"])
 
 
-def _description(file: Path) -> dict[str, Any]:
-    found = parse_object(file, read_bytes(file))
+def description(file: Path, kind: str | None = None) -> dict[str, Any]:
+    """What config.json says, of a run of one kind or of any."""
+    found = {"kind": NEURAL, **parse_object(file, read_bytes(file))}
     if found.get("format_version") != FORMAT_VERSION:
         version = repr(found.get("format_version"))[:60]
         raise FormatError.at(file, "field 'format_version'", f"{FORMAT_VERSION}", version)
     if not isinstance(found.get("finished"), bool):
         wrong = repr(found.get("finished", "nothing"))[:60]
         raise FormatError.at(file, "field 'finished'", "true or false", wrong)
+    if kind is not None and found["kind"] != kind:
+        raise FormatError.at(file, "field 'kind'", repr(kind), repr(found["kind"])[:60])
     return found
 
 
-def _weights(file: Path, digest: object) -> dict[str, Tensor]:
+def kept_weights(file: Path, digest: object) -> dict[str, Tensor]:
     """The weights, if they are those that the config was written with; an old one does not say."""
     data = read_bytes(file)
     if digest is not None and hashlib.sha256(data).hexdigest() != digest:

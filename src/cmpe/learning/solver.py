@@ -15,34 +15,23 @@ The network reads the evidence of the problem it was trained for; another proble
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cmpe.arrays import FREE, Assignments, Floats
-from cmpe.compiling import timing
+from cmpe.arrays import Assignments, Floats
 from cmpe.display import html_table
-from cmpe.errors import EvidenceError, Interrupted, MethodError
+from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.adversarial import flipped
-from cmpe.learning.certificates import CERTIFICATES, Certified
-from cmpe.learning.improvement import Draft, searches
+from cmpe.learning.improvement import searches
 from cmpe.learning.pipeline import Pipeline
-from cmpe.learning.prediction import PASS_ROWS, Predictor
+from cmpe.learning.prediction import Predictor
 from cmpe.learning.runs import Trained, read_trained, write_trained
+from cmpe.learning.staging import best_of, staged_answer
 from cmpe.problem import Evidence, Instances, Problem
-from cmpe.problem.starts import check_start
-from cmpe.solution import Solutions, Status
+from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
-
-SEARCHED_TOGETHER = 16  # rows that one core searches side by side
-LEAST_SECONDS = 1e-3  # what is left to a row's search when pass and bound took all its time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,11 +88,12 @@ class NeuralSolver:
     @property
     def method(self) -> str:
         """The stages that run without a time limit, as `Solutions.method` has them."""
-        return self._method(None)
+        return self.stages_run(self.problem, None)
 
-    def _method(self, seconds: float | None) -> str:
+    def stages_run(self, problem: Problem, seconds: float | None) -> str:
+        """The same with a time limit."""
         passes = 1 if self._is_linear else len(self.trained.asked_margins)
-        return self.stages.method(passes, searches=searches(self.problem, self.stages, seconds))
+        return self.stages.method(passes, searches=searches(problem, self.stages, seconds))
 
     @property
     def predictor(self) -> Predictor:
@@ -145,19 +135,7 @@ class NeuralSolver:
         is within `limits.gap` after the pass are not worked on further.
         """
         self._check(instances, limits)
-        whole = Instances(self.problem, instances.evidence)
-        starts = _starts(whole, limits.running.start)
-        finished: list[Solutions] = []
-        try:
-            for part in _parts(len(whole), limits):
-                block = Instances(self.problem, whole.evidence[part])
-                start = [] if starts is None else [starts[part]]
-                finished.append(self._answer_block(block, limits, start))
-                if limits.running.progress is not None:
-                    limits.running.progress(min(part.stop, len(whole)), len(whole))
-        except KeyboardInterrupt:
-            raise _interrupted(whole, finished) from None
-        return Solutions.concatenate(finished)
+        return staged_answer(self, Instances(self.problem, instances.evidence), limits)
 
     def _check(self, instances: Instances, limits: Limits) -> None:
         if instances.problem is not self.problem:
@@ -171,27 +149,12 @@ class NeuralSolver:
     def _is_linear(self) -> bool:
         return self.trained.config.head == "linear"
 
-    def _answer_block(
-        self, block: Instances, limits: Limits, start: list[Assignments]
-    ) -> Solutions:
-        """Pass, bound, then what improves the answers in the time that is left."""
-        begin = timing.now()
-        cores, stages = limits.running.cores, self.stages
-        answers, multipliers = self._passes(block, limits.running)
-        draft = Draft(block, self._best([answers, *start]), multipliers)
-        proved = CERTIFICATES[stages.certificate](block, multipliers, cores)
-        answers = draft.answers
-        if not self._is_linear:
-            rows = _open_rows(draft, proved, limits.gap)
-            answers = draft.improved_where(rows, stages, _left(limits, begin, len(block)))
-        return Solutions.of(
-            self.problem, self._best([answers, *start]),
-            bound=proved.bound, infeasible=proved.infeasible,
-            method=self._method(limits.seconds),
-            seconds=(timing.now() - begin) / max(1, len(block)),
-        )  # fmt: skip
+    @property
+    def improves(self) -> bool:
+        """Whether repair or search follow the pass; head `linear` repairs on the way."""
+        return not self._is_linear
 
-    def _passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
+    def passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
         device = self.running.device if running.device == "cpu" else running.device
         predictor, cores = self._predictor(device), running.cores
@@ -200,63 +163,10 @@ class NeuralSolver:
             alone = 0.0 if self.stages.repair else self.calibrated_margin()
             asked = self.stages.margins or (alone,)
             found = [flipped(block, predictor, margin, self.stages, cores) for margin in asked]
-            return self._best(found), None
+            return best_of(self.problem, found), None
         asked = self.stages.margins or self.trained.asked_margins
         said = [predictor.predict(block, margin) for margin in asked]
-        return self._best([answers for answers, _ in said]), said[0][1]
-
-    def _best(self, candidates: list[Assignments]) -> Assignments:
-        """Of several answers (B, n) the best feasible one of each row, else the first."""
-        if len(candidates) == 1:
-            return candidates[0]
-        every = (Solutions.of(self.problem, rows) for rows in candidates)
-        return reduce(Solutions.or_better, every).assignments
-
-
-def _parts(count: int, limits: Limits) -> Iterator[slice]:
-    """Rows that are answered together: under a time limit about a second's work."""
-    rows = PASS_ROWS
-    if limits.seconds is not None:
-        cores = limits.running.cores
-        rows = min(rows, max(SEARCHED_TOGETHER * cores, math.ceil(cores / limits.seconds)))
-    yield from (slice(first, first + rows) for first in range(0, max(1, count), rows))
-
-
-def _starts(instances: Instances, start: Assignments | None) -> Assignments | None:
-    """The assignments to begin from (B, n), evidence put in; -1 in rows without one."""
-    if start is None:
-        return None
-    check_start(instances, start)
-    free = start[:, list(instances.problem.free)]
-    rows = instances.complete(free)
-    rows[(free < 0).any(axis=1)] = FREE
-    return rows
-
-
-def _open_rows(draft: Draft, proved: Certified, gap: float) -> NDArray[np.intp]:
-    """The rows that need more work: all of them unless a gap is allowed."""
-    if gap <= 0.0:
-        return np.arange(len(draft.answers))
-    known = Solutions.of(
-        draft.instances.problem, draft.answers, bound=proved.bound, infeasible=proved.infeasible
-    )
-    return np.flatnonzero(~(known.gap <= gap) & (known.status != Status.INFEASIBLE))
-
-
-def _left(limits: Limits, begin: float, rows: int) -> Limits:
-    """The limits of a row less what the block has used of its time."""
-    if limits.seconds is None:
-        return limits
-    spent = (timing.now() - begin) / max(1, rows)
-    return replace(limits, seconds=max(LEAST_SECONDS, limits.seconds - spent))
-
-
-def _interrupted(instances: Instances, finished: list[Solutions]) -> Interrupted:
-    """What is finished after Ctrl-C; the other rows are unknown."""
-    problem, done = instances.problem, sum(map(len, finished))
-    nothing = np.full((len(instances) - done, problem.variables), FREE)
-    rest = Solutions.of(problem, nothing, method="unfinished")
-    return Interrupted(Solutions.concatenate([*finished, rest]), done)
+        return best_of(self.problem, [answers for answers, _ in said]), said[0][1]
 
 
 def _check_problem(problem: Problem, trained: Trained, who: str) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cmpe.arrays import Indices
+from cmpe.arrays import Indices, Values
 from cmpe.problem.evidence import Evidence, FullRows, observed_groups
 from cmpe.problem.instances import Instances
 from cmpe.problem.problem import Problem
+
+MOST_KEPT = 8  # sets of evidence variables
 
 
 def by_observed(
@@ -35,10 +37,43 @@ def by_observed(
     if not len(rows):
         return _whole(problem.instances(rows[:, : len(problem.evidence_variables)]))
     return [
-        (problem.observing(observed).instances(rows[numbers][:, list(observed)]), numbers)
+        (_observing(problem, observed).instances(rows[numbers][:, list(observed)]), numbers)
         for observed, numbers in observed_groups(rows)
     ]
 
 
+def _observing(problem: Problem, observed: tuple[int, ...]) -> Problem:
+    """The problem with that evidence; the last ones are kept, with the plans made for them."""
+    known: dict[tuple[int, ...], Problem] = problem.__dict__.setdefault("_observing", {})
+    if observed not in known:
+        while len(known) >= MOST_KEPT:
+            known.pop(next(iter(known)))
+        known[observed] = problem.observing(observed)
+    return known[observed]
+
+
 def _whole(instances: Instances) -> list[tuple[Instances, Indices]]:
     return [(instances, np.arange(len(instances)))]
+
+
+def distinct_rows(rows: Values) -> tuple[Indices, Indices, Indices]:
+    """Where each distinct row first appears, in that order; each row's place among the distinct
+    ones; and how often each appears. Rows are compared as bytes: sorting numbers is slow."""
+    keys = (
+        np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    )
+    _, first, where, counts = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[where.ravel()], counts[order]
+
+
+def each_once(instances: Instances) -> tuple[Instances, Indices]:
+    """The distinct rows of a batch, and each row's place among them."""
+    if len(instances) < 2 or instances.evidence.shape[1] == 0:  # no evidence: all rows are equal
+        return instances.take(slice(0, 1)), np.zeros(len(instances), dtype=np.intp)
+    first, where, _ = distinct_rows(instances.evidence)
+    return instances.take(first), where

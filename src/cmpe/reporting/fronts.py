@@ -60,7 +60,9 @@ def _draw(front: Front, axes: Any, name: str) -> None:
     axes.set_xlabel(f"limit q of t {front.relation} q (nats)")
     axes.set_ylabel("best h (nats)")
     if len(t):
-        axes.legend(loc="lower right" if sign > 0 else "lower left", frameon=False)
+        axes.locator_params(axis="x", nbins=6)
+        place = "lower right" if sign > 0 else "lower left"  # on white: q may pass behind it
+        axes.legend(loc=place, facecolor="white", edgecolor="none", framealpha=1.0)
 
 
 def _band(front: Front, axes: Any, t: Any, sign: float, where: str) -> None:
@@ -86,10 +88,5 @@ def _last(front: Front, q: float) -> int:
 def _limit(front: Front, axes: Any, t: Any) -> None:
     """The problem's own limit, where it is in the picture."""
     if t[0] <= front.limit <= t[-1]:
-        axes.axvline(front.limit, color=RED, linewidth=0.9, linestyle="--")
-        on_left = front.limit > 0.5 * (t[0] + t[-1])  # away from the nearer edge
-        axes.annotate(
-            f"q = {front.limit:.4g}", (front.limit, 0.93), xycoords=("data", "axes fraction"),
-            color=RED, xytext=(-3 if on_left else 3, 0), textcoords="offset points",
-            ha="right" if on_left else "left",
-        )  # fmt: skip
+        label = f"q = {front.limit:.4g}"
+        axes.axvline(front.limit, color=RED, linewidth=0.9, linestyle="--", label=label)

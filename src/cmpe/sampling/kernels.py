@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
 from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import maximum
 from cmpe.models.flat import FlatTables
 from cmpe.models.loglinear import LogLinearModel
 
@@ -72,7 +73,7 @@ def chains(seeds, betas, flat, values, by_variable, tables, steps, out):
     cardinalities, offsets, starts, variables, strides = flat
     n = len(cardinalities)
     position = np.zeros(len(offsets) - 1, dtype=np.int64)
-    weights = np.zeros(cardinalities.max())
+    weights = np.zeros(maximum(cardinalities))
     state = np.zeros(1, dtype=np.uint64)
     for chain in range(len(seeds)):
         z = out[chain]
@@ -92,7 +93,7 @@ def chains(seeds, betas, flat, values, by_variable, tables, steps, out):
                     base = position[tables[i]] - steps[i] * z[v]
                     for a in range(k):
                         weights[a] += values[base + steps[i] * a]
-                highest = weights[:k].max()
+                highest = maximum(weights[:k])
                 total = 0.0
                 for a in range(k):
                     total += np.exp(beta * (weights[a] - highest))

@@ -72,14 +72,40 @@ def csv_text(answers: Solutions) -> str:
     return out.getvalue()
 
 
-def parquet_bytes(answers: Solutions) -> bytes:
-    """The frame as a Parquet file."""
-    buffer = io.BytesIO()
+def parquet_bytes(answers: Solutions, first: int | None = None) -> bytes:
+    """The same columns as a Parquet file; with `first` also the number of each row, from there."""
     try:
-        frame_of(answers).to_parquet(buffer, index=False)
+        import pyarrow
+        import pyarrow.parquet
     except ImportError:
         raise MissingExtra.named("pyarrow", "frames") from None
+    named = list(_arrow_columns(answers, pyarrow))
+    if first is not None:
+        taken = {name for name, _ in named}
+        index = "cmpe.index" if "index" in taken else "index"
+        named = [(index, pyarrow.array(np.arange(first, first + len(answers)))), *named]
+    table = pyarrow.Table.from_arrays([c for _, c in named], names=[name for name, _ in named])
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(table, buffer)
     return buffer.getvalue()
+
+
+def _arrow_columns(answers: Solutions, pyarrow: Any) -> Iterator[tuple[str, Any]]:
+    """What `columns_of` gives, as arrays of pyarrow: a cell takes nanoseconds."""
+    domain, values = answers.asked.domain, answers.assignments
+    missing = ~np.asarray((values >= 0).all(axis=1))
+    variables = range(values.shape[1])
+    names = {domain.name(v) for v in variables}
+    whole = values.dtype.kind != "f"
+    for v in variables:
+        column = np.ascontiguousarray(values[:, v], dtype=np.int64 if whole else np.float64)
+        cells = pyarrow.array(column, mask=missing)
+        if domain.states and domain.states[v]:
+            states = pyarrow.array(domain.states[v])
+            cells = pyarrow.DictionaryArray.from_arrays(cells, states).dictionary_decode()
+        yield domain.name(v), cells
+    for name, facts in _facts(answers):
+        yield (f"cmpe.{name}" if name in names else name), pyarrow.array(facts)
 
 
 def write_whole(path: Path | str, data: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -197,6 +197,13 @@ class Solutions:
         arrays = {name: getattr(self, name)[index] for name in _ARRAYS}
         observed = None if self.observed is None else self.observed[index]
         return Solutions(asked=self.asked, observed=observed, **arrays)
+
+    def bounded(self, upper: float) -> Solutions:
+        """The same feasible answers, each with this bound on the best objective and its status."""
+        bound = np.maximum(upper, self.objective)
+        closed = _closed(bound, self.objective)
+        status = np.where(closed, Status.OPTIMAL, Status.FEASIBLE).astype(self.status.dtype)
+        return replace(self, bound=bound, status=status)
 
     def replaced(self, rows: NDArray[np.integer], new: Solutions) -> Solutions:
         """These answers, with those of `rows` taken from `new`."""

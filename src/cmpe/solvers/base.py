@@ -18,6 +18,7 @@ from cmpe.arguments import real_number, seconds_of, whole_number
 from cmpe.arrays import Values
 from cmpe.compiling import timing
 from cmpe.errors import MethodError
+from cmpe.execution import LOCAL, Workplace, check_kind
 from cmpe.memory import LEAST, allowed_bytes, gigabytes_of
 from cmpe.models.extension import is_fractional
 from cmpe.problem import Evidence, Form, Instances, Problem
@@ -33,6 +34,9 @@ class Running:
     `workers` rows are answered at the same time, each with `threads` threads. A method that uses
     one core for a row answers `workers` x `threads` rows at the same time instead. MILP back-ends
     and toulbar2 work in processes of their own, the compiled engines in threads of this one.
+
+    With the executor "ray" blocks of rows go to the cores of a Ray cluster, `threads` of them for
+    each block: the cluster at `address`, or one of `workers` on this machine.
     """
 
     workers: int = 1
@@ -41,10 +45,13 @@ class Running:
     start: Values | None = None  # (B, n): an assignment per row to begin from, -1 for none
     progress: Progress | None = None  # is called with the rows that are done, and with all
     memory: float | None = None  # GB that the call may take; else three quarters of what is free
+    executor: str = LOCAL  # or "ray"
+    address: str | None = None  # of the Ray cluster
 
     def __post_init__(self) -> None:
         for name in ("workers", "threads"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+        check_kind(self.executor, self.address)
         if self.memory is not None:
             object.__setattr__(self, "memory", gigabytes_of(self.memory))
         if self.start is not None:
@@ -65,6 +72,23 @@ class Running:
     def bytes_each(self) -> int:
         """Memory for each row that is answered at the same time."""
         return allowed_bytes(self.memory) // self.cores
+
+    @property
+    def place(self) -> Workplace:
+        """Where blocks of rows go."""
+        return Workplace(self.executor, self.workers, self.threads, self.address)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether rows that are in memory are answered in blocks, by a cluster."""
+        return self.executor != LOCAL
+
+    def of_a_block(self) -> Running:
+        """How a block of rows is answered, wherever it goes."""
+        each = self.memory
+        if each is not None and self.executor == LOCAL:
+            each = max(LEAST, each / self.workers)
+        return Running(threads=self.threads, device=self.device, memory=each)
 
     def report(self, done: int, total: int) -> None:
         """Say that `done` of `total` rows are finished, if anybody listens."""

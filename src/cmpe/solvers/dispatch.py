@@ -18,13 +18,15 @@ from cmpe.compiling import timing
 from cmpe.compiling.notices import asked_for
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
-from cmpe.problem.groups import by_observed
+from cmpe.problem.groups import by_observed, distinct_rows
 from cmpe.problem.patterns import Twins
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
 from cmpe.solvers.branches import Branches
+from cmpe.solvers.spread import solve_spread
+from cmpe.streams.spreading import rows_of
 
 Chosen = str | Engine | Solver
 MANY_SETS = 8  # of observed variables: preparing them is then charged to their rows
@@ -49,12 +51,15 @@ def solve(  # noqa: PLR0913
     and full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
     solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
     `auto` may stop. `running` says how many workers and threads, on which device, where to start,
-    and what to call with progress. An answer is never worse than its start. Columns of evidence
-    that are no variables are refused unless `ignore_extra`.
+    what to call with progress, and whether a cluster answers. An answer is never worse than its
+    start. Columns of evidence that are no variables are refused unless `ignore_extra`.
     """
     need_problem(problem, "solve")
     limits = Limits(time_limit, seed, gap, running or Running())
     engine = engine_of(method, problem, limits)
+    if limits.running.is_spread:
+        rows = rows_of(problem, evidence, ignore_extra=ignore_extra)
+        return solve_spread(solve, problem, rows, method, limits)
     shares = isinstance(method, str) and method_named(method).shares
     with asked_for(method if isinstance(method, str) else type(method).__name__):
         return _answer(engine, problem, evidence, limits.begun(1), shares, ignore_extra)
@@ -177,7 +182,7 @@ def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solut
         return _not_worse_than_start(_asked(engine, instances, limits), instances, limits.start)
     if len(instances) < 2 or instances.evidence.shape[1] == 0:
         return _asked(engine, instances, limits)
-    first, where, counts = _distinct(instances.evidence)
+    first, where, counts = distinct_rows(instances.evidence)
     if len(first) == len(instances):
         return _asked(engine, instances, limits)
     try:
@@ -215,21 +220,6 @@ def _not_worse_than_start(found: Solutions, instances: Instances, start: Values)
     begun = instances.take(open_rows).complete(start[open_rows][:, list(problem.free)])
     given = Solutions.of(problem, begun, bound=part.bound, method=part.method.tolist())
     return found.replaced(open_rows, part.or_better(replace(given, seconds=part.seconds)))
-
-
-def _distinct(rows: Values) -> tuple[Indices, Indices, Indices]:
-    """Where each distinct row first appears, in that order; each row's place among the distinct
-    ones; and how often each appears. Rows are compared as bytes: sorting numbers is slow."""
-    keys = (
-        np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    )
-    _, first, where, counts = np.unique(
-        keys, return_index=True, return_inverse=True, return_counts=True
-    )
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[where.ravel()], counts[order]
 
 
 def _shared(few: Solutions, where: Indices, counts: Indices) -> Solutions:

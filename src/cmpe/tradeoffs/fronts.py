@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
 from cmpe.arguments import real_number, whole_number
-from cmpe.arrays import Floats
+from cmpe.arrays import Floats, Values
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import (
@@ -23,11 +24,12 @@ from cmpe.problem import (
     Problem,
     need_problem,
 )
-from cmpe.problem.groups import by_observed
+from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.exact import too_wide
+from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.front import Front, Steps, TracedPoints, joined
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
 from cmpe.tradeoffs.points import ListedPoints, loosened
@@ -58,6 +60,9 @@ def front(
     if number >= len(problem.constraints):
         raise MethodError(f"over must be below {len(problem.constraints)}, found {number}")
     limits = Limits(time_limit, running=running or Running())
+    if limits.running.is_spread:
+        ask = partial(_block, number, between, time_limit, limits.running.of_a_block())
+        return spread_list(ask, problem, evidence, limits.running)
     asked = FrontQuestion(number, _window(between, problem.constraints[number]), limits)
     batches = by_observed(problem, evidence)
     total = sum(len(numbers) for _, numbers in batches)
@@ -70,6 +75,20 @@ def front(
             out[row] = Front(instances.problem, number, traced, seen, between)
         done += len(numbers)
     return [found for found in out if found is not None]
+
+
+def _block(
+    over: int,
+    between: tuple[float, float] | None,
+    time_limit: float | None,
+    running: Running,
+    problem: Problem,
+    rows: Values,
+) -> list[Front]:
+    """The fronts of a block of rows, on a machine of a cluster."""
+    return front(
+        problem, rows, over=over, between=between, time_limit=time_limit, running=running
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,11 +121,7 @@ def _each_row(
     instances: Instances, asked: FrontQuestion, done: int, total: int
 ) -> list[TracedPoints]:
     """Each distinct row once."""
-    if len(instances) < 2 or instances.evidence.shape[1] == 0:
-        few, where = instances, np.zeros(len(instances), dtype=np.intp)
-    else:
-        rows, where = np.unique(instances.evidence, axis=0, return_inverse=True)
-        few = Instances(instances.problem, np.ascontiguousarray(rows))
+    few, where = each_once(instances)
     share = len(instances) / max(1, len(few))
 
     def report(finished: int, _: int) -> None:
@@ -114,9 +129,9 @@ def _each_row(
 
     told = replace(asked, limits=asked.limits.running_with(progress=report))
     found = fronts_of(few, told)
-    counts = np.bincount(where.ravel(), minlength=len(few))
+    counts = np.bincount(where, minlength=len(few))
     shared = [replace(f, seconds=f.seconds / c) for f, c in zip(found, counts, strict=True)]
-    return [shared[i] for i in where.ravel()]
+    return [shared[i] for i in where]
 
 
 def fronts_of(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]:
@@ -209,7 +224,11 @@ class FrontEnds:
         self._asked = asked
         models = instances.problem.models
         self._objective, self._model = models[0], models[1 + asked.over]
-        self._minus, self._support = self._model.negated()
+
+    @cached_property
+    def _negated(self) -> tuple[LogLinearModel, LogLinearModel]:
+        """-t, and 0 where t is finite and -inf elsewhere."""
+        return self._model.negated()
 
     def _solved(self, objective: LogLinearModel, constraints: Sequence[Constraint]) -> Solutions:
         problem = Problem(objective, constraints, self._instances.problem.evidence_variables)
@@ -248,7 +267,8 @@ class FrontEnds:
     @property
     def _finite(self) -> LogLinearModel:
         """h, -inf where t is."""
-        return self._objective + self._support if self._support.factors else self._objective
+        support = self._negated[1]
+        return self._objective + support if support.factors else self._objective
 
     def unlimited(self) -> Solutions:
         """The greatest h with a finite t, of every row, whatever t is."""
@@ -286,7 +306,8 @@ class FrontEnds:
 
     def _least(self, limited: Sequence[Constraint]) -> Solutions:
         """The least finite t of every row."""
-        minus = self._minus + self._support if self._support.factors else self._minus
+        own, support = self._negated
+        minus = own + support if support.factors else own
         allowed = self._objective.negated()[1]
         objective = minus + allowed if allowed.factors else minus
         return self._solved(objective, [*limited, *self._others])

@@ -116,14 +116,23 @@ def undominated(h: Floats, t: Floats) -> Indices:
         far = (np.diff(own_h) > h_tolerance(own_h[1:])) & (np.diff(own_t) > t_tolerance(own_t[1:]))
     if far.all():
         return kept
+    alone = np.append(far, True) & np.append(True, far)
+    out = [kept[alone]]
+    ends = np.flatnonzero(np.append(far, True)) + 1
+    begins = np.append(0, ends[:-1])
+    runs = np.flatnonzero(ends - begins > 1)
+    out += [_one_of_equal(kept[begins[r] : ends[r]], h, t) for r in runs]
+    both = np.concatenate(out)
+    return both[np.lexsort((h[both], t[both]))]
+
+
+def _one_of_equal(run: Indices, h: Floats, t: Floats) -> Indices:
+    """Of points that rise, each within a tolerance of the one before: those that stay."""
     near: list[int] = []
-    all_h, all_t, h_near, t_near = (
-        values.tolist() for values in (h, t, h_tolerance(h), t_tolerance(t))
-    )
-    for i in kept.tolist():
-        if near and all_h[i] - all_h[near[-1]] <= h_near[i]:
+    for i in run.tolist():
+        if near and h[i] - h[near[-1]] <= h_tolerance(h[i]):
             continue
-        if near and all_t[i] <= all_t[near[-1]] + t_near[i]:
+        if near and t[i] <= t[near[-1]] + t_tolerance(t[i]):
             near.pop()
         near.append(i)
     return np.array(near, dtype=np.intp)

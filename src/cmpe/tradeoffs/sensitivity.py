@@ -21,7 +21,7 @@ from cmpe.arrays import Floats, Values
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.display import html_table, number_text
 from cmpe.problem import Evidence, Instances, Problem, need_problem
-from cmpe.problem.groups import by_observed
+from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Answer, Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
@@ -115,8 +115,10 @@ def sensitivity(
     batches = by_observed(problem, evidence)
     out: list[Sensitivity | None] = [None] * sum(len(numbers) for _, numbers in batches)
     for instances, numbers in batches:
-        for row, found in zip(numbers, _batch(instances, limits), strict=True):
-            out[row] = found
+        few, where = each_once(instances)
+        found = _batch(few, limits)
+        for row, place in zip(numbers, where, strict=True):
+            out[row] = found[place]
     return [found for found in out if found is not None]
 
 

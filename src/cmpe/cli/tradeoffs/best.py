@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,13 +17,18 @@ from cmpe.cli.options import (
     read_problem,
     read_rows,
 )
+from cmpe.cli.streaming.rows import rank_lines
+from cmpe.cli.streaming.running import answer_parts, stream_asked
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
-    from cmpe.problem import Problem
-    from cmpe.tradeoffs.ranking import Ranked
+    from cmpe.tradeoffs.ranked import Ranked
 
 SUFFIXES = (".json", ".jsonl", ".csv")
+OUTPUT_HELP = (
+    "Write here instead of to stdout: .json, .csv, or a folder (ranks/) for parts that --resume "
+    "completes."
+)
 
 
 def best(
@@ -40,46 +46,44 @@ def best(
             min=1, help="In how many variables answers differ from better ones, at least."
         ),
     ] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Write here instead of to stdout: .json or .csv.")
-    ] = None,
+    time_limit: asked.TimeLimit = None,
+    output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     workers: Annotated[int, typer.Option(min=1, help="Threads of the bounds.")] = 1,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
+    resume: asked.Resume = False,
+    block: asked.BlockRows = None,
 ) -> int:
     """List the k best feasible assignments of every row of evidence, in order."""
+    from cmpe.cli.streaming.jobs import BestJob
     from cmpe.formats.text import write_text
     from cmpe.tradeoffs.ranking import best as ranked
 
-    suffix = checked_suffix(output, SUFFIXES)
-    limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
+    how = Running(workers, executor=executor, address=address)
+    words = context.find_root().obj or ()
+    stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
+    suffix = "" if stream is not None else checked_suffix(output, SUFFIXES)
+    limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    if stream is not None:
+        options = {"command": "best", "k": k, "distance": distance, "time_limit": time_limit}
+        job = BestJob(problem, k, distance, time_limit, how.of_a_block())
+        return answer_parts(stream, directory, job, options)
     rows = read_rows(problem, directory, evidence)
     with progress_bar("ranking") as progress:
-        running = Running(workers, progress=progress)
+        running = replace(how, progress=progress)
         found = ranked(problem, rows, k, distance=distance, time_limit=time_limit, running=running)
     if output is None and sys.stdout.isatty():
         text = "".join(f"row {i}: {each!r}\n" for i, each in enumerate(found))
     else:
-        text = _csv(found) if suffix == ".csv" else _json(problem, found)
+        text = _csv(found) if suffix == ".csv" else "".join(
+            f"{line}\n" for line in rank_lines(problem, found)
+        )  # fmt: skip
     if output is None:
         sys.stdout.write(text)
     else:
         write_text(output, text)
     return int(bool(found) and all(each.infeasible for each in found))
-
-
-def _json(problem: Problem, found: list[Ranked]) -> str:
-    """What `cmpe solve` writes, with the rank; a row without an answer has no line."""
-    from cmpe.formats.results import json_line, row_values
-
-    lines = []
-    for index, each in enumerate(found):
-        gap, feasible = each.answers.gap, each.answers.feasible
-        for rank in range(len(each)):
-            values = row_values(problem, each.answers, rank, float(gap[rank]), bool(feasible[rank]))
-            proved = {"rank": rank + 1, "proved": each.complete}
-            lines.append(json_line({"index": index, **proved, **values}))
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _csv(found: list[Ranked]) -> str:

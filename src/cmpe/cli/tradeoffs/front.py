@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,16 +18,23 @@ from cmpe.cli.options import (
     read_problem,
     read_rows,
 )
+from cmpe.cli.streaming.rows import front_values
+from cmpe.cli.streaming.running import answer_parts, refuse_beside_parts, stream_asked
 from cmpe.errors import InputError
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
+    from cmpe.problem import Problem
     from cmpe.tradeoffs.front import Front
 
 PICTURES = (".svg", ".png", ".pdf")
 TEXTS = (".json", ".jsonl", ".csv")
 MOST_PANELS = 12  # rows in one picture
+OUTPUT_HELP = (
+    "Write here instead of to stdout: .json, .csv, a picture of the rows (.svg, .png, .pdf; at "
+    f"most {MOST_PANELS}), or a folder (fronts/) for parts that --resume completes."
+)
 
 
 def front(
@@ -43,39 +52,57 @@ def front(
     between: Annotated[
         tuple[float, float] | None, typer.Option(help="Only limits from the one to the other.")
     ] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds per row.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write here instead of to stdout: .json, .csv, or a picture of the rows (.svg, "
-            f".png, .pdf; at most {MOST_PANELS})."
-        ),
-    ] = None,
+    time_limit: asked.TimeLimit = None,
+    output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     workers: Annotated[int, typer.Option(min=1, help="Rows traced at the same time.")] = 1,
+    executor: asked.ExecutorKind = "local",
+    address: asked.Address = None,
+    resume: asked.Resume = False,
+    block: asked.BlockRows = None,
 ) -> int:
     """Find every trade-off between h and one constraint, for every row of evidence."""
-    from cmpe.tradeoffs.fronts import front as fronts
+    from cmpe.cli.streaming.jobs import FrontJob
 
-    suffix = checked_suffix(output, TEXTS + PICTURES)
-    limited = limits_in_order(context.find_root().obj or (), at_most or [], at_least or [])
+    how = Running(workers, executor=executor, address=address)
+    words = context.find_root().obj or ()
+    stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
+    suffix = "" if stream is not None else checked_suffix(output, TEXTS + PICTURES)
+    limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    if stream is not None:
+        refuse_beside_parts(row=row)
+        options = {"command": "front", "over": over, "between": between, "time_limit": time_limit}
+        job = FrontJob(problem, over, between, time_limit, how.of_a_block())
+        return answer_parts(stream, directory, job, options)
     rows = read_rows(problem, directory, evidence)
     numbers = _numbers(row, 1 if rows is None else len(rows))
     if suffix in PICTURES and len(numbers) > MOST_PANELS:
         raise InputError(
             f"a picture holds at most {MOST_PANELS} rows, found {len(numbers)}: choose with --row"
         )
+    found = _traced(problem, _picked(rows, numbers), (over, between, time_limit), how)
+    _write(found, numbers, output, suffix)
+    return int(bool(found) and all(f.infeasible for f in found))
+
+
+def _traced(
+    problem: Problem,
+    rows: Values | None,
+    which: tuple[int, tuple[float, float] | None, float | None],
+    running: Running,
+) -> list[Front]:
+    from cmpe.tradeoffs.fronts import front as fronts
+
+    over, between, time_limit = which
     with progress_bar("tracing") as progress:
-        found = fronts(
+        return fronts(
             problem,
-            _picked(rows, numbers),
+            rows,
             over=over,
             between=between,
             time_limit=time_limit,
-            running=Running(workers, progress=progress),
+            running=replace(running, progress=progress),
         )
-    _write(found, numbers, output, suffix)
-    return int(bool(found) and all(f.infeasible for f in found))
 
 
 def _numbers(chosen: list[int] | None, count: int) -> list[int]:
@@ -105,45 +132,11 @@ def _write(found: list[Front], numbers: list[int], output: Path | None, suffix: 
     elif suffix == ".csv":
         text = _csv(found, numbers)
     else:
-        text = "".join(f"{line}\n" for line in map(_json, numbers, found))
+        text = "".join(f"{json.dumps(row)}\n" for row in map(front_values, numbers, found))
     if output is None:
         sys.stdout.write(text)
     else:
         write_text(output, text)
-
-
-def _finite(value: float) -> float | None:
-    import math
-
-    return value if math.isfinite(value) else None
-
-
-def _json(number: int, traced: Front) -> str:
-    import json
-
-    names = traced.problem.domain.names
-    points: list[dict[str, Any]] = []
-    columns = zip(
-        traced.objective.tolist(), traced.values.tolist(), traced.assignments().tolist(),
-        traced.supported.tolist(), strict=True,
-    )  # fmt: skip
-    for h, t, assignment, supported in columns:
-        point = {"objective": h, "value": _finite(t), "assignment": assignment}
-        points.append(point | {"supported": supported})
-        if names:
-            label = traced.problem.domain.label
-            points[-1]["states"] = {names[v]: label(v, a) for v, a in enumerate(assignment)}
-    steps = [{"value": _finite(q), "objective": _finite(upper)} for q, upper in traced.steps]
-    line = {
-        "index": number,
-        "complete": traced.complete,
-        "points": points,
-        "bound": None if traced.complete else steps,
-        "relation": traced.relation,
-        "limit": traced.limit,
-        "seconds": traced.seconds,
-    }
-    return json.dumps(line)
 
 
 def _csv(found: list[Front], numbers: list[int]) -> str:

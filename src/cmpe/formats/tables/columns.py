@@ -72,6 +72,8 @@ def full_rows_of(
     if not len(columns):
         raise FormatError.at(path, "line 1", "a row of evidence", "an empty file")
     try:
+        if not problem.domain.names:
+            columns = _by_number(columns)
         batches = by_observed(problem, _numbered(columns), ignore_extra=ignore_extra)
     except EvidenceError as error:
         raise EvidenceError(f"{path}: {error}") from None
@@ -79,6 +81,13 @@ def full_rows_of(
     for instances, numbers in batches:
         out[numbers] = instances.full()
     return out
+
+
+def _by_number(columns: Any) -> Any:
+    """A frame whose columns are numbers of variables: a Parquet file has texts for them."""
+    if isinstance(columns, dict):
+        return columns
+    return columns.rename(columns={c: int(c) for c in columns if str(c).isdecimal()})
 
 
 def _numbered(columns: Any) -> Any:

@@ -27,6 +27,7 @@ class Ranks:
     rank: int = 0
     size: int = 1
     device: str = "cpu"  # where its tensors are
+    grouped: bool = False  # whether there is a process group; torchrun makes one of one, too
 
     @property
     def leads(self) -> bool:
@@ -44,12 +45,12 @@ class Ranks:
 
     def add_up(self, numbers: Tensor) -> None:
         """The sum over all processes, in place."""
-        if self.size > 1:
+        if self.grouped:
             dist.all_reduce(numbers)
 
     def merge(self, examples: Examples) -> None:
         """Share what was learnt of each example: bounds fall, lambda rises."""
-        if self.size == 1:
+        if not self.grouped:
             return
         known = examples.p_upper.nan_to_num(nan=torch.inf)
         dist.all_reduce(known, op=dist.ReduceOp.MIN)
@@ -65,22 +66,32 @@ class Ranks:
 
     def wait(self) -> None:
         """Until all processes are here."""
-        if self.size > 1:
+        if self.grouped:
             dist.barrier()
 
 
 @contextmanager
 def ranks_from_environment(device: str) -> Iterator[Ranks]:
-    """The process group that torchrun describes, or this process alone."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    """The process group that is there, or that torchrun describes, or this process alone.
+
+    On a GPU (nccl) there is one process for each of a machine's GPUs, which LOCAL_RANK counts.
+    """
+    on_gpu = device.startswith("cuda")
+    if dist.is_available() and dist.is_initialized():
+        yield _ranks(on_gpu)
+        return
+    if not {"WORLD_SIZE", "RANK", "MASTER_ADDR"} <= set(os.environ):
         yield Ranks()
         return
-    on_gpu = device.startswith("cuda")
     if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if on_gpu else "gloo")
     try:
-        yield Ranks(dist.get_rank(), dist.get_world_size(), "cuda" if on_gpu else "cpu")
+        yield _ranks(on_gpu)
     finally:
         dist.destroy_process_group()
+
+
+def _ranks(on_gpu: bool) -> Ranks:
+    device = "cuda" if on_gpu else "cpu"
+    return Ranks(dist.get_rank(), dist.get_world_size(), device, grouped=True)

@@ -75,6 +75,11 @@ class Session:
     cache: Path | None = None  # where labels are kept: the problem directory
     threads: int = 1  # used by torch and by the engines that make labels and bounds
     progress: Callable[[Record], None] | None = None  # called after every epoch
+    labelling: Running | None = None  # how labels are made; default: with the threads
+
+    def running(self) -> Running:
+        """How labels are made."""
+        return self.labelling or Running(threads=self.threads)
 
 
 def fit(
@@ -104,7 +109,7 @@ def fit(
     ):
         data = prepare(
             problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
-            cache=session.cache if ranks.leads else None, running=Running(threads=session.threads),
+            cache=session.cache if ranks.leads else None, running=session.running(),
         )  # fmt: skip
         taught = time.monotonic() - begin
         return TrainingRun(data, config, session, ranks, len(rows[0]), taught).train()
@@ -139,8 +144,7 @@ class TrainingRun:
         self._board = Board(self._out)
 
     def _fresh_rows(self) -> FreshRows:
-        running = Running(threads=self.session.threads)
-        return FreshRows(self.data.problem, self.config, running)
+        return FreshRows(self.data.problem, self.config, self.session.running())
 
     @property
     def _out(self) -> Path | None:
@@ -148,7 +152,7 @@ class TrainingRun:
 
     def train(self) -> NeuralSolver:
         """Run the epochs; on Ctrl-C keep what there is and say so."""
-        with _interruptible() as interrupted:
+        with interruptible() as interrupted:
             for epoch in self.trainer.epochs(interrupted):
                 self._report(epoch)
                 if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
@@ -303,7 +307,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Ctrl-C sets a flag instead of breaking off a step; a second one breaks off."""
     asked = threading.Event()
 

@@ -93,7 +93,7 @@ class Trainer:
         Several trainers can so take turns on one GPU. Several processes ask each other between
         two epochs only: they must stop together.
         """
-        alone = self.ranks.size == 1
+        alone = not self.ranks.grouped
         while not self.is_done:
             if not alone and self.ranks.any(interrupted()):
                 return

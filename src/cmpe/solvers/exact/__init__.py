@@ -163,11 +163,8 @@ class Elimination:
 
         begin = timing.now()
         batch, part = self._batch, self._results.part(rows)
-        common = (
+        kernels.solve_rows(
             batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, batch.lanes,
-            batch.finite,
+            batch.finite, self._budget, part,
         )  # fmt: skip
-        waiting = kernels.solve_free(*common, part)
-        if len(waiting):
-            kernels.solve_constrained(*common, self._budget, waiting, part)
         return timing.now() - begin

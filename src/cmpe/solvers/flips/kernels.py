@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.compiling.kernels import copy, maximum
 
 BLOCK = 16  # inputs whose largest |slope| is kept as one number
 RELAXED = {"nnan", "nsz", "reassoc", "contract", "ninf"}
@@ -150,7 +150,7 @@ def walk(images, sums, own, goals, first, deep, sizes, rows, slopes, reach, leng
     scores = np.empty(n, dtype=np.float32)
     tops = np.empty((n + BLOCK - 1) // BLOCK, dtype=np.float32)
     moved, to = np.empty(n, dtype=np.int64), np.empty(n)
-    base, active, logits = np.empty(width), np.empty(sizes.max()), np.empty(sizes[-1])
+    base, active, logits = np.empty(width), np.empty(maximum(sizes)), np.empty(sizes[-1])
     for p in range(len(rows)):
         row = rows[p]
         image, c, goal, here = images[row], own[row], goals[row], after[p]
@@ -260,7 +260,7 @@ def shares(sums, towards, own, goals, deep, sizes, width, found):
     Rows that are not at their goal at the end of the way keep 1.
     """
     base, column = np.empty(width), np.empty(width)
-    values, active = np.empty(sizes.sum()), np.empty(sizes.max())
+    values, active = np.empty(sizes.sum()), np.empty(maximum(sizes))
     logits = np.empty(sizes[-1])
     for p in range(len(own)):
         for h in range(width):

@@ -18,12 +18,14 @@ from cmpe.bounds.kernels.dual import rounding, satisfy
 from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
+from cmpe.tradeoffs.kernels.columns import falling
 from cmpe.tradeoffs.kernels.lists import H, T
 from cmpe.tradeoffs.kernels.references import LANES, descend, find_hull, load_weighted, slopes_of
 from cmpe.tradeoffs.kernels.trees import row_list
 
 MOST_ROUNDS = 12
-FIRST_SHARE = 0.05  # of what the first corners cost: the budgets of the first round
+FIRST_SHARE = 0.01  # of what the first corners cost: the budgets of the first round
+SECOND_SHARE = 0.05  # at most, in the second
 COMPLETE, OVERFLOW, IMPOSSIBLE = range(3)
 
 
@@ -161,9 +163,12 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
     begun = _front_of_both(known, hull[: len(hull) if t.shape[0] == 1 else 0], window)
     uncovered(begun, window, weight, price, totals, covered, need)
     budget = np.where(weight > 0.0, FIRST_SHARE * need, need)
+    most_next = SECOND_SHARE / FIRST_SHARE * budget  # of few points the corners cost too much
+    if not (budget * weight > 0.0).any():
+        most_next[:] = np.inf
     found = np.zeros(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
-        low, high = row_list(plan, h, t, tables, weight, price, budget + slack, limits, 1, work)
+        low, high = row_list(plan, h, t, tables, weight, price, budget + slack, limits, work)
         if low < 0 and work[4][2] > work[4][3]:
             break
         if low < 0:
@@ -178,10 +183,11 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
         both = _front_of_both(points, begun, window)
         if uncovered(both, window, weight, price, totals, covered + slack, need) == 0:
             return COMPLETE, points, nodes, weight, price, totals, covered
-        budget = np.maximum(covered, need)
+        budget = np.maximum(covered, np.minimum(need, most_next))
+        most_next[:] = np.inf
     if len(points) == 0:  # at least the supported ones
         work[4][2] = -(1 << 40)
-        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, 1, work)
+        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, work)
         count = _front_of(work[0], max(low, 0), max(high, 0), limits, window, found)
         points, nodes = _collect(work, found, count)
         work[4][2] = work[4][3] + 1
@@ -194,7 +200,7 @@ def _front_of_both(some, others, window):
     both = np.empty((len(some) + len(others), 2))
     both[: len(some)] = some[:, :2]
     both[len(some) :] = others[:, :2]
-    order = np.argsort(-both[:, 0])
+    order = falling(both[:, 0])
     out = np.empty_like(both)
     count = 0
     for i in order:

@@ -1,4 +1,4 @@
-"""Lists of partial assignments by their values, as fronts and ranked answers are built of them.
+"""Lists of partial assignments by their values, as fronts are built of them.
 
 A state is a row of `points`: h, then t_1..t_m. `node` says how it was made: of two nodes, or of one
 bucket's value. A list is sorted by falling h. While states are being collected their two parts wait
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
+from cmpe.tradeoffs.kernels.columns import falling
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j
 BLOCK = 8  # states of a list that are passed over together
@@ -31,68 +32,46 @@ def sort_states(points, parts, low, high):
     if high - low <= SMALL:
         for i in range(low + 1, high):  # state `high` is a spare place
             j = i
-            own, first = points[i, H], points[i, T] if points.shape[1] > T else 0.0
+            own, first = points[i, H], points[i, T]
             _copy(points, parts, i, high)
             while j > low and (
-                points[j - 1, H] < own
-                or (points.shape[1] > T and points[j - 1, H] == own and points[j - 1, T] > first)
+                points[j - 1, H] < own or (points[j - 1, H] == own and points[j - 1, T] > first)
             ):
                 _copy(points, parts, j - 1, j)
                 j -= 1
             _copy(points, parts, high, j)
         return
-    order = np.argsort(-points[low:high, H], kind="mergesort")
-    moved, kept = points[low:high].copy(), parts[low:high].copy()
-    for i in range(high - low):
-        points[low + i] = moved[order[i]]
-        parts[low + i] = kept[order[i]]
-    if points.shape[1] == T:
-        return
-    first = low
-    for i in range(low + 1, high + 1):  # equal h: by t_1
-        if i == high or points[i, H] != points[first, H]:
-            if i - first > 1:
-                _sort_equal(points, parts, first, i)
-            first = i
-
-
-@njit(cache=True, nogil=True)
-def _sort_equal(points, parts, low, high):
-    order = np.argsort(points[low:high, T], kind="mergesort")
-    moved, kept = points[low:high].copy(), parts[low:high].copy()
-    for i in range(high - low):
-        points[low + i] = moved[order[i]]
-        parts[low + i] = kept[order[i]]
+    for column in (T, H):  # stable: by h, and where h is equal by t_1
+        order = falling(points[low:high, column] if column == H else -points[low:high, column])
+        moved, kept = points[low:high].copy(), parts[low:high].copy()
+        for i in range(high - low):
+            points[low + i] = moved[order[i]]
+            parts[low + i] = kept[order[i]]
 
 
 @njit(inner=True, nogil=True)
-def kept_states(points, parts, low, high, rank):
-    """Sort states low..high; keep each that fewer than `rank` kept ones dominate.
+def kept_states(points, parts, low, high):
+    """Sort states low..high; keep each that no kept one dominates: the new end of the list.
 
-    A state dominates another that has no higher h and no lower t_j. The new end of the list.
+    A state dominates another that has no higher h and no lower t_j.
     """
     if high - low < 2:
         return high
-    if rank == 1 and points.shape[1] == T + 1 and high - low > SMALL:
+    if points.shape[1] == T + 1 and high - low > SMALL:
         return _front_of_many(points, parts, low, high)
     sort_states(points, parts, low, high)
-    if points.shape[1] == T:
-        return min(high, low + rank)
-    if rank > 1 and points.shape[1] == T + 1:
-        return _ranked_by_one(points, parts, low, high, rank)
     kept = low + 1
     for i in range(low + 1, high):
-        better = 0
+        dominated = False
         for other in range(kept - 1, low - 1, -1):
             dominated = True
             for j in range(T, points.shape[1]):
                 if points[i, j] < points[other, j]:
                     dominated = False
                     break
-            better += dominated
-            if better == rank or (rank == 1 and points.shape[1] == T + 1):
+            if dominated or points.shape[1] == T + 1:
                 break
-        if better < rank:
+        if not dominated:
             _copy(points, parts, i, kept)
             kept += 1
     return kept
@@ -100,8 +79,8 @@ def kept_states(points, parts, low, high, rank):
 
 @njit(cache=True, nogil=True)
 def _front_of_many(points, parts, low, high):
-    """The same for one t and rank 1: a sweep in the order of falling h."""
-    order = np.argsort(-points[low:high, H])
+    """The same for one t: a sweep in the order of falling h."""
+    order = falling(points[low:high, H])
     kept = np.empty(high - low, dtype=np.int64)
     count = 0
     least = np.inf
@@ -121,30 +100,6 @@ def _front_of_many(points, parts, low, high):
     points[low : low + count] = moved
     parts[low : low + count] = own
     return low + count
-
-
-@njit(cache=True, nogil=True)
-def _ranked_by_one(points, parts, low, high, rank):
-    """One t, states in the order of falling h: a heap holds the `rank` lowest t so far."""
-    heap = np.full(rank, np.inf)  # its root is the highest of them
-    kept = low
-    for i in range(low, high):
-        own = points[i, T]
-        if heap[0] <= own:
-            continue
-        place = 0
-        while 2 * place + 1 < rank:
-            below = 2 * place + 1
-            if below + 1 < rank and heap[below + 1] > heap[below]:
-                below += 1
-            if heap[below] <= own:
-                break
-            heap[place] = heap[below]
-            place = below
-        heap[place] = own
-        _copy(points, parts, i, kept)
-        kept += 1
-    return kept
 
 
 @njit(inner=True, nogil=True)
@@ -237,7 +192,7 @@ def _add_block(
 
 
 @njit(inner=True, nogil=True)
-def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, room, stairs, rank):
+def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, room, stairs):
     """Sums of a state of list a and one of list b that some reference calls near, on top.
 
     A sum stays where weight_k h - price_k . t >= needs_k for one of the first `active` references.
@@ -254,7 +209,7 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, ro
     limit = len(points) - BLOCK - 2
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
     steps = (0, 0.0, 0.0)
-    if rank == 1 and points.shape[1] == T + 1 and (a[1] - a[0]) * (b_high - b_low) > MANY:
+    if points.shape[1] == T + 1 and (a[1] - a[0]) * (b_high - b_low) > MANY:
         steps = _stairs(points, a, b, stairs)
     for i in range(a[0], a[1]):
         count = 0
@@ -273,7 +228,7 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, ro
                 if stairs[stair] >= points[i, H] + points[first, H]:
                     continue
             if top >= limit:
-                top = kept_states(points, parts, start, top, rank)
+                top = kept_states(points, parts, start, top)
                 if top >= limit - (limit - start) // 4:
                     sizes[0] = top
                     return False

@@ -1,8 +1,16 @@
-"""The k best feasible assignments of one row.
+"""The k best feasible assignments of every row of a batch.
 
-At the dual's multipliers every feasible y within G of the bound has a loss of at most G (see
-`solvers.exact.kernels.proof`). All of them are collected, with the lists of the dynamic programme
-thinned to what fewer than k others dominate; G grows until the k best found lie within it.
+Let H be a guess at the k-th best h. Dynamic programming over the bucket trees collects the partial
+assignments that may belong to a feasible y with h(y) >= H (`columns`): at the multipliers s mu*,
+
+    h(y) >= H, t(y) <= q   imply   (h - s mu* . t)(y) >= H - s mu* . q,
+
+and what a partial assignment can reach there at most is known exactly, by elimination. So each s
+prunes; so do h and every t_j alone. A partial assignment that k others of its bucket entry
+dominate is not needed: each of its completions has k better ones. The components' lists are merged
+to two, which are joined without forming all sums: in the order of t, what fits beside a state is a
+beginning of the other list, whose highest h says whether anything in it is wanted. Everything
+feasible with h >= H is found, so if that is k or more the best k of them are proved; else H falls.
 """
 
 from __future__ import annotations
@@ -11,95 +19,271 @@ import numpy as np
 
 from cmpe.bounds.kernels.dual import rounding, satisfy
 from cmpe.compiling.functions import njit
-from cmpe.elimination.kernels import eliminate_max
+from cmpe.elimination.kernels import VARIABLE, eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
-from cmpe.tradeoffs.kernels.fronts import reachable
-from cmpe.tradeoffs.kernels.lists import H, T
+from cmpe.tradeoffs.kernels.branches import component_list, component_maximiser
+from cmpe.tradeoffs.kernels.columns import BLOCK, FREE, H, T
+from cmpe.tradeoffs.kernels.joins import joined, merged
 from cmpe.tradeoffs.kernels.references import load_weighted
-from cmpe.tradeoffs.kernels.trees import row_list
 
-MOST_ROUNDS = 40
-GROWTH = 1.5  # of G from round to round: states multiply with it
+MOST_ROUNDS = 60
+SCALES = (1.0, 0.6, 0.85, 1.15, 1.6)  # of mu*: the multipliers that prune
+FIRST_SHARE = 0.002  # of the bound: the first gap looked into
+CAUTION = 0.85  # of the gap of rows before: to look into too much costs more than a round
+GROWTH = 2.0  # of the gap from round to round, at most
+MOST_POWER = 0.5
+SIDE_BY_SIDE = 8  # rows that are eliminated together
+WORKING_SET = 1 << 23  # numbers of them
 COMPLETE, ALL, OVERFLOW, IMPOSSIBLE = range(4)
 
 
 @njit(cache=True, nogil=True)
-def _largest(loss, t, limits, mu):
-    """No allowed assignment has a gap above this (crude)."""
-    total = 0.0
-    for pair in range(len(loss)):
-        if loss[pair, 0] < np.inf:
-            total += loss[pair, 0]
-    for j in range(len(limits)):
-        total += mu[j] * (abs(limits[j]) + np.abs(t[j]).sum())
-    return total
+def workspace(states, constraints, plan, rank):
+    """Arrays that all rows of one thread share."""
+    columns = T + constraints + len(SCALES)
+    messages, components = plan.total - plan.entries, len(plan.component_start)
+    room = max(4 * rank, 1024)
+    scratch = (
+        np.empty(states),  # to sort with: keys, order, spare, states, nodes
+        np.empty(states, dtype=np.int64),
+        np.empty(states, dtype=np.int64),
+        np.empty((states, columns)),
+        np.empty(states, dtype=np.int64),
+        np.empty(rank),  # a heap
+        np.empty(columns),  # to combine with
+        np.empty((states // BLOCK + 2, columns)),
+    )
+    return (
+        np.empty((states, columns)),  # points
+        np.empty(states, dtype=np.int64),  # node of each
+        np.empty((2 * states, 2), dtype=np.int64),  # nodes: two parts, or a value and a bucket
+        np.zeros(4, dtype=np.int64),  # how many states, nodes, sums looked at, sums allowed
+        np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
+        np.zeros(messages, dtype=np.int64),  # and end
+        np.zeros((2, components + 1), dtype=np.int64),  # the list of each component
+        np.zeros(len(plan.buckets), dtype=np.int64),  # what all answers share
+        scratch,
+        np.empty(room),  # answers: h
+        np.empty((room, 2), dtype=np.int64),  # and their two nodes
+    )
 
 
 @njit(cache=True, nogil=True)
-def _feasible(points, low, high, limits, most, out):
-    """The numbers of up to `most` states within the limits, by falling h."""
-    count = 0
-    for i in range(low, high):
-        fits = count < most
-        for j in range(len(limits)):
-            fits = fits and points[i, T + j] <= limits[j]
-        if fits:
-            out[count] = i
-            count += 1
+def _only_one(second, c, budget):
+    """A column whose maximiser is all that component c may be; -1 if there is none."""
+    for r in range(len(budget)):
+        if second[c, r] > budget[r]:
+            return r
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _feasible_above(plan, tables, need, budget, constraints, rank, work):
+    """The best `rank` feasible answers above the need: how many; -1 without room.
+
+    What components that are decided take is in `work`, the rest in nodes.
+    """
+    points, node, sizes, lists, choice = work[0], work[1], work[3], work[6], work[7]
+    values, loss, reach, second = tables
+    sizes[0], sizes[1] = 0, 0
+    constant = values[0].copy()  # entry 0 is the constant
+    choice[:] = -1
+    active = np.int64(0)  # not 0: numba would compile what is called for that number, too
+    thins = rank if constraints == 1 else 0 * rank
+    for c in range(len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0):
+        decided = _only_one(second, c, budget)
+        if decided >= 0:
+            component_maximiser(plan, c, values, loss, decided, choice, constant)
+            continue
+        low = sizes[0]
+        if not component_list(plan, c, values, loss, reach, budget, thins, work):
+            return -1
+        if sizes[0] == low:
+            return 0
+        lists[0, active], lists[1, active] = low, sizes[0]
+        active += 1
+    rest = need - constant
+    active = merged(active, rest, thins, work)
+    if active < 0:
+        return -1
+    for c in range(active, 2):  # an empty sum is one state of zeros
+        if sizes[0] + 1 >= len(points):
+            return -1
+        points[sizes[0]] = 0.0
+        node[sizes[0]] = FREE
+        lists[0, c], lists[1, c] = sizes[0], sizes[0] + 1
+        sizes[0] += 1
+    count = joined(rest, constraints, rank, work)
+    for i in range(count):
+        work[9][i] += constant[H]
     return count
 
 
 @njit(cache=True, nogil=True)
-def ranked_row(plan, offsets, h, t, limits, finite, mu, rank, guess, work):
-    """(kind, h and node of each, nodes, bound on what is missing, G that was enough).
+def _columns_of(mu):
+    """Weights and prices of the columns (see `columns`)."""
+    constraints = len(mu)
+    columns = T + constraints + len(SCALES)
+    weight, price = np.ones(columns), np.zeros((columns, constraints))
+    for j in range(constraints):
+        weight[T + j], price[T + j, j] = 0.0, 1.0
+    for s in range(len(SCALES)):
+        price[T + constraints + s] = SCALES[s] * mu
+    return weight, price
 
-    h (E,), t (m, E); mu (m,) are multipliers of the dual; `guess` is a first G, or 0.
-    """
-    if not finite:
-        for j in range(t.shape[0]):
-            column = t[j].copy().reshape((-1, 1))
-            satisfy(column, offsets, limits[j])
-            t[j] = column[:, 0]
-    weight, price = np.ones(1), mu.copy().reshape((1, -1))
-    values, carried = np.zeros((plan.total, 1)), np.zeros((plan.total, 1))
-    upper, slack = np.zeros(1), np.zeros(1)
-    load_weighted(h, t, weight, price, values)
-    eliminate_max(plan, values, carried, upper, slack)
-    points, nodes = np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int32)
-    if upper[0] == -np.inf:
-        return IMPOSSIBLE, points, nodes, -np.inf, guess
-    loss, reach = np.zeros((plan.pairs, 1)), np.zeros((plan.total - plan.entries, 1))
-    find_losses(plan, values, loss, reach, np.zeros((len(plan.component_start) - 1, 1)))
-    slack[0] = 4.0 * rounding(values, 0, len(plan.buckets))
-    upper[0] += (mu * limits).sum()
-    cap = _largest(loss, t, limits, mu) + slack[0]
-    budget = np.full(1, min(cap, guess if guess > 0.0 else 0.01 * (1.0 + abs(upper[0]))))
-    found = np.zeros(rank, dtype=np.int64)
+
+@njit(cache=True, nogil=True)
+def _eliminated(plan, h, t, mu, first, values, carried, loss, reach, second, totals):
+    """Values, losses and totals of rows first.. at all their columns, side by side."""
+    columns = T + t.shape[1] + len(SCALES)
+    lanes = values.shape[1]
+    for lane in range(0, lanes, columns):
+        row = min(first + lane // columns, len(h) - 1)
+        weight, price = _columns_of(mu[row])
+        load_weighted(h[row], t[row], weight, price, values[:, lane : lane + columns])
+    eliminate_max(plan, values, carried, totals, np.empty(lanes))
+    find_losses(plan, values, loss, reach, second)
+
+
+@njit(cache=True, nogil=True)
+def _largest(loss):
+    """No allowed assignment has an h this far below the highest (crude)."""
+    total = 0.0
+    for pair in range(len(loss)):
+        if loss[pair, H] < np.inf:
+            total += loss[pair, H]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _learn(guess, gap, h, rank):
+    """`guess`: the gap of the last answer, and the power of its rank that gaps grow with."""
+    half = gap + h[rank - 1] - h[(rank - 1) // 2]
+    power = MOST_POWER
+    if half > 0.0:
+        power = min(MOST_POWER, np.log(gap / half) / np.log(rank / (1.0 + (rank - 1) // 2)))
+    share = 1.0 if guess[0] == 0.0 else 0.2
+    guess[0] += share * (gap - guess[0])
+    guess[1] += share * (power - guess[1])
+
+
+@njit(cache=True, nogil=True)
+def _ranked_row(plan, tables, totals, price, limits, rank, guess, work):
+    """(kind, how many, bound on what is missing, gap of the last)."""
+    columns, constraints = price.shape
+    asked, slack = np.zeros(columns), np.zeros(columns)
+    is_h = np.ones(columns, dtype=np.bool_)
+    is_h[T : T + constraints] = False
+    if totals[H] == -np.inf:
+        return IMPOSSIBLE, 0, -np.inf, 0.0
+    upper = totals[H]
+    for r in range(columns):
+        for j in range(constraints):
+            asked[r] -= price[r, j] * limits[j] if price[r, j] > 0.0 else 0.0
+        slack[r] = 4.0 * rounding(tables[0], r, len(plan.buckets)) + 1e-14 * abs(asked[r])
+        if is_h[r]:
+            upper = min(upper, totals[r] - asked[r])
+        elif totals[r] < asked[r] - slack[r]:
+            return IMPOSSIBLE, 0, -np.inf, 0.0
+    cap = upper - totals[H] + _largest(tables[1]) + slack[H]
+    gap = CAUTION * guess[0] if guess[0] > 0.0 else FIRST_SHARE * (1.0 + abs(upper))
+    power = guess[1] if guess[0] > 0.0 else 0.3
     covered, ceiling = 0.0, np.inf
+    count, before, is_last = 0, 0, False
     for _ in range(MOST_ROUNDS):
-        low, high = row_list(
-            plan, h, t, (values, loss, reach), weight, price, budget + slack, limits, rank, work
-        )
-        if low < 0:
-            ceiling = budget[0]
-            budget[0] = covered + (budget[0] - covered) / 3.0
-            if work[4][2] > work[4][3] or budget[0] - covered <= 1e-3 * ceiling:
-                break
+        lowest = upper - gap if gap < cap else -np.inf
+        need = asked - slack
+        for r in range(columns):
+            need[r] += lowest if is_h[r] else 0.0
+        count = _feasible_above(plan, tables, need, totals - need, constraints, rank, work)
+        if is_last:
+            break
+        if count < 0:
+            ceiling = gap
+            gap = covered + (gap - covered) / 3.0
+            if work[3][2] > work[3][3] or gap - covered <= 1e-3 * ceiling:
+                is_last, gap = True, covered  # what was found there was written over
+                work[3][2] = -(1 << 40)
             continue
-        count = _feasible(work[0], low, high, limits, rank, found)
-        nodes, roots = reachable(work[3], work[1], found[:count])
-        points = np.empty((count, 2))
-        for i in range(count):
-            points[i, 0], points[i, 1] = work[0][found[i], H], roots[i]
-        covered = max(covered, budget[0])
-        need = upper[0] - points[rank - 1, 0] if count == rank else np.inf
-        if need <= covered + slack[0]:
-            return COMPLETE, points, nodes, points[rank - 1, 0], need
-        if covered >= cap:
-            return ALL, points, nodes, -np.inf, guess
-        budget[0] = min(cap, min(need, GROWTH * covered))
-        if budget[0] >= ceiling:
-            budget[0] = covered + (ceiling - covered) / 2.0
-            if budget[0] - covered <= 1e-3 * ceiling:
+        covered = gap
+        if count == rank:
+            return COMPLETE, count, work[9][count - 1], upper - work[9][count - 1]
+        if lowest == -np.inf:
+            return ALL, count, -np.inf, 0.0
+        more = 1.04 * (rank / count) ** power if count > before else 2.0
+        gap, before = min(GROWTH, more) * covered, count
+        if gap >= ceiling:
+            gap = covered + (ceiling - covered) / 2.0
+            if gap - covered <= 1e-3 * ceiling:
                 break
-    return OVERFLOW, points, nodes, upper[0] - covered + slack[0], guess
+    if is_last:
+        work[3][2] = work[3][3] + 1
+    return OVERFLOW, max(0, count), upper - covered + slack[H], 0.0
+
+
+@njit(cache=True, nogil=True)
+def _read(buckets, nodes, root, stack, row):
+    """What the node `root` decides, into `row`."""
+    depth = 0
+    if root >= 0:
+        stack[0] = root
+        depth = 1
+    while depth > 0:
+        depth -= 1
+        left, right = nodes[stack[depth], 0], nodes[stack[depth], 1]
+        if right < 0:
+            row[buckets[-1 - right, VARIABLE]] = -1 - left
+        else:
+            stack[depth], stack[depth + 1] = left, right
+            depth += 2
+
+
+@njit(cache=True, nogil=True)
+def _read_all(plan, work, count, stack, rows):
+    """The first `count` answers, into `rows`."""
+    for k in range(len(plan.buckets)):
+        if count > 0 and work[7][k] >= 0:
+            rows[0, plan.buckets[k, VARIABLE]] = work[7][k]
+    for i in range(count):
+        if i > 0:
+            rows[i] = rows[0]
+        for side in range(2):
+            _read(plan.buckets, work[2], work[10][i, side], stack, rows[i])
+
+
+@njit(cache=True, nogil=True)
+def ranked_batch(plan, offsets, h, t, limits, finite, mu, rank, guess, work, results):
+    """The best `rank` of every row: h (R, E), t (R, m, E), mu (R, m).
+
+    `guess` is what rows before taught (`_learn`), zeros at first. `results` are assignments
+    (R, rank, n), with evidence filled in, counts (R,), kinds (R,), bounds (R,).
+    """
+    assignments, counts, kinds, bounds = results
+    columns, messages = work[0].shape[1], plan.total - plan.entries
+    side = max(
+        1, min(len(h), SIDE_BY_SIDE, WORKING_SET // (columns * (2 * plan.total + plan.pairs)))
+    )
+    lanes = side * columns
+    values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
+    loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
+    second, totals = np.zeros((len(plan.component_start) - 1, lanes)), np.zeros(lanes)
+    stack = np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64)
+    for row in range(len(h)):
+        if row % side == 0:
+            for other in range(row, min(row + side, len(h)) if not finite else row):
+                for j in range(t.shape[1]):
+                    column = t[other, j].copy().reshape((-1, 1))
+                    satisfy(column, offsets, limits[j])
+                    t[other, j] = column[:, 0]
+            _eliminated(plan, h, t, mu, row, values, carried, loss, reach, second, totals)
+        own = slice((row % side) * columns, (row % side + 1) * columns)
+        tables = (values[:, own].copy(), loss[:, own].copy(), reach[:, own].copy(),
+                  second[:, own].copy())  # fmt: skip
+        work[3][2] = 0
+        kind, count, bound, gap = _ranked_row(
+            plan, tables, totals[own], _columns_of(mu[row])[1], limits, rank, guess, work
+        )
+        if kind == COMPLETE:
+            _learn(guess, gap, work[9], rank)
+        kinds[row], counts[row], bounds[row] = kind, count, bound
+        _read_all(plan, work, count, stack, assignments[row])

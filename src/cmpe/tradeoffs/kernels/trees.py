@@ -1,8 +1,8 @@
 """The dynamic programme over the bucket trees: lists of states near some reference.
 
 A partial assignment is kept if, at one of the references, its loss and the least loss that the rest
-of the row must add are within that reference's budget. What is dominated by enough others of its
-bucket entry is dropped.
+of the row must add are within that reference's budget. What another of its bucket entry dominates
+is dropped.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _join_single(points, node, nodes, sizes, state, other):
 
 
 @njit(cache=True, nogil=True)
-def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, stairs, rank):
+def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, stairs):
     """Join the states from `bottom` on with a child's list: True, or False without room.
 
     `scan` is (weights, prices, needs, active): the references that are still near.
@@ -98,10 +98,10 @@ def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, sta
         return True
     if not combine(
         points, node, parts, sizes, (bottom, high), child, weights, prices, needs, active, room,
-        stairs, rank,
+        stairs,
     ):  # fmt: skip
         return False
-    end = kept_states(points, parts, high, sizes[0], rank)
+    end = kept_states(points, parts, high, sizes[0])
     for state in range(high, end):
         points[bottom + state - high] = points[state]
         parts[bottom + state - high] = parts[state]
@@ -110,7 +110,7 @@ def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, sta
 
 
 @njit(cache=True, nogil=True)
-def _pair_states(plan, k, a, h, t, values, near, scan, base, rank, work):
+def _pair_states(plan, k, a, h, t, values, near, scan, base, work):
     """The states of one value of one bucket entry, on top; False on overflow.
 
     `near` are the numbers of the references in `scan`; `base` is what each asks of the pair.
@@ -138,9 +138,7 @@ def _pair_states(plan, k, a, h, t, values, near, scan, base, rank, work):
             base[r] += values[place, near[r]]
             scan[2][r] = base[r]
         child = (starts[place - entries], ends[place - entries])
-        if not _add_child(
-            points, node, parts, nodes, sizes, bottom, child, scan, room, stairs, rank
-        ):
+        if not _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, stairs):
             return False
         if sizes[0] == bottom:
             break
@@ -148,7 +146,7 @@ def _pair_states(plan, k, a, h, t, values, near, scan, base, rank, work):
 
 
 @njit(inner=True, nogil=True)
-def component_list(plan, c, h, t, tables, weight, price, budget, rank, work):
+def component_list(plan, c, h, t, tables, weight, price, budget, work):
     """The states of component c that are near some reference: (first, end), -1 on overflow.
 
     `tables` are values (total, K), loss (pairs, K) and reach (messages, K) of the references.
@@ -161,7 +159,7 @@ def component_list(plan, c, h, t, tables, weight, price, budget, rank, work):
     weights, prices = np.zeros(references), np.zeros((references, t.shape[0]))
     base, needs = np.zeros(references), np.zeros(references)
     near = np.zeros(references, dtype=np.int64)
-    bottom_of_all, low = sizes[0], 0
+    bottom_of_all, low = sizes[0], sizes[0]
     for b in range(plan.component_start[c], plan.component_start[c + 1]):
         k = plan.component_buckets[b]
         card = buckets[k, CARD]
@@ -172,7 +170,7 @@ def component_list(plan, c, h, t, tables, weight, price, budget, rank, work):
             low = sizes[0]
             for a in range(card):
                 pair = buckets[k, PAIRS] + entry * card + a
-                active = 0
+                active = np.int64(0)  # not 0: numba would compile callees for that number, too
                 for r in range(references):
                     if loss[pair, r] + reach[here, r] <= budget[r]:
                         weights[active] = weight[r]
@@ -182,11 +180,11 @@ def component_list(plan, c, h, t, tables, weight, price, budget, rank, work):
                         active += 1
                 scan = (weights, prices, needs, active)
                 if active > 0 and not _pair_states(
-                    plan, k, a, h, t, values, near, scan, base, rank, work
+                    plan, k, a, h, t, values, near, scan, base, work
                 ):
                     return -1, -1
             if sizes[0] - low > 1:
-                _reorder(points, node, parts, low, sizes, rank)
+                _reorder(points, node, parts, low, sizes)
             starts[here], ends[here] = low, sizes[0]
             step(buckets, plan.inputs, plan.strides, plan.axis_cards, k, digits, offsets)
     for state in range(low, sizes[0]):  # only the root's list is needed any more
@@ -205,11 +203,11 @@ def _is_near(points, state, weights, prices, needs, active):
 
 
 @njit(cache=True, nogil=True)
-def _reorder(points, node, parts, low, sizes, rank):
+def _reorder(points, node, parts, low, sizes):
     """Keep what is not dominated of states that have nodes."""
     for i in range(low, sizes[0]):
         parts[i, 0], parts[i, 1] = node[i], -1
-    sizes[0] = kept_states(points, parts, low, sizes[0], rank)
+    sizes[0] = kept_states(points, parts, low, sizes[0])
     for i in range(low, sizes[0]):
         node[i] = parts[i, 0]
 
@@ -223,7 +221,7 @@ def _least_of(points, low, high, column):
 
 
 @njit(cache=True, nogil=True)
-def _merge_two(a, b, roots, least, rest, weight, price, budget, rank, work):
+def _merge_two(a, b, roots, least, rest, weight, price, budget, work):
     """The sums of lists a and b that may stay, on top: False on overflow."""
     (points, node, parts, nodes, sizes, _, _, _, _, lows, highs, room, stairs) = work
     needs = roots[a] + roots[b] - budget
@@ -231,7 +229,7 @@ def _merge_two(a, b, roots, least, rest, weight, price, budget, rank, work):
     small, big = (a, b) if highs[a] - lows[a] <= highs[b] - lows[b] else (b, a)
     if not combine(
         points, node, parts, sizes, (lows[small], highs[small]), (lows[big], highs[big]),
-        weight, price, needs, len(weight), room, stairs, rank,
+        weight, price, needs, len(weight), room, stairs,
     ):  # fmt: skip
         return False
     kept = top
@@ -243,12 +241,12 @@ def _merge_two(a, b, roots, least, rest, weight, price, budget, rank, work):
             points[kept] = points[i]
             parts[kept] = parts[i]
             kept += 1
-    sizes[0] = kept_states(points, parts, top, kept, rank)
+    sizes[0] = kept_states(points, parts, top, kept)
     return name_states(parts, node, nodes, sizes, top, sizes[0])
 
 
 @njit(inner=True, nogil=True)
-def merge_lists(active, roots, weight, price, budget, limits, rank, work):
+def merge_lists(active, roots, weight, price, budget, limits, work):
     """Merge the lists of `active` components into one: (first, end), -1 on overflow.
 
     roots (components, K): what each component reaches at each reference. Sums whose t_j exceeds
@@ -264,7 +262,7 @@ def merge_lists(active, roots, weight, price, budget, limits, rank, work):
     while active > 1:
         a, b = _two_shortest(lows, highs, active)
         top = sizes[0]
-        if not _merge_two(a, b, roots, least, rest, weight, price, budget, rank, work):
+        if not _merge_two(a, b, roots, least, rest, weight, price, budget, work):
             return -1, -1
         if sizes[0] == top:
             return top, top
@@ -298,7 +296,7 @@ def _two_shortest(lows, highs, active):
 
 
 @njit(inner=True, nogil=True)
-def row_list(plan, h, t, tables, weight, price, budget, limits, rank, work):
+def row_list(plan, h, t, tables, weight, price, budget, limits, work):
     """The states of a whole row that are near some reference: (first, end), -1 on overflow.
 
     Constants (entry 0 of h and t) are added. A bucket-free row is one state.
@@ -309,7 +307,7 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, rank, work):
     roots = np.zeros((components, len(weight)))
     rest = limits - t[:, 0]
     for c in range(components):
-        lows[c], highs[c] = component_list(plan, c, h, t, tables, weight, price, budget, rank, work)
+        lows[c], highs[c] = component_list(plan, c, h, t, tables, weight, price, budget, work)
         if lows[c] < 0:
             return -1, -1
         if lows[c] == highs[c]:
@@ -321,7 +319,7 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, rank, work):
         node[0] = -1
         sizes[0] = 1
         lows[0], highs[0] = 0, 1
-    low, high = merge_lists(max(1, components), roots, weight, price, budget, rest, rank, work)
+    low, high = merge_lists(max(1, components), roots, weight, price, budget, rest, work)
     for i in range(max(low, 0), max(high, 0)):
         points[i, H] += h[0]
         for j in range(t.shape[0]):

@@ -213,7 +213,7 @@ def _holds(sums, lane, limits):
 
 
 @njit(cache=True, nogil=True)
-def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results):
+def _solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results):
     """Answer every row whose unconstrained optimum satisfies every constraint; list the others.
 
     One elimination decides. Returns the numbers of the rows that are left.
@@ -254,7 +254,7 @@ def solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
 
 
 @njit(cache=True, nogil=True)
-def solve_constrained(
+def _solve_constrained(
     plan, offsets, gathers, evidence, limits, lanes, finite, budget, waiting, results
 ):
     """Prove the rows in `waiting`: dual, losses, frontiers. `budget` is (states, rounds) a row."""
@@ -309,3 +309,13 @@ def solve_constrained(
         for lane in range(min(lanes, count - start)):
             for k in range(len(plan.buckets)):
                 assignments[rows[lane], plan.buckets[k, VARIABLE]] = choice[k, lane]
+
+
+@njit(cache=True, nogil=True)
+def solve_rows(plan, offsets, gathers, evidence, limits, lanes, finite, budget, results):
+    """Prove every row; `budget` is (states, rounds) a row. One function, so one to compile."""
+    waiting = _solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
+    if len(waiting) > 0:
+        _solve_constrained(
+            plan, offsets, gathers, evidence, limits, lanes, finite, budget, waiting, results
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.compiling.kernels import copy, maximum
 from cmpe.models.kernels import condition
 from cmpe.solvers.local.kernels.moves import (
     ARC,
@@ -252,7 +252,7 @@ def space(graph, values, channels):
 @njit(inner=True, nogil=True)
 def channels_of(rules):
     """C: as many channels as functions, and those of their zeros; an even number."""
-    channels = max(len(rules.zeros), rules.zeros.max() + 1)
+    channels = max(len(rules.zeros), maximum(rules.zeros) + 1)
     return channels + channels % 2
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import numbers
 from cmpe.solvers.local.kernels.moves import climb, exchange, load, polish
 from cmpe.solvers.local.kernels.repair import channels_of, empty_notes, repair, shake, space, unpack
 from cmpe.solvers.search.kernels.lanes import LANES
@@ -242,7 +243,7 @@ def run(pool, layout, graph, rules, scales, passes, heats, caps, steps, state, r
 def evaluate_all(layout, state, room):
     """Bring every table and the totals up to date with z."""
     room.moved[:] = 1
-    tables = np.arange(len(layout.offsets) - 1)
+    tables = numbers(len(layout.offsets) - 1)
     evaluate(
         tables, 0, len(tables), layout, state.tables, state.z, state.current, state.totals,
         room.index, room.moved,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import sort
 
 # Columns of `buckets`.
 VARIABLE, CARD, OWN, AXES, AXIS_COUNT, SIZE, MESSAGE, CHOSEN, INPUTS, INPUT_COUNT, JUMPS = range(11)
@@ -101,7 +102,7 @@ def _scopes(order, position, tables, touched):
                     flat[at] = here
                     at += 1
             c = sibling[c]
-        flat[begin:at] = np.sort(flat[begin:at])
+        sort(flat[begin:at])
         starts[i + 1] = at
         if at > begin:
             parent[i] = flat[begin]

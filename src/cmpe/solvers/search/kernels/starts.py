@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import maximum
 from cmpe.solvers.local.kernels.moves import climb, load
 from cmpe.solvers.local.kernels.repair import unpack
 from cmpe.solvers.search.kernels.lanes import LANES
@@ -121,7 +122,7 @@ def pass_messages(chosen, layout, rules, scales, rounds, state, room):
     arity = 1
     for f in range(len(layout.offsets) - 1):
         arity = max(arity, layout.starts[f + 1] - layout.starts[f])
-    changes = np.zeros((arity, layout.cards.max(), LANES), dtype=np.float32)
+    changes = np.zeros((arity, maximum(layout.cards), LANES), dtype=np.float32)
     for _ in range(rounds):
         for j in range(len(state.multipliers)):
             for lane in range(LANES):

@@ -1,0 +1,368 @@
+"""One network for every question: any evidence, any q, and any model of a kind.
+
+    python -m benchmarks.amortised prepare                        here: models and samples
+    PYTHONPATH=src:. python benchmarks/amortised.py PART ... --out OUT      where torch is
+    python -m benchmarks.amortised import OUT/amortised.jsonl     here: keep what was measured
+
+Parts, each of which goes on where the last call ended (`--seconds` are those of one call):
+
+    train     one network a model, seed and kind: `--total` seconds of training each
+    alone     a network for each cell (mask rate, position of q) alone: `--cell-total` seconds each
+    cells     regret after repair of both, of constant and of ICM starts, in 5 x 5 cells
+    starts    network + search at 0.1, 0.3, 1, 3 ms a row of one core against other starts
+    rate      rows a second: a pass and single moves on the device, batches of 4,096
+    transfer  one network for random grids, on unseen ones and on larger ones
+
+The networks are trained on mask rates and positions around 0.1, 0.5 and 0.9; 0.3 and 0.7 are unseen
+of both. All masks, samples and limits that are reported on are unseen. The regret of a row is what
+it lacks of the best feasible value that any contestant, or `search` with `--reference` ms, found.
+Rows of a mask rate are one problem: an observed selector adds each row's own limit to t.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__ in (None, ""):  # run as a file: the repository's root is one folder up
+    sys.path[0] = str(Path(__file__).parents[1])
+
+from benchmarks.amortised_cells import (
+    KIND,
+    LEVELS,
+    TEST,
+    UNSEEN,
+    Cells,
+    Record,
+    Start,
+    cells,
+    packed,
+    prepare,
+    raced,
+    starts_of,
+    with_selector,
+    worth,
+)
+from benchmarks.device_frame import without_safetensors
+
+HERE = Path(__file__).parent
+DATA = HERE.parent / "build" / "amortised"
+MODELS = ("Grids_17", "Segmentation_14", "Ising_50")
+SEEN = ((0.0, 0.2), (0.4, 0.6), (0.8, 1.0))
+RATES = ((0.08, 0.2), (0.4, 0.6), (0.8, 0.92))
+BUDGETS = (0.1, 0.3, 1.0, 3.0)  # ms a row
+NETWORKS: dict[str, dict[str, Any]] = {
+    "messages": {"network": "messages", "steps": 10, "width": 16},
+    "plain messages": {"network": "messages", "steps": 10, "width": 0},
+    "mlp": {"network": "mlp", "hidden": (2048, 1024), "learning_rate": 1e-3},
+    "small mlp": {"network": "mlp", "hidden": (512,), "learning_rate": 1e-3},
+    "messages, beta 5": {"network": "messages", "steps": 10, "width": 16, "beta": 5.0},
+    "messages, 4 rounds": {"network": "messages", "steps": 4, "width": 0},
+    "small mlp, beta 5": {"network": "mlp", "hidden": (512,), "learning_rate": 1e-3, "beta": 5.0},
+}
+
+
+# --- training ---
+
+
+def config_of(kind: str, seed: int, total: float, **changes: Any) -> Any:
+    """The settings of a network."""
+    from cmpe.learning.amortised.config import AmortisedConfig, QuestionRange
+
+    questions = changes.pop("questions", QuestionRange(rates=RATES, positions=SEEN))
+    return AmortisedConfig(
+        **{"batch_size": 256, **NETWORKS[kind], **changes}, seed=seed, seconds=total,
+        updates=10**9, questions=questions, looks=40, validation=512,
+    )  # fmt: skip
+
+
+def folder_of(options: argparse.Namespace, name: str) -> Path:
+    """The directory of a run."""
+    folder: Path = options.data / "runs" / name.replace(" ", "_")
+    return folder
+
+
+def trained(options: argparse.Namespace, name: str, pairs: Any, config: Any) -> Any:
+    """The solver of run `name`, trained on; None while its time is not spent."""
+    from cmpe.learning.amortised.solver import AmortisedSolver
+    from cmpe.learning.amortised.training import AmortisedTraining, Subject
+    from cmpe.learning.runs import CHECKPOINT, is_finished, is_run
+    from cmpe.learning.training.fitting import Session
+
+    out = folder_of(options, name)
+    if is_run(out) and is_finished(out):
+        return AmortisedSolver.load(out, pairs[0][0])
+    if options.part not in ("train", "alone", "transfer"):
+        return None
+    out.mkdir(parents=True, exist_ok=True)
+    tasks = [Subject.of(problem, config, options.device, rows) for problem, rows in pairs]
+    session = Session(out, options.device, resume=(out / CHECKPOINT).exists())
+    work = AmortisedTraining(tasks, config, session)
+    done = work.train(stop=lambda: options.left() < 10.0)
+    last = work.records[-1] if work.records else {}
+    print(json.dumps({"run": name, "done": done, "updates": work.updates, **last}), flush=True)
+    return work.solver() if done else None
+
+
+def amortised(options: argparse.Namespace, model: str) -> Iterator[tuple[str, Any]]:
+    """(name, solver) of every network of a model that is ready, or is made so."""
+    pairs = [(p, rows[: -4 * TEST]) for p, rows in packed(options.data / f"{model}.pkl")]
+    for kind in options.networks:
+        for seed in options.seeds:
+            if options.left() < 20.0:
+                return
+            name = f"{model}-{kind}-{seed}"
+            config = config_of(kind, seed, options.total, batch_size=options.batch)
+            solver = trained(options, name, pairs, config)
+            if solver is not None:
+                yield f"{kind} {seed}", solver
+
+
+def train(options: argparse.Namespace) -> Iterator[Record]:
+    """Nothing is measured but what training took."""
+    from cmpe.learning.runs import read_log
+
+    for model in options.models:
+        for name, solver in amortised(options, model):
+            kind, _, seed = name.rpartition(" ")
+            last = read_log(folder_of(options, f"{model}-{kind}-{seed}"))[-1]
+            yield {"model": model, "network": name, "updates": solver.run.updates, **last}
+
+
+def alone(options: argparse.Namespace) -> Iterator[Record]:
+    """A network for each cell alone: one mask, one position."""
+    from cmpe.learning.amortised.config import QuestionRange
+
+    for model in options.models:
+        [(problem, rows)] = packed(options.data / f"{model}.pkl")
+        for rate in LEVELS:
+            cell = cells(problem, rows[-TEST:], rate, options.seed)
+            observed = cell.instances.problem.evidence_variables[:-1]
+            for place in LEVELS:
+                if options.left() < options.cell_total + 15.0:
+                    return
+                asked = QuestionRange(positions=((place, place),), observed=observed)
+                config = config_of(
+                    options.networks[0],
+                    0,
+                    options.cell_total,
+                    questions=asked,
+                    batch_size=options.batch,
+                )
+                name = f"{model}-cell-{rate}-{place}"
+                solver = trained(options, name, [(problem, rows[: -4 * TEST])], config)
+                if solver is not None:
+                    yield {
+                        "model": model,
+                        "rate": rate,
+                        "place": place,
+                        "updates": solver.run.updates,
+                    }
+
+
+def measured(
+    options: argparse.Namespace, stages: Sequence[float | None], each_alone: bool
+) -> Iterator[Record]:
+    """Cells of every model and rate."""
+    for model in options.models:
+        [(problem, rows)] = packed(options.data / f"{model}.pkl")
+        solvers = dict(amortised(options, model))
+        for rate in LEVELS:
+            key = {"model": model, "rate": rate}
+            if options.has(key) or options.left() < 30.0:
+                continue
+            cell = cells(problem, rows[-options.rows :], rate, options.seed)
+            starts = starts_of(options, problem, solvers, rows[: -4 * TEST])
+            if each_alone:
+                starts |= _alone_starts(options, model, rate, problem)
+            for record in raced(cell, starts, stages, options):
+                yield {**key, "unseen_rate": rate in (0.3, 0.7), **record}
+
+
+def _alone_starts(
+    options: argparse.Namespace, model: str, rate: float, problem: Any
+) -> dict[str, Start]:
+    """The networks of the cells alone as one start: each answers the rows of its position."""
+    solvers = {
+        p: trained(options, f"{model}-cell-{rate}-{p}", [(problem, None)], None) for p in LEVELS
+    }
+    if any(solver is None for solver in solvers.values()):
+        return {}
+
+    def start(cell: Cells) -> tuple[Any, Any]:
+        rows = np.zeros((len(cell.given), problem.variables), dtype=np.int32)
+        prices: Any = np.zeros((len(cell.given), 1))
+        for place, solver in solvers.items():
+            at = np.flatnonzero(cell.places[: len(cell.given)] == place)
+            rows[at], said = solver.predict(cell.given[at], cell.limits[at], device="cpu")
+            prices = None if said is None else prices
+            if prices is not None:
+                prices[at] = said
+        return with_selector(rows), prices
+
+    return {"each alone": start}
+
+
+def rate(options: argparse.Namespace) -> Iterator[Record]:
+    """Rows a second of a pass and of single moves after it, beside 10 ms of `search` on a core."""
+    from cmpe.solvers.search import search
+    from cmpe.solvers.search.schedule import Budget
+    from cmpe.tensor.answers import improved
+
+    for model in options.models:
+        [(problem, rows)] = packed(options.data / f"{model}.pkl")
+        for share in (0.1, 0.5):
+            cell = cells(
+                problem, np.resize(rows[-4 * TEST :], (820, rows.shape[1])), share, options.seed
+            )
+            whole = cell.instances.problem
+            few = cell.instances.take(slice(0, 320))
+            own = worth(whole, search(few, budget=Budget(seconds=0.01), threads=options.threads))
+            for name, solver in amortised(options, model):
+                for _ in range(2):  # the first call compiles
+                    begin = time.perf_counter()
+                    said, _prices = solver.predict(cell.given, cell.limits, device=options.device)
+                    passed = time.perf_counter() - begin
+                    found = improved(
+                        cell.instances, with_selector(said), device=options.device, steps=2
+                    )
+                    spent = time.perf_counter() - begin
+                value = worth(whole, found)[:320]
+                both = np.isfinite(value) & np.isfinite(own)
+                yield {
+                    "model": model, "rate": share, "start": name, "rows": len(found),
+                    "pass_rows_per_s": len(found) / passed, "rows_per_s": len(found) / spent,
+                    "violated": int((~np.isfinite(value)).sum()),
+                    "behind_search_10ms": float((own - value)[both].mean()),
+                }  # fmt: skip
+
+
+def transfer(options: argparse.Namespace) -> Iterator[Record]:
+    """One network for random grids, on unseen grids of the same size and larger."""
+    every = packed(options.data / f"{KIND}.pkl")
+    known, unseen = every[: -len(UNSEEN)], every[-len(UNSEEN) :]
+    for kind in [k for k in options.networks if k != "mlp"]:
+        config = config_of(kind, options.seeds[0], options.total, batch_size=options.batch)
+        shared = trained(options, f"{KIND}-{kind}", known, config)
+        if shared is None:
+            return
+        for problem, rows in unseen:
+            for share in LEVELS:
+                key = {"model": problem.name, "rate": share, "network": kind}
+                if options.has(key) or options.left() < 30.0:
+                    continue
+                solvers = {"shared": type(shared)(problem, shared.run)}
+                own = trained(
+                    options, f"{problem.name}-{kind}", [(problem, rows[:-TEST])],
+                    config_of(kind, 0, options.cell_total * 4, batch_size=options.batch),
+                )  # fmt: skip
+                solvers |= {} if own is None else {"own": own}
+                cell = cells(problem, rows[-options.rows :], share, options.seed)
+                starts = starts_of(options, problem, solvers, rows[:-TEST])
+                for record in raced(cell, starts, (None, 1.0), options):
+                    yield {**key, **record}
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Record]]] = {
+    "train": train,
+    "alone": alone,
+    "cells": lambda options: measured(options, (None,), True),
+    "starts": lambda options: measured(options, BUDGETS, False),
+    "rate": rate,
+    "transfer": transfer,
+}
+
+
+class Options(argparse.Namespace):
+    """What was asked for, the clock of the call, and what is known already."""
+
+    began = 0.0
+    known: Sequence[Record] = ()
+
+    def left(self) -> float:
+        """Seconds of this call that are left."""
+        return float(self.seconds) - (time.monotonic() - self.began)
+
+    def has(self, key: Record) -> bool:
+        """Whether a record of this part with this key is kept."""
+        wanted = {"part": self.part, **key}.items()
+        return any(wanted <= record.items() for record in self.known)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a part, or prepare or import what parts read and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("part", choices=("prepare", "import", *PARTS))
+    add("files", nargs="*", type=Path, help="of import")
+    add("--models", nargs="+", default=list(MODELS))
+    add("--networks", nargs="+", default=["messages", "mlp"], choices=list(NETWORKS))
+    add("--seeds", nargs="+", type=int, default=[0])
+    add("--seed", type=int, default=0, help="of masks that are reported on")
+    add("--device", default="cpu")
+    add("--batch", type=int, default=256)
+    add("--total", type=float, default=480.0, help="seconds of a network, over all calls")
+    add("--cell-total", type=float, default=15.0, help="seconds of a network of one cell")
+    add("--seconds", type=float, default=500.0, help="of this call")
+    add("--rows", type=int, default=TEST, help="to report on, of a cell")
+    add("--reference", type=float, default=100.0, help="ms a row of `search`")
+    add("--threads", type=int, default=1, help="of the reference")
+    add("--samples", type=int, default=4000, help="to take evidence from")
+    add("--kind-models", type=int, default=32)
+    add("--data", type=Path, default=DATA)
+    add("--out", type=Path, help="where results and runs are copied to")
+    options = parser.parse_args(arguments, Options())
+    options.began = time.monotonic()
+    kept = options.data / "amortised.jsonl"
+    if options.part == "prepare":
+        prepare(options)
+    elif options.part == "import":
+        _import(options.files)
+    else:
+        _run(options, kept)
+
+
+def _run(options: Options, kept: Path) -> None:
+    """One part, each record kept at once; then everything is copied to `--out`."""
+    import torch
+
+    without_safetensors()
+    torch.set_num_threads(1 if options.device == "cpu" else 4)
+    options.known = [json.loads(line) for line in _lines(kept)]
+    machine = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
+    with kept.open("a", encoding="utf-8") as file:
+        for record in PARTS[options.part](options):
+            whole = {"part": options.part, "machine": machine, "torch": torch.__version__, **record}
+            file.write(json.dumps(whole) + "\n")
+            file.flush()
+            print(json.dumps(whole), flush=True)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        shutil.copy(kept, options.out / kept.name)
+        if (options.data / "runs").is_dir():
+            shutil.copytree(options.data / "runs", options.out / "runs", dirs_exist_ok=True)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+
+def _import(files: Sequence[Path]) -> None:
+    """Keep the records of files, each once, beside the other results."""
+    path = HERE / "results" / "amortised.jsonl"
+    every = dict.fromkeys([*_lines(path), *(line for file in files for line in _lines(file))])
+    path.write_text("".join(f"{line}\n" for line in every), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

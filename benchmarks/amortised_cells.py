@@ -1,0 +1,241 @@
+"""What `benchmarks.amortised` reports on: models, cells of questions, and who answers them."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.device_frame import plain_problem
+
+KIND = "grids"  # what transfer is measured on
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
+TEST = 64
+KIND_SIDE, KIND_SAMPLES = 20, 264
+UNSEEN = ((1000, 20), (1001, 20), (1000, 30), (1001, 30))  # seed and side of grids to transfer to
+
+Record = dict[str, Any]
+
+
+# --- models and samples ---
+
+
+def _posed(model: Any, name: str, seed: int = 0) -> Any:
+    """h is the model, t a noisy copy; the limit is a placeholder."""
+    import cmpe
+    from cmpe.generation import Recipe, perturbed
+
+    return cmpe.Problem(
+        model, [cmpe.Constraint(perturbed(model, Recipe(seed=seed)), 0.0)], name=name
+    )
+
+
+def _model(name: str) -> Any:
+    from cmpe.formats.uai import read_uai
+    from cmpe.generation import grid
+
+    kind, _, number = name.partition("_")
+    if kind in ("grid", "Ising"):
+        return grid(int(number), int(number), seed=int(number))
+    from benchmarks.frame import model_files
+
+    with model_files([name]) as (path,):
+        return read_uai(path)
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Pack models with samples: to take evidence from, and to report on."""
+    from cmpe.generation import grid
+    from cmpe.sampling import sample
+
+    options.data.mkdir(parents=True, exist_ok=True)
+    for name in options.models:
+        if not (options.data / f"{name}.pkl").exists():
+            model = _model(name)
+            drawn = sample(model, options.samples + 4 * TEST, 0)
+            print(name, drawn.sampler, flush=True)
+            _pack(options.data / f"{name}.pkl", [(_posed(model, name), drawn.assignments)])
+    path = options.data / f"{KIND}.pkl"
+    if options.kind_models and not path.exists():
+        seeds = [(seed, KIND_SIDE) for seed in range(options.kind_models)]
+        pairs = []
+        for seed, side in [*seeds, *UNSEEN]:
+            model = grid(side, side, seed=seed)
+            drawn = sample(model, KIND_SAMPLES, seed)
+            pairs.append((_posed(model, f"grid_{side}_{seed}", seed), drawn.assignments))
+        _pack(path, pairs)
+
+
+def _pack(path: Path, pairs: list[tuple[Any, Any]]) -> None:
+    packed = [(plain_problem(problem), rows.astype(np.uint8)) for problem, rows in pairs]
+    path.write_bytes(pickle.dumps(packed))
+
+
+@cache
+def packed(path: Path) -> list[tuple[Any, Any]]:
+    """What `prepare` wrote."""
+    return [(problem, rows.astype(np.int32)) for problem, rows in pickle.loads(path.read_bytes())]
+
+
+# --- questions that are reported on ---
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows of one mask at every position of q: 5 x TEST of them."""
+
+    instances: Any  # of the problem with a selector
+    given: Any  # (R, n)
+    limits: Any  # (R, 1)
+    places: Any  # (R,)
+
+
+def cells(problem: Any, samples: Any, rate: float, seed: int) -> Cells:
+    """One random mask of `rate`, each sample at five positions."""
+    import torch
+
+    from cmpe.learning.amortised.config import QuestionRange
+    from cmpe.learning.amortised.questions import QuestionMaker
+    from cmpe.learning.amortised.tables import ModelTables
+
+    n = problem.variables
+    chosen = np.random.default_rng([seed, 77, round(100 * rate)]).permutation(n)[: round(rate * n)]
+    given = np.full((len(samples), n), -1)
+    given[:, chosen] = samples[:, chosen]
+    rows = np.repeat(given, len(LEVELS), axis=0)
+    places = np.tile(LEVELS, len(samples))
+    maker = QuestionMaker(ModelTables(problem), QuestionRange())
+    asked = maker.at_positions(
+        torch.as_tensor(rows), torch.as_tensor(places[:, None], dtype=torch.float32)
+    )
+    limits = asked.limits.double().numpy()
+    return Cells(_selected(problem, chosen, rows, limits), rows.astype(np.int32), limits, places)
+
+
+def _selected(problem: Any, observed: Any, given: Any, limits: Any) -> Any:
+    """The rows as instances of one problem: a selector adds its limit's difference to t."""
+    import cmpe
+
+    h, t = problem.models
+    cards, selector = (*h.cardinalities, len(given)), problem.variables
+    shifted = cmpe.Factor((selector,), -limits[:, 0])
+    second = cmpe.LogLinearModel(cards, (*t.factors, shifted))
+    variables = [*sorted(int(v) for v in observed), selector]
+    whole = cmpe.Problem(
+        cmpe.LogLinearModel(cards, h.factors), [cmpe.Constraint(second, 0.0)], variables
+    )
+    rows = np.concatenate([given, np.arange(len(given))[:, None]], axis=1)
+    return whole.given(np.ascontiguousarray(rows[:, variables], dtype=np.int32))
+
+
+# --- contestants ---
+
+Start = Callable[[Cells], tuple[Any, Any]]
+
+
+def starts_of(
+    options: argparse.Namespace, problem: Any, solvers: dict[str, Any], samples: Any
+) -> dict[str, Start]:
+    """Where each contestant begins: assignments with the selector, and multipliers."""
+    usual = np.array([np.bincount(column).argmax() for column in samples.T])
+
+    def none(cell: Cells) -> tuple[Any, Any]:
+        return np.full((len(cell.given), problem.variables + 1), -1, dtype=np.int32), None
+
+    def constant(cell: Cells) -> tuple[Any, Any]:
+        return with_selector(np.where(cell.given < 0, usual, cell.given)), None
+
+    def asked(solver: Any) -> Start:
+        def start(cell: Cells) -> tuple[Any, Any]:
+            rows, prices = solver.predict(cell.given, cell.limits, device="cpu")
+            return with_selector(rows), prices
+
+        return start
+
+    own: dict[str, Start] = dict.fromkeys(("random", "icm", "messages"), none)
+    return {**own, "constant": constant, **{k: asked(s) for k, s in solvers.items()}}
+
+
+def with_selector(rows: Any) -> Any:
+    """Row i with value i of the selector."""
+    return np.concatenate([rows, np.arange(len(rows))[:, None]], axis=1).astype(np.int32)
+
+
+def _improved(cell: Cells, kind: str, start: tuple[Any, Any], ms: float | None) -> Any:
+    from cmpe.solvers.local import improve
+    from cmpe.solvers.search import BEGINNINGS, search
+    from cmpe.solvers.search.schedule import Budget
+
+    rows, prices = start
+    if ms is None:
+        return improve(cell.instances, rows)
+    begin = kind if kind in BEGINNINGS else "icm"
+    budget = Budget(seconds=ms / 1000, clock=time.thread_time)
+    return search(cell.instances, rows, multipliers=prices, budget=budget, begin=begin)
+
+
+def raced(
+    cell: Cells,
+    starts: dict[str, Start],
+    stages: Sequence[float | None],
+    options: argparse.Namespace,
+) -> Iterator[Record]:
+    """Every start through every stage (None is repair), with regret by position."""
+    from cmpe.solvers.search import search
+    from cmpe.solvers.search.schedule import Budget
+
+    problem = cell.instances.problem
+    best = worth(problem, search(
+        cell.instances, budget=Budget(seconds=options.reference / 1000), threads=options.threads
+    ))  # fmt: skip
+    found = []
+    for kind, start in starts.items():
+        before = start(cell)[0]
+        violated = None if (before < 0).any() else float((~problem.is_feasible(before)).mean())
+        for ms in stages:
+            if ms is None and kind in ("random", "messages"):
+                continue
+            few = replace(
+                cell,
+                instances=cell.instances.take(slice(0, 16)),
+                given=cell.given[:16],
+                limits=cell.limits[:16],
+            )
+            _improved(few, kind, start(few), ms)  # compiles
+            begin = time.process_time()
+            said = start(cell)
+            passed = time.process_time() - begin
+            rows = _improved(cell, kind, said, ms)
+            used = 1e6 * (time.process_time() - begin) / len(rows)
+            about = {"start": kind, "ms": ms, "used_us": used, "pass_us": 1e6 * passed / len(rows)}
+            found.append(({**about, "violated_before": violated}, worth(problem, rows)))
+    for _, values in found:
+        best = np.maximum(best, values)
+    for about, values in found:
+        yield {**about, **_regrets(best, values, cell.places)}
+
+
+def worth(problem: Any, rows: Any) -> Any:
+    """h of the feasible rows (B, n), -inf of the others."""
+    return np.where(problem.is_feasible(rows), problem.objective.value(rows), -np.inf)
+
+
+def _regrets(best: Any, values: Any, places: Any) -> Record:
+    """Mean regret of the feasible answers by position, and how many are not feasible."""
+    known = np.isfinite(best)
+    fits = np.isfinite(values)
+    lost = np.where(fits & known, best - np.where(fits, values, 0.0), np.nan)
+    by = {
+        f"{p:g}": float(np.nanmean(lost[places == p]))
+        for p in LEVELS
+        if (fits & known & (places == p)).any()
+    }
+    return {"rows": int(known.sum()), "violated": int((known & ~fits).sum()), "regret": by,
+            "mean": float(np.nanmean(lost)) if (fits & known).any() else None}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Answers in parts, for every command that answers rows."""

@@ -1,0 +1,42 @@
+"""Blocks of rows on any executor: one job, which every process fetches once, and many blocks.
+
+Blocks are handed out as there is room, two for each core, so that what is not needed yet is not
+read (back-pressure) and a free core takes the next block whatever the others do (work stealing).
+Ray tasks, not Ray Data: docs/cluster.md has the measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from cmpe.errors import BackendError, InputError
+from cmpe.execution.base import Executor
+
+Result = TypeVar("Result")
+AHEAD = 2  # blocks for each core: one that runs, one that waits
+
+
+def map_blocks(
+    work: Executor, job: Callable[..., Result], blocks: Iterable[tuple[int, tuple[Any, ...]]]
+) -> Iterator[tuple[int, Result]]:
+    """Yield (number, job(*arguments)) for all blocks (number, arguments), as they finish."""
+    shared, waiting, running = work.share(job), iter(blocks), 0
+    is_more = True
+    while is_more or running:
+        while is_more and running < AHEAD * work.capacity:
+            block = next(waiting, None)
+            is_more = block is not None
+            if block is not None:
+                work.submit(str(block[0]), _called, shared, *block[1])
+                running += 1
+        if running:
+            outcome = work.next()
+            running -= 1
+            if outcome.error is not None:
+                raise InputError(outcome.error) if outcome.refused else BackendError(outcome.error)
+            yield int(outcome.name), outcome.result
+
+
+def _called(job: Callable[..., Result], *arguments: Any) -> Result:
+    return job(*arguments)

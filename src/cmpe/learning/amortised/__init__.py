@@ -1,0 +1,1 @@
+"""One network for every question about a model: any evidence, any mask, any q."""

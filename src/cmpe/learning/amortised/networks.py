@@ -1,0 +1,194 @@
+"""Networks that read evidence of any mask and any q, and answer with logits of every variable.
+
+    messages  rounds of message passing on the factor graph, whose tables they read. Round k sends
+              on theta = (h - sum of mu_j t_j) / its size, soft max-marginals at a learnt
+              temperature T_k and with a learnt damping d_k:
+
+                  m_fi(a) <- T_k log of the sum over a' with a'_i = a of
+                             exp((theta_f(a') + sum over j != i of b_j(a'_j) - m_fj(a'_j)) / T_k)
+
+              corrects the beliefs b by a small network of each value's numbers, and moves mu by
+              how far t of the relaxed answer is from q. All weights are shared by variables and
+              tables, so that they serve any model.
+    mlp       hidden ReLU layers over all variables of one model, with a linear map beside them;
+              inputs are centred evidence, the mask, and q relative to t of the uniform answer.
+
+mu is what `search` is started with. The mlp has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cmpe.errors import MethodError
+from cmpe.learning.amortised.config import AmortisedConfig
+from cmpe.learning.amortised.tables import OUT, ModelTables, Potentials
+
+LARGEST_ARITY = 4  # of tables that messages are passed through
+NODE_INPUTS = 6
+PRICE_HIDDEN = 8
+
+
+class Said(NamedTuple):
+    """What a network says of B questions."""
+
+    logits: Tensor  # (n, K, B)
+    multipliers: Tensor | None  # (B, m): mu
+
+
+class MaskedMlp(nn.Module):
+    """Hidden layers over all variables of one model."""
+
+    def __init__(self, config: AmortisedConfig, tables: ModelTables) -> None:
+        super().__init__()
+        self._outputs = tables.variables * tables.width
+        inputs = self._outputs + tables.variables + tables.functions - 1
+        sizes = [inputs, *config.hidden]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.last = nn.Linear(sizes[-1], self._outputs)
+        self.skip = nn.Linear(inputs, self._outputs, bias=False)
+
+    def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
+        """Logits of every variable's values."""
+        allowed = tables.allowed(given)
+        uniform = tables.points(torch.zeros_like(allowed, dtype=torch.float32), allowed)
+        room = _room(tables, given, limits, uniform)
+        chance = tables.exists / tables.exists.sum(-1, keepdim=True)
+        seen = 2.0 * (given >= 0).float() - 1.0
+        centred = 2.0 * (uniform - chance.unsqueeze(-1))
+        x = torch.cat([centred.flatten(0, 1).t(), seen, room], 1)
+        hidden = x
+        for layer in self.layers:
+            hidden = layer(hidden).relu()
+        logits: Tensor = self.last(hidden) + self.skip(x)
+        return Said(logits.t().view(tables.variables, tables.width, len(x)), None)
+
+
+class MessageNetwork(nn.Module):
+    """Message passing with learnt temperatures, damping, corrections and multipliers."""
+
+    def __init__(self, config: AmortisedConfig) -> None:
+        super().__init__()
+        rounds, width = config.steps, config.width
+        self.rounds = rounds
+        falling = torch.linspace(math.log(0.5), math.log(0.1), rounds)
+        self.log_temperature = nn.Parameter(falling)
+        self.log_sharpness = nn.Parameter(torch.full((rounds,), math.log(4.0)))
+        self.damping = nn.Parameter(torch.full((rounds,), -1.0))
+        self.node_in = nn.Parameter(
+            torch.randn(rounds, NODE_INPUTS, width) / math.sqrt(NODE_INPUTS)
+        )
+        self.node_bias = nn.Parameter(torch.zeros(rounds, width))
+        self.node_out = nn.Parameter(torch.zeros(rounds, width))
+        self.price_in = nn.Parameter(torch.randn(rounds, 3, PRICE_HIDDEN) / math.sqrt(3.0))
+        self.price_bias = nn.Parameter(torch.zeros(rounds, PRICE_HIDDEN))
+        self.price_out = nn.Parameter(torch.zeros(rounds, PRICE_HIDDEN))
+        self.price_step = nn.Parameter(torch.full((rounds,), 1.0))
+        self.first_price = nn.Parameter(torch.tensor(-2.0))
+
+    def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
+        """Logits of every variable's values, and the last multipliers."""
+        work = _Rounds(tables, given, limits)
+        raw = self.first_price.expand(limits.shape)
+        beliefs = work.beliefs
+        for k in range(self.rounds):
+            price = torch.nn.functional.softplus(raw)
+            theta = work.potentials(price)
+            temperature = self.log_temperature[k].exp()
+            beliefs = work.send(theta, beliefs, temperature, torch.sigmoid(self.damping[k]))
+            sharpness = self.log_sharpness[k].exp()
+            points = tables.points(sharpness * beliefs, work.allowed)
+            room = _room(tables, given, limits, points)
+            if self.node_out.shape[1]:
+                beliefs = beliefs + self._correction(k, beliefs, theta, points, (price, room))
+            raw = raw - self.price_step[k] * room - self._repricing(k, raw, room, work.free)
+        sharp = self.log_sharpness[-1].exp() * beliefs
+        return Said(sharp, torch.nn.functional.softplus(raw))
+
+    def _correction(
+        self,
+        k: int,
+        beliefs: Tensor,
+        theta: Potentials,
+        points: Tensor,
+        rest: tuple[Tensor, Tensor],
+    ) -> Tensor:
+        """What a network of each value's own numbers adds to its belief."""
+        price, room = (part.sum(-1).expand_as(beliefs) for part in rest)
+        centre = (beliefs - (points * beliefs).sum(1, keepdim=True)).clamp(-10, 10)
+        inputs = torch.stack([centre, theta.unary, points, price, room, price * theta.unary])
+        hidden = (self.node_in[k].t() @ inputs.flatten(1) + self.node_bias[k].unsqueeze(1)).tanh()
+        return (self.node_out[k] @ hidden).view(beliefs.shape)
+
+    def _repricing(self, k: int, raw: Tensor, room: Tensor, free: Tensor) -> Tensor:
+        inputs = torch.stack([raw, room, free.unsqueeze(-1).expand_as(raw)], -1)
+        hidden = (inputs @ self.price_in[k] + self.price_bias[k]).tanh()
+        return hidden @ self.price_out[k]
+
+
+class _Rounds:
+    """Messages of some questions on their way."""
+
+    def __init__(self, tables: ModelTables, given: Tensor, limits: Tensor) -> None:
+        if any(len(group.shape) > LARGEST_ARITY for group in tables.groups):
+            raise MethodError(f"messages need tables of at most {LARGEST_ARITY} variables; use mlp")
+        self.tables, self.allowed = tables, tables.allowed(given)
+        self.free = (given < 0).float().mean(1)
+        self.beliefs = torch.zeros_like(self.allowed, dtype=torch.float32)
+        self._messages: dict[tuple[int, int], Tensor] = {}
+
+    def potentials(self, price: Tensor) -> Potentials:
+        """(h - mu t) over the mean size of its entries."""
+        weights = torch.nn.functional.pad(-price, (1, 0), value=1.0)
+        found = self.tables.weighted(weights)
+        parts = [found.unary, *found.tables]
+        square = torch.stack([p.square().flatten(0, -2).sum(0) for p in parts]).sum(0)
+        count = sum(p[..., 0].numel() for p in parts)
+        size = (square / count + 1e-8).sqrt()  # (B,)
+        return Potentials(found.unary / size, [table / size for table in found.tables])
+
+    def send(
+        self, theta: Potentials, beliefs: Tensor, temperature: Tensor, damping: Tensor
+    ) -> Tensor:
+        """Every table sends to all its variables at once; the new beliefs."""
+        tables, total = self.tables, theta.unary.clone()
+        masked = beliefs.masked_fill(~self.allowed, OUT)
+        for g, (group, table) in enumerate(zip(tables.groups, theta.tables, strict=True)):
+            heard = tables.spread(group, masked)
+            for i in range(len(group.shape)):
+                if (g, i) in self._messages:
+                    heard[i] = heard[i] - self._messages[g, i].view(heard[i].shape)
+            joint = reduce(torch.add, heard, table)
+            for i in range(len(group.shape)):
+                others = [j + 1 for j in range(len(group.shape)) if j != i]
+                said = temperature * torch.logsumexp((joint - heard[i]) / temperature, others)
+                said = said - said.amax(1, keepdim=True)
+                before = self._messages.get((g, i))
+                new = said if before is None else torch.lerp(said, before, damping)
+                self._messages[g, i] = new
+                tables.collect(total, group, i, new)
+        return total
+
+
+def _room(tables: ModelTables, given: Tensor, limits: Tensor, points: Tensor) -> Tensor:
+    """(q - t(y)) a free variable, in mean slopes: (B, m)."""
+    free = (given < 0).sum(1, keepdim=True).clamp(min=1)
+    return (limits - tables.values(points)[:, 1:]) / (tables.scale * free)
+
+
+def network_of(config: AmortisedConfig, tables: ModelTables) -> nn.Module:
+    """The network that a config asks for, its weights by the seed."""
+    kinds: dict[str, Callable[[], nn.Module]] = {
+        "messages": lambda: MessageNetwork(config),
+        "mlp": lambda: MaskedMlp(config, tables),
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return kinds[config.network]().to(tables.device)

@@ -1,0 +1,188 @@
+"""Questions to train on: masks, evidence, q, and the bounds of alpha_x, all drawn on the device.
+
+Evidence is part of a sample of the objective. Two assignments that agree with it tell the range of
+q: `low` makes every t small, `high` makes h large; both come from annealed mean-field steps,
+
+    logits <- (logits + slopes(y) / T_k) / 2,     T_k falling,
+
+and are rounded. q lies between t(low) and t(high), so that `low` is feasible. For alpha_x
+(docs/learning.md) every number is valid for any mask and q:
+
+    C_x      1 + the ceiling of h given x, the sum of the largest allowed entries; f = C_x - h >= 1
+    p_upper  the least f of `low`, `high` and mixtures of both that are feasible
+    q_lower  max of 1 and, for some shares s in [0, 1], C_x - s q - ceiling of h - s t given x:
+             v >= s g where g > 0 (several constraints: the least over the violated one)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cmpe.learning.amortised.config import Intervals, QuestionRange
+from cmpe.learning.amortised.tables import ModelTables
+
+SETTLING = (2.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.05)  # temperatures, in mean slopes
+MIXTURES = 6  # of low and high: shares of the variables that are high
+SHARES = (0.5, 0.8, 0.9, 1.0)
+ROOTS = 256  # balls of the graph begin at so many variables at most
+SLACK = 1e-5  # float32 moves a sum by at most this times 1 + its size
+
+
+class Questions(NamedTuple):
+    """B questions about one model."""
+
+    given: Tensor  # (B, n): values, -1 where free
+    limits: Tensor  # (B, m): q
+    shift: Tensor  # (B,): C_x
+    p_upper: Tensor  # (B,)
+    q_lower: Tensor  # (B,)
+
+    def alpha(self, contrast: float, p_upper: Tensor) -> Tensor:
+        """alpha_x = contrast * max(1, p_upper / q_lower): (B,)."""
+        ratio = (1.0 + SLACK) * torch.minimum(p_upper, self.p_upper) / self.q_lower
+        return contrast * ratio.clamp(min=1.0)
+
+
+class QuestionMaker:
+    """Draws questions about one model from samples of its objective."""
+
+    def __init__(self, tables: ModelTables, asked: QuestionRange) -> None:
+        self.tables, self.asked = tables, asked
+        self.ranks = torch.as_tensor(_balls(tables), device=tables.device)  # (R, n)
+
+    def draw(self, samples: Tensor, random: torch.Generator) -> Questions:
+        """One question for each sample (B, n)."""
+        free = ~self.masks(len(samples), random)
+        return self.asked_of(samples.masked_fill(free, -1), random)
+
+    def asked_of(self, given: Tensor, random: torch.Generator) -> Questions:
+        """Questions about evidence (B, n) with -1 where free."""
+        places = _drawn(self.asked.positions, (len(given), self.tables.functions - 1), random)
+        return self.at_positions(given, places.to(given.device))
+
+    @torch.no_grad()
+    def at_positions(self, given: Tensor, places: Tensor) -> Questions:
+        """The questions with q at positions (B, m) between t(low) and t(high)."""
+        tables = self.tables
+        allowed = tables.allowed(given)
+        low, high = self._ends(allowed)
+        worth = [tables.values(tables.certain(end))[:, 1:] for end in (low, high)]
+        limits = worth[0] + places * (worth[1] - worth[0]).clamp(min=0.0)
+        limits = limits + SLACK * (1.0 + limits.abs())
+        if self.asked.limits is not None:
+            fixed = torch.tensor(self.asked.limits, device=given.device, dtype=limits.dtype)
+            limits = fixed.expand_as(limits)
+        return self._bounded(given, limits, (low, high))
+
+    def masks(self, count: int, random: torch.Generator) -> Tensor:
+        """Which variables each of `count` rows observes: (count, n)."""
+        n, device = self.tables.variables, self.tables.device
+        if self.asked.observed is not None:
+            mask = torch.zeros(n, dtype=torch.bool, device=device)
+            mask[list(self.asked.observed)] = True
+            return mask.expand(count, n)
+        rates = _drawn(self.asked.rates, (count, 1), random).to(device)
+        anyhow = torch.rand((count, n), generator=random, device=random.device)
+        ranks = anyhow.argsort(1).argsort(1).to(device)
+        root, kind, side = (torch.rand((3, count, 1), generator=random, device=random.device)).to(
+            device
+        )
+        balls = self.ranks[(root[:, 0] * len(self.ranks)).long().clamp(max=len(self.ranks) - 1)]
+        balls = torch.where(side < 0.5, balls, n - 1 - balls)
+        return torch.where(kind < self.asked.blocked, balls, ranks) < (rates * n).round()
+
+    def _ends(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        """Assignments with small t and with large h: (B, n) each."""
+        tables = self.tables
+        weights = torch.zeros((2, tables.functions), device=tables.device)
+        weights[0, 1:], weights[1, 0] = -1.0, 1.0
+        if tables.functions == 1:
+            weights[0, 0] = -1.0
+        return self.settled(weights[0], allowed), self.settled(weights[1], allowed)
+
+    def settled(self, weights: Tensor, allowed: Tensor) -> Tensor:
+        """Where annealed mean-field steps on weights (F,) times the functions lead: (B, n)."""
+        tables = self.tables
+        potentials = tables.weighted(weights.unsqueeze(0))
+        logits = torch.zeros_like(allowed, dtype=torch.float32)
+        for temperature in SETTLING:
+            slopes = tables.fields(potentials, tables.points(logits, allowed))
+            logits = 0.5 * (logits + slopes / (temperature * tables.scale))
+        return tables.rounded(tables.points(logits, allowed))
+
+    def _bounded(self, given: Tensor, limits: Tensor, ends: tuple[Tensor, Tensor]) -> Questions:
+        tables = self.tables
+        allowed = tables.allowed(given)
+        first = torch.eye(tables.functions, device=tables.device)[:1]
+        shift = 1.0 + tables.ceilings(allowed, first)[:, 0] + SLACK
+        p_upper = self._greatest(allowed, shift)
+        for share in torch.linspace(0.0, 1.0, MIXTURES).tolist():
+            count = round(share * tables.variables)
+            mixed = torch.where(self.ranks[0] < count, ends[1], ends[0])
+            p_upper = torch.minimum(p_upper, self.loss_if_feasible(mixed, shift, limits))
+        return Questions(given, limits, shift, p_upper, self._q_lower(allowed, limits, shift))
+
+    def _greatest(self, allowed: Tensor, shift: Tensor) -> Tensor:
+        """No f is greater than this."""
+        first = -torch.eye(self.tables.functions, device=self.tables.device)[:1]
+        return shift + self.tables.ceilings(allowed, first)[:, 0]
+
+    def loss_if_feasible(self, values: Tensor, shift: Tensor, limits: Tensor) -> Tensor:
+        """f of assignments (B, n), infinite where they break a limit: (B,)."""
+        found = self.tables.values(self.tables.certain(values))
+        fits = (found[:, 1:] <= limits).all(1)
+        f = shift - found[:, 0]
+        return torch.where(fits, f + SLACK * (1.0 + f.abs()), torch.inf)
+
+    def _q_lower(self, allowed: Tensor, limits: Tensor, shift: Tensor) -> Tensor:
+        """A bound from below of f + v over what violates."""
+        tables, found = self.tables, []
+        for j in range(tables.functions - 1):
+            weights = torch.zeros((len(SHARES), tables.functions), device=tables.device)
+            weights[:, 0] = 1.0
+            weights[:, 1 + j] = -torch.tensor(SHARES, device=tables.device)
+            most = tables.ceilings(allowed, weights) - weights[:, 1 + j] * limits[:, j : j + 1]
+            least = shift - most.amin(1)
+            found.append(least - SLACK * (1.0 + least.abs()))
+        one = torch.ones_like(shift)
+        return torch.maximum(one, torch.stack(found).amin(0)) if found else one
+
+
+def depths(tables: ModelTables, given: Tensor, limits: Tensor) -> Tensor:
+    """Where q lies between the floor of t given evidence and its ceiling, 0 to 1: (B, m).
+
+    Cheaper than positions, and told of every question that is asked.
+    """
+    wanted = torch.eye(tables.functions, device=tables.device)[1:]
+    allowed = tables.allowed(given)
+    high, low = tables.ceilings(allowed, wanted), -tables.ceilings(allowed, -wanted)
+    return torch.div(limits - low, (high - low).clamp(min=1e-6))
+
+
+def _drawn(intervals: Intervals, shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+    """Numbers spread evenly over intervals; of intervals without length each is as likely."""
+    low, high = torch.tensor(intervals, dtype=torch.float32).T
+    lengths = (high - low) + 1e-6
+    number, inside = torch.rand((2, *shape), generator=random, device=random.device).cpu()
+    which = torch.bucketize(number * lengths.sum(), lengths.cumsum(0)).clamp(max=len(low) - 1)
+    return torch.lerp(low[which], high[which], inside)
+
+
+def _balls(tables: ModelTables) -> NDArray[np.int64]:
+    """For each root the rank of every variable by distance in the interaction graph: (R, n)."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import dijkstra
+
+    n, random = tables.variables, np.random.default_rng(0)
+    pairs = [(a, b) for scope in tables.scopes for a in scope for b in scope if a < b]
+    i, j = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    graph = coo_matrix((np.ones(len(i)), (i, j)), (n, n))
+    roots = random.permutation(n)[:ROOTS]
+    far = dijkstra(graph, directed=False, indices=roots, unweighted=True)
+    noisy = np.where(np.isinf(far), n, far) + random.random(far.shape)
+    return np.asarray(noisy.argsort(1).argsort(1), dtype=np.int64)

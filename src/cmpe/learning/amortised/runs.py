@@ -1,0 +1,71 @@
+"""A network for any question as a directory: config.json and weights.safetensors.
+
+The files are those of `learning.runs`, but the hash is that of the models alone: neither q nor the
+evidence variables belong to the run. A network trained on many models has no hash, and answers
+any model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import save
+from torch import Tensor
+
+from cmpe.arguments import real_number, whole_number
+from cmpe.errors import FormatError, InputError
+from cmpe.formats.text import write_together, writing
+from cmpe.learning.amortised.config import AmortisedConfig
+from cmpe.learning.runs import AMORTISED, CONFIG, FORMAT_VERSION, WEIGHTS, description, kept_weights
+
+
+@dataclass(frozen=True)
+class AmortisedRun:
+    """What a run directory holds of such a network."""
+
+    config: AmortisedConfig
+    digest: str  # hash of the models; empty: any
+    parameters: dict[str, Tensor]
+    depths: tuple[float, float] = (0.0, 1.0)  # of the questions trained on (see `questions`)
+    updates: int = 0
+    finished: bool = True
+    name: str = ""
+
+    def write(self, folder: Path | str) -> None:
+        """Write weights, and the config that names them."""
+        place = Path(folder)
+        with writing(folder):
+            place.mkdir(parents=True, exist_ok=True)
+        weights = save({k: v.contiguous() for k, v in self.parameters.items()})
+        described = {
+            "format_version": FORMAT_VERSION,
+            "kind": AMORTISED,
+            "name": self.name,
+            "models_sha256": self.digest,
+            "weights_sha256": hashlib.sha256(weights).hexdigest(),
+            "updates": self.updates,
+            "finished": self.finished,
+            "training": self.config.to_json(),
+            "depths": list(self.depths),
+        }
+        text = json.dumps(described, indent=1) + "\n"
+        write_together([(place / WEIGHTS, weights), (place / CONFIG, text.encode())])
+
+    @classmethod
+    def read(cls, folder: Path | str) -> AmortisedRun:
+        """Read a run directory; what does not fit its format is refused."""
+        place = Path(folder)
+        found = description(place / CONFIG, AMORTISED)
+        try:
+            config = AmortisedConfig.from_json(found["training"])
+            low, high = (real_number("depths", number) for number in found["depths"])
+            updates = whole_number("updates", found["updates"], 0)
+            digest, name = str(found["models_sha256"]), str(found["name"])
+        except (KeyError, TypeError, ValueError, InputError) as error:
+            wrong = str(error) if isinstance(error, InputError) else repr(error)
+            raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
+        weights = kept_weights(place / WEIGHTS, found.get("weights_sha256"))
+        return cls(config, digest, weights, (low, high), updates, found["finished"], name)

@@ -1,0 +1,209 @@
+"""`AmortisedSolver`: one trained network that answers any evidence and any q about its models.
+
+The stages after the pass are those of every trained network (`learning.staging`). A question
+outside what was trained on is answered too, with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cmpe.arrays import Assignments, Floats
+from cmpe.errors import EvidenceError, MethodError
+from cmpe.formats.labels import models_digest
+from cmpe.learning.amortised.networks import Said, network_of
+from cmpe.learning.amortised.questions import depths
+from cmpe.learning.amortised.runs import AmortisedRun
+from cmpe.learning.amortised.tables import ModelTables
+from cmpe.learning.improvement import searches
+from cmpe.learning.pipeline import Pipeline
+from cmpe.learning.prediction import PASS_ROWS
+from cmpe.learning.staging import best_of, staged_answer
+from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem.groups import by_observed
+from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits, Running
+
+ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
+
+
+class QuestionWarning(UserWarning):
+    """A question lies outside what the network was trained on."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AmortisedSolver:
+    """A trained network and a problem with its models; q and evidence may be any."""
+
+    problem: Problem
+    run: AmortisedRun
+    stages: Pipeline = field(default_factory=Pipeline)
+    running: Running = Running()
+    _on: dict[str, tuple[ModelTables, nn.Module]] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def load(cls, folder: Path | str, problem: Problem, *, device: str = "cpu") -> AmortisedSolver:
+        """Read a run directory for a problem with the models that it was trained on."""
+        if not problem.is_log_linear:
+            raise MethodError(f"{folder}: answers log-linear models of discrete variables only")
+        run = AmortisedRun.read(folder)
+        _check_models(problem, run, str(folder))
+        return cls(problem, run, running=Running(device=device))
+
+    def save(self, folder: Path | str) -> None:
+        """Write config.json and weights.safetensors."""
+        self.run.write(folder)
+
+    def __repr__(self) -> str:
+        about = self.run.name or "any model of its kind" if not self.run.digest else self.run.name
+        return f"AmortisedSolver({self.run.config.network} for {about or 'a model'}: {self.method})"
+
+    def with_stages(self, **stages: Any) -> AmortisedSolver:
+        """The same network with other stages: the fields of `Pipeline`, by name."""
+        other = replace(self, stages=Pipeline(**stages))
+        other._on.update(self._on)
+        return other
+
+    @property
+    def method(self) -> str:
+        """The stages that run without a time limit."""
+        return self.stages_run(self.problem, None)
+
+    def stages_run(self, problem: Problem, seconds: float | None) -> str:
+        """The same with a time limit."""
+        return self.stages.method(1, searches=searches(problem, self.stages, seconds))
+
+    @property
+    def improves(self) -> bool:
+        """Repair or search always follow."""
+        return True
+
+    def solve(
+        self,
+        problem: Problem,
+        evidence: Evidence | None = None,
+        *,
+        time_limit: float | None = None,
+        seed: int = 0,
+    ) -> Solutions:
+        """One answer per row; rows may observe different variables."""
+        limits = Limits(time_limit, seed=seed, running=self.running)
+        found, order = [], []
+        for instances, numbers in by_observed(problem, evidence):
+            found.append(self.answer(instances, limits))
+            order.append(numbers)
+        return Solutions.concatenate(found).take(np.argsort(np.concatenate(order)))
+
+    def answer(self, instances: Instances, limits: Limits) -> Solutions:
+        """One answer per row, never worse than its start; see `staged_answer`."""
+        self._check(instances.problem, limits)
+        return staged_answer(self, instances, limits)
+
+    def _check(self, problem: Problem, limits: Limits) -> None:
+        if not _same_functions(problem, self.problem):
+            _check_models(problem, self.run, "the solver")
+        asked = self.run.config.questions
+        if asked.observed not in (None, problem.evidence_variables):
+            raise EvidenceError("the network was trained for one set of observed variables only")
+        if asked.limits is not None and not np.allclose(asked.limits, problem.limits):
+            raise EvidenceError(f"the network was trained for q = {list(asked.limits)} only")
+        if limits.gap > 0.0 and self.stages.certificate == "none":
+            raise MethodError("a gap needs a certificate, found a trained network without one")
+        if self.stages.levels:
+            raise MethodError("8-bit levels are for networks with head linear")
+
+    def passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
+        """The best answer (B, n) to any of the margins, and mu at the first one."""
+        device = self.running.device if running.device == "cpu" else running.device
+        margins = self.stages.margins or (0.0,)
+        limits, given = block.problem.limits, block.full()
+        said = [self.predict(given, limits - margin, device=device) for margin in margins]
+        self._warn(given, limits, device)
+        return best_of(block.problem, [answers for answers, _ in said]), said[0][1]
+
+    @torch.inference_mode()
+    def predict(
+        self, given: Assignments, limits: Floats, *, device: str | None = None
+    ) -> tuple[Assignments, Floats | None]:
+        """One pass: rounded answers (B, n) and mu (B, m) to evidence (B, n), -1 where free, of any
+        masks, with q (m,) or (B, m)."""
+        tables, network = self._loaded(device or self.running.device)
+        count = len(given)
+        asked = np.broadcast_to(limits, (count, tables.functions - 1))
+        rows = np.zeros((count, tables.variables), dtype=np.int32)
+        prices = []
+        for start in range(0, count, PASS_ROWS):
+            part = slice(start, start + PASS_ROWS)
+            x, q = _tensors(tables, given[part], asked[part])
+            reply: Said = network(tables, x, q)
+            points = tables.points(reply.logits, tables.allowed(x))
+            rows[part] = tables.rounded(points).cpu().numpy()
+            if reply.multipliers is not None:
+                prices.append(reply.multipliers.double().cpu().numpy())
+        return rows, np.concatenate(prices) if prices else None
+
+    def _loaded(self, device: str) -> tuple[ModelTables, nn.Module]:
+        if device not in self._on:
+            config = self.run.config
+            tables = ModelTables(self.problem, floor=config.floor, device=device)
+            network = network_of(config, tables)
+            try:
+                network.load_state_dict(self.run.parameters)
+            except RuntimeError:
+                raise MethodError("the weights do not fit the network of config.json") from None
+            self._on[device] = tables, network.eval()
+        return self._on[device]
+
+    def _warn(self, given: Assignments, limits: Floats, device: str) -> None:
+        """Say which questions lie outside what was trained on."""
+        asked, count = self.run.config.questions, len(given)
+        if not count:
+            return
+        free = np.array([k > 1 for k in self.problem.objective.cardinalities])
+        rate = float((given[0, free] >= 0).mean()) if free.any() else 0.0
+        edge = ROUNDING / max(1, free.sum())
+        near = any(asked.has_rate(rate + step) for step in (-edge, 0.0, edge))
+        if asked.observed is None and not near:
+            shown = ", ".join(f"{low:.0%} to {high:.0%}" for low, high in asked.rates)
+            _say(f"{rate:.0%} of the variables are observed, {shown} were in training")
+        if asked.limits is None and len(limits):
+            low, high = self.run.depths
+            tables, _ = self._loaded(device)
+            found = depths(
+                tables, *_tensors(tables, given, np.broadcast_to(limits, (count, len(limits))))
+            )
+            odd = int(((found < low) | (found > high)).any(1).sum())
+            if odd:
+                _say(f"q lies outside the range of training in {odd} of {count} rows")
+
+
+def _say(what: str) -> None:
+    warnings.warn(f"{what}; the answers may be poorer", QuestionWarning, stacklevel=6)
+
+
+def _tensors(tables: ModelTables, given: Assignments, limits: Floats) -> tuple[Tensor, Tensor]:
+    x = torch.as_tensor(np.array(given), dtype=torch.int64, device=tables.device)
+    q = torch.as_tensor(np.array(limits), dtype=torch.float32, device=tables.device)
+    return x, q
+
+
+def _same_functions(one: Problem, other: Problem) -> bool:
+    pairs = zip(one.functions, other.functions, strict=False)
+    return len(one.functions) == len(other.functions) and all(a is b for a, b in pairs)
+
+
+def _check_models(problem: Problem, run: AmortisedRun, who: str) -> None:
+    if not run.digest or models_digest(problem) == run.digest:
+        return
+    about = f" ({run.name})" if run.name else ""
+    raise EvidenceError(
+        f"{who}: trained for other models{about}: their sha256 is {run.digest[:12]}..., found "
+        f"{models_digest(problem)[:12]}..."
+    )

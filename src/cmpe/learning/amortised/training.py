@@ -1,0 +1,301 @@
+"""`fit_amortised`: one network for every question about a model, trained without labels.
+
+Every update draws new questions (`questions`) and lowers ss_cmpe with contrast at the network's
+relaxed answers. The rate falls as a cosine, the entropy bonus linearly, with the share of the
+updates, or of the seconds, that is spent. A run continues where its checkpoint ends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cmpe.arrays import Assignments
+from cmpe.errors import InputError, MethodError
+from cmpe.formats.labels import models_digest
+from cmpe.learning.amortised.config import AmortisedConfig
+from cmpe.learning.amortised.networks import Said, network_of
+from cmpe.learning.amortised.questions import QuestionMaker, Questions, depths
+from cmpe.learning.amortised.runs import AmortisedRun
+from cmpe.learning.amortised.solver import AmortisedSolver
+from cmpe.learning.amortised.tables import ModelTables
+from cmpe.learning.losses.losses import Evaluated, ss_cmpe
+from cmpe.learning.runs import (
+    CHECKPOINT,
+    Record,
+    locked,
+    read_checkpoint,
+    write_checkpoint,
+    write_log,
+)
+from cmpe.learning.training.fitting import Session, interruptible, torch_threads
+from cmpe.problem import Problem, need_problem
+from cmpe.sampling import sample
+
+DRAWING, VALIDATING = 5, 6  # generators of samples, apart from those of other training
+WARM = 0.02  # the share of a run in which the rate rises
+CLIP = 1.0  # norm of a gradient at most
+COOLING = 0.8  # the share of a run in which the entropy bonus falls to 0
+
+
+def fit_amortised(
+    problem: Problem,
+    config: AmortisedConfig | None = None,
+    session: Session | None = None,
+    *,
+    samples: Assignments | None = None,
+) -> AmortisedSolver:
+    """Train one network for any evidence and any q; `samples` of the objective save drawing them.
+
+    What `config.questions` fixes is taken from the problem: its evidence variables or its limits.
+    """
+    need_problem(problem, "fit_amortised")
+    if not problem.is_log_linear:
+        raise MethodError(
+            "a network for any question needs log-linear models of discrete variables"
+        )
+    settings, how = config or AmortisedConfig(), session or Session()
+    with torch_threads(how.threads), locked(how.out):
+        task = Subject.of(problem, settings, how.device, samples)
+        work = AmortisedTraining([task], settings, how)
+        with interruptible() as interrupted:
+            finished = work.train(stop=interrupted)
+        if not finished:
+            where = f"; {how.out} holds what there is, --resume continues" if how.out else ""
+            raise KeyboardInterrupt(f"stopped after {work.updates} updates{where}")
+        return work.solver()
+
+
+@dataclass
+class Subject:
+    """A model that questions are drawn about."""
+
+    tables: ModelTables
+    maker: QuestionMaker
+    samples: Tensor  # (N, n)
+
+    @classmethod
+    def of(
+        cls, problem: Problem, config: AmortisedConfig, device: str, samples: Assignments | None
+    ) -> Subject:
+        """With samples of the objective, drawn where none are given."""
+        tables = ModelTables(problem, floor=config.floor, device=device)
+        found = drawn(problem, config, 0) if samples is None else samples
+        rows = torch.as_tensor(np.asarray(found, dtype=np.int64), device=tables.device)
+        return cls(tables, QuestionMaker(tables, config.questions), rows)
+
+
+def drawn(problem: Problem, config: AmortisedConfig, number: int) -> Assignments:
+    """Samples of the objective (rows, n), by the seed and a number."""
+    seed = np.random.SeedSequence((config.seed, DRAWING, number))
+    return sample(problem.objective, config.rows, seed).assignments
+
+
+@dataclass
+class AmortisedTraining:
+    """One run over questions about one model, or about many in turns."""
+
+    tasks: Sequence[Subject]
+    config: AmortisedConfig
+    session: Session
+    records: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        first = self.tasks[0]
+        self.network = network_of(self.config, first.tables)
+        self.adam = torch.optim.Adam(self.network.parameters(), lr=self.config.learning_rate)
+        self.updates, self._before, self._begin = 0, 0.0, time.monotonic()
+        self._kept = self._begin
+        if self.session.resume:
+            self._load()
+        self._held = self._held_out()
+
+    @property
+    def spent(self) -> float:
+        """Seconds, those of the runs that this one resumes included."""
+        return self._before + time.monotonic() - self._begin
+
+    @property
+    def progress(self) -> float:
+        """The share of the run that is over."""
+        by_time = 0.0 if self.config.seconds is None else self.spent / self.config.seconds
+        return min(1.0, max(self.updates / self.config.updates, by_time))
+
+    def train(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Update until the run is over (True), or until it is told to stop."""
+        looked = int(self.progress * self.config.looks)
+        while (progress := self.progress) < 1.0 and not stop():
+            loss = self._update(progress)
+            due = int(self.progress * self.config.looks)
+            if due > looked:
+                looked = due
+                self._look(loss)
+            if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
+                self.keep()
+        self.keep()
+        return self.progress >= 1.0
+
+    def _update(self, progress: float) -> Tensor:
+        """One step on new questions about one of the models; its loss."""
+        random = self._generator(self.updates, 0)
+        task = self.tasks[self.updates % len(self.tasks)]
+        self._refresh(task)
+        count = self.config.batch_size
+        rows = torch.randint(len(task.samples), (count,), generator=random).to(task.samples.device)
+        asked = task.maker.draw(task.samples[rows], random)
+        for group in self.adam.param_groups:
+            group["lr"] = self.config.learning_rate * _rate(progress)
+        self.adam.zero_grad()
+        loss = self.loss(task, asked, progress)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
+        self.adam.step()
+        self.updates += 1
+        return loss.detach()
+
+    def _refresh(self, task: Subject) -> None:
+        number = self.updates // self.config.refresh
+        if self.config.fresh and self.updates and self.updates % self.config.refresh == 0:
+            rows = drawn(task.tables.problem, self.config, number)
+            task.samples.copy_(torch.as_tensor(rows, dtype=torch.int64))
+
+    def _generator(self, number: int, kind: int) -> torch.Generator:
+        seed = np.random.SeedSequence((self.config.seed, VALIDATING + kind, number))
+        return torch.Generator().manual_seed(int(seed.generate_state(1, np.uint64)[0] >> 1))
+
+    def loss(self, task: Subject, asked: Questions, progress: float) -> Tensor:
+        """ss_cmpe with contrast less the entropy bonus, a variable, in mean slopes."""
+        tables, config = task.tables, self.config
+        allowed = tables.allowed(asked.given)
+        reply: Said = self.network(tables, asked.given, asked.limits)
+        points = tables.points(reply.logits, allowed)
+        found = tables.values(points)
+        f, g = asked.shift - found[:, 0], found[:, 1:] - asked.limits
+        with torch.no_grad():
+            known = task.maker.loss_if_feasible(tables.rounded(points), asked.shift, asked.limits)
+            alpha = asked.alpha(config.contrast, known)
+        batch = Evaluated(
+            f.unsqueeze(0), g.unsqueeze(0), alpha=alpha.unsqueeze(0),
+            beta=torch.tensor(config.beta, device=f.device),
+        )  # fmt: skip
+        entropy = -(points * points.clamp(min=1e-9).log()).sum((0, 1))
+        warm = config.temperature * max(0.0, 1.0 - progress / COOLING) * tables.scale
+        free = (asked.given < 0).sum(1).clamp(min=1) * tables.scale
+        return ((ss_cmpe(batch)[0] - warm * entropy) / free).mean()
+
+    # --- looks, files ---
+
+    def _held_out(self) -> list[tuple[Subject, Questions]]:
+        held = []
+        each = max(1, self.config.validation // len(self.tasks))
+        for number, task in enumerate(self.tasks[:8]):
+            random = self._generator(number, 1)
+            rows = torch.randint(len(task.samples), (each,), generator=random)
+            held.append((task, task.maker.draw(task.samples[rows.to(task.samples.device)], random)))
+        return held
+
+    @torch.no_grad()
+    def _look(self, loss: Tensor) -> None:
+        if not bool(torch.isfinite(loss)):
+            raise MethodError(
+                f"the loss is not a number after {self.updates} updates; lower the learning rate"
+            )
+        record: Record = {"update": self.updates, "seconds": self.spent, "loss": float(loss)}
+        parts = [self._fared(task, asked) for task, asked in self._held]
+        record |= {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
+        self.records.append({**record, "progress": self.progress})
+        if self.session.out is not None:
+            write_log(self.session.out, self.records)
+        if self.session.progress is not None:
+            self.session.progress(self.records[-1])
+
+    def _fared(self, task: Subject, asked: Questions) -> dict[str, float]:
+        """Rounded answers to questions that are not trained on."""
+        tables = task.tables
+        reply: Said = self.network(tables, asked.given, asked.limits)
+        values = tables.rounded(tables.points(reply.logits, tables.allowed(asked.given)))
+        f = task.maker.loss_if_feasible(values, asked.shift, asked.limits)
+        fits = torch.isfinite(f)
+        gain = (asked.p_upper - f)[fits]
+        return {
+            "violated": float((~fits).float().mean()),
+            "gain": float(gain.mean()) if len(gain) else float("nan"),
+            "alpha": float(asked.alpha(self.config.contrast, f).mean()),
+        }
+
+    def _about(self) -> dict[str, Any]:
+        plain = {k: v for k, v in self.config.to_json().items() if k not in ("updates", "seconds")}
+        return {
+            "models": models_digest(self.tasks[0].tables.problem),
+            "settings": json.dumps(plain),
+        }
+
+    def keep(self) -> None:
+        """Write the checkpoint and the run."""
+        self._kept = time.monotonic()
+        if self.session.out is None:
+            return
+        state = {f"weights/{k}": v.cpu() for k, v in self.network.state_dict().items()}
+        for number, moments in self.adam.state_dict()["state"].items():
+            state |= {f"adam/{number}/{k}": torch.as_tensor(v).cpu() for k, v in moments.items()}
+        about = {
+            "updates": self.updates,
+            "seconds": self.spent,
+            "records": json.dumps(self.records),
+        }
+        write_checkpoint(self.session.out, state, {**self._about(), **about})
+        self.run().write(self.session.out)
+
+    def _load(self) -> None:
+        out = self.session.out
+        if out is None or not (Path(out) / CHECKPOINT).exists():
+            raise InputError(f"{out}: nothing to resume: no {CHECKPOINT} there")
+        state, about = read_checkpoint(out)
+        for name, mine in self._about().items():
+            if about.get(name) != mine:
+                raise InputError(f"{out}: the checkpoint is of other {name}")
+        self.updates, self._before = int(about["updates"]), about["seconds"]
+        self.records = json.loads(about["records"])
+        self.network.load_state_dict(
+            {k.removeprefix("weights/"): v for k, v in state.items() if k.startswith("weights/")}
+        )
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in state.items():
+            kind, number, *which = name.split("/")
+            if kind == "adam":
+                moments.setdefault(int(number), {})["/".join(which)] = value
+        self.adam.load_state_dict({**self.adam.state_dict(), "state": moments})
+
+    def run(self) -> AmortisedRun:
+        """What a run directory holds of it."""
+        tables = self.tasks[0].tables
+        weights = {k: v.detach().cpu().clone() for k, v in self.network.state_dict().items()}
+        digest = models_digest(tables.problem) if len(self.tasks) == 1 else ""
+        depth = _depths(self._held)
+        return AmortisedRun(
+            self.config, digest, weights, depth, self.updates, self.progress >= 1.0,
+            tables.problem.name,
+        )  # fmt: skip
+
+    def solver(self) -> AmortisedSolver:
+        """The network as a solver of the first model."""
+        return AmortisedSolver(self.tasks[0].tables.problem, self.run())
+
+
+def _depths(held: list[tuple[Subject, Questions]]) -> tuple[float, float]:
+    every = torch.cat([depths(t.tables, a.given, a.limits).flatten() for t, a in held])
+    return (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
+
+
+def _rate(progress: float) -> float:
+    """Of the learning rate: up in a line, down as a cosine."""
+    return min(progress / WARM + 0.05, 0.5 * (1.0 + math.cos(math.pi * progress)))

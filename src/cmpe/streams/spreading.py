@@ -1,0 +1,60 @@
+"""Rows in memory, spread over the cores of a cluster: cut into blocks, answered, put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cmpe.arrays import FREE, Values
+from cmpe.execution import Workplace
+from cmpe.execution.blocks import map_blocks
+from cmpe.problem import Evidence, Problem
+from cmpe.problem.groups import by_observed
+from cmpe.streams.pieces import small
+
+BLOCKS = 8  # for each core, so that no core waits long for the last one
+LARGEST = 4096  # rows
+
+
+@dataclass(frozen=True)
+class _BlockJob:
+    """Asks for some rows of a problem."""
+
+    ask: Callable[..., Any]
+    problem: Problem
+
+    def __call__(self, rows: Values, *more: Any) -> Any:
+        return self.ask(self.problem, rows.astype(self.problem.dtype), *more)
+
+
+def rows_of(problem: Problem, evidence: Evidence | None, *, ignore_extra: bool = False) -> Values:
+    """Evidence in any form as rows over all variables (B, n), -1 where free."""
+    batches = by_observed(problem, evidence, ignore_extra=ignore_extra)
+    total = sum(len(numbers) for _, numbers in batches)
+    rows = np.full((total, problem.variables), FREE, dtype=problem.dtype)
+    for instances, numbers in batches:
+        rows[numbers] = instances.full()
+    return rows
+
+
+def spread(
+    ask: Callable[..., Any], problem: Problem, rows: Values, place: Workplace, *more: Values | None
+) -> Iterator[tuple[slice, Any]]:
+    """Yield (which rows, ask(problem, those rows, those of `more` ...)) as blocks finish.
+
+    `ask` must be known by name on every machine. It is called with rows over all variables.
+    """
+    work = place.executor()
+    with closing(work):
+        size = min(LARGEST, -(-len(rows) // (BLOCKS * work.capacity))) or 1
+        slices = [slice(i, min(i + size, len(rows))) for i in range(0, len(rows), size)]
+        blocks = (
+            (k, (small(rows[s]), *(None if each is None else each[s] for each in more)))
+            for k, s in enumerate(slices)
+        )
+        for number, found in map_blocks(work, _BlockJob(ask, problem), blocks):
+            yield slices[number], found

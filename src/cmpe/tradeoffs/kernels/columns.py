@@ -1,0 +1,162 @@
+"""Lists of partial assignments as columns of sums, all of which must be high enough.
+
+A state is a row of numbers, one per *column*: h, then -t_1..-t_m, then h - s mu . t for several s.
+Each is a sum over the assignment's table entries, so states are joined by adding rows. What is
+looked for has h >= H and t_j <= q_j, so that column r of it is at least need_r, where
+
+    need = H,    -q_j,    H - s mu . q.
+
+A partial assignment is dropped where, in some column, it and the best rest do not reach the need.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cmpe.compiling.functions import njit
+
+H, T = 0, 1  # columns: h, and the first -t
+BLOCK = 16  # states of a list that are passed over together
+SHORT = 32  # states up to which a list is not sorted
+FREE = -1  # a node of nothing
+
+
+@njit(inner=True, nogil=True)
+def sort_rows(keys, order, spare, count):
+    """`order` becomes the numbers 0..count by falling key (merge sort)."""
+    for i in range(count):
+        order[i] = i
+    width = 1
+    while width < count:
+        for low in range(0, count, 2 * width):
+            middle, high = min(low + width, count), min(low + 2 * width, count)
+            a, b = low, middle
+            for place in range(low, high):
+                if a < middle and (b >= high or keys[order[a]] >= keys[order[b]]):
+                    spare[place] = order[a]
+                    a += 1
+                else:
+                    spare[place] = order[b]
+                    b += 1
+        order[:count] = spare[:count]
+        width *= 2
+
+
+@njit(inner=True, nogil=True)
+def falling(values):
+    """The numbers of `values` by falling value; equal ones stay in order."""
+    count = len(values)
+    keys, order = np.empty(count), np.empty(count, dtype=np.int64)
+    keys[:] = values
+    sort_rows(keys, order, np.empty(count, dtype=np.int64), count)
+    return order
+
+
+@njit(inner=True, nogil=True)
+def sort_list(points, node, low, high, column, scratch):
+    """Sort states low..high by falling `column`."""
+    keys, order, spare, moved, own = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    count = high - low
+    for i in range(count):
+        keys[i] = points[low + i, column]
+        moved[i] = points[low + i]
+        own[i] = node[low + i]
+    sort_rows(keys, order, spare, count)
+    for i in range(count):
+        points[low + i] = moved[order[i]]
+        node[low + i] = own[order[i]]
+
+
+@njit(inner=True, nogil=True)
+def thinned(points, node, low, high, rank, scratch):
+    """Keep of states low..high what fewer than `rank` others dominate in h and -t_1: the new end.
+
+    In the order of falling h, a heap holds the `rank` highest -t_1 so far.
+    """
+    sort_list(points, node, low, high, H, scratch)
+    heap = scratch[5]
+    heap[:rank] = -np.inf
+    kept = low
+    for i in range(low, high):
+        own = points[i, T]
+        if heap[0] >= own:
+            continue
+        place = 0
+        while 2 * place + 1 < rank:
+            below = 2 * place + 1
+            if below + 1 < rank and heap[below + 1] < heap[below]:
+                below += 1
+            if heap[below] >= own:
+                break
+            heap[place] = heap[below]
+            place = below
+        heap[place] = own
+        points[kept] = points[i]
+        node[kept] = node[i]
+        kept += 1
+    return kept
+
+
+@njit(inner=True, nogil=True)
+def reaches(points, state, need):
+    """Whether every column of a state is high enough."""
+    for r in range(len(need)):
+        if points[state, r] < need[r]:
+            return False
+    return True
+
+
+@njit(inner=True, nogil=True)
+def add_node(nodes, sizes, left, right):
+    """A node of two parts, or of -1 - value and -1 - bucket; -1 without room."""
+    count = sizes[1]
+    if count >= len(nodes):
+        return -1
+    nodes[count, 0], nodes[count, 1] = left, right
+    sizes[1] = count + 1
+    return count
+
+
+@njit(inner=True, nogil=True)
+def combine(points, node, nodes, sizes, a, b, need, scratch):
+    """Sums of a state of list a and one of list b that reach the need, on top; False without room.
+
+    A list b that is longer than SHORT is sorted by falling -t_1.
+    """
+    (a_low, a_high), (b_low, b_high) = a, b
+    rest, highest = scratch[6], scratch[7]
+    columns, top = points.shape[1], sizes[0]
+    blocks = (b_high - b_low + BLOCK - 1) // BLOCK
+    is_sorted = b_high - b_low > SHORT
+    for block in range(blocks):
+        first = b_low + block * BLOCK
+        highest[block] = points[first]
+        for other in range(first + 1, min(first + BLOCK, b_high)):
+            for r in range(columns):
+                highest[block, r] = max(highest[block, r], points[other, r])
+    for i in range(a_low, a_high):
+        for r in range(columns):
+            rest[r] = need[r] - points[i, r]
+        for block in range(blocks):
+            if not reaches(highest, block, rest):
+                if is_sorted and highest[block, T] < rest[T]:
+                    break
+                continue
+            first = b_low + block * BLOCK
+            last = min(first + BLOCK, b_high)
+            sizes[2] += last - first
+            if top + BLOCK >= len(points):
+                return False
+            for other in range(first, last):
+                if reaches(points, other, rest):
+                    made = add_node(nodes, sizes, node[i], node[other])
+                    if made < 0:
+                        return False
+                    for r in range(columns):
+                        points[top, r] = points[i, r] + points[other, r]
+                    node[top] = made
+                    top += 1
+        if sizes[2] > sizes[3]:
+            return False
+    sizes[0] = top
+    return True
