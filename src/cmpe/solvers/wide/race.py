@@ -52,7 +52,8 @@ FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
 PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
-SPLIT_SECONDS = 2e-4  # a table: splitting waits until the others have played so long
+SPLIT_SECONDS, SPLIT_LATE = 2e-4, 0.05  # a table, of the limit: splitting waits until the others
+# have played so long, whichever is less
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
 MILP_SHARE = 0.3  # and then has so much of it
 REPAIR_SECONDS = 0.1  # for a first feasible answer
@@ -292,6 +293,7 @@ class Race:
         if self.shrunk:
             splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
+        later = min(later, SPLIT_LATE * self.seconds)
         accounts = [
             _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
             _Account(self._search(1), least=LEAST_SEARCH),
