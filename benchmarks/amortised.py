@@ -350,7 +350,10 @@ def _run(options: Options, kept: Path) -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         shutil.copy(kept, options.out / kept.name)
         if (options.data / "runs").is_dir():
-            shutil.copytree(options.data / "runs", options.out / "runs", dirs_exist_ok=True)
+            shutil.copytree(
+                options.data / "runs", options.out / "runs", dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("checkpoint.pt"),
+            )  # fmt: skip
 
 
 def _lines(path: Path) -> list[str]:
