@@ -61,3 +61,11 @@ def test_messages_serve_a_model_of_another_size():
 def _wide(net):
     tables = ModelTables(Problem(LogLinearModel((2,) * 5, (Factor(range(5), np.zeros((2,) * 5)),))))
     net(tables, torch.full((1, 5), -1), torch.zeros((1, 0)))
+
+
+def test_an_mlp_of_a_large_model_has_no_linear_map(monkeypatch):
+    monkeypatch.setattr("cmpe.learning.amortised.networks.LARGEST_SKIP", 10)
+    tables = ModelTables(posed(3))
+    net = network_of(config(network="mlp", hidden=(4,)), tables)
+    assert net.skip is None
+    assert net(tables, torch.full((2, 9), -1), torch.zeros((2, 1))).logits.shape == (9, 2, 2)

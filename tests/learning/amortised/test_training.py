@@ -53,7 +53,7 @@ def test_answers_to_unseen_masks_and_q_keep_limits_that_a_constant_start_breaks(
 
 
 def test_a_run_is_resumed_to_the_same_weights(tmp_path):
-    settings = config(updates=6, rows=30, looks=3, fresh=True, refresh=4)
+    settings = config(updates=6, rows=30, looks=3, fresh=True, refresh=1)
     whole = fit_amortised(posed(3), settings, Session(tmp_path / "whole"))
     out = tmp_path / "parts"
     task = Subject.of(posed(3), settings, "cpu", None)

@@ -10,7 +10,8 @@
               corrects the beliefs b by a small network of each value's numbers, and moves mu by
               how far t of the relaxed answer is from q. All weights are shared by variables and
               tables, so that they serve any model.
-    mlp       hidden ReLU layers over all variables of one model, with a linear map beside them;
+    mlp       hidden ReLU layers over all variables of one model, with a linear map beside them
+              where that has at most LARGEST_SKIP weights;
               inputs are centred evidence, the mask, and q relative to t of the uniform answer.
 
 mu is what `search` is started with. The mlp has none.
@@ -32,6 +33,7 @@ from cmpe.learning.amortised.config import AmortisedConfig
 from cmpe.learning.amortised.tables import OUT, ModelTables, Potentials
 
 LARGEST_ARITY = 4  # of tables that messages are passed through
+LARGEST_SKIP = 1 << 22
 NODE_INPUTS = 6
 PRICE_HIDDEN = 8
 
@@ -53,7 +55,8 @@ class MaskedMlp(nn.Module):
         sizes = [inputs, *config.hidden]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.last = nn.Linear(sizes[-1], self._outputs)
-        self.skip = nn.Linear(inputs, self._outputs, bias=False)
+        small = inputs * self._outputs <= LARGEST_SKIP
+        self.skip = nn.Linear(inputs, self._outputs, bias=False) if small else None
 
     def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
         """Logits of every variable's values."""
@@ -67,7 +70,9 @@ class MaskedMlp(nn.Module):
         hidden = x
         for layer in self.layers:
             hidden = layer(hidden).relu()
-        logits: Tensor = self.last(hidden) + self.skip(x)
+        logits: Tensor = self.last(hidden)
+        if self.skip is not None:
+            logits = logits + self.skip(x)
         return Said(logits.t().view(tables.variables, tables.width, len(x)), None)
 
 

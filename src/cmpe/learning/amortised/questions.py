@@ -88,10 +88,9 @@ class QuestionMaker:
             return mask.expand(count, n)
         rates = _drawn(self.asked.rates, (count, 1), random).to(device)
         anyhow = torch.rand((count, n), generator=random, device=random.device)
-        ranks = anyhow.argsort(1).argsort(1).to(device)
-        root, kind, side = (torch.rand((3, count, 1), generator=random, device=random.device)).to(
-            device
-        )
+        ranks = anyhow.to(device).argsort(1).argsort(1)
+        chances = torch.rand((3, count, 1), generator=random, device=random.device)
+        root, kind, side = chances.to(device)
         balls = self.ranks[(root[:, 0] * len(self.ranks)).long().clamp(max=len(self.ranks) - 1)]
         balls = torch.where(side < 0.5, balls, n - 1 - balls)
         return torch.where(kind < self.asked.blocked, balls, ranks) < (rates * n).round()
@@ -166,9 +165,9 @@ def depths(tables: ModelTables, given: Tensor, limits: Tensor) -> Tensor:
 
 def _drawn(intervals: Intervals, shape: tuple[int, ...], random: torch.Generator) -> Tensor:
     """Numbers spread evenly over intervals; of intervals without length each is as likely."""
-    low, high = torch.tensor(intervals, dtype=torch.float32).T
+    low, high = torch.tensor(intervals, dtype=torch.float32, device=random.device).T
     lengths = (high - low) + 1e-6
-    number, inside = torch.rand((2, *shape), generator=random, device=random.device).cpu()
+    number, inside = torch.rand((2, *shape), generator=random, device=random.device)
     which = torch.bucketize(number * lengths.sum(), lengths.cumsum(0)).clamp(max=len(low) - 1)
     return torch.lerp(low[which], high[which], inside)
 

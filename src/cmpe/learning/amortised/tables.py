@@ -120,7 +120,7 @@ class ModelTables:
         """Numbers of every variable's values (n, K, B) along each axis: (T, 1, .., k, .., 1, B)."""
         arity, out = len(group.shape), []
         for i, k in enumerate(group.shape):
-            here = numbers[group.scopes[:, i]][:, :k]
+            here = numbers.index_select(0, group.scopes[:, i])[:, :k]
             shape = (k if j == i else 1 for j in range(arity))
             out.append(here.reshape(len(here), *shape, numbers.shape[-1]))
         return out

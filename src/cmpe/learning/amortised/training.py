@@ -65,8 +65,8 @@ def fit_amortised(
         )
     settings, how = config or AmortisedConfig(), session or Session()
     with torch_threads(how.threads), locked(how.out):
-        task = Subject.of(problem, settings, how.device, samples)
-        work = AmortisedTraining([task], settings, how)
+        subject = Subject.of(problem, settings, how.device, samples)
+        work = AmortisedTraining([subject], settings, how)
         with interruptible() as interrupted:
             finished = work.train(stop=interrupted)
         if not finished:
@@ -81,7 +81,12 @@ class Subject:
 
     tables: ModelTables
     maker: QuestionMaker
-    samples: Tensor  # (N, n)
+    samples: Tensor  # (N, n); the last tenth is only looked at
+
+    @property
+    def trained(self) -> int:
+        """How many of the samples are trained on, the first ones."""
+        return max(1, len(self.samples) - len(self.samples) // 10)
 
     @classmethod
     def of(
@@ -104,20 +109,20 @@ def drawn(problem: Problem, config: AmortisedConfig, number: int) -> Assignments
 class AmortisedTraining:
     """One run over questions about one model, or about many in turns."""
 
-    tasks: Sequence[Subject]
+    subjects: Sequence[Subject]
     config: AmortisedConfig
     session: Session
     records: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        first = self.tasks[0]
+        first = self.subjects[0]
         self.network = network_of(self.config, first.tables)
         self.adam = torch.optim.Adam(self.network.parameters(), lr=self.config.learning_rate)
         self.updates, self._before, self._begin = 0, 0.0, time.monotonic()
         self._kept = self._begin
+        self._held = self._held_out()
         if self.session.resume:
             self._load()
-        self._held = self._held_out()
 
     @property
     def spent(self) -> float:
@@ -147,44 +152,50 @@ class AmortisedTraining:
     def _update(self, progress: float) -> Tensor:
         """One step on new questions about one of the models; its loss."""
         random = self._generator(self.updates, 0)
-        task = self.tasks[self.updates % len(self.tasks)]
-        self._refresh(task)
+        subject = self.subjects[self.updates % len(self.subjects)]
+        if self.updates % self.config.refresh == 0:
+            self._refresh()
         count = self.config.batch_size
-        rows = torch.randint(len(task.samples), (count,), generator=random).to(task.samples.device)
-        asked = task.maker.draw(task.samples[rows], random)
+        rows = torch.randint(subject.trained, (count,), generator=random, device=random.device)
+        asked = subject.maker.draw(subject.samples[rows], random)
         for group in self.adam.param_groups:
             group["lr"] = self.config.learning_rate * _rate(progress)
         self.adam.zero_grad()
-        loss = self.loss(task, asked, progress)
+        loss = self.loss(subject, asked, progress)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
         self.adam.step()
         self.updates += 1
         return loss.detach()
 
-    def _refresh(self, task: Subject) -> None:
-        number = self.updates // self.config.refresh
-        if self.config.fresh and self.updates and self.updates % self.config.refresh == 0:
-            rows = drawn(task.tables.problem, self.config, number)
-            task.samples.copy_(torch.as_tensor(rows, dtype=torch.int64))
+    def _refresh(self) -> None:
+        """New samples of every model, where they are asked for and due."""
+        for subject in self.subjects if self.config.fresh and self.updates else ():
+            rows = drawn(subject.tables.problem, self.config, self.updates // self.config.refresh)
+            subject.samples.copy_(torch.as_tensor(rows, dtype=torch.int64))
 
     def _generator(self, number: int, kind: int) -> torch.Generator:
         seed = np.random.SeedSequence((self.config.seed, VALIDATING + kind, number))
-        return torch.Generator().manual_seed(int(seed.generate_state(1, np.uint64)[0] >> 1))
+        return torch.Generator(self.subjects[0].samples.device).manual_seed(
+            int(seed.generate_state(1, np.uint64)[0] >> 1)
+        )
 
-    def loss(self, task: Subject, asked: Questions, progress: float) -> Tensor:
+    def loss(self, subject: Subject, asked: Questions, progress: float) -> Tensor:
         """ss_cmpe with contrast less the entropy bonus, a variable, in mean slopes."""
-        tables, config = task.tables, self.config
+        tables, config = subject.tables, self.config
         allowed = tables.allowed(asked.given)
         reply: Said = self.network(tables, asked.given, asked.limits)
         points = tables.points(reply.logits, allowed)
         found = tables.values(points)
         f, g = asked.shift - found[:, 0], found[:, 1:] - asked.limits
         with torch.no_grad():
-            known = task.maker.loss_if_feasible(tables.rounded(points), asked.shift, asked.limits)
+            known = subject.maker.loss_if_feasible(
+                tables.rounded(points), asked.shift, asked.limits
+            )
             alpha = asked.alpha(config.contrast, known)
         batch = Evaluated(
             f.unsqueeze(0), g.unsqueeze(0), alpha=alpha.unsqueeze(0),
+            contrast=torch.ones((), device=f.device),
             beta=torch.tensor(config.beta, device=f.device),
         )  # fmt: skip
         entropy = -(points * points.clamp(min=1e-9).log()).sum((0, 1))
@@ -196,11 +207,12 @@ class AmortisedTraining:
 
     def _held_out(self) -> list[tuple[Subject, Questions]]:
         held = []
-        each = max(1, self.config.validation // len(self.tasks))
-        for number, task in enumerate(self.tasks[:8]):
+        each = max(1, self.config.validation // len(self.subjects))
+        for number, subject in enumerate(self.subjects[:8]):
             random = self._generator(number, 1)
-            rows = torch.randint(len(task.samples), (each,), generator=random)
-            held.append((task, task.maker.draw(task.samples[rows.to(task.samples.device)], random)))
+            first, last = min(subject.trained, len(subject.samples) - 1), len(subject.samples)
+            rows = torch.randint(first, last, (each,), generator=random, device=random.device)
+            held.append((subject, subject.maker.draw(subject.samples[rows], random)))
         return held
 
     @torch.no_grad()
@@ -210,7 +222,7 @@ class AmortisedTraining:
                 f"the loss is not a number after {self.updates} updates; lower the learning rate"
             )
         record: Record = {"update": self.updates, "seconds": self.spent, "loss": float(loss)}
-        parts = [self._fared(task, asked) for task, asked in self._held]
+        parts = [self._fared(subject, asked) for subject, asked in self._held]
         record |= {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
         self.records.append({**record, "progress": self.progress})
         if self.session.out is not None:
@@ -218,12 +230,12 @@ class AmortisedTraining:
         if self.session.progress is not None:
             self.session.progress(self.records[-1])
 
-    def _fared(self, task: Subject, asked: Questions) -> dict[str, float]:
+    def _fared(self, subject: Subject, asked: Questions) -> dict[str, float]:
         """Rounded answers to questions that are not trained on."""
-        tables = task.tables
+        tables = subject.tables
         reply: Said = self.network(tables, asked.given, asked.limits)
         values = tables.rounded(tables.points(reply.logits, tables.allowed(asked.given)))
-        f = task.maker.loss_if_feasible(values, asked.shift, asked.limits)
+        f = subject.maker.loss_if_feasible(values, asked.shift, asked.limits)
         fits = torch.isfinite(f)
         gain = (asked.p_upper - f)[fits]
         return {
@@ -235,7 +247,7 @@ class AmortisedTraining:
     def _about(self) -> dict[str, Any]:
         plain = {k: v for k, v in self.config.to_json().items() if k not in ("updates", "seconds")}
         return {
-            "models": models_digest(self.tasks[0].tables.problem),
+            "models": models_digest(self.subjects[0].tables.problem),
             "settings": json.dumps(plain),
         }
 
@@ -265,6 +277,8 @@ class AmortisedTraining:
                 raise InputError(f"{out}: the checkpoint is of other {name}")
         self.updates, self._before = int(about["updates"]), about["seconds"]
         self.records = json.loads(about["records"])
+        if self.updates >= self.config.refresh:
+            self._refresh()
         self.network.load_state_dict(
             {k.removeprefix("weights/"): v for k, v in state.items() if k.startswith("weights/")}
         )
@@ -277,9 +291,9 @@ class AmortisedTraining:
 
     def run(self) -> AmortisedRun:
         """What a run directory holds of it."""
-        tables = self.tasks[0].tables
+        tables = self.subjects[0].tables
         weights = {k: v.detach().cpu().clone() for k, v in self.network.state_dict().items()}
-        digest = models_digest(tables.problem) if len(self.tasks) == 1 else ""
+        digest = models_digest(tables.problem) if len(self.subjects) == 1 else ""
         depth = _depths(self._held)
         return AmortisedRun(
             self.config, digest, weights, depth, self.updates, self.progress >= 1.0,
@@ -288,7 +302,7 @@ class AmortisedTraining:
 
     def solver(self) -> AmortisedSolver:
         """The network as a solver of the first model."""
-        return AmortisedSolver(self.tasks[0].tables.problem, self.run())
+        return AmortisedSolver(self.subjects[0].tables.problem, self.run())
 
 
 def _depths(held: list[tuple[Subject, Questions]]) -> tuple[float, float]:
