@@ -16,8 +16,8 @@ Parts, each of which goes on where the last call ended (`--seconds` are those of
 The networks are trained on mask rates and positions around 0.1, 0.5 and 0.9; 0.3 and 0.7 are unseen
 of both. All masks, samples and limits that are reported on are unseen. The regret of a row is what
 it lacks of the best feasible value that any contestant, or `search` with `--reference` ms, found.
-Rows of a mask rate are one problem: an observed selector adds each row's own limit to t. Budgets are
-those of `search` alone; `used_us` has the pass, too, and is what starts are compared at.
+Rows of a mask rate are one problem: an observed selector adds each row's own limit to t. Budgets
+are those of `search` alone; `used_us` has the pass, too, and is what starts are compared at.
 """
 
 from __future__ import annotations
