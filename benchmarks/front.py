@@ -88,13 +88,18 @@ def distinct(content: cmpe.ProblemDirectory, count: int) -> tuple[Any, Any]:
     return rows[order], often[order]
 
 
-def fronts(options: Namespace) -> Iterator[Record]:
-    """Complete fronts."""
+def warmed(options: Namespace) -> Iterator[tuple[str, cmpe.Problem, Any, Any]]:
+    """Every model asked for: its problem, distinct rows and how often; one row was answered."""
     for name in options.models:
         content = made(name)
-        problem = content.problem
         rows, often = distinct(content, options.rows)
-        answer_each(problem, rows[:1], "exact")
+        answer_each(content.problem, rows[:1], "exact")
+        yield name, content.problem, rows, often
+
+
+def fronts(options: Namespace) -> Iterator[Record]:
+    """Complete fronts."""
+    for name, problem, rows, often in warmed(options):
         one = cpu(partial(cmpe.solve, problem, rows, method="exact")) / len(rows)
         batch = max(1, int(1.0 / cpu(partial(cmpe.front, problem, rows[:1]))))
         found: list[cmpe.Front] = []
@@ -165,11 +170,7 @@ def loops(options: Namespace) -> Iterator[Record]:
 
 def best(options: Namespace) -> Iterator[Record]:
     """The k best beside one solve, of distinct rows."""
-    for name in options.models:
-        content = made(name)
-        problem = content.problem
-        rows, _ = distinct(content, options.rows)
-        answer_each(problem, rows[:1], "exact")
+    for name, problem, rows, _ in warmed(options):
         cmpe.best(problem, rows[:1], 2)
         trial = cpu(partial(cmpe.best, problem, rows[:20], RANKS[-1])) / len(rows[:20])
         rows = rows[: max(20, int(options.seconds / trial))]

@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -120,24 +120,31 @@ def is_run(path: Path | str) -> bool:
 
 
 def write_trained(trained: Trained, folder: Path | str) -> None:
-    """Write weights, then the config that names them."""
-    place = Path(folder)
-    with writing(folder):
-        place.mkdir(parents=True, exist_ok=True)
-    weights = save({k: v.contiguous() for k, v in trained.parameters.items()})
+    """Write weights, and the config that names them."""
     description = {
         "format_version": FORMAT_VERSION,
         "kind": NEURAL,
         "name": trained.name,
         "problem_sha256": trained.digest,
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "epochs": trained.epochs,
         "finished": trained.finished,
         "training": trained.config.to_json(),
         "calibration": [asdict(c) for c in trained.calibration],
         "passes": list(trained.passes),
     }
-    text = json.dumps(description, indent=1) + "\n"
+    write_run(folder, description, trained.parameters)
+
+
+def write_run(
+    folder: Path | str, description: Mapping[str, Any], parameters: Mapping[str, Tensor]
+) -> None:
+    """Write the weights of any kind of run, and its description with their hash, together."""
+    place = Path(folder)
+    with writing(folder):
+        place.mkdir(parents=True, exist_ok=True)
+    weights = save({k: v.contiguous() for k, v in parameters.items()})
+    whole = {**description, "weights_sha256": hashlib.sha256(weights).hexdigest()}
+    text = json.dumps(whole, indent=1) + "\n"
     write_together([(place / WEIGHTS, weights), (place / CONFIG, text.encode())])
 
 

@@ -7,19 +7,23 @@ any model.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors.torch import save
 from torch import Tensor
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.errors import FormatError, InputError
-from cmpe.formats.text import write_together, writing
 from cmpe.learning.amortised.config import AmortisedConfig
-from cmpe.learning.runs import AMORTISED, CONFIG, FORMAT_VERSION, WEIGHTS, description, kept_weights
+from cmpe.learning.runs import (
+    AMORTISED,
+    CONFIG,
+    FORMAT_VERSION,
+    WEIGHTS,
+    description,
+    kept_weights,
+    write_run,
+)
 
 
 @dataclass(frozen=True)
@@ -36,23 +40,17 @@ class AmortisedRun:
 
     def write(self, folder: Path | str) -> None:
         """Write weights, and the config that names them."""
-        place = Path(folder)
-        with writing(folder):
-            place.mkdir(parents=True, exist_ok=True)
-        weights = save({k: v.contiguous() for k, v in self.parameters.items()})
         described = {
             "format_version": FORMAT_VERSION,
             "kind": AMORTISED,
             "name": self.name,
             "models_sha256": self.digest,
-            "weights_sha256": hashlib.sha256(weights).hexdigest(),
             "updates": self.updates,
             "finished": self.finished,
             "training": self.config.to_json(),
             "depths": list(self.depths),
         }
-        text = json.dumps(described, indent=1) + "\n"
-        write_together([(place / WEIGHTS, weights), (place / CONFIG, text.encode())])
+        write_run(folder, described, self.parameters)
 
     @classmethod
     def read(cls, folder: Path | str) -> AmortisedRun:
