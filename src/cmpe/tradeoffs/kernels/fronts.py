@@ -162,13 +162,14 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
         return IMPOSSIBLE, points, nodes, weight, price, totals, covered
     begun = _front_of_both(known, hull[: len(hull) if t.shape[0] == 1 else 0], window)
     uncovered(begun, window, weight, price, totals, covered, need)
-    budget = np.where(weight > 0.0, FIRST_SHARE * need, need)
+    budget = np.where(weight > 0.0, np.maximum(0.0, FIRST_SHARE * need), need)
     most_next = SECOND_SHARE / FIRST_SHARE * budget  # of few points the corners cost too much
     if not (budget * weight > 0.0).any():
         most_next[:] = np.inf
     found = np.zeros(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
-        low, high = row_list(plan, h, t, tables, weight, price, budget + slack, limits, work)
+        asked = np.where(budget > covered, budget + slack, -np.inf)
+        low, high = row_list(plan, h, t, tables, weight, price, asked, limits, points[:, :2], work)
         if low < 0 and work[4][2] > work[4][3]:
             break
         if low < 0:
@@ -178,7 +179,7 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
                     budget[k] = start + (budget[k] - start) / 4.0
             continue
         count = _front_of(work[0], low, high, limits, window, found)
-        points, nodes = _collect(work, found, count)
+        points, nodes = _together(points, nodes, _collect(work, found, count), window)
         covered = np.maximum(covered, budget)
         both = _front_of_both(points, begun, window)
         if uncovered(both, window, weight, price, totals, covered + slack, need) == 0:
@@ -187,7 +188,7 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
         most_next[:] = np.inf
     if len(points) == 0:  # at least the supported ones
         work[4][2] = -(1 << 40)
-        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, work)
+        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, begun[:0], work)
         count = _front_of(work[0], max(low, 0), max(high, 0), limits, window, found)
         points, nodes = _collect(work, found, count)
         work[4][2] = work[4][3] + 1
@@ -195,11 +196,29 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
 
 
 @njit(cache=True, nogil=True)
+def _together(points, nodes, more, window):
+    """The front of two sets of points (h, t, node), and the nodes of both."""
+    count, own = len(points), len(nodes)
+    both = np.empty((count + len(more[0]), 3))
+    both[:count] = points
+    both[count:] = more[0]
+    both[count:, 2] += np.where(more[0][:, 2] >= 0.0, own, 0)
+    parts = np.empty((own + len(more[1]), 2), dtype=np.int32)
+    parts[:own] = nodes
+    for i in range(len(more[1])):
+        is_leaf = more[1][i, 1] < 0
+        for side in range(2):
+            parts[own + i, side] = more[1][i, side] + (0 if is_leaf else own)
+    return _front_of_both(both, both[:0], window), parts
+
+
+@njit(cache=True, nogil=True)
 def _front_of_both(some, others, window):
-    """The front of two sets of points (h, t), by falling h and t, within the window."""
-    both = np.empty((len(some) + len(others), 2))
-    both[: len(some)] = some[:, :2]
-    both[len(some) :] = others[:, :2]
+    """The front of two sets of points (h, t, ..), by falling h and t, within the window."""
+    columns = min(some.shape[1], others.shape[1])
+    both = np.empty((len(some) + len(others), columns))
+    both[: len(some)] = some[:, :columns]
+    both[len(some) :] = others[:, :columns]
     order = falling(both[:, 0])
     out = np.empty_like(both)
     count = 0

@@ -14,6 +14,7 @@ from cmpe.tradeoffs.kernels.columns import falling
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j
 BLOCK = 8  # states of a list that are passed over together
+GROUP = 8  # blocks that are passed over together
 MANY = 64  # sums from which on dominated ones are looked for at once
 SMALL = 24  # states up to which a list is sorted by insertion
 
@@ -126,39 +127,58 @@ def projected(points, state, weight, price):
 
 
 @njit(cache=True, nogil=True)
-def _stairs(points, a, b, stairs):
-    """Steps of t over the sums of two sorted lists, all empty: (how many, lowest t, per t)."""
+def _stairs(points, a, b, known, stairs):
+    """Steps of t over the sums of two sorted lists: (how many, lowest t, per t).
+
+    stairs[i] is the highest h of `known` points (h, t), by falling h, below step i.
+    """
     (a_low, a_high), (b_low, b_high) = a, b
     lowest = points[a_high - 1, T] + points[b_high - 1, T]
     highest = points[a_low, T] + points[b_low, T]
     bins = min(len(stairs) - 2, 32 * (a_high - a_low + b_high - b_low))
     if not highest > lowest:
         return 0, 0.0, 0.0
-    stairs[: bins + 2] = -np.inf
-    return bins, lowest, 0.999 * bins / (highest - lowest)
+    scale = 0.999 * bins / (highest - lowest)
+    place, best = 0, -np.inf
+    for i in range(len(known) - 1, -1, -1):
+        end = min(float(bins + 2), (known[i, 1] - lowest) * scale + 1.0)
+        while place < end:
+            stairs[place] = best
+            place += 1
+        best = known[i, 0]
+    stairs[place : bins + 2] = best
+    return bins, lowest, scale
 
 
 @njit(cache=True, nogil=True)
 def _reaches(points, b, weights, prices, active, room):
-    """What each block of list b, and then all of it, reaches at each reference: into `room`."""
+    """What each block of list b, each group of blocks and all of it reach at each reference."""
     b_low, b_high = b
     blocks = (b_high - b_low + BLOCK - 1) // BLOCK
+    width = _row_of_reaches(blocks)
     for k in range(active):
-        most = -np.inf
+        start = k * width
+        room[start + blocks : start + width] = -np.inf
         for block in range(blocks):
             first = b_low + block * BLOCK
             best = -np.inf
             for other in range(first, min(first + BLOCK, b_high)):
                 best = max(best, projected(points, other, weights[k], prices[k]))
-            room[k * (blocks + 1) + block] = best
-            most = max(most, best)
-        room[k * (blocks + 1) + blocks] = most
+            group = start + blocks + block // GROUP
+            room[start + block] = best
+            room[group] = max(room[group], best)
+            room[start + width - 1] = max(room[start + width - 1], best)
 
 
 @njit(cache=True, nogil=True)
-def _is_reached(room, blocks, block, near, left, count):
+def _row_of_reaches(blocks):
+    return blocks + (blocks + GROUP - 1) // GROUP + 1
+
+
+@njit(cache=True, nogil=True)
+def _is_reached(room, width, place, near, left, count):
     for c in range(count):
-        if room[near[c] * (blocks + 1) + block] >= left[c]:
+        if room[near[c] * width + place] >= left[c]:
             return True
     return False
 
@@ -191,42 +211,59 @@ def _add_block(
     return top
 
 
+@njit(cache=True, nogil=True)
+def _is_below(points, i, first, last, stairs, steps):
+    """Whether the highest h of states first..last with their lowest t, beside i, is dominated."""
+    stair = int((points[i, T] + points[last, T] - steps[1]) * steps[2])
+    return stairs[stair] >= points[i, H] + points[first, H]
+
+
 @njit(inner=True, nogil=True)
-def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, room, stairs):
+def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, known, room, stairs):
     """Sums of a state of list a and one of list b that some reference calls near, on top.
 
     A sum stays where weight_k h - price_k . t >= needs_k for one of the first `active` references.
-    `room` and `stairs` are scratch: what each block of b reaches; the highest h below each t. Sums
-    that fill the space are thinned (`kept_states`); False on overflow. sizes[2] counts the sums
-    that were looked at, of which sizes[3] are allowed.
+    `known` (h, t), by falling h: what these dominate need not stay. `room` and `stairs` are
+    scratch: what each block of b reaches; the highest h below each t. Sums that fill the space are
+    thinned (`kept_states`); False on overflow. sizes[2] counts the sums that were looked at, of
+    which sizes[3] are allowed.
     """
     b_low, b_high = b
     top = start = sizes[0]
     blocks = (b_high - b_low + BLOCK - 1) // BLOCK
-    if (blocks + 1) * active > room.size:
+    width = _row_of_reaches(blocks)
+    if width * active > room.size:
         return False
     _reaches(points, b, weights, prices, active, room)
     limit = len(points) - BLOCK - 2
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
     steps = (0, 0.0, 0.0)
     if points.shape[1] == T + 1 and (a[1] - a[0]) * (b_high - b_low) > MANY:
-        steps = _stairs(points, a, b, stairs)
+        steps = _stairs(points, a, b, known, stairs)
     for i in range(a[0], a[1]):
         count = 0
         for k in range(active):
             need = needs[k] - projected(points, i, weights[k], prices[k])
-            if room[k * (blocks + 1) + blocks] >= need:
+            if room[(k + 1) * width - 1] >= need:
                 near[count], left[count] = k, need
                 count += 1
-        for block in range(blocks if count > 0 else 0):
-            if not _is_reached(room, blocks, block, near, left, count):
-                continue
+        block, end = 0, blocks if count > 0 else 0
+        while block < end:
             first = b_low + block * BLOCK
-            last = min(first + BLOCK, b_high) - 1
-            if steps[0] > 0:  # the highest h of the block with its lowest t
-                stair = int((points[i, T] + points[last, T] - steps[1]) * steps[2])
-                if stairs[stair] >= points[i, H] + points[first, H]:
+            if block % GROUP == 0:
+                last = min(first + GROUP * BLOCK, b_high) - 1
+                if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
+                    not _is_reached(room, width, blocks + block // GROUP, near, left, count)
+                ):
+                    block += GROUP
                     continue
+            last = min(first + BLOCK, b_high) - 1
+            if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
+                not _is_reached(room, width, block, near, left, count)
+            ):
+                block += 1
+                continue
+            block += 1
             if top >= limit:
                 top = kept_states(points, parts, start, top)
                 if top >= limit - (limit - start) // 4:
