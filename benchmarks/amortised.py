@@ -250,7 +250,7 @@ def transfer(options: argparse.Namespace) -> Iterator[Record]:
         if shared is None:
             return
         for problem, rows in unseen:
-            for share in LEVELS:
+            for share in options.rates:
                 key = {"model": problem.name, "rate": share, "network": kind}
                 if options.has(key) or options.left() < 30.0:
                     continue
@@ -313,7 +313,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--total-seconds", type=float, help="and seconds, if they end first")
     add("--cell-total", type=int, default=1000, help="updates of a network of one cell or model")
     add("--cell-seconds", type=float)
-    add("--rates", nargs="+", type=float, default=list(LEVELS), help="of alone and cells")
+    add("--rates", nargs="+", type=float, default=list(LEVELS), help="of alone, cells, transfer")
+    add("--eager", action="store_true", help="compile nothing for the GPU")
     add("--seconds", type=float, default=500.0, help="of this call")
     add("--rows", type=int, default=TEST, help="to report on, of a cell")
     add("--reference", type=float, default=100.0, help="ms a row of `search`")
@@ -337,7 +338,10 @@ def _run(options: Options, kept: Path) -> None:
     """One part, each record kept at once; then everything is copied to `--out`."""
     import torch
 
+    from cmpe.learning.amortised import networks
+
     without_safetensors()
+    networks.FUSED = not options.eager
     torch.set_num_threads(1 if options.device == "cpu" else 4)
     options.known = [json.loads(line) for line in _lines(kept)]
     machine = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"

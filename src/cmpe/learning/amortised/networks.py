@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ LARGEST_ARITY = 4  # of tables that messages are passed through
 LARGEST_SKIP = 1 << 22
 NODE_INPUTS = 6
 PRICE_HIDDEN = 8
+FUSED = True  # compile what tables say, where training runs on a GPU
 
 
 class Said(NamedTuple):
@@ -169,20 +170,37 @@ class _Rounds:
     ) -> Tensor:
         """Every table sends to all its variables at once; the new beliefs."""
         every = self.tables.spread(beliefs.masked_fill(~self.allowed, OUT))
+        said = _fused() if FUSED and beliefs.is_cuda and torch.is_grad_enabled() else _said
         for g, (heard, table) in enumerate(zip(every, theta.tables, strict=True)):
             before = self._messages[g] if self._messages else None
-            if before is not None:
-                heard = [part - m.view(part.shape) for part, m in zip(heard, before, strict=True)]
-            joint = reduce(torch.add, heard, table)
-            mine = []
-            for i, part in enumerate(heard):
-                others = [j + 1 for j in range(len(heard)) if j != i]
-                said = temperature * torch.logsumexp((joint - part) / temperature, others)
-                said = said - said.amax(1, keepdim=True)
-                mine.append(said if before is None else torch.lerp(said, before[i], damping))
-            every[g] = mine
+            every[g] = said(table, heard, before, (temperature, damping))
         self._messages = every
         return theta.unary + self.tables.collect(every)
+
+
+def _said(
+    table: Tensor, heard: list[Tensor], before: list[Tensor] | None, how: tuple[Tensor, Tensor]
+) -> list[Tensor]:
+    """What tables (T, *shape, B) say to each of their axes (T, k, B), the largest number 0.
+
+    `how` is the temperature and the damping, `before` what they said last.
+    """
+    temperature, damping = how
+    if before is not None:
+        heard = [part - m.view(part.shape) for part, m in zip(heard, before, strict=True)]
+    joint, out = reduce(torch.add, heard, table), []
+    for i, part in enumerate(heard):
+        others = [j + 1 for j in range(len(heard)) if j != i]
+        now = temperature * torch.logsumexp((joint - part) / temperature, others)
+        now = now - now.amax(1, keepdim=True)
+        out.append(now if before is None else torch.lerp(now, before[i], damping))
+    return out
+
+
+@cache
+def _fused() -> Callable[..., list[Tensor]]:
+    """`_said` as a few kernels, compiled once, for training on a GPU: it is most of the time."""
+    return torch.compile(_said, dynamic=False)
 
 
 def _room(tables: ModelTables, given: Tensor, limits: Tensor, points: Tensor) -> Tensor:
