@@ -19,8 +19,9 @@ MANY = 64  # sums from which on dominated ones are looked for at once
 SMALL = 24  # states up to which a list is sorted by insertion
 
 
-@njit(cache=True, nogil=True)
-def _copy(points, parts, source, target):
+@njit(inner=True, nogil=True)
+def copy_state(points, parts, source, target):
+    """State `target` becomes state `source`."""
     parts[target, 0] = parts[source, 0]
     parts[target, 1] = parts[source, 1]
     for column in range(points.shape[1]):
@@ -34,13 +35,13 @@ def sort_states(points, parts, low, high):
         for i in range(low + 1, high):  # state `high` is a spare place
             j = i
             own, first = points[i, H], points[i, T]
-            _copy(points, parts, i, high)
+            copy_state(points, parts, i, high)
             while j > low and (
                 points[j - 1, H] < own or (points[j - 1, H] == own and points[j - 1, T] > first)
             ):
-                _copy(points, parts, j - 1, j)
+                copy_state(points, parts, j - 1, j)
                 j -= 1
-            _copy(points, parts, high, j)
+            copy_state(points, parts, high, j)
         return
     for column in (T, H):  # stable: by h, and where h is equal by t_1
         order = falling(points[low:high, column] if column == H else -points[low:high, column])
@@ -73,7 +74,7 @@ def kept_states(points, parts, low, high):
             if dominated or points.shape[1] == T + 1:
                 break
         if not dominated:
-            _copy(points, parts, i, kept)
+            copy_state(points, parts, i, kept)
             kept += 1
     return kept
 
@@ -94,12 +95,14 @@ def _front_of_many(points, parts, low, high):
             kept[count] = state
             count += 1
             least, last = points[state, T], points[state, H]
-    moved, own = np.empty((count, points.shape[1])), np.empty((count, 2), dtype=parts.dtype)
+    moved, own = np.empty((count, T + 1)), np.empty((count, 2), dtype=parts.dtype)
     for i in range(count):
-        moved[i] = points[kept[i]]
-        own[i] = parts[kept[i]]
-    points[low : low + count] = moved
-    parts[low : low + count] = own
+        state = kept[i]
+        moved[i, H], moved[i, T] = points[state, H], points[state, T]
+        own[i, 0], own[i, 1] = parts[state, 0], parts[state, 1]
+    for i in range(count):
+        points[low + i, H], points[low + i, T] = moved[i, H], moved[i, T]
+        parts[low + i, 0], parts[low + i, 1] = own[i, 0], own[i, 1]
     return low + count
 
 
@@ -118,11 +121,11 @@ def name_states(parts, node, nodes, sizes, low, high):
 
 
 @njit(inner=True, nogil=True)
-def projected(points, state, weight, price):
-    """weight h - price . t of a state."""
-    value = weight * points[state, H]
-    for j in range(len(price)):
-        value -= price[j] * points[state, T + j]
+def projected(points, state, weights, prices, k):
+    """weight_k h - price_k . t of a state."""
+    value = weights[k] * points[state, H]
+    for j in range(prices.shape[1]):
+        value -= prices[k, j] * points[state, T + j]
     return value
 
 
@@ -151,34 +154,45 @@ def _stairs(points, a, b, known, stairs):
 
 
 @njit(cache=True, nogil=True)
+def _raise(points, state, weights, prices, active, room, start):
+    """Let room[start:] be at least what a state reaches at each reference."""
+    h = points[state, H]
+    if prices.shape[1] == 1:  # written so that it vectorises
+        t = points[state, T]
+        for k in range(active):
+            value = weights[k] * h - prices[k, 0] * t
+            room[start + k] = value if value > room[start + k] else room[start + k]
+        return
+    for k in range(active):
+        room[start + k] = max(room[start + k], projected(points, state, weights, prices, k))
+
+
+@njit(cache=True, nogil=True)
 def _reaches(points, b, weights, prices, active, room):
-    """What each block of list b, each group of blocks and all of it reach at each reference."""
+    """What each block of list b, then each group of blocks and all of it reach: (., active)."""
     b_low, b_high = b
     blocks = (b_high - b_low + BLOCK - 1) // BLOCK
-    width = _row_of_reaches(blocks)
-    for k in range(active):
-        start = k * width
-        room[start + blocks : start + width] = -np.inf
-        for block in range(blocks):
-            first = b_low + block * BLOCK
-            best = -np.inf
-            for other in range(first, min(first + BLOCK, b_high)):
-                best = max(best, projected(points, other, weights[k], prices[k]))
-            group = start + blocks + block // GROUP
-            room[start + block] = best
-            room[group] = max(room[group], best)
-            room[start + width - 1] = max(room[start + width - 1], best)
+    groups = (blocks + GROUP - 1) // GROUP
+    for place in range((blocks + groups + 1) * active):
+        room[place] = -np.inf
+    for state in range(b_low, b_high):
+        start = (state - b_low) // BLOCK * active
+        _raise(points, state, weights, prices, active, room, start)
+    for block in range(blocks):
+        group = (blocks + block // GROUP) * active
+        for k in range(active):
+            room[group + k] = max(room[group + k], room[block * active + k])
+    for group in range(blocks, blocks + groups):
+        for k in range(active):
+            whole = (blocks + groups) * active + k
+            room[whole] = max(room[whole], room[group * active + k])
+    return blocks, groups
 
 
 @njit(cache=True, nogil=True)
-def _row_of_reaches(blocks):
-    return blocks + (blocks + GROUP - 1) // GROUP + 1
-
-
-@njit(cache=True, nogil=True)
-def _is_reached(room, width, place, near, left, count):
+def _is_reached(room, start, near, left, count):
     for c in range(count):
-        if room[near[c] * width + place] >= left[c]:
+        if room[start + near[c]] >= left[c]:
             return True
     return False
 
@@ -197,8 +211,7 @@ def _add_block(
             if stairs[stair] >= value:
                 continue
         for c in range(count):
-            k = near[c]
-            if projected(points, other, weights[k], prices[k]) >= left[c]:
+            if projected(points, other, weights, prices, near[c]) >= left[c]:
                 for column in range(points.shape[1]):
                     points[top, column] = points[i, column] + points[other, column]
                 parts[top, 0], parts[top, 1] = node[i], node[other]
@@ -230,11 +243,9 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
     """
     b_low, b_high = b
     top = start = sizes[0]
-    blocks = (b_high - b_low + BLOCK - 1) // BLOCK
-    width = _row_of_reaches(blocks)
-    if width * active > room.size:
+    if ((b_high - b_low) // BLOCK * (GROUP + 1) // GROUP + 4) * active > room.size:
         return False
-    _reaches(points, b, weights, prices, active, room)
+    blocks, groups = _reaches(points, b, weights, prices, active, room)
     limit = len(points) - BLOCK - 2
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
     steps = (0, 0.0, 0.0)
@@ -243,8 +254,8 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
     for i in range(a[0], a[1]):
         count = 0
         for k in range(active):
-            need = needs[k] - projected(points, i, weights[k], prices[k])
-            if room[(k + 1) * width - 1] >= need:
+            need = needs[k] - projected(points, i, weights, prices, k)
+            if room[(blocks + groups) * active + k] >= need:
                 near[count], left[count] = k, need
                 count += 1
         block, end = 0, blocks if count > 0 else 0
@@ -253,13 +264,13 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
             if block % GROUP == 0:
                 last = min(first + GROUP * BLOCK, b_high) - 1
                 if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
-                    not _is_reached(room, width, blocks + block // GROUP, near, left, count)
+                    not _is_reached(room, (blocks + block // GROUP) * active, near, left, count)
                 ):
                     block += GROUP
                     continue
             last = min(first + BLOCK, b_high) - 1
             if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
-                not _is_reached(room, width, block, near, left, count)
+                not _is_reached(room, block * active, near, left, count)
             ):
                 block += 1
                 continue

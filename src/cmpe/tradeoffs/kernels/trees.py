@@ -26,6 +26,7 @@ from cmpe.tradeoffs.kernels.lists import (
     H,
     T,
     combine,
+    copy_state,
     kept_states,
     name_states,
     projected,
@@ -103,8 +104,7 @@ def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, sta
         return False
     end = kept_states(points, parts, high, sizes[0])
     for state in range(high, end):
-        points[bottom + state - high] = points[state]
-        parts[bottom + state - high] = parts[state]
+        copy_state(points, parts, state, bottom + state - high)
     sizes[0] = bottom + end - high
     return name_states(parts, node, nodes, sizes, bottom, sizes[0])
 
@@ -174,7 +174,8 @@ def component_list(plan, c, h, t, tables, weight, price, budget, work):
                 for r in range(references):
                     if loss[pair, r] + reach[here, r] <= budget[r]:
                         weights[active] = weight[r]
-                        prices[active] = price[r]
+                        for j in range(t.shape[0]):  # a slice would cost more
+                            prices[active, j] = price[r, j]
                         base[active] = values[target, r] + reach[here, r] - budget[r]
                         near[active] = r
                         active += 1
@@ -197,7 +198,7 @@ def component_list(plan, c, h, t, tables, weight, price, budget, work):
 @njit(cache=True, nogil=True)
 def _is_near(points, state, weights, prices, needs, active):
     for r in range(active):
-        if projected(points, state, weights[r], prices[r]) >= needs[r]:
+        if projected(points, state, weights, prices, r) >= needs[r]:
             return True
     return False
 
@@ -238,8 +239,7 @@ def _merge_two(a, b, roots, least, rest, weight, price, budget, known, work):
         for j in range(points.shape[1] - T):
             fits = fits and points[i, T + j] - least[a, j] - least[b, j] <= rest[j]
         if fits:
-            points[kept] = points[i]
-            parts[kept] = parts[i]
+            copy_state(points, parts, i, kept)
             kept += 1
     sizes[0] = kept_states(points, parts, top, kept)
     return name_states(parts, node, nodes, sizes, top, sizes[0])
