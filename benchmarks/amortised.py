@@ -180,7 +180,7 @@ def measured(options: argparse.Namespace) -> Iterator[Record]:
             cell = cells(problem, rows[-options.rows :], rate, options.seed)
             starts = starts_of(options, problem, solvers, rows[: -4 * TEST])
             starts |= _alone_starts(options, model, rate, problem)
-            for record in raced(cell, starts, (None, *BUDGETS), options):
+            for record in raced(cell, starts, (None, *options.budgets), options):
                 yield {**key, "unseen_rate": rate in (0.3, 0.7), **record}
 
 
@@ -314,6 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--cell-total", type=int, default=1000, help="updates of a network of one cell or model")
     add("--cell-seconds", type=float)
     add("--rates", nargs="+", type=float, default=list(LEVELS), help="of alone, cells, transfer")
+    add("--budgets", nargs="+", type=float, default=list(BUDGETS), help="ms of `search`, of cells")
     add("--eager", action="store_true", help="compile nothing for the GPU")
     add("--seconds", type=float, default=500.0, help="of this call")
     add("--rows", type=int, default=TEST, help="to report on, of a cell")
