@@ -18,8 +18,8 @@ from cmpe.arrays import Floats
 from cmpe.bounds.base import loosened_limits
 from cmpe.compiling import timing
 from cmpe.problem import Instances
-from cmpe.tradeoffs.front import Steps, TracedPoints, recomputed
-from cmpe.tradeoffs.points import NodePoints, undominated
+from cmpe.tradeoffs.front import Steps, TracedPoints
+from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, undominated
 
 SPACES = (1 << 18, 1 << 20)  # states of a row: the next where one is too small
 REFERENCES = 128  # of a row with one constraint
@@ -53,6 +53,7 @@ class NarrowBatch:
         self._plan = instances.problem.compiled_plan
         self._offsets = instances.conditioning.layout.offsets
         self._variables = np.ascontiguousarray(self._plan.buckets[:, 0])
+        self._tables = EvaluatedTables.of(self._problem.models)
         self._begun = instances.complete(np.zeros((len(instances), len(self._problem.free))))
         self._limits = loosened_limits(instances)
         self._limits[0] = np.inf
@@ -140,9 +141,9 @@ class _Space:
         stored = NodePoints(
             batch._begun[row], batch._variables, nodes, points[:, 2].astype(np.int64)
         )
-        h, t = recomputed(problem, stored, len(points))
+        values = stored.values(batch._tables)
         lines = _BoundLines(weight, price[:, 0], totals - np.maximum(covered, 0.0))
-        return _Found(h, t, stored, kind != kernels.OVERFLOW, lines)
+        return _Found(values[:, 0], values[:, 1:], stored, kind != kernels.OVERFLOW, lines)
 
     def _missed(self, found: _Found) -> Floats | None:
         """Narrower limits, if a point is not feasible after all; None if all are."""

@@ -131,7 +131,7 @@ class AmortisedSolver:
     @torch.inference_mode()
     def predict(
         self, given: Assignments, limits: Floats, *, device: str | None = None
-    ) -> tuple[Assignments, Floats | None]:
+    ) -> tuple[Assignments, Floats]:
         """One pass: rounded answers (B, n) and mu (B, m) to evidence (B, n), -1 where free, of any
         masks, with q (m,) or (B, m)."""
         tables, network = self._loaded(device or self.running.device)
@@ -145,9 +145,10 @@ class AmortisedSolver:
             reply: Said = network(tables, x, q)
             points = tables.points(reply.logits, tables.allowed(x))
             rows[part] = tables.rounded(points).cpu().numpy()
-            if reply.multipliers is not None:
-                prices.append(reply.multipliers.double().cpu().numpy())
-        return rows, np.concatenate(prices) if prices else None
+            said = reply.multipliers
+            mu = tables.multipliers(points) if said is None else said
+            prices.append(mu.double().cpu().numpy())
+        return rows, np.concatenate(prices) if prices else np.zeros(asked.shape)
 
     def _loaded(self, device: str) -> tuple[ModelTables, nn.Module]:
         if device not in self._on:
