@@ -79,7 +79,8 @@ def evaluate(
         "margin": solver.calibrated_margin(),
         "stages": {name: stage.to_json() for name, stage in stages.items()},
     }
-    typer.echo(json.dumps(report) if format is InfoFormat.json else _table(report))
+    asked_of = content.problem.name or str(evidence or "the test rows")
+    typer.echo(json.dumps(report) if format is InfoFormat.json else _table(report, asked_of))
     return 0
 
 
@@ -152,9 +153,9 @@ def _relaxed_violations(solver: NeuralSolver, against: Reference) -> float:
     return float(solver.predictor.relaxed_violations(rows, solver.calibrated_margin()).sum())
 
 
-def _table(report: dict[str, Any]) -> str:
+def _table(report: dict[str, Any], asked_of: str) -> str:
     lines = [
-        f"{report['run']} on {report['problem'] or 'the test rows'}: margin "
+        f"{report['run']} on {asked_of}: margin "
         f"{report['margin']:g}, relaxed outputs violated "
         f"{_cell(report['relaxed_violation'], 0, 2, 100)} %",
         f"{'':26}{'rows':>6}{'distinct':>9}{'regret':>9}{'gap %':>8}{'violated':>10}"
