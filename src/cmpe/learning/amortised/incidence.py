@@ -51,7 +51,7 @@ class _Spread(torch.autograd.Function):
         return incidence.gathered(numbers)
 
     @staticmethod
-    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:
         return ctx.incidence.summed(slopes.contiguous()), None
 
 
@@ -62,5 +62,5 @@ class _Collect(torch.autograd.Function):
         return incidence.summed(numbers)
 
     @staticmethod
-    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:
         return ctx.incidence.gathered(slopes), None

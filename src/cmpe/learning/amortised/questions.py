@@ -67,8 +67,9 @@ class QuestionMaker:
         free = ~self.masks(len(samples), random)
         given = self._noisy(samples, random).masked_fill(free, -1)
         entries = max((g.tables.shape[1] for g in self.tables.groups), default=1)
-        parts = given.split(max(1, MOST_NUMBERS // max(entries, given.shape[1])))
-        found = [self.asked_of(part, random) for part in parts]
+        most = max(1, MOST_NUMBERS // max(entries, given.shape[1]))
+        starts = range(0, max(1, len(given)), most)
+        found = [self.asked_of(given[begin : begin + most], random) for begin in starts]
         return Questions(*(torch.cat(every) for every in zip(*found, strict=True)))
 
     def _noisy(self, samples: Tensor, random: torch.Generator) -> Tensor:

@@ -99,7 +99,7 @@ class Stepper:
 
     def _first(self, asked: Questions) -> Tensor:
         """Some updates on a stream of their own, as capturing asks for; then the capture."""
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             loss = self._update(asked)

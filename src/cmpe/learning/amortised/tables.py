@@ -189,7 +189,8 @@ class ModelTables:
         own = square[:, 1:, 1:]
         size = own.diagonal(dim1=1, dim2=2).mean(1).clamp(min=1e-30)
         ridge = 1e-6 * size[:, None, None] * torch.eye(own.shape[1], device=self.device)
-        return torch.linalg.solve(own + ridge, square[:, 1:, 0]).clamp(min=0.0)
+        fitted: Tensor = torch.linalg.solve(own + ridge, square[:, 1:, 0])
+        return fitted.clamp(min=0.0)
 
     def ceilings(self, allowed: Tensor, weights: Tensor, messages: Messages = None) -> Tensor:
         """Upper bounds of sums of weights (L, F) times the functions given evidence: (B, L).
