@@ -5,8 +5,8 @@
 
 `tasks`: blocks through `map_blocks` on a Ray cluster of so many fake nodes of one core each
 (`benchmarks.fake_nodes`). `data`: the same blocks through `ray.data`, on one node. `local`: the
-same through local processes. `here`: in this process. A block carries 64 KiB, as 8,192 rows of
-eight values do. Empty blocks show what handing out costs: the record has blocks a second by the
+same through 2 and 8 local processes. `here`: in this process. A block carries 64 KiB, as 8,192 rows
+of eight values do. Empty blocks show what handing out costs: the record has blocks a second by the
 clock, and the CPU milliseconds that this process, which hands out the blocks, and Ray's two
 processes of the head spent on each. Blocks that sleep (`--naps`, in seconds) stand for work that
 needs no core here: `busy` is the share of the claimed cores that the head kept busy.
@@ -19,7 +19,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -106,6 +106,20 @@ def timed(
     sys.stdout.flush()
 
 
+def with_naps(
+    recorder: Recorder,
+    work: Executor,
+    known: dict[str, Any],
+    chosen: Any,
+    naps: Sequence[float],
+    heads: Callable[[], dict[str, float]] = dict,
+) -> None:
+    """Empty blocks, and blocks that sleep."""
+    for nap in (0.0, *naps):
+        count = max(0 if nap else chosen.blocks, NAPS_OF_A_NODE * known["nodes"])
+        timed(recorder, partial(by_blocks, work, nap), count, heads, **known, nap_s=nap)
+
+
 def on_cluster(recorder: Recorder, nodes: int, chosen: Any) -> None:
     """All measurements with so many nodes."""
     begin = time.perf_counter()
@@ -113,12 +127,7 @@ def on_cluster(recorder: Recorder, nodes: int, chosen: Any) -> None:
         there = time.perf_counter() - begin
         work = executor("ray", address=cluster.address)
         known = {"way": "tasks", "nodes": nodes, "nodes_s": there, "start_s": started(work)}
-        for nap in (0.0, *chosen.naps):
-            count = (
-                max(chosen.blocks, NAPS_OF_A_NODE * nodes) if not nap else NAPS_OF_A_NODE * nodes
-            )
-            run = partial(by_blocks, work, nap)
-            timed(recorder, run, count, cluster.spent, **known, nap_s=nap)
+        with_naps(recorder, work, known, chosen, chosen.naps, cluster.spent)
         if chosen.data and nodes == 1:
             by_data(4)
             timed(recorder, by_data, chosen.blocks, way="data", nodes=nodes)
@@ -135,11 +144,10 @@ def main() -> int:
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
     with Recorder(chosen.name, chosen, "none") as recorder:
-        for way, workers in (("here", 1), ("local", 2)):
+        for way, workers in (("here", 1), ("local", 2), ("local", 8)):
             work = executor("local", workers=workers)
-            start = started(work)
-            run = partial(by_blocks, work, 0.0)
-            timed(recorder, run, chosen.blocks, way=way, nodes=1, start_s=start)
+            known = {"way": way, "nodes": workers, "start_s": started(work)}
+            with_naps(recorder, work, known, chosen, chosen.naps if workers > 2 else ())
             work.close()
         for nodes in chosen.nodes:
             on_cluster(recorder, nodes, chosen)
