@@ -24,7 +24,8 @@ from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, undominated
 SPACES = (1 << 18, 1 << 20)  # states of a row: the next where one is too small
 REFERENCES = 128  # of a row with one constraint
 FEW_REFERENCES = 24  # of a row with several
-SUMS_PER_SECOND = 3e7
+SUMS_PER_SECOND = 2e7
+PATIENCE = 4  # how often a smaller part is tried where the largest space is too small
 MOST_SUMS = 1 << 62
 TIES = 3  # how often a limit is narrowed because a point missed the tolerance
 STEPS = 4  # of the bound between two points
@@ -124,18 +125,22 @@ class _Space:
         batch = self._batch
         instances, problem = batch._instances, batch._problem
         rows = slice(row, row + 1)
+        looked = 0
         for space in SPACES:
             self._grow(space)
+            patience = PATIENCE if space == SPACES[-1] else 0
             h = instances.tables(0, rows)[0]
             t = np.concatenate(
                 [instances.tables(1 + j, rows) for j in range(len(problem.constraints))]
             )
-            self._work[4][2:] = 0, batch._asked.sums()
+            self._work[4][2:] = looked, batch._asked.sums()
             out = kernels.front_row(
                 batch._plan, batch._offsets, h, t, limits, batch._finite,
-                batch._asked.windows[row], batch._asked.known[row], self._most, self._work,
+                batch._asked.windows[row], batch._asked.known[row], self._most, patience,
+                self._work,
             )  # fmt: skip
-            if out[0] != kernels.OVERFLOW or self._work[4][2] > self._work[4][3]:
+            looked = self._work[4][2]
+            if out[0] != kernels.OVERFLOW or looked > self._work[4][3]:
                 break
         kind, points, nodes, weight, price, totals, covered = out
         stored = NodePoints(

@@ -172,12 +172,13 @@ def _collect(work, found, count):
 
 
 @njit(cache=True, nogil=True)
-def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
+def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, work):
     """The front of one row: (kind, points, nodes, weight, price, totals, covered).
 
     h (E,), t (m, E): the front is over t_1, within the window of its values; `known` (h, t) are
-    points that exist (needed where there are several constraints). `most` references are used. A
-    point is h, t_1 and its node. What is missing has a loss above `covered` at every reference.
+    points that exist (needed where there are several constraints). `most` references are used, and
+    no more than `patience` times a smaller budget where the space is too small. A point is h, t_1
+    and its node. What is missing has a loss above `covered` at every reference.
     """
     prepare(h, t, limits, finite, offsets)
     hull, (weight, price), tables, totals, slack = make_references(plan, h, t, limits, window, most)
@@ -188,15 +189,17 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
     begun = _front_of_both(known, hull[: len(hull) if t.shape[0] == 1 else 0], window)
     uncovered(begun, window, weight, price, totals, covered, need)
     dear = np.where(weight > 0.0, np.maximum(0.0, need), np.inf)
-    budget = np.where(weight > 0.0, SHARES[0] * dear, need)
-    rounds = 1 if (weight * dear > 0.0).any() else len(SHARES)
+    rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
+    budget = np.where(weight > 0.0, SHARES[rounds] * dear, need)
+    rounds = rounds + 1 if (weight * dear > 0.0).any() else len(SHARES)
     found = np.zeros(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
         asked = np.where(budget > covered, budget + slack, -np.inf)
         low, high = row_list(plan, h, t, tables, weight, price, asked, limits, points[:, :2], work)
-        if low < 0 and work[4][2] > work[4][3]:
-            break
         if low < 0:
+            patience -= 1
+            if work[4][2] > work[4][3] or patience < 0:
+                break
             for k in range(len(weight)):
                 if budget[k] > covered[k]:
                     start = max(0.0, covered[k])
@@ -213,11 +216,11 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
             rounds += 1
         budget = np.maximum(covered, need)
     if len(points) == 0:  # at least the supported ones
-        work[4][2] = -(1 << 40)
+        looked, work[4][2] = work[4][2], -(1 << 40)
         low, high = row_list(plan, h, t, tables, weight, price, slack, limits, begun[:0], work)
         count = _front_of(work[0], max(low, 0), max(high, 0), limits, window, found)
         points, nodes = _collect(work, found, count)
-        work[4][2] = work[4][3] + 1
+        work[4][2] = looked
     return OVERFLOW, points, nodes, weight, price, totals, covered
 
 

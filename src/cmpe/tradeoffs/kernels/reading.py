@@ -41,9 +41,13 @@ def _written_out(nodes):
     return starts, leaves
 
 
-@njit(cache=True, nogil=True)
-def _read(nodes, starts, leaves, root, stack, block, lane):
-    """What a node decides, into column `lane` of `block` (buckets, LANES)."""
+@njit(inner=True, nogil=True)
+def read(nodes, runs, root, stack, block, lane):
+    """What a node decides, into column `lane` of `block` (buckets, LANES).
+
+    `runs` may be empty: then every leaf is walked to.
+    """
+    starts, leaves = runs
     depth = 0
     if root >= 0:
         stack[0] = root
@@ -51,7 +55,9 @@ def _read(nodes, starts, leaves, root, stack, block, lane):
     while depth > 0:
         depth -= 1
         here = stack[depth]
-        if starts[here + 1] > starts[here]:
+        if nodes[here, 1] < 0:
+            block[-1 - nodes[here, 1], lane] = -1 - nodes[here, 0]
+        elif len(starts) > 0 and starts[here + 1] > starts[here]:
             for leaf in range(starts[here], starts[here + 1]):
                 block[leaves[leaf, 0], lane] = leaves[leaf, 1]
         else:
@@ -59,8 +65,8 @@ def _read(nodes, starts, leaves, root, stack, block, lane):
             depth += 2
 
 
-@njit(cache=True, nogil=True)
-def _given(begun, variables, tables):
+@njit(inner=True, nogil=True)
+def given_tables(begun, variables, tables):
     """What evidence leaves of every table: its first entry, and the slots of its free variables.
 
     Returns (first (F,), starts (F + 1,), bucket and stride of each slot (S, 2)).
@@ -86,25 +92,59 @@ def _given(begun, variables, tables):
 
 
 @njit(cache=True, nogil=True)
-def _add_up(values, first, starts, slots, low, high, block, index, total):
+def _add_up(values, first, starts, slots, low, high, block, index, total, lanes):
     """The sum of tables low..high, in that order, for every lane."""
-    for lane in range(LANES):
+    for lane in range(lanes):
         total[lane] = 0.0
     for f in range(low, high):
         if starts[f] == starts[f + 1]:
             own = values[first[f]]
-            for lane in range(LANES):
+            for lane in range(lanes):
                 total[lane] += own
             continue
         start = np.uint32(first[f])
-        for lane in range(LANES):
+        for lane in range(lanes):
             index[lane] = start
         for s in range(starts[f], starts[f + 1]):
             k, stride = slots[s, 0], np.uint32(slots[s, 1])
-            for lane in range(LANES):
+            for lane in range(lanes):
                 index[lane] += stride * np.uint32(block[k, lane])
-        for lane in range(LANES):
+        for lane in range(lanes):
             total[lane] += values[index[lane]]
+
+
+@njit(inner=True, nogil=True)
+def reading_room(buckets):
+    """What points are read with: values by bucket and lane, indices, sums, a stack."""
+    return (
+        np.zeros((buckets, LANES), dtype=np.uint16),
+        np.zeros(LANES, dtype=np.uint32),
+        np.zeros(LANES),
+        np.zeros(2 * buckets + 2, dtype=np.int64),
+    )
+
+
+@njit(inner=True, nogil=True)
+def write_rows(block, variables, begun, rows, low, lanes):
+    """The assignments of the first `lanes` lanes, from row `low` on."""
+    for lane in range(lanes):
+        for v in range(len(begun)):
+            rows[low + lane, v] = begun[v]
+        for k in range(len(variables)):
+            rows[low + lane, variables[k]] = block[k, lane]
+
+
+@njit(inner=True, nogil=True)
+def write_values(tables, given, room, out, low, lanes):
+    """The functions of the first `lanes` lanes, from row `low` of `out` on."""
+    values, bounds = tables[0], tables[5]
+    first, starts, slots = given
+    block, index, total, _ = room
+    width = (lanes + 7) // 8 * 8  # whole vectors
+    for j in range(len(bounds) - 1):
+        _add_up(values, first, starts, slots, bounds[j], bounds[j + 1], block, index, total, width)
+        for lane in range(lanes):
+            out[low + lane, j] = total[lane]
 
 
 @njit(cache=True, nogil=True)
@@ -115,21 +155,14 @@ def recall(nodes, roots, variables, begun, tables, rows, out):
     values, offsets, starts, variables and strides (`FlatTables`), and where each function begins
     (F + 1,). rows (P, n) and out (P, F) may have no rows: then they are not asked for.
     """
-    bounds = tables[5]
-    starts, leaves = _written_out(nodes)
-    first, own, slots = _given(begun, variables, tables)
-    block = np.zeros((len(variables), LANES), dtype=np.uint16)
-    index, total = np.zeros(LANES, dtype=np.uint32), np.zeros(LANES)
-    stack = np.zeros(2 * len(variables) + 2, dtype=np.int64)
+    runs, given = _written_out(nodes), given_tables(begun, variables, tables)
+    room = reading_room(len(variables))
+    block, stack = room[0], room[3]
     for low in range(0, len(roots), LANES):
         lanes = min(LANES, len(roots) - low)
         for lane in range(lanes):
-            _read(nodes, starts, leaves, roots[low + lane], stack, block, lane)
-        for lane in range(lanes if len(rows) > 0 else 0):
-            rows[low + lane] = begun
-            for k in range(len(variables)):
-                rows[low + lane, variables[k]] = block[k, lane]
-        for j in range(len(bounds) - 1 if len(out) > 0 else 0):
-            _add_up(tables[0], first, own, slots, bounds[j], bounds[j + 1], block, index, total)
-            for lane in range(lanes):
-                out[low + lane, j] = total[lane]
+            read(nodes, runs, roots[low + lane], stack, block, lane)
+        if len(rows) > 0:
+            write_rows(block, variables, begun, rows, low, lanes)
+        if len(out) > 0:
+            write_values(tables, given, room, out, low, lanes)
