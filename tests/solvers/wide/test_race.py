@@ -104,3 +104,13 @@ def test_highs_has_a_share_of_the_limit_and_no_more(monkeypatch):
     begin = now()
     race._played(MilpTurns(race.reduced, known.best, Limits()), begin + 0.1)
     assert begin + 0.9 * module.MILP_SHARE * 10.0 < seen[0] <= race.until
+
+
+def test_what_is_quick_to_eliminate_is_eliminated_before_anyone_branches():
+    problem = cmpe.Problem(grid(10, 10, seed=0, coupling=3.0))
+    race, known = race_of(problem, 20.0)
+    steps = list(race.run())
+    assert steps[-1] == "elimination"
+    assert not {"branching", "search"} & set(steps)
+    assert known.closed
+    assert known.best.objective == pytest.approx(cmpe.solve(problem).objective[0])

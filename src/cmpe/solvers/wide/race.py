@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cmpe.arrays import Floats
+from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
@@ -58,6 +59,7 @@ MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played
 MILP_SHARE = 0.3  # and then has so much of it
 REPAIR_SECONDS = 0.1  # for a first feasible answer
 WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
+EARLY = 1.0  # seconds: a shorter elimination comes before branching and search
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
@@ -161,6 +163,10 @@ class Race:
             yield from self._swept()
         self._shrinks()
         yield "shrunk"
+        if self._eliminates_early():
+            yield self._once(self._elimination(), 1.0)
+            if self._over():
+                return
         yield self._once(self._branching(), 2.0)
         yield self._once(self._search(0), 2.0)
         self._shrinks()
@@ -198,6 +204,18 @@ class Race:
         self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE * self.seconds))
         self.shrunk = True
         return True
+
+    def _eliminates_early(self) -> bool:
+        """Whether to eliminate before anything else: where that is quicker than to branch.
+
+        A plan of what is left is made only where the row as given is not far too wide.
+        """
+        if lane_bytes(self.instances.problem) > MOST_BYTES or self._over():
+            return False
+        return self._elimination().seconds <= min(EARLY, LONGEST * self.seconds)
+
+    def _elimination(self) -> EliminationTurns:
+        return EliminationTurns(self.reduced, self.known.best, self.until, self.limits.bytes)
 
     def _played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
@@ -304,7 +322,7 @@ class Race:
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
             accounts.append(_Account(program, played=MILP_LATE * self.seconds))
-        elimination = EliminationTurns(reduced, best, self.until, self.limits.bytes)
+        elimination = self._elimination()
         if not elimination.finished:
             accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts
