@@ -13,6 +13,7 @@ from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide import race as module
+from cmpe.solvers.wide.accounts import Account
 from cmpe.solvers.wide.race import Known, Race
 from cmpe.solvers.wide.turns import ConsistencyTurns, MilpTurns, SearchTurns
 
@@ -90,8 +91,8 @@ def test_who_earns_nothing_for_long_makes_room():
     race, known = race_of(cmpe.Problem(grid(4, 4, seed=3)), 10.0)
     known.best.offer(np.zeros(16, dtype=np.int32))
     known.upper = known.best.objective + 100.0
-    once_good = module._Account(SearchTurns(race.reduced, known.best, Limits()), 1e-4, 3.0)
-    patient = module._Account(MilpTurns(race.reduced, known.best, Limits()), 0.0, 2.0)
+    once_good = Account(SearchTurns(race.reduced, known.best, Limits()), 1e-4, 3.0)
+    patient = Account(MilpTurns(race.reduced, known.best, Limits()), 0.0, 2.0)
     assert race._next([once_good, patient]) is patient
     once_good.rate = 50.0
     assert race._next([once_good, patient]) is once_good

@@ -26,11 +26,13 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Known
 from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
+from cmpe.solvers.wide.accounts import LEAST_SEARCH, Account, next_of
 from cmpe.solvers.wide.grain import grain_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.probing import ProbingTurns
 from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.tabu import TabuTurns
 from cmpe.solvers.wide.turns import (
     BranchTurns,
     ConsistencyTurns,
@@ -42,14 +44,9 @@ from cmpe.solvers.wide.turns import (
     SplitTurns,
 )
 
-TURN = 1.0  # paces: the first turn of a contestant; each of its turns is longer
-LONGER = 1.4
 LONGEST = 0.15  # of the limit: a turn, and each step of presolve
 LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
-LEAST, LEAST_SEARCH = 0.2, 0.5  # of what the most successful gets; bounds earn more easily
-SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
-FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
 PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
@@ -63,17 +60,6 @@ EARLY = 1.0  # seconds: a shorter elimination comes before branching and search
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
-
-
-@dataclass
-class _Account:
-    """A contestant, what it earned lately, and how long it played."""
-
-    contestant: Contestant
-    rate: float = 0.0
-    played: float = 0.0
-    turns: int = 0
-    least: float = LEAST
 
 
 @dataclass
@@ -304,7 +290,7 @@ class Race:
 
     # --- turns ---
 
-    def _enter(self) -> list[_Account]:
+    def _enter(self) -> list[Account]:
         """The contestants on the present problem; some wait until others have played a while."""
         best, seed, reduced = self.known.best, self.limits.seed, self.reduced
         splits = self.splits
@@ -313,44 +299,45 @@ class Race:
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         later = min(later, SPLIT_LATE * self.seconds)
         accounts = [
-            _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
-            _Account(self._search(1), least=LEAST_SEARCH),
-            _Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
-            _Account(self._consistency()),
-            _Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
+            Account(self._branching(), turns=2),  # a longer first turn: values have just gone
+            Account(self._search(1), least=LEAST_SEARCH),
+            *self._tabu(),
+            Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
+            Account(self._consistency()),
+            Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
         ]
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
-            accounts.append(_Account(program, played=MILP_LATE * self.seconds))
+            accounts.append(Account(program, played=MILP_LATE * self.seconds))
         elimination = self._elimination()
         if not elimination.finished:
-            accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
+            accounts.insert(0, Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts
+
+    def _tabu(self) -> list[Account]:
+        """Tabu search, where there are few enough moves."""
+        if not TabuTurns.suits(self.reduced):
+            return []
+        return [Account(TabuTurns(self.reduced, self.known.best, self.limits.seed))]
 
     def _patience(self) -> Patience:
         return Patience(SPLIT_SHARE * self.seconds, self.until)
 
-    def _goes_on(self, account: _Account) -> bool:
+    def _goes_on(self, account: Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)
 
-    def _next(self, accounts: list[_Account]) -> _Account:
-        """The one that played least for what it earned."""
+    def _next(self, accounts: list[Account]) -> Account:
         gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
-        most = max(*(a.rate for a in accounts), SLOW * gap / self.seconds, 1e-12)
-        return min(accounts, key=lambda a: a.played / max(a.least, a.rate / most))
+        return next_of(accounts, gap / self.seconds)
 
-    def _turn(self, account: _Account) -> bool:
+    def _turn(self, account: Account) -> bool:
         """Let one play; whether the answer improved."""
         known, begin = self.known, timing.now()
         before, objective = known.reach, known.best.objective
-        share = LONGEST * self.seconds
-        seconds = min(share, TURN * self._pace() * LONGER**account.turns)
+        seconds = min(LONGEST * self.seconds, self._pace() * account.paces)
         bound = self._played(account.contestant, self._soon(seconds))
         known.upper = min(known.upper, max(bound, known.best.enough))
-        spent = max(1e-6, timing.now() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
-        account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent
-        account.played += min(spent, 2.0 * seconds)  # making a split takes longer
-        account.turns += 1
+        account.note(earned, max(1e-6, timing.now() - begin), seconds)
         return known.best.objective > objective
