@@ -24,7 +24,6 @@ from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Known
-from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.accounts import LEAST_SEARCH, Account, next_of
 from cmpe.solvers.wide.grain import grain_of
@@ -54,7 +53,6 @@ SPLIT_SECONDS, SPLIT_LATE = 2e-4, 0.05  # a table, of the limit: splitting waits
 # have played so long, whichever is less
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
 MILP_SHARE = 0.3  # and then has so much of it
-REPAIR_SECONDS = 0.1  # for a first feasible answer
 WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
 EARLY = 1.0  # seconds: a shorter elimination comes before branching and search
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
@@ -86,7 +84,7 @@ class Race:
         self._tree: BranchTurns
 
     def prove_at_once(self) -> bool:
-        """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
+        """Sweeps, answers decoded from them, what shrinks, a dive; by counts, not by the clock."""
         self._network_of(np.zeros(len(self.instances.problem.constraints)))
         self._price(np.inf)
         known, best = self.known, self.known.best
@@ -97,6 +95,12 @@ class Race:
             self.network.tighten(np.inf, 4, -1.0)
             self._consistency().decode()
             known.upper = min(known.upper, max(self.network.upper, best.enough))
+        self._look_for_a_grain()
+        self._shrinks_by_elimination()
+        if not known.closed and self._eliminates_early():
+            self._once(self._elimination(), 1.0)
+        if known.closed:
+            return True
         nodes = DIVE + len(self.reduced.instances.problem.free)
         dive = BranchTurns(self.reduced, best, self.network, nodes)
         known.upper = min(known.upper, max(dive.play(np.inf), best.enough))
@@ -125,7 +129,9 @@ class Race:
         return self.known.closed or timing.now() >= self.until
 
     def _soon(self, seconds: float) -> float:
-        """So many seconds from now, a share of the limit and the deadline at most."""
+        """So many seconds from now, a share of the limit at most; never where there is none."""
+        if self.seconds == np.inf:
+            return np.inf
         return min(self.until, timing.now() + min(seconds, LONGEST * self.seconds))
 
     def _pace(self) -> float:
@@ -140,7 +146,7 @@ class Race:
         self._consistency().play_once(self.until)  # an answer and a bound, late as it may be
         self._price(self._soon(PRICE_SHARE * self.seconds))
         if self.known.best.assignment is None and self.network.possible:
-            self._repair()
+            self._consistency().repair()
         yield from self._swept()
         self._look_for_a_grain()
         before = len(self.reduced.steps)
@@ -176,13 +182,6 @@ class Race:
         offsets = instances.conditioning.layout.offsets
         self.known.best.grain = grain_of(instances.tables(0)[0], offsets)
 
-    def _repair(self) -> None:
-        """What was decoded breaks a constraint: single moves from there may find an answer."""
-        instances = self.reduced.instances
-        start = instances.complete(self.network.decoded()[np.newaxis])
-        found = Local().answer(instances, Limits(REPAIR_SECONDS).running_with(start=start))
-        self.known.best.offer(self.reduced.lift(found.assignments[0]))
-
     def _eliminate_small(self) -> bool:
         """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
         if not self.reduced.can_eliminate():
@@ -202,6 +201,14 @@ class Race:
 
     def _elimination(self) -> EliminationTurns:
         return EliminationTurns(self.reduced, self.known.best, self.until, self.limits.bytes)
+
+    def _shrinks_by_elimination(self) -> None:
+        """What leaves no larger tables is maximised out, what others can stand in for goes."""
+        before = len(self.reduced.steps)
+        if not self.known.closed and self._eliminate_small():
+            self._hand_over(self.network, before)
+        if not self.known.closed:
+            self._shrinks()
 
     def _played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
@@ -298,13 +305,14 @@ class Race:
             splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         later = min(later, SPLIT_LATE * self.seconds)
+        patience = Patience(SPLIT_SHARE * self.seconds, self.until)
         accounts = [
             Account(self._branching(), turns=2),  # a longer first turn: values have just gone
             Account(self._search(1), least=LEAST_SEARCH),
             *self._tabu(),
             Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
             Account(self._consistency()),
-            Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
+            Account(SplitTurns(reduced, best, splits, patience), played=later),
         ]
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
@@ -319,9 +327,6 @@ class Race:
         if not TabuTurns.suits(self.reduced):
             return []
         return [Account(TabuTurns(self.reduced, self.known.best, self.limits.seed))]
-
-    def _patience(self) -> Patience:
-        return Patience(SPLIT_SHARE * self.seconds, self.until)
 
     def _goes_on(self, account: Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)

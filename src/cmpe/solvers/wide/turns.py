@@ -15,6 +15,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers import exact
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.local import Local
 from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
 from cmpe.solvers.search import Search
@@ -25,6 +26,7 @@ from cmpe.solvers.wide.reduced import Reduced
 
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
 LEAST_MILP = 0.5  # seconds
+REPAIR_SECONDS = 0.1  # for a first feasible answer
 RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 1e-3  # the shortest run of search: at least, per variable
 CLOSE = 0.01  # of the incumbent: a run from scratch that comes so close is worth another
 SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
@@ -171,6 +173,13 @@ class ConsistencyTurns:
         self._network.tighten(np.inf, 1)
         if self._network.possible:
             self.decode(1 if timing.now() >= until else 2)
+
+    def repair(self) -> None:
+        """What was decoded breaks a constraint: single moves from there may find an answer."""
+        instances = self._reduced.instances
+        start = instances.complete(self._network.decoded()[np.newaxis])
+        found = Local().answer(instances, Limits(REPAIR_SECONDS).running_with(start=start))
+        self._best.offer(self._reduced.lift(found.assignments[0]))
 
     def decode(self, ways: int = 2) -> Floats:
         """Offer what each order of the variables decodes, or the first alone; q_j - t_j: (m,)."""
