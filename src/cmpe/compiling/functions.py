@@ -15,14 +15,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite.binding import ffi
 from numba.core import event
 
 from cmpe.compiling import notices, timing
 from cmpe.compiling.cache import keep
-from cmpe.compiling.inner import OPTIONS, Inner, hide
+from cmpe.compiling.inner import OPTIONS, Inner, hide, join
 from cmpe.compiling.shared import Sharing
 
 PACKAGE = __name__.partition(".")[0] + "."
+_LOCK = ffi.lib._lock
 DISPATCHERS: list[Any] = []  # functions that Python calls, of the modules imported so far
 
 
@@ -76,12 +78,15 @@ class _Notices(event.Listener):  # type: ignore[misc]
     """Compiling one function compiles those it calls, and numba's own: one event within another.
 
     While the outermost is compiled the garbage collector rests: compilers make many objects that
-    live until the end, and looking through them again and again took a fifth of the time.
+    live until the end, and looking through them again and again took a fifth of the time. So do
+    numba's events for each call of LLVM, of which there are 40,000. Functions of numba that a
+    kernel calls are inner ones, too.
     """
 
     def __init__(self) -> None:
         self._outer: list[str] = []
         self._collects = False
+        self._calls: list[Any] = []
 
     def on_start(self, event: Any) -> None:
         function = _name(event)
@@ -89,14 +94,18 @@ class _Notices(event.Listener):  # type: ignore[misc]
             if not self._outer:
                 self._collects = gc.isenabled()
                 gc.disable()
+                self._calls[:], _LOCK._cblist[:] = _LOCK._cblist, []
             self._outer.append(function)
             notices.begin(function)
+        elif self._outer and function.startswith("numba.") and "<locals>" in function:
+            join(event.data["dispatcher"])
 
     def on_end(self, event: Any) -> None:
         function = _name(event)
         if function.startswith(PACKAGE):
             self._outer.pop()
             if not self._outer:
+                _LOCK._cblist[:] = self._calls
                 if self._collects:
                     gc.enable()
                 notices.end(function)

@@ -16,9 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
+from cmpe.compiling.passes import Lowering
 from cmpe.compiling.shared import Sharing
 
 OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -45,7 +47,7 @@ class _Unfinished(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Translate(NativeLowering):  # type: ignore[misc]
+class _Translate(Lowering):  # type: ignore[misc]
     """From numba's own representation to LLVM's, and no further."""
 
     _name = "cmpe_translate"
@@ -63,17 +65,33 @@ class _Translate(NativeLowering):  # type: ignore[misc]
 
 
 class Inner(Sharing):
-    """Numba's passes, but for the last."""
+    """A compiler of functions that others are made of."""
+
+    lowering = _Translate
+
+
+class Joined(Inner):
+    """A compiler of numba's own functions, which need all of numba's passes."""
 
     def define_pipelines(self) -> list[Any]:
-        """One pipeline: as numba's, with another lowering."""
-        [passes] = super().define_pipelines()
+        """Numba's passes, but for the last."""
+        super().define_pipelines()
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.passes = [
             (_Translate, about) if kind is NativeLowering else (kind, about)
             for kind, about in passes.passes
         ]
         passes.finalize()
         return [passes]
+
+
+def join(dispatcher: Any) -> None:
+    """Make a function of numba, about to be compiled for a kernel, an inner one."""
+    compiler = dispatcher._compiler
+    if compiler.pipeline_class is not Joined:
+        compiler.pipeline_class = Joined
+        compiler.targetoptions = compiler.targetoptions | OPTIONS
+        hide(dispatcher)
 
 
 def hide(dispatcher: Any) -> None:

@@ -1,10 +1,11 @@
 """What compilations of one process share, so that the second of them is asked for less.
 
-- Numba finds the type of `a[i]` by trying one rule after another, wherever it meets one. Here a
-  question that was asked before is not asked again.
+- Numba finds the types of `a[i]` and `len(a)` by trying one rule after another, wherever it meets
+  them. Here a question that was asked before is not asked again.
 - Numba compiles its own functions, `np.zeros` or `max`, once more for each set of options of the
   function that calls them. Here options that only say what becomes of a finished function are left
   out of that key, and the key is quick to compare.
+- `a[i:j] = b` brings numba's message about shapes, with its own strings. Here the message is plain.
 - To count references in a tuple of arrays, numba takes every array to pieces. Here only what holds
   a reference is taken out: a fifth of all instructions less.
 
@@ -16,13 +17,30 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
+from numba.core.compiler import CompilerBase, Flags
 from numba.core.runtime.context import NRTContext
 from numba.core.targetconfig import ConfigStack
+from numba.core.types import Function
 from numba.core.typing.context import Context
+from numba.extending import overload
+from numba.np.arrayobj import raise_with_shape_context
+
+from cmpe.compiling.passes import Lowering, kernel_passes
 
 HASH = hash(tuple(sorted(Flags.options)))  # numba's own, of every Flags there is
 LAST = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")  # of no concern to callees
+
+
+def _unequal_sizes(source: Any, target: Any) -> None:
+    """What `target[i:j] = source` says when they differ in size."""
+
+
+@overload(_unequal_sizes)
+def _say_unequal_sizes(source: Any, target: Any) -> Any:
+    def say(source: Any, target: Any) -> None:
+        raise ValueError("cannot assign slice from input of different size")
+
+    return say
 
 
 class _QuickFlags(Flags):  # type: ignore[misc]
@@ -39,14 +57,20 @@ class _QuickFlags(Flags):  # type: ignore[misc]
 
 
 class _Remembering(Context):  # type: ignore[misc]
-    """A typing context that is asked once for the type of an operator and its arguments."""
+    """A typing context that is asked once for the type of a function of numba's and its arguments."""
 
     known: dict[Any, Any]
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """The type of a value that code names."""
+        return super().resolve_value_type(
+            _unequal_sizes if val is raise_with_shape_context else val
+        )
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """The signature of a call."""
         key = getattr(func, "typing_key", func)
-        if kws or getattr(key, "__module__", None) != "_operator":
+        if kws or not (isinstance(func, Function) or _is_operator(key)):
             return super().resolve_function_type(func, args, kws)
         question = key, tuple(args), ConfigStack.top_or_none()
         found = self.known.get(question)
@@ -54,6 +78,10 @@ class _Remembering(Context):  # type: ignore[misc]
             found = super().resolve_function_type(func, args, kws)
             self.known[question] = found
         return found
+
+
+def _is_operator(key: Any) -> bool:
+    return getattr(key, "__module__", None) == "_operator"
 
 
 _REMEMBERING: dict[int, _Remembering] = {}  # by numba's context, which lives as long as the process
@@ -91,6 +119,8 @@ class _References(NRTContext):  # type: ignore[misc]
 class Sharing(CompilerBase):  # type: ignore[misc]
     """A compiler that asks what others have asked before it."""
 
+    lowering: Any = Lowering
+
     def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
         arguments, result, flags, local_types = rest
         flags = _QuickFlags(flags)
@@ -98,10 +128,10 @@ class Sharing(CompilerBase):  # type: ignore[misc]
         context = self.state.targetctx
         context.nrt = _References(context, context.enable_nrt)
         if type(typingctx) is Context:
-            self.state.typingctx = _remembering(typingctx)
+            self.state.typingctx = context.typing_context = _remembering(typingctx)
 
     def define_pipelines(self) -> list[Any]:
-        """Numba's passes. What callees are looked up by is on top of a stack by now."""
+        """The passes. What callees are looked up by is on top of a stack by now."""
         for name in LAST:
             ConfigStack().top().discard(name)
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+        return [kernel_passes(self.lowering)]
