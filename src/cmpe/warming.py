@@ -22,6 +22,7 @@ import numpy as np
 
 from cmpe.bounding import BOUNDS, bound
 from cmpe.bounds.base import Work
+from cmpe.compiling import timing
 from cmpe.compiling import notices
 from cmpe.execution import processes
 from cmpe.generation import Recipe, generate, grid
@@ -49,11 +50,16 @@ def solve_small(method: str, size: int = 4) -> None:
 
 
 def _wide() -> None:
+    from cmpe.solvers.incumbent import Incumbent
     from cmpe.solvers.reduction import Reduction
     from cmpe.solvers.wide import Wide
+    from cmpe.solvers.wide.reduced import Reduced
+    from cmpe.solvers.wide.tabu import TabuTurns
 
     dispatch.solve(_problem(WIDE), [[1]], method=Reduction(nodes=1), time_limit=0.5)
     dispatch.solve(_problem(), [[1]], method=Wide(briefly=True))
+    row = Reduced.of(_problem().given([[1]]), 0)
+    TabuTurns(row, Incumbent(row.instances.problem, 0.0), 0).play(timing.now() + 1e-3)
 
 
 def _bounds() -> None:
