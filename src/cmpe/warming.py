@@ -22,8 +22,7 @@ import numpy as np
 
 from cmpe.bounding import BOUNDS, bound
 from cmpe.bounds.base import Work
-from cmpe.compiling import timing
-from cmpe.compiling import notices
+from cmpe.compiling import notices, timing
 from cmpe.execution import processes
 from cmpe.generation import Recipe, generate, grid
 from cmpe.models.constraint import Constraint
