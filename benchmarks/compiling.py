@@ -5,7 +5,7 @@
 Each part, and `auto`, is run twice in processes of their own that share a cache of their own:
 first empty, then full. `seconds` are CPU seconds of the call, without importing Python modules;
 `functions` are those of this package that were compiled, inner ones included. CPU seconds are
-longer where other work shares the core's units and caches: `loop` is the median of what a fixed loop
+longer where other work shares the core: `loop` is the median of what a fixed loop
 in Python took meanwhile, in CPU milliseconds, so that two runs can be compared.
 `cmpe.compiling.costs` holds what this prints, rounded.
 """

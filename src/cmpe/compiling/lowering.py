@@ -73,10 +73,11 @@ class LeanLower(Lower):  # type: ignore[misc]
         )
         return self.context.cast(self.builder, found, kind.dtype, resty)
 
-    def lower_setitem(self, target: Any, index: Any, value: Any, signature: Any) -> Any:
+    def lower_setitem(self, target: Any, index: Any, value: Any, signature: Any) -> None:
         """`target[index] = value`."""
         if not self._is_element(target, index):
-            return super().lower_setitem(target, index, value, signature)
+            super().lower_setitem(target, index, value, signature)
+            return
         kind, own = self.typeof(target.name), self.typeof(value.name)
         number = self.context.cast(self.builder, self.loadvar(value.name), own, signature.args[2])
         number = self.context.cast(self.builder, number, signature.args[2], kind.dtype)
