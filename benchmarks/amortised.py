@@ -6,10 +6,10 @@
 
 Parts, each of which goes on where the last call ended (`--seconds` are those of one call):
 
-    train     one network a model, seed and kind: `--total` seconds of training each
-    alone     a network for each cell (mask rate, position of q) alone: `--cell-total` seconds each
-    cells     regret after repair of both, of constant and of ICM starts, in 5 x 5 cells
-    starts    network + search at 0.1, 0.3, 1, 3 ms a row of one core against other starts
+    train     one network a model, seed and kind: `--total` updates each
+    alone     a network for each cell (mask rate, position of q) alone: `--cell-total` updates each
+    cells     regret of both in 5 x 5 cells, after repair and after 0.1, 0.3, 1, 3 ms of `search` on
+              one core, beside starts without a network
     rate      rows a second: a pass and single moves on the device, batches of 4,096
     transfer  one network for random grids, on unseen ones and on larger ones
 
@@ -28,6 +28,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,28 +61,32 @@ MODELS = ("Grids_17", "Segmentation_14", "Ising_50")
 SEEN = ((0.0, 0.2), (0.4, 0.6), (0.8, 1.0))
 RATES = ((0.08, 0.2), (0.4, 0.6), (0.8, 0.92))
 BUDGETS = (0.1, 0.3, 1.0, 3.0)  # ms a row
+MLP = {"network": "mlp", "hidden": (2048, 1024), "learning_rate": 5e-4, "batch_size": 1024,
+       "noise": 0.3, "temperature": 0.6, "reuse": 8}  # fmt: skip
+MESSAGES = {"network": "messages", "steps": 10, "width": 16, "batch_size": 256, "reuse": 8}
 NETWORKS: dict[str, dict[str, Any]] = {
-    "messages": {"network": "messages", "steps": 10, "width": 16},
-    "plain messages": {"network": "messages", "steps": 10, "width": 0},
-    "mlp": {"network": "mlp", "hidden": (2048, 1024), "learning_rate": 1e-3},
-    "small mlp": {"network": "mlp", "hidden": (512,), "learning_rate": 1e-3},
-    "messages, beta 5": {"network": "messages", "steps": 10, "width": 16, "beta": 5.0},
-    "messages, 4 rounds": {"network": "messages", "steps": 4, "width": 0},
-    "small mlp, beta 5": {"network": "mlp", "hidden": (512,), "learning_rate": 1e-3, "beta": 5.0},
+    "messages": MESSAGES,
+    "plain messages": {**MESSAGES, "width": 0},
+    "messages, 4 rounds": {**MESSAGES, "steps": 4, "width": 8},
+    "mlp": MLP,
+    "small mlp": {**MLP, "hidden": (512,)},
 }
 
 
 # --- training ---
 
 
-def config_of(kind: str, seed: int, total: float, **changes: Any) -> Any:
-    """The settings of a network."""
+def config_of(kind: str, seed: int, budget: tuple[int, float | None], **changes: Any) -> Any:
+    """The settings of a network that is trained for so many updates, or seconds if they end
+    first."""
     from cmpe.learning.amortised.config import AmortisedConfig, QuestionRange
 
-    questions = changes.pop("questions", QuestionRange(rates=RATES, positions=SEEN))
+    settings = {**NETWORKS[kind], **changes}
+    asked = settings.pop("questions", QuestionRange(rates=RATES, positions=SEEN))
+    asked = replace(asked, noise=settings.pop("noise", 0.0))
     return AmortisedConfig(
-        **{"batch_size": 256, **NETWORKS[kind], **changes}, seed=seed, seconds=total,
-        updates=10**9, questions=questions, looks=40, validation=512,
+        **settings, seed=seed, updates=budget[0], seconds=budget[1], questions=asked, looks=20,
+        validation=512,
     )  # fmt: skip
 
 
@@ -121,7 +126,7 @@ def amortised(options: argparse.Namespace, model: str) -> Iterator[tuple[str, An
             if options.left() < 20.0:
                 return
             name = f"{model}-{kind}-{seed}"
-            config = config_of(kind, seed, options.total, batch_size=options.batch)
+            config = config_of(kind, seed, (options.total, options.total_seconds))
             solver = trained(options, name, pairs, config)
             if solver is not None:
                 yield f"{kind} {seed}", solver
@@ -144,20 +149,14 @@ def alone(options: argparse.Namespace) -> Iterator[Record]:
 
     for model in options.models:
         [(problem, rows)] = packed(options.data / f"{model}.pkl")
-        for rate in LEVELS:
+        for rate in options.rates:
             cell = cells(problem, rows[-TEST:], rate, options.seed)
             observed = cell.instances.problem.evidence_variables[:-1]
             for place in LEVELS:
-                if options.left() < options.cell_total + 15.0:
+                if options.left() < 15.0:
                     return
                 asked = QuestionRange(positions=((place, place),), observed=observed)
-                config = config_of(
-                    options.networks[0],
-                    0,
-                    options.cell_total,
-                    questions=asked,
-                    batch_size=options.batch,
-                )
+                config = config_of(options.networks[0], 0, options.cell_budget, questions=asked)
                 name = f"{model}-cell-{rate}-{place}"
                 solver = trained(options, name, [(problem, rows[: -4 * TEST])], config)
                 if solver is not None:
@@ -169,22 +168,19 @@ def alone(options: argparse.Namespace) -> Iterator[Record]:
                     }
 
 
-def measured(
-    options: argparse.Namespace, stages: Sequence[float | None], each_alone: bool
-) -> Iterator[Record]:
-    """Cells of every model and rate."""
+def measured(options: argparse.Namespace) -> Iterator[Record]:
+    """Cells of every model and rate, through repair and through `search`."""
     for model in options.models:
         [(problem, rows)] = packed(options.data / f"{model}.pkl")
         solvers = dict(amortised(options, model))
-        for rate in LEVELS:
+        for rate in options.rates:
             key = {"model": model, "rate": rate}
             if options.has(key) or options.left() < 30.0:
                 continue
             cell = cells(problem, rows[-options.rows :], rate, options.seed)
             starts = starts_of(options, problem, solvers, rows[: -4 * TEST])
-            if each_alone:
-                starts |= _alone_starts(options, model, rate, problem)
-            for record in raced(cell, starts, stages, options):
+            starts |= _alone_starts(options, model, rate, problem)
+            for record in raced(cell, starts, (None, *options.budgets), options):
                 yield {**key, "unseen_rate": rate in (0.3, 0.7), **record}
 
 
@@ -200,13 +196,11 @@ def _alone_starts(
 
     def start(cell: Cells) -> tuple[Any, Any]:
         rows = np.zeros((len(cell.given), problem.variables), dtype=np.int32)
-        prices: Any = np.zeros((len(cell.given), 1))
+        prices = np.zeros((len(cell.given), 1))
         for place, solver in solvers.items():
             at = np.flatnonzero(cell.places[: len(cell.given)] == place)
             rows[at], said = solver.predict(cell.given[at], cell.limits[at], device="cpu")
-            prices = None if said is None else prices
-            if prices is not None:
-                prices[at] = said
+            prices[at] = said
         return with_selector(rows), prices
 
     return {"each alone": start}
@@ -251,19 +245,19 @@ def transfer(options: argparse.Namespace) -> Iterator[Record]:
     every = packed(options.data / f"{KIND}.pkl")
     known, unseen = every[: -len(UNSEEN)], every[-len(UNSEEN) :]
     for kind in [k for k in options.networks if k != "mlp"]:
-        config = config_of(kind, options.seeds[0], options.total, batch_size=options.batch)
+        config = config_of(kind, options.seeds[0], (options.total, options.total_seconds))
         shared = trained(options, f"{KIND}-{kind}", known, config)
         if shared is None:
             return
         for problem, rows in unseen:
-            for share in LEVELS:
+            for share in options.rates:
                 key = {"model": problem.name, "rate": share, "network": kind}
                 if options.has(key) or options.left() < 30.0:
                     continue
                 solvers = {"shared": type(shared)(problem, shared.run)}
                 own = trained(
                     options, f"{problem.name}-{kind}", [(problem, rows[:-TEST])],
-                    config_of(kind, 0, options.cell_total * 4, batch_size=options.batch),
+                    config_of(kind, 0, options.cell_budget),
                 )  # fmt: skip
                 solvers |= {} if own is None else {"own": own}
                 cell = cells(problem, rows[-options.rows :], share, options.seed)
@@ -275,8 +269,7 @@ def transfer(options: argparse.Namespace) -> Iterator[Record]:
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Record]]] = {
     "train": train,
     "alone": alone,
-    "cells": lambda options: measured(options, (None,), True),
-    "starts": lambda options: measured(options, BUDGETS, False),
+    "cells": measured,
     "rate": rate,
     "transfer": transfer,
 }
@@ -287,6 +280,11 @@ class Options(argparse.Namespace):
 
     began = 0.0
     known: Sequence[Record] = ()
+
+    @property
+    def cell_budget(self) -> tuple[int, float | None]:
+        """Updates and seconds of a network of one cell or model."""
+        return self.cell_total, self.cell_seconds
 
     def left(self) -> float:
         """Seconds of this call that are left."""
@@ -311,9 +309,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--seeds", nargs="+", type=int, default=[0])
     add("--seed", type=int, default=0, help="of masks that are reported on")
     add("--device", default="cpu")
-    add("--batch", type=int, default=256)
-    add("--total", type=float, default=480.0, help="seconds of a network, over all calls")
-    add("--cell-total", type=float, default=15.0, help="seconds of a network of one cell")
+    add("--total", type=int, default=10000, help="updates of a network, over all calls")
+    add("--total-seconds", type=float, help="and seconds, if they end first")
+    add("--cell-total", type=int, default=1000, help="updates of a network of one cell or model")
+    add("--cell-seconds", type=float)
+    add("--rates", nargs="+", type=float, default=list(LEVELS), help="of alone, cells, transfer")
+    add("--budgets", nargs="+", type=float, default=list(BUDGETS), help="ms of `search`, of cells")
+    add("--eager", action="store_true", help="compile nothing for the GPU")
     add("--seconds", type=float, default=500.0, help="of this call")
     add("--rows", type=int, default=TEST, help="to report on, of a cell")
     add("--reference", type=float, default=100.0, help="ms a row of `search`")
@@ -337,7 +339,10 @@ def _run(options: Options, kept: Path) -> None:
     """One part, each record kept at once; then everything is copied to `--out`."""
     import torch
 
+    from cmpe.learning.amortised import networks
+
     without_safetensors()
+    networks.FUSED = not options.eager
     torch.set_num_threads(1 if options.device == "cpu" else 4)
     options.known = [json.loads(line) for line in _lines(kept)]
     machine = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"

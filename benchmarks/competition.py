@@ -268,12 +268,12 @@ def one(told: Record) -> Record:
     _load(method, limit)
     problem, rows = _read(told)
     is_watched = told["clock"] == "cpu" and method not in OURS
-    begin, wall, cpu = time.perf_counter(), time.monotonic(), _cpu_seconds()
+    begin, wall, cpu = time.perf_counter(), time.monotonic(), cpu_seconds()
     if is_watched:
-        answer = _watched(problem, rows, told)
+        answer = watched(problem, rows, told)
     else:
         answer = cmpe.solve(problem, rows, method=method, time_limit=limit, seed=told["seed"])
-    spent, used = time.monotonic() - wall, _cpu_seconds() - cpu
+    spent, used = time.monotonic() - wall, cpu_seconds() - cpu
     overrun = (used if is_watched else time.perf_counter() - begin) - limit
     value, bound = float(answer.objective[0]), float(answer.bound[0])
     is_answer = bool(answer.feasible[0])
@@ -300,12 +300,12 @@ def _read(told: Record) -> tuple[cmpe.Problem, np.ndarray | None]:
     return problem, rows
 
 
-def _watched(problem: cmpe.Problem, rows: np.ndarray | None, told: Record) -> cmpe.Solutions:
+def watched(problem: cmpe.Problem, rows: np.ndarray | None, told: Record) -> cmpe.Solutions:
     """What a method that looks at the wall clock knows after so many seconds of CPU."""
     limit, method = told["limit_s"], told["method"]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     over = threading.Event()
-    watch = threading.Thread(target=_interrupt_at, args=(_cpu_seconds() + limit, over), daemon=True)
+    watch = threading.Thread(target=_interrupt_at, args=(cpu_seconds() + limit, over), daemon=True)
     watch.start()
     try:
         answer = cmpe.solve(
@@ -321,12 +321,12 @@ def _watched(problem: cmpe.Problem, rows: np.ndarray | None, told: Record) -> cm
 def _interrupt_at(moment: float, over: threading.Event) -> None:
     """Ctrl-C when the CPU clock shows `moment`, unless it is over before."""
     while not over.wait(LOOK):
-        if _cpu_seconds() >= moment:
+        if cpu_seconds() >= moment:
             os.kill(os.getpid(), signal.SIGINT)
             return
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """CPU seconds of this process and of those it started that live still (Linux)."""
     total = time.process_time()
     ticks = os.sysconf("SC_CLK_TCK")

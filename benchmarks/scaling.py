@@ -1,18 +1,24 @@
 """Speed-up of `solve` with the number of processes, and whether the machine or we hold it back.
 
-    python -m benchmarks.scaling [--workers 1 2 4 8 16] [--executor local ray]
-        [--methods exact search milp] [--seconds 8] [--results DIR]
+    python -m benchmarks.scaling [--workers 1 2 4 8 16] [--executor local] [--rounds 2]
+        [--work compute memory exact search milp] [--seconds 2] [--name scaling] [--results DIR]
 
-The same blocks of rows are answered through `execution.blocks.map_blocks`, as `cmpe solve` does it
-with a folder of parts, by 1, 2, 4, ... processes: `exact` on a narrow problem (a grid of 15 x 15,
-60 % observed), `search` on a wide one (20 x 20, 10 % observed) and `milp` on a small one (8 x 8,
-30 % observed), each an amount of work that no clock cuts short. Every record has the wall-clock
-time of all blocks, and the CPU and wall-clock time that a block took where it ran.
+Blocks of equal work are answered through `execution.blocks.map_blocks`, as `cmpe solve` does it
+with a folder of parts, by 1, 2, 4, ... processes, 20 blocks for each of them: `exact` on a narrow
+problem (a grid of 15 x 15, 60 % observed), `search` on a wide one (20 x 20, 10 % observed) and
+`milp` on a small one (8 x 8, 30 % observed), each an amount of work that no clock cuts short.
 
-Two probes run on the same number of processes. `compute` adds numbers in a loop and needs no
-memory: where it slows down, cores are shared or their clock falls. `memory` copies arrays larger
-than any cache: where it alone slows down, the memory bus is shared. What slows `solve` down beyond
-both is ours.
+Two probes run on the same processes, at the same time of day. `compute` adds numbers in a loop and
+needs no memory: where it slows down, cores are shared or their clock falls. `memory` copies arrays
+larger than any cache: where it alone slows down, the memory bus is shared. Every record has
+
+    efficiency = blocks a second / (processes x blocks a second of one)
+    busy       = seconds in which processes had a block / (processes x seconds)
+    slowdown   = seconds of a block where it ran / the same with one process
+
+so efficiency = busy / slowdown, but for what busy falls short of 1 with one process. What is lost
+by busy is ours: handing out blocks, and waiting for the last ones. What slows blocks down beyond
+both probes is ours as well: threads, or tables that are copied and not shared.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,14 +44,15 @@ from cmpe.execution.blocks import map_blocks
 from cmpe.generation import Recipe, generate, grid
 from cmpe.solvers.dispatch import solve
 
-BLOCKS = 32  # of work: twice as many as the most processes
-READY = 1.0  # seconds that a process is kept busy at first, so that all of them start
-COPIED = 1 << 25  # numbers: 256 MiB
-ADDED = 4_000_000
+BLOCKS = 20  # for each process
+READY = 0.5  # seconds that a process is kept busy at first, so that all of them start
+COPIED = 1 << 24  # numbers: 128 MiB
+ADDED = 1_500_000
 ARRAYS: list[Any] = []  # of the process that probes its memory
 # Side of the grid, share observed, rows that a block may have.
 PROBLEMS = {"exact": (15, 0.6, 20000), "search": (20, 0.1, 256), "milp": (8, 0.3, 2048)}
-COLUMNS = ("executor", "work", "workers", "start_s", "wall_s", "speed_up", "efficiency",
+PROBES = ("compute", "memory")
+COLUMNS = ("executor", "work", "workers", "blocks_per_s", "efficiency", "busy", "slowdown",
            "block_wall_s", "block_cpu_s", "identical")  # fmt: skip
 
 
@@ -58,25 +65,40 @@ class Timed:
     found: str  # a hash of its answers
 
 
+def hash_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class SolveBlock:
-    """Answers rows, which lie in the job: a block is two numbers."""
+    """Answers rows, which lie in the job: a block is a number."""
 
     problem: cmpe.Problem
     rows: Any
     method: str
-    times: int = 1  # that the rows of a block are answered
+    size: int = 1  # rows of a block
+    times: int = 1  # that they are answered
 
-    def __call__(self, first: int, last: int) -> Timed:
-        """Answer rows from `first` to `last`."""
+    def __call__(self, number: int) -> Timed:
+        """Answer the rows of a block; after the last rows come the first again."""
+        first = number * self.size % (len(self.rows) - self.size + 1)
         wall, cpu = time.perf_counter(), time.process_time()
         for _ in range(self.times):
-            answers = solve(self.problem, self.rows[first:last], method=self.method)
+            answers = solve(self.problem, self.rows[first : first + self.size], method=self.method)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        return Timed(wall, cpu, hashlib.sha256(answers.assignments.tobytes()).hexdigest()[:16])
+        return Timed(wall, cpu, hash_of(answers.assignments.tobytes()))
+
+    def sized(self, seconds: float) -> SolveBlock:
+        """The same with blocks that take about so long."""
+        some = min(len(self.rows) // 4, 4 if self.method != "exact" else 4096)
+        tried = replace(self, size=some)
+        tried(0)  # compiles, plans
+        wanted = seconds / max(tried(0).cpu, 1e-4) * some
+        size = max(1, min(len(self.rows) // 4, int(wanted)))
+        return replace(self, size=size, times=max(1, round(wanted / size)))
 
 
-def compute(first: int, last: int) -> Timed:
+def compute(number: int) -> Timed:
     """Add numbers in a loop."""
     wall, cpu = time.perf_counter(), time.process_time()
     total = 0
@@ -85,7 +107,7 @@ def compute(first: int, last: int) -> Timed:
     return Timed(time.perf_counter() - wall, time.process_time() - cpu, str(total))
 
 
-def memory(first: int, last: int) -> Timed:
+def memory(number: int) -> Timed:
     """Copy an array that no cache holds, a few times."""
     if not ARRAYS:
         ARRAYS.extend((np.full(COPIED, 1.0), np.full(COPIED, 2.0)))  # touched: pages are there
@@ -96,23 +118,18 @@ def memory(first: int, last: int) -> Timed:
     return Timed(time.perf_counter() - wall, time.process_time() - cpu, str(target[-1]))
 
 
-def ready(job: Callable[..., Timed], number: int) -> Timed:
-    """Make a process load what it needs, and keep it busy until the others are there."""
-    begin = time.perf_counter()
-    found = job(0, 1)
-    time.sleep(max(0.0, READY - (time.perf_counter() - begin)))
-    return found
-
-
 @dataclass(frozen=True)
 class Ready:
-    """`ready` as a job."""
+    """Makes a process load what a job needs, and keeps it busy until the others are there."""
 
-    job: Callable[..., Timed]
+    job: Callable[[int], Timed]
 
     def __call__(self, number: int) -> Timed:
         """Run the job once, whatever the number."""
-        return ready(self.job, number)
+        begin = time.perf_counter()
+        found = self.job(0)
+        time.sleep(max(0.0, READY - (time.perf_counter() - begin)))
+        return found
 
 
 def problem_for(method: str, seed: int) -> tuple[cmpe.Problem, Any]:
@@ -124,52 +141,62 @@ def problem_for(method: str, seed: int) -> tuple[cmpe.Problem, Any]:
     return made.problem, np.random.default_rng(seed).permutation(distinct)[:rows]
 
 
-def sized(job: SolveBlock, seconds: float) -> tuple[SolveBlock, int]:
-    """The job, and rows of a block, of which all together take about so long on one process."""
-    some = min(len(job.rows) // BLOCKS, 4 if job.method != "exact" else 4096)
-    job(0, some)  # compiles, plans
-    each = max(job(0, some).cpu, 1e-4) / some
-    wanted = seconds / BLOCKS / each
-    rows = max(1, min(len(job.rows) // BLOCKS, int(wanted)))
-    return replace(job, times=max(1, round(wanted / rows))), rows
+def jobs(chosen: Any) -> Iterator[tuple[str, Callable[[int], Timed]]]:
+    """The work by name, in blocks of equal length."""
+    for name in chosen.work:
+        if name in PROBES:
+            yield name, {"compute": compute, "memory": memory}[name]
+        elif name == "milp" and find_spec("highspy") is None:
+            print("milp is left out: highspy is not installed", flush=True)
+        else:
+            problem, rows = problem_for(name, chosen.seed)
+            yield name, SolveBlock(problem, rows, name).sized(chosen.seconds / BLOCKS)
 
 
-def answer(
-    work: Executor, job: Callable[..., Timed], size: int
-) -> tuple[float, float, list[Timed]]:
-    """Seconds until all processes are there, seconds of all blocks, and what each took."""
+def answered(work: Executor, job: Callable[[int], Timed], count: int) -> tuple[float, list[Timed]]:
+    """Seconds of all blocks, and what each took."""
     begin = time.perf_counter()
-    warm = ((k, (k,)) for k in range(work.capacity))
-    for _ in map_blocks(work, Ready(job), warm):
-        pass
-    started = time.perf_counter()
-    blocks = ((k, (k * size, (k + 1) * size)) for k in range(BLOCKS))
-    found = dict(map_blocks(work, job, blocks))
-    ended = time.perf_counter()
-    return started - begin, ended - started, [found[k] for k in range(BLOCKS)]
+    found = dict(map_blocks(work, job, ((k, (k,)) for k in range(count))))
+    return time.perf_counter() - begin, [found[k] for k in range(count)]
 
 
 def measure(
-    recorder: Recorder, name: str, job: Callable[..., Timed], size: int, chosen: Any
+    recorder: Recorder, work: Executor, named: dict[str, Callable[[int], Timed]], chosen: Any
 ) -> None:
-    for kind in chosen.executor:
-        first: tuple[float, list[str]] | None = None
-        for workers in chosen.workers:
-            work = executor(kind, workers=workers)
-            try:
-                start, wall, blocks = answer(work, job, size)
-            finally:
-                work.close()
-            answers = [block.found for block in blocks]
-            first = first or (wall * workers, answers)
+    """One record for each work and round, with these processes."""
+    workers = work.capacity
+    for job in named.values():
+        answered(work, Ready(job), workers)
+    for turn in range(chosen.rounds):
+        for name, job in named.items():
+            wall, blocks = answered(work, job, BLOCKS * workers)
             recorder.add(
-                executor=kind, work=name, workers=workers, rows_of_a_block=size, start_s=start,
-                wall_s=wall, speed_up=first[0] / wall, efficiency=first[0] / wall / workers,
-                block_wall_s=statistics.median(b.wall for b in blocks),
-                block_cpu_s=statistics.median(b.cpu for b in blocks),
-                identical=answers == first[1], load=os.getloadavg()[0],
+                executor=chosen.executor, work=name, workers=workers, turn=turn, wall_s=wall,
+                blocks_per_s=len(blocks) / wall, load=os.getloadavg()[0],
+                busy=sum(block.wall for block in blocks) / wall / workers,
+                block_wall_s=statistics.mean(block.wall for block in blocks),
+                block_cpu_s=statistics.mean(block.cpu for block in blocks),
+                found=hash_of("".join(block.found for block in blocks[:BLOCKS]).encode()),
             )  # fmt: skip
-            print({k: recorder.records[-1][k] for k in COLUMNS}, flush=True)
+
+
+def compared(records: Sequence[Record]) -> Iterator[Record]:
+    """Medians of the rounds of one work and number of processes, against one process."""
+    numbers = ("blocks_per_s", "busy", "block_wall_s", "block_cpu_s")
+    groups: dict[tuple[str, int], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record["work"], record["workers"]), []).append(record)
+    first: dict[str, Record] = {}
+    for (name, workers), same in sorted(groups.items()):
+        found = {k: statistics.median(r[k] for r in same) for k in numbers}
+        one = first.setdefault(name, {**found, "workers": workers, "found": same[0]["found"]})
+        rate = one["blocks_per_s"] / one["workers"]
+        yield {
+            "executor": same[0]["executor"], "work": name, "workers": workers, **found,
+            "efficiency": found["blocks_per_s"] / workers / rate,
+            "slowdown": found["block_wall_s"] / one["block_wall_s"],
+            "identical": all(r["found"] == one["found"] for r in same),
+        }  # fmt: skip
 
 
 def throttled() -> Record:
@@ -185,28 +212,24 @@ def throttled() -> Record:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("--workers", nargs="+", type=int, default=(1, 2, 4, 8, 16))
-    options.add_argument("--executor", nargs="+", choices=("local", "ray"), default=["local"])
-    options.add_argument("--methods", nargs="*", choices=tuple(PROBLEMS), default=list(PROBLEMS))
-    options.add_argument("--seconds", type=float, default=8.0, help="of each kind of work")
-    options.add_argument("--no-probes", dest="probes", action="store_false")
+    options.add_argument("--executor", choices=("local", "ray"), default="local")
+    options.add_argument("--work", nargs="+", choices=(*PROBES, *PROBLEMS),
+                         default=(*PROBES, *PROBLEMS))  # fmt: skip
+    options.add_argument("--seconds", type=float, default=2.0, help="of all blocks of a process")
+    options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--name", default="scaling", help="of the result file")
     chosen = options.parse_args(arguments)
     with Recorder(chosen.name, chosen, "random grids, made by the seed") as recorder:
-        local = [*chosen.executor]
-        chosen.executor = ["local"]
-        if chosen.probes:
-            measure(recorder, "compute", compute, 1, chosen)
-            measure(recorder, "memory", memory, 1, chosen)
-        chosen.executor = [k for k in local if k == "local" or find_spec("ray") is not None]
-        for method in chosen.methods:
-            if method == "milp" and find_spec("highspy") is None:
-                print("milp is left out: highspy is not installed", flush=True)
-                continue
-            problem, rows = problem_for(method, chosen.seed)
-            job = SolveBlock(problem, rows, method)
-            measure(recorder, method, *sized(job, chosen.seconds), chosen)
+        named = dict(jobs(chosen))
+        for workers in chosen.workers:
+            work = executor(chosen.executor, workers=workers)
+            try:
+                measure(recorder, work, named, chosen)
+            finally:
+                work.close()
+            print(f"{workers} done", flush=True)
+        print_table(list(compared(recorder.records)), COLUMNS)
         recorder.add(work="container", **throttled())
-        print_table(recorder.records, COLUMNS)
     return 0
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import cmpe
 from cmpe import Constraint, Problem
 from cmpe.errors import InputError
-from cmpe.evaluation import Spread
+from cmpe.evaluation import Evaluation, Spread
 from cmpe.solution import Solutions
 from tests.learning.losses.test_functions import images, small_network
 from tests.problems import random_problem, seeds, worked_example
@@ -123,6 +123,23 @@ def test_the_worked_example():
     assert free.violation_size == Spread(3.0, 0.0)
     assert free.gap.mean == pytest.approx(-5.0 / (problem.shift - 11.0))
     assert np.isnan(free.feasible_regret.mean)
+
+
+def test_blocks_of_rows_have_the_metrics_of_all():
+    problem = worked_example()
+    rows = np.array([[1, 1], [0, 1], [0, 0], [1, 0], [0, 0]])
+    answers = some_answers(problem, rows, seed=3)
+    whole = cmpe.evaluate(answers, cmpe.reference(problem, rows))
+    cuts = [slice(0, 2), slice(2, 3), slice(3, 5)]  # (0, 0) has no answer: an empty part
+    parts = [cmpe.evaluate(answers.take(np.arange(5)[c]), cmpe.reference(problem, rows[c]))
+             for c in cuts]  # fmt: skip
+    pooled = Evaluation.pooled(parts)
+    assert Evaluation.pooled(parts[:1]) == parts[0]
+    for found, wanted in ((pooled.every, whole.every), (pooled.constrained, whole.constrained)):
+        told = {**wanted.to_json(), "distinct": None}
+        assert found.to_json() == pytest.approx(told, nan_ok=True)
+    nobody = Evaluation.pooled([parts[1], parts[1]]).every
+    assert (nobody.rows, nobody.to_json()["regret"]) == (0, None)
 
 
 def test_other_rows_are_refused():

@@ -6,11 +6,14 @@
 
 A row is constrained when its unconstrained optimum breaks a constraint; the others are easy, and
 often the majority. Evidence repeats, so the number of distinct rows stands beside each figure.
+Rows that come in blocks are measured block by block, and `Evaluation.pooled` joins the figures.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,7 @@ class Spread:
 
     mean: float
     std: float
+    count: int = field(default=0, compare=False)  # of rows
 
     @classmethod
     def of(cls, values: Floats) -> Spread:
@@ -39,7 +43,18 @@ class Spread:
         known = values[np.isfinite(values)]
         if not len(known):
             return cls(float("nan"), float("nan"))
-        return cls(float(known.mean()), float(known.std()))
+        return cls(float(known.mean()), float(known.std()), len(known))
+
+    @classmethod
+    def pooled(cls, parts: Sequence[Spread]) -> Spread:
+        """Of the rows of all parts: variance within them, and between their means."""
+        count = sum(part.count for part in parts)
+        if not count:
+            return cls(float("nan"), float("nan"))
+        known = [(part.count / count, part.mean, part.std) for part in parts if part.count]
+        mean = sum(share * each for share, each, _ in known)
+        square = sum(share * (std**2 + (each - mean) ** 2) for share, each, std in known)
+        return cls(mean, math.sqrt(square), count)
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class Metrics:
     """How answers fare on a set of rows."""
 
     rows: int
-    distinct: int
+    distinct: int | None  # unknown of several blocks
     optimal: float  # share of rows whose reference is proved optimal
     regret: Spread
     feasible_regret: Spread  # over the rows that satisfy every constraint
@@ -67,6 +82,21 @@ class Metrics:
                 out[name] = _plain(value)
         return out
 
+    @classmethod
+    def pooled(cls, parts: Sequence[Metrics]) -> Metrics:
+        """Of the rows of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        rows = sum(part.rows for part in parts)
+        some = [part for part in parts if part.rows]
+        spreads = (f for f, value in parts[0].__dict__.items() if isinstance(value, Spread))
+        return cls(
+            rows=rows,
+            distinct=None,
+            optimal=sum(p.rows * p.optimal for p in some) / rows if rows else float("nan"),
+            **{name: Spread.pooled([getattr(part, name) for part in parts]) for name in spreads},
+        )
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -74,6 +104,14 @@ class Evaluation:
 
     every: Metrics
     constrained: Metrics
+
+    @classmethod
+    def pooled(cls, parts: Sequence[Evaluation]) -> Evaluation:
+        """Of one block of rows or more; how many of them are distinct is unknown of several."""
+        return cls(
+            Metrics.pooled([part.every for part in parts]),
+            Metrics.pooled([part.constrained for part in parts]),
+        )
 
 
 @dataclass(frozen=True)
@@ -163,5 +201,5 @@ def _metrics(answers: Solutions, against: Reference, which: NDArray[np.bool_]) -
     )
 
 
-def _plain(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _plain(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None

@@ -17,6 +17,7 @@ import numpy as np
 
 from cmpe.arrays import FREE, Values
 from cmpe.errors import MethodError, MissingExtra
+from cmpe.learning.shipped import resolved
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions
@@ -81,6 +82,7 @@ def _refuse(running: object) -> Running:
 
 def trained_or_named(method: Chosen | Path, problem: Problem) -> Chosen:
     """A method as it is, or the trained solver in the directory of that name; names win."""
+    method = resolved(method) if isinstance(method, str) else method
     if not isinstance(method, str | Path) or str(method) in METHODS or not Path(method).is_dir():
         return str(method) if isinstance(method, Path) else method
     try:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,10 @@ def _training() -> None:
     from cmpe.bounds.lagrangian import loss_bounds
 
     loss_bounds(_problem().given([[1]]))
+    if find_spec("torch") is not None:
+        from cmpe.learning.amortised.compiled import untrained
+
+        untrained(_problem()).predict(np.full((1, 16), -1, dtype=np.int32), np.ones((1, 1)))
 
 
 def _learning() -> None:

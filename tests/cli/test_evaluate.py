@@ -159,6 +159,36 @@ def test_only_the_first_rows(call, places):
     assert {stage["all"]["rows"] for stage in json.loads(out)["stages"].values()} == {3}
 
 
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_rows_of_a_file_or_folder_in_blocks(kind, call, report, places, tmp_path):
+    """The test rows from a file, or from a folder of Parquet: all figures but times are the same,
+    and how many are distinct is not known."""
+    content = cmpe.read_directory(places[1])
+    path = tmp_path / ("rows.npy" if kind == "npy" else "rows")
+    if kind == "npy":
+        np.save(path, content.test)
+    else:
+        pandas = pytest.importorskip("pandas")
+        path.mkdir()
+        names = [str(v) for v in content.problem.evidence_variables]
+        for k in (0, 1):
+            part = pandas.DataFrame(content.test[10 * k : 10 * k + 10], columns=names)
+            part.to_parquet(path / f"{k}.parquet")
+    told = ("--evidence", path, "--block", 7, "--format", "json")
+    code, out, err = call("evaluate", *places, *told)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["relaxed_violation"] == pytest.approx(report["relaxed_violation"])
+    for name, stage in report["stages"].items():
+        for which in ("all", "constrained"):
+            wanted = {k: v for k, v in stage[which].items() if not k.startswith("seconds")}
+            here = {k: found["stages"][name][which][k] for k in wanted}
+            assert here == pytest.approx({**wanted, "distinct": None})
+    code, out, _ = call("evaluate", *places, "--rows", 9, *told[:-2])
+    assert code == 0
+    assert out.splitlines()[2].split()[1:3] == ["9", "-"]
+
+
 def test_without_constrained_rows_the_report_is_json_too(call, tmp_path):
     code, out, _ = call("evaluate", *written(tmp_path, percentile=100), "--format", "json")
     assert code == 0

@@ -4,7 +4,7 @@ from cmpe.errors import BackendError, InputError
 from cmpe.execution import Workplace
 from cmpe.execution.blocks import AHEAD, map_blocks
 from cmpe.execution.local import InProcess, LocalProcesses
-from tests.execution.work import refuse, square
+from tests.execution.work import refuse, square, wait_for_the_last
 
 
 @pytest.mark.parametrize("make", [InProcess, lambda: LocalProcesses(2)], ids=["here", "two"])
@@ -29,6 +29,15 @@ def test_blocks_are_read_when_there_is_room_for_them():
         assert len(read) == done + AHEAD
 
 
+def test_a_free_process_takes_what_a_slow_one_leaves(tmp_path):
+    work = LocalProcesses(2)
+    blocks = ((k, (k, 8, str(tmp_path / "flag"))) for k in range(9))
+    found = [number for number, _ in map_blocks(work, wait_for_the_last, blocks)]
+    work.close()
+    assert sorted(found) == list(range(9))
+    assert found.index(0) >= 7, "block 0 waited for the others"
+
+
 def test_an_error_says_whose_fault_it_is():
     with pytest.raises(InputError, match="odd: 1"):
         list(map_blocks(InProcess(), refuse, [(0, (1,))]))
@@ -41,3 +50,12 @@ def test_a_workplace_makes_its_executor():
     work = Workplace(workers=2, threads=3).executor()
     assert work.capacity == 2
     work.close()
+
+
+def test_a_cluster_is_kept_between_calls(monkeypatch):
+    asked = []
+    monkeypatch.setattr("cmpe.execution.connected", lambda *what: asked.append(what))
+    with Workplace(workers=2).kept():
+        assert not asked
+    Workplace("ray", 2, 3, "there:1").kept()
+    assert asked == [("there:1", 6)]

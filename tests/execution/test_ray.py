@@ -24,6 +24,7 @@ from cmpe.streams.folder import StreamQuestion
 from cmpe.streams.pieces import MemorySource
 from cmpe.streams.stream import answer_stream
 from tests.benchmarks.studies import tiny
+from tests.streams.work import SumJob, lines_in, named_problem, question
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
@@ -103,6 +104,33 @@ def test_a_study_loses_nothing_and_ends_as_on_one_machine(cluster, tmp_path):
     assert len(report.done) == len(plan.tasks)
     tasks = plan.tasks.values()
     assert results_hash(spread, tasks) == results_hash(local, tasks)
+
+
+def test_ctrl_c_leaves_the_cluster_and_another_machine_resumes(cluster, tmp_path):
+    """What runs is cancelled, so that the core is free for the next who asks; the folder holds the
+    finished parts, and is completed without the cluster that began it."""
+    source = MemorySource(np.arange(20).reshape(20, 1) % np.array([[2, 3]]), [["rows", 20, "x"]])
+    place, whole = (tmp_path / "out", question()), (tmp_path / "whole", question())
+
+    def interrupt(done, total):
+        if done >= 8:
+            raise KeyboardInterrupt
+
+    def work():
+        return executor("ray", address=cluster.address)
+
+    job = SumJob(named_problem())
+    with pytest.raises(KeyboardInterrupt, match="after 8 rows; add --resume"):
+        answer_stream(source, job, place, work, report=interrupt)
+    again = work()
+    again.submit("free", fail, 1)
+    assert again.next().error == "ValueError: number 1"
+    again.close()
+    assert ray.is_initialized()
+    answer_stream(source, job, place, InProcess, resume=True)
+    answer_stream(source, job, whole, InProcess)
+    assert lines_in(place[0]) == lines_in(whole[0])
+    assert len((place[0] / "journal.jsonl").read_text().splitlines()) == 5, "a part was done twice"
 
 
 def test_a_stream_loses_no_row_with_a_killed_node(cluster, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cmpe.errors import ModelError
-from cmpe.models.flat import FlatTables, strides_of
+from cmpe.models.flat import FlatTables, stacked, strides_of
 from tests.problems import all_assignments
 
 CARDS = (2, 3, 2)
@@ -36,6 +36,14 @@ def test_the_sum_of_all_tables(kind):
     np.testing.assert_array_equal(
         FlatTables.of(CARDS, TABLES).evaluate(rows.astype(kind)), expected
     )
+
+
+def test_functions_one_after_another():
+    parts = [FlatTables.of(CARDS, TABLES), FlatTables.of(CARDS, []), FlatTables.of(CARDS, TABLES)]
+    whole, begins = stacked(parts)
+    assert begins.tolist() == [0, len(TABLES), len(TABLES), 2 * len(TABLES)]
+    rows = all_assignments(CARDS)
+    np.testing.assert_allclose(whole.evaluate(rows), 2 * parts[0].evaluate(rows))
 
 
 def test_no_tables_are_zero():

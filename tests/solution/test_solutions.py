@@ -37,6 +37,10 @@ def test_take_and_concatenate_keep_rows_whole():
     assert back.method.tolist() == ["b", "a"]
     assert back.seconds.tolist() == [2, 1]
     assert back.assignments.tolist() == [[0, 0, 1, 1], [1, 1, 0, 1]]
+    one = answers.span(1, 2)
+    assert one == answers.take([1])
+    assert one.observed is None
+    assert np.shares_memory(one.assignments, answers.assignments)
 
 
 def test_an_assignment_of_weight_zero_violates_nothing():

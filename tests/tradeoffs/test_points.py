@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from cmpe.tradeoffs.points import JoinedPoints, ListedPoints, NodePoints, undominated
+from cmpe.generation import grid
+from cmpe.tradeoffs.points import (
+    EvaluatedTables,
+    JoinedPoints,
+    ListedPoints,
+    NodePoints,
+    undominated,
+)
 
 
 def kept(h, t):
@@ -34,3 +41,37 @@ def test_points_of_several_kinds():
     whole = JoinedPoints.of([(some, 2), (others, 1)])
     assert whole.assignments(np.array([2, 0, 1])).tolist() == [[2], [0], [1]]
     assert JoinedPoints.of([]).assignments(np.zeros(0, dtype=int)).shape == (0, 0)
+
+
+def test_values_of_nodes_are_those_of_the_functions_to_the_last_bit():
+    rng = np.random.default_rng(5)
+    model = grid(4, 5, seed=3)
+    functions = [model, model.perturb(0.3, 1), model.perturb(2.0, 2)]
+    begun = rng.integers(0, 2, 20).astype(np.int32)
+    free = np.array([3, 0, 7, 12, 19, 8])
+    nodes = [[-1 - value, -1 - k] for k in range(6) for value in range(2)]
+    roots = []
+    for _ in range(150):
+        whole = int(rng.integers(2))
+        for k in range(1, 6):
+            nodes.append([whole, 2 * k + int(rng.integers(2))])
+            whole = len(nodes) - 1
+        roots.append(whole)
+    points = NodePoints(begun, free, np.array(nodes, dtype=np.int32), np.array(roots))
+    rows = points.assignments(np.arange(150))
+    assert (np.delete(rows, free, axis=1) == np.delete(begun, free)).all()
+    assert len(np.unique(rows, axis=0)) > 40
+    values = points.values(EvaluatedTables.of(functions))
+    assert np.array_equal(values, np.stack([f.value(rows) for f in functions], axis=1))
+
+
+def test_nodes_of_many_leaves():
+    """More than a run holds."""
+    count = 70
+    nodes = [[-1 - k % 2, -1 - k] for k in range(count)]
+    nodes += [[0, 1]] + [[count + k - 2, k] for k in range(2, count)]
+    points = NodePoints(
+        np.zeros(count, dtype=np.int32), np.arange(count), np.array(nodes, dtype=np.int32),
+        np.array([len(nodes) - 1]),
+    )  # fmt: skip
+    assert points.assignments(np.array([0])).tolist() == [[k % 2 for k in range(count)]]

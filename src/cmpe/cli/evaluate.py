@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +17,16 @@ from cmpe.compiling import timing
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
+    from cmpe.arrays import Values
     from cmpe.evaluation import Evaluation, Reference
+    from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.solver import NeuralSolver
 
 LATENCY_ROWS = 20
+BLOCK_ROWS = 8192
+EVIDENCE_HELP = (
+    "Other rows, read in blocks: .npy, CSV, Parquet or a folder of it; default: the test rows."
+)
 WORKERS_HELP = "Of the proved optima: rows at the same time, or cores of a cluster started here."
 # The stages that are compared, by name, as `with_stages` takes them; "all" is every trained margin.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -34,8 +41,12 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="The directory of a trained solver.")],
     problem_dir: Annotated[Path, typer.Argument(help="The problem directory it was trained on.")],
     rows: Annotated[
-        int | None, typer.Option(min=1, help="Only the first test rows; default: all.")
+        int | None, typer.Option(min=1, help="Only the first rows; default: all.")
     ] = None,
+    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
+    block: Annotated[
+        int, typer.Option(min=1, help="Rows of the evidence to hold at a time.")
+    ] = BLOCK_ROWS,
     threads: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object; table: for people.")
@@ -44,63 +55,107 @@ def evaluate(
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
 ) -> int:
-    """Measure regret, violations, certified gap and time on the directory's test rows."""
+    """Measure regret, violations, certified gap and time on the test rows, or on any others."""
     from cmpe.evaluation import reference
     from cmpe.formats.directory import read_directory
 
     content = read_directory(problem_dir)
     solver = replace(load_run(run, content.problem), running=Running(threads=threads))
-    test = content.test[:rows]
     how = Running(workers, threads, executor=executor, address=address)
-    against = reference(content.problem, test, running=how)
-    found = {name: _measure(solver, against, stages) for name, stages in VARIANTS.items()}
+    stages = {name: _Stage(_staged(solver, changes)) for name, changes in VARIANTS.items()}
+    violated = 0.0
+    count = 0
+    with how.place.kept():
+        for part in _blocks(content, evidence, rows, block):
+            against = reference(content.problem, part, running=how)
+            for stage in stages.values():
+                stage.measure(against)
+            violated += _relaxed_violations(solver, against)
+            count += len(against.evidence)
     report = {
         "run": str(run),
         "problem": content.problem.name,
-        "relaxed_violation": _relaxed_violation(solver, against),
+        "relaxed_violation": violated / count if count else None,
         "margin": solver.calibrated_margin(),
-        "stages": found,
+        "stages": {name: stage.to_json() for name, stage in stages.items()},
     }
-    typer.echo(json.dumps(report) if format is InfoFormat.json else _table(report))
+    asked_of = content.problem.name or str(evidence or "the test rows")
+    typer.echo(json.dumps(report) if format is InfoFormat.json else _table(report, asked_of))
     return 0
 
 
-def _measure(solver: NeuralSolver, against: Reference, stages: dict[str, Any]) -> dict[str, Any]:
-    from cmpe.evaluation import evaluate as compare
+def _blocks(
+    content: ProblemDirectory, evidence: Path | None, rows: int | None, block: int
+) -> Iterator[Values]:
+    """The test rows as one block, or those of a file or folder in pieces; no more than `rows`."""
+    from cmpe.streams.pieces import source_of
 
-    trained = solver.trained.config.margins
-    if stages.get("margins") == "all":
-        stages = {**stages, "margins": trained}
-    staged = solver.with_stages(**stages)
-    staged.solve(against.problem, against.evidence[:2])  # compiles
-    begin = timing.now()
-    answers = staged.solve(against.problem, against.evidence)
-    batch = (timing.now() - begin) / max(1, len(answers))
-    single = []
-    for row in against.evidence[:LATENCY_ROWS]:
+    if evidence is None:
+        yield content.test[:rows]
+        return
+    source = source_of(evidence, content.problem)
+    for found in source.blocks(block, lambda number: rows is None or number * block < rows):
+        left = None if rows is None else rows - found.first
+        yield found.piece.read(content.problem)[:left]
+
+
+def _staged(solver: NeuralSolver, changes: dict[str, Any]) -> NeuralSolver:
+    if changes.get("margins") == "all":
+        changes = {**changes, "margins": solver.trained.config.margins}
+    return solver.with_stages(**changes)
+
+
+@dataclass
+class _Stage:
+    """What is known of the answers of one variant, block after block."""
+
+    solver: NeuralSolver
+    parts: list[Evaluation] = field(default_factory=list)
+    seconds: float = 0.0
+    rows: int = 0
+    single: list[float] = field(default_factory=list)  # seconds of rows on their own
+
+    def measure(self, against: Reference) -> None:
+        """Answer a block of rows; of the first one some rows alone, too."""
+        from cmpe.evaluation import evaluate as compare
+
+        if not self.parts:
+            self.solver.solve(against.problem, against.evidence[:2])  # compiles
         begin = timing.now()
-        staged.solve(against.problem, row[None, :])
-        single.append(timing.now() - begin)
-    result: Evaluation = compare(answers, against)
-    return {
-        "method": staged.method,
-        "all": result.every.to_json(),
-        "constrained": result.constrained.to_json(),
-        "batch_seconds_per_row": batch,
-        "single_row_seconds": sorted(single)[len(single) // 2] if single else None,
-    }
+        answers = self.solver.solve(against.problem, against.evidence)
+        self.seconds += timing.now() - begin
+        self.rows += len(answers)
+        for row in against.evidence[: 0 if self.parts else LATENCY_ROWS]:
+            begin = timing.now()
+            self.solver.solve(against.problem, row[None, :])
+            self.single.append(timing.now() - begin)
+        self.parts.append(compare(answers, against))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        from cmpe.evaluation import Evaluation
+
+        result = Evaluation.pooled(self.parts)
+        return {
+            "method": self.solver.method,
+            "all": result.every.to_json(),
+            "constrained": result.constrained.to_json(),
+            "batch_seconds_per_row": self.seconds / max(1, self.rows),
+            "single_row_seconds": sorted(self.single)[len(self.single) // 2]
+            if self.single
+            else None,
+        }
 
 
-def _relaxed_violation(solver: NeuralSolver, against: Reference) -> float | None:
-    """The share of relaxed outputs that break a constraint: what the paper's code scored."""
+def _relaxed_violations(solver: NeuralSolver, against: Reference) -> float:
+    """How many relaxed outputs break a constraint: what the paper's code scored."""
     rows = against.problem.given(against.evidence)
-    over = solver.predictor.relaxed_violations(rows, solver.calibrated_margin())
-    return float(over.mean()) if len(over) else None
+    return float(solver.predictor.relaxed_violations(rows, solver.calibrated_margin()).sum())
 
 
-def _table(report: dict[str, Any]) -> str:
+def _table(report: dict[str, Any], asked_of: str) -> str:
     lines = [
-        f"{report['run']} on {report['problem'] or 'the test rows'}: margin "
+        f"{report['run']} on {asked_of}: margin "
         f"{report['margin']:g}, relaxed outputs violated "
         f"{_cell(report['relaxed_violation'], 0, 2, 100)} %",
         f"{'':26}{'rows':>6}{'distinct':>9}{'regret':>9}{'gap %':>8}{'violated':>10}"
@@ -111,7 +166,7 @@ def _table(report: dict[str, Any]) -> str:
             m = stage[which]
             lines.append(
                 f"{name if which == 'all' else '  constrained rows':26}"
-                f"{m['rows']:>6}{m['distinct']:>9}{_cell(m['regret'], 9, 3)}"
+                f"{m['rows']:>6}{_cell(m['distinct'], 9, 0)}{_cell(m['regret'], 9, 3)}"
                 f"{_cell(m['gap'], 8, 3, 100)}{_cell(m['violation'], 10, 4)}"
                 f"{_cell(m['certified_gap'], 11, 3)}"
                 + (

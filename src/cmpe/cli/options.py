@@ -12,6 +12,7 @@ import typer
 
 from cmpe.cli.compiling.bars import display
 from cmpe.errors import InputError, MethodError, ModelError
+from cmpe.learning.shipped import resolved
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import Chosen, refuse_options
@@ -258,6 +259,7 @@ def check_device(device: str) -> None:
 
 def refuse_unknown(method: str, limits: Limits) -> None:
     """Fail before any file is read: names of methods win, then run directories."""
+    method = resolved(method)
     if method in METHODS or not Path(method).is_dir():
         refuse_options(method_named(method), limits)
         return
@@ -290,7 +292,7 @@ def method_or_run(method: str, problem: Problem, stages: Mapping[str, Any] | Non
         return method
     from cmpe.learning.loading import load_solver
 
-    solver = load_solver(method, problem)
+    solver = load_solver(resolved(method), problem)
     return solver if stages is None else solver.with_stages(**stages)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from cmpe.errors import MethodError
 from cmpe.execution.base import Executor
 from cmpe.execution.local import InProcess, LocalProcesses
-from cmpe.execution.ray import RayExecutor
+from cmpe.execution.ray import RayExecutor, connected
 
 LOCAL, RAY = KINDS = ("local", "ray")
 
@@ -26,6 +28,12 @@ class Workplace:
         return executor(
             self.kind, workers=self.workers, address=self.address, threads=self.threads
         )  # fmt: skip
+
+    def kept(self) -> AbstractContextManager[Any]:
+        """Stay connected to the cluster, or keep the one that is started here, between calls."""
+        if self.kind != RAY:
+            return nullcontext()
+        return connected(self.address, self.workers * self.threads)
 
 
 def executor(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,19 @@ class FlatTables:
                 f"{self.cardinalities[variable] - 1}, found {rows[row, variable]}"
             )
         return out
+
+
+def stacked(functions: Sequence[FlatTables]) -> tuple[FlatTables, Integers]:
+    """The tables of functions of the same variables, one after another, and where each begins."""
+    joined: dict[str, Any] = {}
+    for name, lengths in (("offsets", "values"), ("starts", "variables")):
+        before = np.cumsum([0, *(len(getattr(f, lengths)) for f in functions)])
+        shifted = [getattr(f, name)[:-1] + n for f, n in zip(functions, before, strict=False)]
+        joined[name] = np.concatenate([*shifted, before[-1:]]).astype(np.int64)
+    for name in ("values", "variables", "strides"):
+        joined[name] = np.concatenate([getattr(f, name) for f in functions])
+    begins = np.cumsum([0, *(f.count for f in functions)]).astype(np.int64)
+    return replace(functions[0], **joined), begins
 
 
 def strides_of(scope: Sequence[int], cardinalities: Sequence[int]) -> dict[int, int]:

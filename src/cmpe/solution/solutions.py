@@ -76,11 +76,37 @@ class Solutions:
         found = (rows >= 0).all(axis=1)
         objective = np.full(count, np.nan)
         values = np.full((count, len(problem.constraints)), np.nan)
-        feasible = np.zeros(count, dtype=bool)
         if found.any():
             objective[found] = problem.objective.value(rows[found])
             values[found] = problem.constraint_values(rows[found])
-            feasible[found] = problem.are_feasible(objective[found], values[found])
+        judged = cls.evaluated(
+            problem, rows, (objective, values), bound=bound, infeasible=infeasible, method=method
+        )
+        return replace(
+            judged,
+            seconds=np.array(np.broadcast_to(np.asarray(seconds, dtype=float), count)),
+            multipliers=np.array(np.broadcast_to(np.asarray(multipliers, float), values.shape)),
+        )
+
+    @classmethod
+    def evaluated(
+        cls,
+        problem: Problem,
+        rows: Values,
+        found_values: tuple[Floats, Floats],
+        *,
+        bound: ArrayLike = np.inf,
+        infeasible: ArrayLike = False,
+        method: str | Sequence[str] = "",
+    ) -> Solutions:
+        """The same of assignments whose values the problem's own functions have given.
+
+        They are h (B,) and t (B, m), NaN where there is no assignment. Arrays are not copied.
+        """
+        objective, values = found_values
+        count, found = len(rows), ~np.isnan(objective)
+        feasible = np.zeros(count, dtype=bool)
+        feasible[found] = problem.are_feasible(objective[found], values[found])
         proved = np.broadcast_to(np.asarray(infeasible, dtype=bool), count) & ~feasible
         upper = np.where(proved, -np.inf, np.broadcast_to(np.asarray(bound, dtype=float), count))
         upper[feasible] = np.maximum(upper[feasible], objective[feasible])
@@ -97,9 +123,9 @@ class Solutions:
             bound=upper,
             status=status,
             method=np.array(np.broadcast_to(np.asarray(method, dtype=np.str_), count)),
-            seconds=np.array(np.broadcast_to(np.asarray(seconds, dtype=float), count)),
+            seconds=np.zeros(count),
             asked=Question.of(problem),
-            multipliers=np.array(np.broadcast_to(np.asarray(multipliers, float), values.shape)),
+            multipliers=np.full(values.shape, np.nan),
         )
 
     def __len__(self) -> int:
@@ -196,6 +222,12 @@ class Solutions:
         index = np.asarray(rows)
         arrays = {name: getattr(self, name)[index] for name in _ARRAYS}
         observed = None if self.observed is None else self.observed[index]
+        return Solutions(asked=self.asked, observed=observed, **arrays)
+
+    def span(self, first: int, end: int) -> Solutions:
+        """The answers from `first` to before `end`, of the same memory."""
+        arrays = {name: getattr(self, name)[first:end] for name in _ARRAYS}
+        observed = None if self.observed is None else self.observed[first:end]
         return Solutions(asked=self.asked, observed=observed, **arrays)
 
     def bounded(self, upper: float) -> Solutions:

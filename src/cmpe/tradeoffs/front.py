@@ -23,7 +23,6 @@ from cmpe.solution import Answer, Solutions
 from cmpe.tradeoffs.points import JoinedPoints, Points, t_tolerance, undominated
 
 SHOWN_POINTS = 12
-CHUNK = 4096  # assignments that are read at the same time
 
 
 @dataclass(frozen=True)
@@ -271,17 +270,6 @@ class Front:
             for i in shown
         ]
         return html_table(repr(self), ("point", f"t {self.relation} q", "h", "supported"), rows)
-
-
-def recomputed(problem: Problem, points: Points, count: int) -> tuple[Floats, Floats]:
-    """h (P,) and every t_j (P, m) of all points, as the problem evaluates them."""
-    h, t = np.zeros(count), np.zeros((count, len(problem.constraints)))
-    for first in range(0, count, CHUNK):
-        which = np.arange(first, min(first + CHUNK, count))
-        rows = points.assignments(which)
-        h[which] = problem.objective.value(rows)
-        t[which] = problem.constraint_values(rows)
-    return h, t
 
 
 def _on_hull(t: Floats, h: Floats) -> NDArray[np.bool_]:

@@ -18,13 +18,14 @@ from cmpe.arrays import Floats
 from cmpe.bounds.base import loosened_limits
 from cmpe.compiling import timing
 from cmpe.problem import Instances
-from cmpe.tradeoffs.front import Steps, TracedPoints, recomputed
-from cmpe.tradeoffs.points import NodePoints, undominated
+from cmpe.tradeoffs.front import Steps, TracedPoints
+from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, undominated
 
 SPACES = (1 << 18, 1 << 20)  # states of a row: the next where one is too small
 REFERENCES = 128  # of a row with one constraint
 FEW_REFERENCES = 24  # of a row with several
-SUMS_PER_SECOND = 3e7
+SUMS_PER_SECOND = 2e7
+PATIENCE = 4  # how often a smaller part is tried where the largest space is too small
 MOST_SUMS = 1 << 62
 TIES = 3  # how often a limit is narrowed because a point missed the tolerance
 STEPS = 4  # of the bound between two points
@@ -53,6 +54,7 @@ class NarrowBatch:
         self._plan = instances.problem.compiled_plan
         self._offsets = instances.conditioning.layout.offsets
         self._variables = np.ascontiguousarray(self._plan.buckets[:, 0])
+        self._tables = EvaluatedTables.of(self._problem.models)
         self._begun = instances.complete(np.zeros((len(instances), len(self._problem.free))))
         self._limits = loosened_limits(instances)
         self._limits[0] = np.inf
@@ -123,26 +125,30 @@ class _Space:
         batch = self._batch
         instances, problem = batch._instances, batch._problem
         rows = slice(row, row + 1)
+        looked = 0
         for space in SPACES:
             self._grow(space)
+            patience = PATIENCE if space == SPACES[-1] else 0
             h = instances.tables(0, rows)[0]
             t = np.concatenate(
                 [instances.tables(1 + j, rows) for j in range(len(problem.constraints))]
             )
-            self._work[4][2:] = 0, batch._asked.sums()
+            self._work[4][2:] = looked, batch._asked.sums()
             out = kernels.front_row(
                 batch._plan, batch._offsets, h, t, limits, batch._finite,
-                batch._asked.windows[row], batch._asked.known[row], self._most, self._work,
+                batch._asked.windows[row], batch._asked.known[row], self._most, patience,
+                self._work,
             )  # fmt: skip
-            if out[0] != kernels.OVERFLOW or self._work[4][2] > self._work[4][3]:
+            looked = self._work[4][2]
+            if out[0] != kernels.OVERFLOW or looked > self._work[4][3]:
                 break
         kind, points, nodes, weight, price, totals, covered = out
         stored = NodePoints(
             batch._begun[row], batch._variables, nodes, points[:, 2].astype(np.int64)
         )
-        h, t = recomputed(problem, stored, len(points))
+        values = stored.values(batch._tables)
         lines = _BoundLines(weight, price[:, 0], totals - np.maximum(covered, 0.0))
-        return _Found(h, t, stored, kind != kernels.OVERFLOW, lines)
+        return _Found(values[:, 0], values[:, 1:], stored, kind != kernels.OVERFLOW, lines)
 
     def _missed(self, found: _Found) -> Floats | None:
         """Narrower limits, if a point is not feasible after all; None if all are."""

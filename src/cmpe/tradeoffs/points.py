@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Floats, Indices, Values
+from cmpe.arrays import Floats, Indices, Integers, Values
+from cmpe.models.flat import FlatTables, stacked
+from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.solution import OPTIMALITY_TOLERANCE
 
@@ -49,11 +51,40 @@ class NodePoints:
 
     def assignments(self, which: Indices) -> Values:
         """The assignments (P, n) of the points `which`."""
-        from cmpe.tradeoffs.kernels.fronts import read_nodes
-
-        rows = np.repeat(self.begun[np.newaxis], len(which), axis=0)
-        read_nodes(self.nodes, self.roots[which], self.variables, rows)
+        rows = np.empty((len(which), len(self.begun)), dtype=self.begun.dtype)
+        self._recall(which, EvaluatedTables.of([]), rows, np.zeros((0, 0)))
         return rows
+
+    def values(self, tables: EvaluatedTables) -> Floats:
+        """The functions at all points (P, F), as `LogLinearModel.value` has them."""
+        out = np.empty((len(self.roots), len(tables.begins) - 1))
+        rows = np.zeros((0, len(self.begun)), dtype=self.begun.dtype)
+        self._recall(slice(None), tables, rows, out)
+        return out
+
+    def _recall(
+        self, which: Indices | slice, tables: EvaluatedTables, rows: Values, out: Floats
+    ) -> None:
+        from cmpe.tradeoffs.kernels.reading import recall
+
+        recall(self.nodes, self.roots[which], self.variables, self.begun, tables, rows, out)
+
+
+class EvaluatedTables(NamedTuple):
+    """The tables of several functions, as compiled code reads them (`FlatTables`)."""
+
+    values: Floats
+    offsets: Integers
+    starts: Integers
+    variables: Integers
+    strides: Integers
+    begins: Integers  # (F + 1,) the first table of each function
+
+    @classmethod
+    def of(cls, models: Sequence[LogLinearModel]) -> EvaluatedTables:
+        """Of log-linear models."""
+        flat, begins = stacked([m.flat for m in models] or [FlatTables.shaped([], [])])
+        return cls(flat.values, flat.offsets, flat.starts, flat.variables, flat.strides, begins)
 
 
 @dataclass(frozen=True)

@@ -89,16 +89,22 @@ def ranked_of(
 def in_order(whole: Solutions, which: Indices, k: int, *, complete: bool, bound: float) -> Ranked:
     """Of the answers numbered `which` the first k, by falling h, then by the assignment."""
     h = whole.objective[which]
+    order = falling(h, whole.assignments[which])
+    missing = max(bound, float(h[order[k]])) if len(h) > k else bound
+    answers = whole.take(which[order[:k]])
+    return Ranked(answers.bounded(max(bound, float(h.max(initial=-np.inf)))), complete, missing)
+
+
+def falling(h: Floats, rows: Values) -> Indices:
+    """The numbers of answers by falling h, then by the assignment."""
     order = np.argsort(-h, kind="stable")
     starts = np.concatenate([[True], np.diff(h[order]) != 0.0])
     if not starts.all():
         for first, end in _runs(starts[: len(h)]):
             if end - first > 1:
                 tied = order[first:end]
-                order[first:end] = tied[_by_value(whole.assignments[which[tied]])]
-    missing = max(bound, float(h[order[k]])) if len(h) > k else bound
-    answers = whole.take(which[order[:k]])
-    return Ranked(answers.bounded(max(bound, float(h.max(initial=-np.inf)))), complete, missing)
+                order[first:end] = tied[_by_value(rows[tied])]
+    return order
 
 
 def _by_value(rows: Values) -> Indices:

@@ -82,6 +82,8 @@ def _block(
 
 
 def _with_observed(ranked: Ranked, seen: NDArray[np.bool_]) -> Ranked:
+    if ranked.answers.observed is not None:
+        return ranked
     observed = np.broadcast_to(seen, (len(ranked), len(seen)))
     return replace(ranked, answers=replace(ranked.answers, observed=observed))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 
-from cmpe import Factor, LogLinearModel, Problem
+from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.learning.amortised.tables import ModelTables
-from tests.learning.amortised.cases import completions
+from tests.learning.amortised.cases import completions, posed
 from tests.learning.cases import mixed_problem
 from tests.refusals import refused
 
@@ -69,6 +71,33 @@ def test_ceilings_are_above_every_completion():
     known = torch.zeros((1, len(CARDS)), dtype=torch.int64)  # nothing is free: it is the value
     at = PROBLEM.objective.value(known.numpy())
     assert tables.ceilings(tables.allowed(known), weights)[0, 0] == pytest.approx(at[0], abs=1e-4)
+
+
+def test_diffusion_lowers_ceilings_and_keeps_them_above_every_completion():
+    tables, given = ModelTables(PROBLEM), given_rows(12, seed=4)
+    allowed, weights = tables.allowed(given), torch.tensor([[1.0, -0.7, 0.3]])
+    found = [
+        tables.ceilings(allowed, weights, tables.diffused(allowed, weights, rounds)).numpy()
+        for rounds in (0, 1, 4, 16)
+    ]
+    for before, after in pairwise(found):
+        assert (after <= before + 1e-4).all()
+    assert found[-1].sum() < found[0].sum() - 0.1
+    for b, row in enumerate(given.numpy()):
+        every = completions(row, CARDS)
+        values = np.stack([f.value(every) for f in PROBLEM.functions], axis=1)
+        assert found[-1][b, 0] >= (values @ weights[0].numpy()).max() - 1e-4
+
+
+def test_multipliers_balance_the_slopes():
+    """With t = 2 h the slopes of h are those of t / 2."""
+    h = posed().objective
+    twice = LogLinearModel(h.cardinalities, [Factor(f.scope, 2.0 * f.log_table) for f in h.factors])
+    tables = ModelTables(Problem(h, [Constraint(twice, 0.0)]))
+    allowed = tables.allowed(torch.full((3, 16), -1))
+    found = tables.multipliers(random_points(tables, allowed))
+    np.testing.assert_allclose(found, np.full((3, 1), 0.5), atol=1e-4)
+    assert tables.units.tolist() == pytest.approx([1.0])
 
 
 def test_zeros_and_constants_are_numbers():

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 import cmpe
+from cmpe.learning.amortised.networks import network_of
 from cmpe.learning.amortised.runs import AmortisedRun
+from cmpe.learning.amortised.stepping import QuestionLoss
 from cmpe.learning.amortised.training import AmortisedTraining, Subject, fit_amortised
 from cmpe.learning.runs import read_log
 from cmpe.learning.training.fitting import Session
@@ -26,11 +28,14 @@ def test_training_beats_its_start_on_questions_it_has_not_seen(network):
     """The loss, and h of feasible rounded answers against the untrained network's."""
     settings = config(network=network, hidden=(32,))
     task = Subject.of(posed(), settings, "cpu", None)
-    fresh = AmortisedTraining([task], settings, Session())
-    after = AmortisedTraining([task], settings, Session())
-    after.network.load_state_dict(solver(network).run.parameters)
-    _, asked = questions(posed(), 200, 99)
-    losses = [float(work.loss(task, asked, 1.0).detach()) for work in (fresh, after)]
+    maker, asked = questions(posed(), 200, 99)
+    losses = []
+    for weights in (None, solver(network).run.parameters):
+        here = network_of(settings, task.tables)
+        if weights is not None:
+            here.load_state_dict(weights)
+        loss = QuestionLoss(here, settings, task.tables.device)
+        losses.append(float(loss(task.tables, maker, asked, torch.zeros(())).detach()))
     assert losses[1] < 0.9 * losses[0]
 
 
@@ -53,7 +58,7 @@ def test_answers_to_unseen_masks_and_q_keep_limits_that_a_constant_start_breaks(
 
 
 def test_a_run_is_resumed_to_the_same_weights(tmp_path):
-    settings = config(updates=6, rows=30, looks=3, fresh=True, refresh=1)
+    settings = config(updates=6, rows=30, looks=3, fresh=True, refresh=1, chunk=2, reuse=2)
     whole = fit_amortised(posed(3), settings, Session(tmp_path / "whole"))
     out = tmp_path / "parts"
     task = Subject.of(posed(3), settings, "cpu", None)

@@ -171,6 +171,30 @@ def test_labels_are_kept_and_read_again(loss, tmp_path, monkeypatch):
     assert sorted(tmp_path.iterdir()) == files
 
 
+def test_labels_are_made_in_blocks_and_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
+    whole = one()
+    given, config = whole.problem.given(whole.train), quick("mse")
+    wanted = prepare(given, config)
+    monkeypatch.setattr(data_module, "LABEL_ROWS", 10)
+    sizes, engine = [], data_module.solve
+
+    def interrupted(problem, evidence, **how):
+        if len(sizes) == 2:
+            raise KeyboardInterrupt
+        sizes.append(len(evidence))
+        return engine(problem, evidence, **how)
+
+    monkeypatch.setattr(data_module, "solve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(given, config, cache=tmp_path)
+    assert (sizes, len(list(tmp_path.iterdir()))) == ([10, 10], 2)
+    sizes[:] = []
+    found = prepare(given, config, cache=tmp_path)
+    assert sizes == [len(given) - 20], "only the last block was missing"
+    for name in ("labels", "usable", "reference"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+
+
 def test_other_questions_do_not_read_them(tmp_path, monkeypatch):
     whole = one()
     prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)

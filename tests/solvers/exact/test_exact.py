@@ -153,12 +153,9 @@ def test_several_constraints_beyond_the_cache_are_known_to_be_slow():
     assert rounds_within(one, Limits(6.0)) >= 1 > rounds_within(two, Limits(6.0))
 
 
-def test_one_pass_is_made_at_once_where_it_fits_into_the_limit():
+def test_slow_rows_are_presolved_first_whatever_the_limit():
+    """Consistency proves in 0.03 s what the pass would take seconds for, or the race eliminates."""
     problem = Problem(grid(16, 16, seed=0))
     assert lane_bytes(problem) > SLOW_BYTES
-    seconds = seconds_of_elimination(problem)
-    assert not too_wide(problem, Limits(3 * seconds))
-    assert too_wide(problem, Limits(1.5 * seconds))
+    assert too_wide(problem, Limits(1000 * seconds_of_elimination(problem)))
     assert too_wide(problem, Limits())
-    limited = Problem(grid(16, 16, seed=0), [grid(16, 16, seed=1) <= 0.0])
-    assert too_wide(limited, Limits(100 * seconds))

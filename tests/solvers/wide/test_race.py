@@ -13,6 +13,7 @@ from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide import race as module
+from cmpe.solvers.wide.accounts import Account
 from cmpe.solvers.wide.race import Known, Race
 from cmpe.solvers.wide.turns import ConsistencyTurns, MilpTurns, SearchTurns
 
@@ -90,8 +91,8 @@ def test_who_earns_nothing_for_long_makes_room():
     race, known = race_of(cmpe.Problem(grid(4, 4, seed=3)), 10.0)
     known.best.offer(np.zeros(16, dtype=np.int32))
     known.upper = known.best.objective + 100.0
-    once_good = module._Account(SearchTurns(race.reduced, known.best, Limits()), 1e-4, 3.0)
-    patient = module._Account(MilpTurns(race.reduced, known.best, Limits()), 0.0, 2.0)
+    once_good = Account(SearchTurns(race.reduced, known.best, Limits()), 1e-4, 3.0)
+    patient = Account(MilpTurns(race.reduced, known.best, Limits()), 0.0, 2.0)
     assert race._next([once_good, patient]) is patient
     once_good.rate = 50.0
     assert race._next([once_good, patient]) is once_good
@@ -104,3 +105,13 @@ def test_highs_has_a_share_of_the_limit_and_no_more(monkeypatch):
     begin = now()
     race._played(MilpTurns(race.reduced, known.best, Limits()), begin + 0.1)
     assert begin + 0.9 * module.MILP_SHARE * 10.0 < seen[0] <= race.until
+
+
+def test_what_is_quick_to_eliminate_is_eliminated_before_anyone_branches():
+    problem = cmpe.Problem(grid(10, 10, seed=0, coupling=3.0))
+    race, known = race_of(problem, 20.0)
+    steps = list(race.run())
+    assert steps[-1] == "elimination"
+    assert not {"branching", "search"} & set(steps)
+    assert known.closed
+    assert known.best.objective == pytest.approx(cmpe.solve(problem).objective[0])

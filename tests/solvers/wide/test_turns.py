@@ -97,3 +97,30 @@ def test_consistency_leaves_prices_that_are_far_off():
     consistency = turns.ConsistencyTurns(reduced, best, network)
     assert consistency.play(np.inf) <= least + 0.5
     assert best.assignment is not None
+
+
+def test_lengths_of_runs():
+    assert [turns.luby(k) for k in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]
+
+
+def test_runs_begin_from_scratch_after_one_in_vain(monkeypatch):
+    starts = []
+
+    class Searches:
+        def __init__(self, bounds):
+            pass
+
+        def answer(self, instances, limits):
+            starts.append(limits.start is None)
+            return cmpe.Solutions.of(instances.problem, optimum.assignments)
+
+    monkeypatch.setattr(turns, "Search", Searches)
+    optimum = cmpe.solve(FREE)
+    reduced, best = Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0)
+    best.offer(np.zeros(FREE.variables, dtype=np.int32))
+    player = turns.SearchTurns(reduced, best, Limits())
+    for _ in range(18):
+        player._runs += 1
+        player._run(0.1)
+    assert starts[:3] == [False, False, True]  # the first run improves, the second is in vain
+    assert sum(starts[2:]) == 12  # then three of four, for they come close

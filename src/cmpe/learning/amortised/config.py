@@ -32,22 +32,27 @@ class QuestionRange:
 
     A mask observes a share of the variables drawn evenly from `rates`. A share `blocked` of the
     masks is a ball of the interaction graph, every other one its complement; the others choose
-    variables at random. The *position* of q_j is 0 at t_j of an assignment that makes all t small
-    given the evidence, and 1 at t_j of one that makes h large; it is drawn evenly from `positions`.
+    variables at random. Evidence is part of a sample of h; in each row a share drawn from 0 to
+    `noise` of its values is drawn anew, so that it may be unlikely. The *position* of q_j is 0 at
+    t_j of an assignment that makes all t small given the evidence, and 1 at t_j of one that makes
+    h large; it is drawn evenly from `positions`.
     """
 
     rates: Intervals = ((0.1, 0.9),)
     positions: Intervals = ((0.0, 1.0),)
     blocked: float = 0.5
+    noise: float = 0.0
     observed: tuple[int, ...] | None = None  # the variables, where every row observes the same
     limits: tuple[float, ...] | None = None  # q, where it is always the same
 
     def __post_init__(self) -> None:
         for name in ("rates", "positions"):
             object.__setattr__(self, name, _intervals(name, getattr(self, name)))
-        object.__setattr__(self, "blocked", real_number("blocked", self.blocked))
-        if not 0.0 <= self.blocked <= 1.0:
-            raise MethodError(f"blocked must be from 0 to 1, found {self.blocked}")
+        for name in ("blocked", "noise"):
+            share = real_number(name, getattr(self, name))
+            if not 0.0 <= share <= 1.0:
+                raise MethodError(f"{name} must be from 0 to 1, found {share}")
+            object.__setattr__(self, name, share)
         if self.observed is not None:
             chosen = tuple(whole_number("observed", v, 0) for v in self.observed)
             object.__setattr__(self, "observed", chosen)
@@ -69,15 +74,17 @@ class AmortisedConfig:
     width: int = 16  # messages: hidden units of the correction of beliefs; 0: none
     hidden: tuple[int, ...] = (512,)  # mlp
     batch_size: int = 64
+    chunk: int = 8  # batches of questions that are drawn at once
+    reuse: int = 4  # how often each of them is trained on
     updates: int = 2000
     seconds: float | None = None  # end earlier when so many are spent
     learning_rate: float = 3e-3
     contrast: float = 3.0
-    beta: float = 1.0
+    beta: float = 5.0  # of the loss's gate, over mean slopes of h
     temperature: float = 0.3  # weight of an entropy bonus, in mean slopes of h; falls to 0
     rows: int = 2000  # samples of h that evidence is taken from
-    fresh: bool = False  # draw them anew every `refresh` updates
-    refresh: int = 500
+    fresh: bool = False  # draw them anew every `refresh` chunks
+    refresh: int = 16
     validation: int = 256  # questions that are looked at
     looks: int = 20
     floor: float = 20.0
@@ -122,8 +129,8 @@ class AmortisedConfig:
 
 
 _WHOLE = {
-    "steps": 1, "width": 0, "batch_size": 1, "updates": 1, "rows": 1, "refresh": 1,
-    "validation": 1, "looks": 1, "seed": 0,
+    "steps": 1, "width": 0, "batch_size": 1, "chunk": 1, "reuse": 1, "updates": 1, "rows": 1,
+    "refresh": 1, "validation": 1, "looks": 1, "seed": 0,
 }  # fmt: skip
 _REAL = {
     "learning_rate": 0.0, "contrast": 1.0, "beta": 0.0, "temperature": 0.0, "floor": 0.0,

@@ -13,15 +13,17 @@
     mlp       hidden ReLU layers over all variables of one model, with a linear map beside them
               where that has at most LARGEST_SKIP weights;
               inputs are centred evidence, the mask, and q relative to t of the uniform answer.
+              On a GPU its layers compute in bfloat16.
 
-mu is what `search` is started with. The mlp has none.
+mu is what `search` is started with. The mlp says none: it is fitted to its relaxed answer
+(`ModelTables.multipliers`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,13 +38,14 @@ LARGEST_ARITY = 4  # of tables that messages are passed through
 LARGEST_SKIP = 1 << 22
 NODE_INPUTS = 6
 PRICE_HIDDEN = 8
+FUSED = True  # compile what tables say, where training runs on a GPU
 
 
 class Said(NamedTuple):
     """What a network says of B questions."""
 
     logits: Tensor  # (n, K, B)
-    multipliers: Tensor | None  # (B, m): mu
+    multipliers: Tensor | None  # (B, m): mu, where the network says it
 
 
 class MaskedMlp(nn.Module):
@@ -67,13 +70,16 @@ class MaskedMlp(nn.Module):
         seen = 2.0 * (given >= 0).float() - 1.0
         centred = 2.0 * (uniform - chance.unsqueeze(-1))
         x = torch.cat([centred.flatten(0, 1).t(), seen, room], 1)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+            logits = self._logits(x).float()
+        return Said(logits.t().view(tables.variables, tables.width, len(x)), None)
+
+    def _logits(self, x: Tensor) -> Tensor:
         hidden = x
         for layer in self.layers:
             hidden = layer(hidden).relu()
         logits: Tensor = self.last(hidden)
-        if self.skip is not None:
-            logits = logits + self.skip(x)
-        return Said(logits.t().view(tables.variables, tables.width, len(x)), None)
+        return logits if self.skip is None else logits + self.skip(x)
 
 
 class MessageNetwork(nn.Module):
@@ -147,7 +153,7 @@ class _Rounds:
         self.tables, self.allowed = tables, tables.allowed(given)
         self.free = (given < 0).float().mean(1)
         self.beliefs = torch.zeros_like(self.allowed, dtype=torch.float32)
-        self._messages: dict[tuple[int, int], Tensor] = {}
+        self._messages: list[list[Tensor]] = []
 
     def potentials(self, price: Tensor) -> Potentials:
         """(h - mu t) over the mean size of its entries."""
@@ -163,23 +169,38 @@ class _Rounds:
         self, theta: Potentials, beliefs: Tensor, temperature: Tensor, damping: Tensor
     ) -> Tensor:
         """Every table sends to all its variables at once; the new beliefs."""
-        tables, total = self.tables, theta.unary.clone()
-        masked = beliefs.masked_fill(~self.allowed, OUT)
-        for g, (group, table) in enumerate(zip(tables.groups, theta.tables, strict=True)):
-            heard = tables.spread(group, masked)
-            for i in range(len(group.shape)):
-                if (g, i) in self._messages:
-                    heard[i] = heard[i] - self._messages[g, i].view(heard[i].shape)
-            joint = reduce(torch.add, heard, table)
-            for i in range(len(group.shape)):
-                others = [j + 1 for j in range(len(group.shape)) if j != i]
-                said = temperature * torch.logsumexp((joint - heard[i]) / temperature, others)
-                said = said - said.amax(1, keepdim=True)
-                before = self._messages.get((g, i))
-                new = said if before is None else torch.lerp(said, before, damping)
-                self._messages[g, i] = new
-                tables.collect(total, group, i, new)
-        return total
+        every = self.tables.spread(beliefs.masked_fill(~self.allowed, OUT))
+        said = _fused() if FUSED and beliefs.is_cuda and torch.is_grad_enabled() else _said
+        for g, (heard, table) in enumerate(zip(every, theta.tables, strict=True)):
+            before = self._messages[g] if self._messages else None
+            every[g] = said(table, heard, before, (temperature, damping))
+        self._messages = every
+        return theta.unary + self.tables.collect(every)
+
+
+def _said(
+    table: Tensor, heard: list[Tensor], before: list[Tensor] | None, how: tuple[Tensor, Tensor]
+) -> list[Tensor]:
+    """What tables (T, *shape, B) say to each of their axes (T, k, B), the largest number 0.
+
+    `how` is the temperature and the damping, `before` what they said last.
+    """
+    temperature, damping = how
+    if before is not None:
+        heard = [part - m.view(part.shape) for part, m in zip(heard, before, strict=True)]
+    joint, out = reduce(torch.add, heard, table), []
+    for i, part in enumerate(heard):
+        others = [j + 1 for j in range(len(heard)) if j != i]
+        now = temperature * torch.logsumexp((joint - part) / temperature, others)
+        now = now - now.amax(1, keepdim=True)
+        out.append(now if before is None else torch.lerp(now, before[i], damping))
+    return out
+
+
+@cache
+def _fused() -> Callable[..., list[Tensor]]:
+    """`_said` as a few kernels, compiled once, for training on a GPU: it is most of the time."""
+    return torch.compile(_said, dynamic=False)
 
 
 def _room(tables: ModelTables, given: Tensor, limits: Tensor, points: Tensor) -> Tensor:

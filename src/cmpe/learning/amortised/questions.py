@@ -8,10 +8,15 @@ q: `low` makes every t small, `high` makes h large; both come from annealed mean
 and are rounded. q lies between t(low) and t(high), so that `low` is feasible. For alpha_x
 (docs/learning.md) every number is valid for any mask and q:
 
-    C_x      1 + the ceiling of h given x, the sum of the largest allowed entries; f = C_x - h >= 1
+    B_js     the ceiling of h - s (t_j - q_j) given x: the sum of the largest allowed entries after
+             some rounds of max-sum diffusion. For shares s from 0 to u_j, a unit of violation,
+             nothing feasible has h above it, and nothing that breaks t_j has h - u_j (t_j - q_j)
+             above it: max over j of the min over s of B_js bounds both
+    C_x      1 + c + that bound, so that f = C_x - h >= 1 + c where feasible and f + v >= 1 + c
+             where not: q_lower = 1 + c
     p_upper  the least f of `low`, `high` and mixtures of both that are feasible
-    q_lower  max of 1 and, for some shares s in [0, 1], C_x - s q - ceiling of h - s t given x:
-             v >= s g where g > 0 (several constraints: the least over the violated one)
+    c        p_upper - 2 at c = 0, or 0: no other c makes the step of the loss at a limit, about
+             p_upper^2 / q_lower, smaller
 """
 
 from __future__ import annotations
@@ -28,7 +33,9 @@ from cmpe.learning.amortised.tables import ModelTables
 
 SETTLING = (2.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.05)  # temperatures, in mean slopes
 MIXTURES = 6  # of low and high: shares of the variables that are high
-SHARES = (0.5, 0.8, 0.9, 1.0)
+SHARES = (0.0, 0.25, 0.5, 1.0)  # of u_j
+DIFFUSION = 10  # rounds
+MOST_NUMBERS = 1 << 27  # of one tensor: more questions are drawn in pieces
 ROOTS = 256  # balls of the graph begin at so many variables at most
 SLACK = 1e-5  # float32 moves a sum by at most this times 1 + its size
 
@@ -58,7 +65,21 @@ class QuestionMaker:
     def draw(self, samples: Tensor, random: torch.Generator) -> Questions:
         """One question for each sample (B, n)."""
         free = ~self.masks(len(samples), random)
-        return self.asked_of(samples.masked_fill(free, -1), random)
+        given = self._noisy(samples, random).masked_fill(free, -1)
+        entries = max((g.tables.shape[1] for g in self.tables.groups), default=1)
+        most = max(1, MOST_NUMBERS // max(entries, given.shape[1]))
+        starts = range(0, max(1, len(given)), most)
+        found = [self.asked_of(given[begin : begin + most], random) for begin in starts]
+        return Questions(*(torch.cat(every) for every in zip(*found, strict=True)))
+
+    def _noisy(self, samples: Tensor, random: torch.Generator) -> Tensor:
+        """Samples of which a share, drawn for each row, has values drawn anew."""
+        if not self.asked.noise:
+            return samples
+        chance = torch.rand((3, *samples.shape), generator=random, device=random.device)
+        chance = chance.to(samples.device)
+        values = (chance[0] * self.tables.exists.sum(1)).long()
+        return torch.where(chance[1] < self.asked.noise * chance[2, :, :1], values, samples)
 
     def asked_of(self, given: Tensor, random: torch.Generator) -> Questions:
         """Questions about evidence (B, n) with -1 where free."""
@@ -118,13 +139,15 @@ class QuestionMaker:
         tables = self.tables
         allowed = tables.allowed(given)
         first = torch.eye(tables.functions, device=tables.device)[:1]
-        shift = 1.0 + tables.ceilings(allowed, first)[:, 0] + SLACK
+        bound = self._bound(allowed, limits, first)
+        shift = 1.0 + bound + SLACK * (1.0 + bound.abs())
         p_upper = self._greatest(allowed, shift)
         for share in torch.linspace(0.0, 1.0, MIXTURES).tolist():
             count = round(share * tables.variables)
             mixed = torch.where(self.ranks[0] < count, ends[1], ends[0])
             p_upper = torch.minimum(p_upper, self.loss_if_feasible(mixed, shift, limits))
-        return Questions(given, limits, shift, p_upper, self._q_lower(allowed, limits, shift))
+        more = (p_upper - 2.0).clamp(min=0.0)
+        return Questions(given, limits, shift + more, p_upper + more, 1.0 + more)
 
     def _greatest(self, allowed: Tensor, shift: Tensor) -> Tensor:
         """No f is greater than this."""
@@ -138,18 +161,21 @@ class QuestionMaker:
         f = shift - found[:, 0]
         return torch.where(fits, f + SLACK * (1.0 + f.abs()), torch.inf)
 
-    def _q_lower(self, allowed: Tensor, limits: Tensor, shift: Tensor) -> Tensor:
-        """A bound from below of f + v over what violates."""
+    def _bound(self, allowed: Tensor, limits: Tensor, first: Tensor) -> Tensor:
+        """Of h over what is feasible, and of h - v over what is not: (B,)."""
         tables, found = self.tables, []
         for j in range(tables.functions - 1):
-            weights = torch.zeros((len(SHARES), tables.functions), device=tables.device)
-            weights[:, 0] = 1.0
-            weights[:, 1 + j] = -torch.tensor(SHARES, device=tables.device)
-            most = tables.ceilings(allowed, weights) - weights[:, 1 + j] * limits[:, j : j + 1]
-            least = shift - most.amin(1)
-            found.append(least - SLACK * (1.0 + least.abs()))
-        one = torch.ones_like(shift)
-        return torch.maximum(one, torch.stack(found).amin(0)) if found else one
+            every = []
+            for share in SHARES:
+                weights = first.clone()
+                weights[0, 1 + j] = -share * tables.units[j]
+                messages = tables.diffused(allowed, weights, DIFFUSION)
+                most = tables.ceilings(allowed, weights, messages)[:, 0]
+                every.append(most - weights[0, 1 + j] * limits[:, j])
+            found.append(torch.stack(every).amin(0))
+        if not found:
+            return tables.ceilings(allowed, first, tables.diffused(allowed, first, DIFFUSION))[:, 0]
+        return torch.stack(found).amax(0)
 
 
 def depths(tables: ModelTables, given: Tensor, limits: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import models_digest
-from cmpe.learning.amortised.networks import Said, network_of
+from cmpe.learning.amortised.compiled import CompiledMessages
+from cmpe.learning.amortised.networks import MessageNetwork, Said, network_of
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
@@ -47,6 +48,7 @@ class AmortisedSolver:
     stages: Pipeline = field(default_factory=Pipeline)
     running: Running = Running()
     _on: dict[str, tuple[ModelTables, nn.Module]] = field(default_factory=dict, init=False)
+    _fast: list[CompiledMessages] = field(default_factory=list, init=False)
 
     @classmethod
     def load(cls, folder: Path | str, problem: Problem, *, device: str = "cpu") -> AmortisedSolver:
@@ -69,6 +71,7 @@ class AmortisedSolver:
         """The same network with other stages: the fields of `Pipeline`, by name."""
         other = replace(self, stages=Pipeline(**stages))
         other._on.update(self._on)
+        other._fast.extend(self._fast)
         return other
 
     @property
@@ -131,12 +134,15 @@ class AmortisedSolver:
     @torch.inference_mode()
     def predict(
         self, given: Assignments, limits: Floats, *, device: str | None = None
-    ) -> tuple[Assignments, Floats | None]:
+    ) -> tuple[Assignments, Floats]:
         """One pass: rounded answers (B, n) and mu (B, m) to evidence (B, n), -1 where free, of any
-        masks, with q (m,) or (B, m)."""
-        tables, network = self._loaded(device or self.running.device)
+        masks, with q (m,) or (B, m). On a core messages are passed by compiled loops."""
+        where = device or self.running.device
+        tables, network = self._loaded(where)
         count = len(given)
         asked = np.broadcast_to(limits, (count, tables.functions - 1))
+        if where == "cpu" and isinstance(network, MessageNetwork):
+            return self._compiled(tables).predict(given, asked)
         rows = np.zeros((count, tables.variables), dtype=np.int32)
         prices = []
         for start in range(0, count, PASS_ROWS):
@@ -145,9 +151,15 @@ class AmortisedSolver:
             reply: Said = network(tables, x, q)
             points = tables.points(reply.logits, tables.allowed(x))
             rows[part] = tables.rounded(points).cpu().numpy()
-            if reply.multipliers is not None:
-                prices.append(reply.multipliers.double().cpu().numpy())
-        return rows, np.concatenate(prices) if prices else None
+            said = reply.multipliers
+            mu = tables.multipliers(points) if said is None else said
+            prices.append(mu.double().cpu().numpy())
+        return rows, np.concatenate(prices) if prices else np.zeros(asked.shape)
+
+    def _compiled(self, tables: ModelTables) -> CompiledMessages:
+        if not self._fast:
+            self._fast.append(CompiledMessages(tables, self.run.parameters))
+        return self._fast[0]
 
     def _loaded(self, device: str) -> tuple[ModelTables, nn.Module]:
         if device not in self._on:

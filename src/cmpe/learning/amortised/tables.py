@@ -22,13 +22,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cmpe.arrays import Floats
+from cmpe.arrays import Floats, Integers
 from cmpe.errors import MethodError
+from cmpe.learning.amortised.incidence import Incidence
 from cmpe.learning.losses.relaxation import FLOOR, floored
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Problem
 
 OUT = -1e4  # the logit of a value that is not allowed
+RANDOM = 64  # assignments that slopes are averaged over
+UNIT = 2.0  # slopes of h that a violation counts for a slope of its constraint
 MOST_ENTRIES = 1 << 12  # of one table
 
 Scope = tuple[int, ...]
@@ -40,6 +43,7 @@ class SameShape(NamedTuple):
     shape: tuple[int, ...]
     scopes: Tensor  # (T, a): variables, ascending
     tables: Tensor  # (F, T * entries)
+    axes: list[slice]  # where each of the a axes of all tables lies in the incidence
 
 
 class Potentials(NamedTuple):
@@ -63,30 +67,44 @@ class ModelTables:
         constant, unary, joint = _by_scope(models, cards)
         self.constant = self._tensor(constant)  # (F,)
         self.unary = self._tensor(unary)  # (F, n, K)
-        self.groups = [
-            self._group(shape, joint) for shape in sorted(set(map(_shape, joint.values())))
-        ]
+        self.groups: list[SameShape] = []
+        owner = [np.zeros(0, dtype=np.int64)]
+        for shape in sorted(set(map(_shape, joint.values()))):
+            self.groups.append(self._group(shape, joint, owner))
+        self.incidence = Incidence(np.concatenate(owner), self.variables, self.device)
         self.scopes = list(joint)
-        self.scale = self._scale()
+        sizes_of = [self._scale(w) for w in range(self.functions)]
+        self.scale = sizes_of[0]  # the unit of all features
+        units = [UNIT * self.scale / own for own in sizes_of[1:]]
+        self.units = torch.tensor(units, device=self.device)  # (m,): of violations
 
     def _tensor(self, values: Floats) -> Tensor:
         return torch.as_tensor(values, dtype=torch.float32, device=self.device)
 
-    def _group(self, shape: tuple[int, ...], joint: dict[Scope, Floats]) -> SameShape:
+    def _group(
+        self, shape: tuple[int, ...], joint: dict[Scope, Floats], owner: list[Integers]
+    ) -> SameShape:
+        """The tables of one shape; the variables of their axes are added to `owner`."""
         here = {scope: tables for scope, tables in joint.items() if _shape(tables) == shape}
-        scopes = torch.tensor(list(here), device=self.device)
+        scopes = np.array(list(here), dtype=np.int64)
         stacked = np.stack(list(here.values()), axis=1)  # (F, T, *shape)
-        return SameShape(shape, scopes, self._tensor(stacked.reshape(self.functions, -1)))
+        axes = []
+        for column in scopes.T:
+            first = sum(map(len, owner))
+            axes.append(slice(first, first + len(column)))
+            owner.append(column)
+        tables = self._tensor(stacked.reshape(self.functions, -1))
+        return SameShape(shape, torch.as_tensor(scopes, device=self.device), tables, axes)
 
-    def _scale(self) -> float:
-        """The mean size of h's slopes at the uniform point: the unit of all features."""
-        weights = torch.zeros((1, self.functions), device=self.device)
-        weights[:, 0] = 1.0
-        allowed = self.exists.unsqueeze(-1)
-        uniform = self.points(torch.zeros_like(allowed, dtype=torch.float32), allowed)
-        slopes = self.fields(self.weighted(weights), uniform)
-        away = slopes - (uniform * slopes).sum(1, keepdim=True)
-        size = away.abs().masked_fill(~allowed, 0.0).sum() / allowed.sum()
+    def _scale(self, function: int) -> float:
+        """The mean size of a function's slopes at random assignments."""
+        weights = torch.eye(self.functions, device=self.device)[function : function + 1]
+        chance = np.random.default_rng(0).random((RANDOM, self.variables))
+        numbers = torch.as_tensor(chance, device=self.device) * self.exists.sum(1)
+        slopes = self.fields(self.weighted(weights), self.certain(numbers.long()))
+        exists = self.exists.unsqueeze(-1)
+        mean = (slopes * exists).sum(1, keepdim=True) / exists.sum(1, keepdim=True)
+        size = ((slopes - mean).abs() * exists).sum() / (exists.sum() * RANDOM)
         return max(float(size), 1e-6)
 
     def allowed(self, given: Tensor) -> Tensor:
@@ -111,19 +129,32 @@ class ModelTables:
     def values(self, points: Tensor) -> Tensor:
         """Every function at `points`: (B, F)."""
         total = self.constant.unsqueeze(-1) + self.unary.flatten(1) @ points.flatten(0, 1)
-        for group in self.groups:
-            entries = reduce(torch.mul, self.spread(group, points))
+        for group, parts in zip(self.groups, self.spread(points), strict=True):
+            entries = reduce(torch.mul, parts)
             total = total + group.tables @ entries.flatten(0, -2)
         return total.t()
 
-    def spread(self, group: SameShape, numbers: Tensor) -> list[Tensor]:
-        """Numbers of every variable's values (n, K, B) along each axis: (T, 1, .., k, .., 1, B)."""
-        arity, out = len(group.shape), []
-        for i, k in enumerate(group.shape):
-            here = numbers.index_select(0, group.scopes[:, i])[:, :k]
-            shape = (k if j == i else 1 for j in range(arity))
-            out.append(here.reshape(len(here), *shape, numbers.shape[-1]))
+    def spread(self, numbers: Tensor) -> list[list[Tensor]]:
+        """Numbers of every variable's values (n, K, B) along each axis of each group of tables:
+        (T, 1, .., k, .., 1, B)."""
+        every, out = self.incidence.spread(numbers), []
+        for group in self.groups:
+            arity = len(group.shape)
+            parts = []
+            for i, k in enumerate(group.shape):
+                shape = (k if j == i else 1 for j in range(arity))
+                here = every[group.axes[i], :k]
+                parts.append(here.reshape(len(here), *shape, numbers.shape[-1]))
+            out.append(parts)
         return out
+
+    def collect(self, numbers: list[list[Tensor]]) -> Tensor:
+        """Numbers of all axes (T, k, B), summed over those of each variable: (n, K, B)."""
+        flat = [part for parts in numbers for part in parts]
+        if not flat:
+            return torch.zeros((self.variables, self.width, 1), device=self.device)
+        full = [torch.nn.functional.pad(p, (0, 0, 0, self.width - p.shape[1])) for p in flat]
+        return self.incidence.collect(torch.cat(full))
 
     def weighted(self, weights: Tensor) -> Potentials:
         """The sum of weights (B, F) times the functions, without constants."""
@@ -134,34 +165,101 @@ class ModelTables:
 
     def fields(self, potentials: Potentials, points: Tensor) -> Tensor:
         """The slope by every value's probability: (n, K, B)."""
-        total = potentials.unary.expand(points.shape).clone()
-        for group, table in zip(self.groups, potentials.tables, strict=True):
-            parts = self.spread(group, points)
+        said = []
+        for parts, table in zip(self.spread(points), potentials.tables, strict=True):
+            mine = []
             for i in range(len(parts)):
                 others = reduce(torch.mul, [p for j, p in enumerate(parts) if j != i], table)
-                away = [j + 1 for j in range(len(parts)) if j != i]
-                self.collect(total, group, i, others.sum(away))
-        return total
+                mine.append(others.sum(_without(i, len(parts))))
+            said.append(mine)
+        return potentials.unary + self.collect(said)
 
-    def collect(self, total: Tensor, group: SameShape, axis: int, numbers: Tensor) -> None:
-        """Add numbers of every table's axis (T, k, B) to its variable's values, in place."""
-        total[:, : group.shape[axis]].index_add_(0, group.scopes[:, axis], numbers)
+    def multipliers(self, points: Tensor) -> Tensor:
+        """mu (B, m) at which the undecided variables of `points` are in balance.
 
-    def ceilings(self, allowed: Tensor, weights: Tensor) -> Tensor:
+        Where a variable is undecided the slopes of h and of sum of mu_j t_j are equal. mu is their
+        least-squares fit, weighted by how undecided each variable is, and at least 0.
+        """
+        slopes = []
+        for weights in torch.eye(self.functions, device=self.device):
+            found = self.fields(self.weighted(weights.unsqueeze(0)), points)
+            slopes.append((found - (points * found).sum(1, keepdim=True)).flatten(0, 1))
+        by = torch.stack(slopes)  # (F, n K, B)
+        square = torch.einsum("fvb,gvb,vb->bfg", by, by, points.flatten(0, 1)).double()
+        own = square[:, 1:, 1:]
+        size = own.diagonal(dim1=1, dim2=2).mean(1).clamp(min=1e-30)
+        ridge = 1e-6 * size[:, None, None] * torch.eye(own.shape[1], device=self.device)
+        fitted: Tensor = torch.linalg.solve(own + ridge, square[:, 1:, 0])
+        return fitted.clamp(min=0.0)
+
+    def ceilings(self, allowed: Tensor, weights: Tensor, messages: Messages = None) -> Tensor:
         """Upper bounds of sums of weights (L, F) times the functions given evidence: (B, L).
 
-        The sum over tables of the largest entry that the evidence allows.
+        The sum over tables of the largest entry that the evidence allows. `messages` move numbers
+        from tables to variables first, which changes no assignment's sum.
         """
-        possible = [reduce(torch.logical_and, self.spread(g, allowed)) for g in self.groups]
+        possible = [reduce(torch.logical_and, parts) for parts in self.spread(allowed)]
+        moved = None if messages is None else self.collect(messages)
         out = []
         for weight in weights:
             parts = self.weighted(weight.unsqueeze(0))
-            best = parts.unary.where(allowed, -torch.inf).amax(1).sum(0)
-            for table, mask in zip(parts.tables, possible, strict=True):
-                entries = table.where(mask, -torch.inf).flatten(1, -2)
-                best = best + entries.amax(1).sum(0)
+            unary = parts.unary if moved is None else parts.unary + moved
+            best = unary.where(allowed, -torch.inf).amax(1).sum(0)
+            for g, (table, mask) in enumerate(zip(parts.tables, possible, strict=True)):
+                mine = [] if messages is None else _along(messages[g])
+                rest = reduce(torch.sub, mine, table)
+                best = best + rest.where(mask, -torch.inf).flatten(1, -2).amax(1).sum(0)
             out.append(best + weight @ self.constant)
         return torch.stack(out, 1)
+
+    def diffused(self, allowed: Tensor, weights: Tensor, rounds: int) -> list[list[Tensor]]:
+        """Messages (T, k, B) a group and axis that lower the ceiling of weights (1, F).
+
+        Max-sum diffusion: a variable and its tables share their max-marginals evenly. All variables
+        move at once, each 1 / (the largest arity) of its way. The ceiling is convex in the messages
+        and each of its terms sees at most that many movers, so it never rises.
+        """
+        potentials, rows = self.weighted(weights), allowed.shape[-1]
+        free = self.spread(allowed)
+        masks = [reduce(torch.logical_and, parts) for parts in free]
+        step = 1.0 / max((len(g.shape) for g in self.groups), default=1)
+        tables = [t.where(m, OUT) for t, m in zip(potentials.tables, masks, strict=True)]
+        said = [
+            [table.new_zeros((len(table), k, rows)) for k in group.shape]
+            for group, table in zip(self.groups, tables, strict=True)
+        ]
+        shares = (self.incidence.degrees + 1).view(-1, 1, 1)
+        for _ in range(rounds):
+            tops = []
+            for table, mine in zip(tables, said, strict=True):
+                rest = reduce(torch.sub, _along(mine), table)
+                arity = len(mine)
+                tops.append([rest.amax(_without(i, arity)) for i in range(arity)])
+            sums = self.collect([[m + t for m, t in zip(*p, strict=True)]
+                                 for p in zip(said, tops, strict=True)])  # fmt: skip
+            even = self.spread((potentials.unary + sums) / shares)
+            for mine, top, goal, ok in zip(said, tops, even, free, strict=True):
+                for i, m in enumerate(mine):
+                    new = m + step * (top[i] - goal[i].reshape(m.shape))
+                    mine[i] = new.where(ok[i].reshape(m.shape), 0.0)
+        return said
+
+
+Messages = list[list[Tensor]] | None
+
+
+def _without(axis: int, arity: int) -> list[int]:
+    """The axes of tables (T, *shape, B) but one."""
+    return [j + 1 for j in range(arity) if j != axis]
+
+
+def _along(numbers: list[Tensor]) -> list[Tensor]:
+    """Numbers of each axis (T, k, B), shaped to be added to tables (T, *shape, B)."""
+    arity, out = len(numbers), []
+    for i, part in enumerate(numbers):
+        shape = [part.shape[1] if j == i else 1 for j in range(arity)]
+        out.append(part.reshape(len(part), *shape, part.shape[-1]))
+    return out
 
 
 def _shape(tables: Floats) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
 """`fit_amortised`: one network for every question about a model, trained without labels.
 
-Every update draws new questions (`questions`) and lowers ss_cmpe with contrast at the network's
-relaxed answers. The rate falls as a cosine, the entropy bonus linearly, with the share of the
-updates, or of the seconds, that is spent. A run continues where its checkpoint ends.
+Updates (`stepping`) lower ss_cmpe with contrast at the network's relaxed answers to questions that
+are drawn all the time (`questions`). The rate falls as a cosine, the entropy bonus linearly, with
+the share of the updates, or of the seconds, that is spent. A run continues where its checkpoint
+ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cmpe.arrays import Assignments
 from cmpe.errors import InputError, MethodError
@@ -27,8 +28,8 @@ from cmpe.learning.amortised.networks import Said, network_of
 from cmpe.learning.amortised.questions import QuestionMaker, Questions, depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.solver import AmortisedSolver
+from cmpe.learning.amortised.stepping import QuestionLoss, Stepper, adam_of
 from cmpe.learning.amortised.tables import ModelTables
-from cmpe.learning.losses.losses import Evaluated, ss_cmpe
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -43,7 +44,6 @@ from cmpe.sampling import sample
 
 DRAWING, VALIDATING = 5, 6  # generators of samples, apart from those of other training
 WARM = 0.02  # the share of a run in which the rate rises
-CLIP = 1.0  # norm of a gradient at most
 COOLING = 0.8  # the share of a run in which the entropy bonus falls to 0
 
 
@@ -82,6 +82,7 @@ class Subject:
     tables: ModelTables
     maker: QuestionMaker
     samples: Tensor  # (N, n); the last tenth is only looked at
+    drawn: int = 0  # how often the samples were drawn anew
 
     @property
     def trained(self) -> int:
@@ -115,9 +116,13 @@ class AmortisedTraining:
     records: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        first = self.subjects[0]
-        self.network = network_of(self.config, first.tables)
-        self.adam = torch.optim.Adam(self.network.parameters(), lr=self.config.learning_rate)
+        first = self.subjects[0].tables
+        self.network = network_of(self.config, first)
+        self.adam = adam_of(self.network, self.config.learning_rate, first.device)
+        loss = QuestionLoss(self.network, self.config, first.device)
+        self._steppers = [Stepper(loss, self.adam, s.maker) for s in self.subjects]
+        self._chunks: dict[int, tuple[int, Questions]] = {}
+        self._orders: dict[int, Tensor] = {}
         self.updates, self._before, self._begin = 0, 0.0, time.monotonic()
         self._kept = self._begin
         self._held = self._held_out()
@@ -150,58 +155,49 @@ class AmortisedTraining:
         return self.progress >= 1.0
 
     def _update(self, progress: float) -> Tensor:
-        """One step on new questions about one of the models; its loss."""
-        random = self._generator(self.updates, 0)
-        subject = self.subjects[self.updates % len(self.subjects)]
-        if self.updates % self.config.refresh == 0:
-            self._refresh()
-        count = self.config.batch_size
-        rows = torch.randint(subject.trained, (count,), generator=random, device=random.device)
-        asked = subject.maker.draw(subject.samples[rows], random)
-        for group in self.adam.param_groups:
-            group["lr"] = self.config.learning_rate * _rate(progress)
-        self.adam.zero_grad()
-        loss = self.loss(subject, asked, progress)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
-        self.adam.step()
+        """One step on questions about one of the models; its loss."""
+        turn, number = divmod(self.updates, len(self.subjects))
+        cool = max(0.0, 1.0 - progress / COOLING)
+        loss = self._steppers[number].step(
+            self._batch(number, turn), self.config.learning_rate * _rate(progress),
+            self.config.temperature * cool,
+        )  # fmt: skip
         self.updates += 1
-        return loss.detach()
+        return loss
 
-    def _refresh(self) -> None:
-        """New samples of every model, where they are asked for and due."""
-        for subject in self.subjects if self.config.fresh and self.updates else ():
-            rows = drawn(subject.tables.problem, self.config, self.updates // self.config.refresh)
+    def _batch(self, number: int, turn: int) -> Questions:
+        """The questions of a model's turn. Those of a chunk are drawn at once, and used again and
+        again in another order."""
+        config, subject = self.config, self.subjects[number]
+        piece, place = divmod(turn, config.chunk * config.reuse)
+        count = config.chunk * config.batch_size
+        random = self._generator(piece * len(self.subjects) + number, 0)
+        if self._chunks.get(number, (-1,))[0] != piece:
+            self._refresh(subject, piece)
+            rows = torch.randint(subject.trained, (count,), generator=random, device=random.device)
+            self._chunks[number] = piece, subject.maker.draw(subject.samples[rows], random)
+        again, part = divmod(place, config.chunk)
+        if part == 0 or number not in self._orders:
+            random = self._generator(
+                (piece * config.reuse + again) * len(self.subjects) + number, 2
+            )
+            self._orders[number] = torch.randperm(count, generator=random, device=random.device)
+        here = self._orders[number][part * config.batch_size : (part + 1) * config.batch_size]
+        return Questions(*(values[here] for values in self._chunks[number][1]))
+
+    def _refresh(self, subject: Subject, piece: int) -> None:
+        """New samples of a model, where they are asked for and due."""
+        due = piece // self.config.refresh if self.config.fresh else 0
+        if due != subject.drawn:
+            rows = drawn(subject.tables.problem, self.config, due)
             subject.samples.copy_(torch.as_tensor(rows, dtype=torch.int64))
+            subject.drawn = due
 
     def _generator(self, number: int, kind: int) -> torch.Generator:
         seed = np.random.SeedSequence((self.config.seed, VALIDATING + kind, number))
         return torch.Generator(self.subjects[0].samples.device).manual_seed(
             int(seed.generate_state(1, np.uint64)[0] >> 1)
         )
-
-    def loss(self, subject: Subject, asked: Questions, progress: float) -> Tensor:
-        """ss_cmpe with contrast less the entropy bonus, a variable, in mean slopes."""
-        tables, config = subject.tables, self.config
-        allowed = tables.allowed(asked.given)
-        reply: Said = self.network(tables, asked.given, asked.limits)
-        points = tables.points(reply.logits, allowed)
-        found = tables.values(points)
-        f, g = asked.shift - found[:, 0], found[:, 1:] - asked.limits
-        with torch.no_grad():
-            known = subject.maker.loss_if_feasible(
-                tables.rounded(points), asked.shift, asked.limits
-            )
-            alpha = asked.alpha(config.contrast, known)
-        batch = Evaluated(
-            f.unsqueeze(0), g.unsqueeze(0), alpha=alpha.unsqueeze(0),
-            contrast=torch.ones((), device=f.device),
-            beta=torch.tensor(config.beta, device=f.device),
-        )  # fmt: skip
-        entropy = -(points * points.clamp(min=1e-9).log()).sum((0, 1))
-        warm = config.temperature * max(0.0, 1.0 - progress / COOLING) * tables.scale
-        free = (asked.given < 0).sum(1).clamp(min=1) * tables.scale
-        return ((ss_cmpe(batch)[0] - warm * entropy) / free).mean()
 
     # --- looks, files ---
 
@@ -277,8 +273,6 @@ class AmortisedTraining:
                 raise InputError(f"{out}: the checkpoint is of other {name}")
         self.updates, self._before = int(about["updates"]), about["seconds"]
         self.records = json.loads(about["records"])
-        if self.updates >= self.config.refresh:
-            self._refresh()
         self.network.load_state_dict(
             {k.removeprefix("weights/"): v for k, v in state.items() if k.startswith("weights/")}
         )

@@ -38,6 +38,7 @@ from cmpe.solvers.flips.attack import AttackSettings, attack
 # seconds to choose the splits.
 SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02
 DRAWING = 4  # tells the generator of drawn rows from that of splits and orders
+LABEL_ROWS = 8192  # that are labelled and kept at a time
 DRAWN_VALIDATION = 2000  # where rows are drawn to train on, so many of those given validate
 
 Examples = tuple[NDArray[np.intp], NDArray[np.intp]]  # rows, and columns of their margins
@@ -159,11 +160,46 @@ def _where(chosen: NDArray[np.bool_]) -> Examples:
 
 @dataclass(frozen=True)
 class _Making:
-    """How labels are made."""
+    """How labels are made, and the folder in which they are kept."""
 
     config: TrainingConfig
     cache: Path | str | None
     running: Running
+
+    def labels(self, problem: Problem, evidence: Assignments) -> Labels:
+        """The answers to rows of evidence, block by block: those that are kept are read."""
+        known = self._read(problem, evidence)  # all in one file
+        if known is not None or len(evidence) <= LABEL_ROWS or self.cache is None:
+            return known or self._make(problem, evidence)
+        pieces = np.split(evidence, range(LABEL_ROWS, len(evidence), LABEL_ROWS))
+        with self.running.place.kept():
+            found = [self._read(problem, each) or self._make(problem, each) for each in pieces]
+        return Labels(
+            np.concatenate([each.assignments for each in found]),
+            np.concatenate([each.bound for each in found]),
+        )
+
+    def _method(self, problem: Problem) -> str:
+        asked = self.config.label_method
+        return "local" if asked == "exact" and not problem.has_tables else asked
+
+    def _read(self, problem: Problem, evidence: Assignments) -> Labels | None:
+        if self.cache is None:
+            return None
+        key = fingerprint(problem, evidence, self._method(problem))
+        return read_labels(self.cache, key, (len(evidence), problem.variables))
+
+    def _make(self, problem: Problem, evidence: Assignments) -> Labels:
+        method = self._method(problem)
+        answers = solve(problem, evidence, method=method, running=self.running)
+        kept = np.where(answers.feasible[:, np.newaxis], answers.assignments, -1)
+        found = Labels(kept, np.where(answers.feasible, answers.objective, answers.bound))
+        if self.cache is not None:
+            try:
+                write_labels(self.cache, fingerprint(problem, evidence, method), found)
+            except InputError as error:
+                warnings.warn(f"labels are not kept: {error}", TrainingWarning, stacklevel=2)
+        return found
 
 
 def _fill_labels(
@@ -173,7 +209,7 @@ def _fill_labels(
     supervised = making.config.kind.labels
     chosen = np.arange(len(part)) if supervised else np.flatnonzero(np.isin(at[0], held))
     rows, columns = (index[chosen] for index in at)
-    found = _labels(part, chosen, making.config, making.cache, making.running)
+    found = making.labels(part.problem, part.evidence[chosen])
     data.labels[rows, columns] = found.assignments
     data.usable[rows, columns] = found.bound > -np.inf
     if supervised:
@@ -208,33 +244,6 @@ def with_margin(problem: Problem, margin: float) -> Problem:
         return problem
     limits = [Constraint(c.function, c.at_most - margin) for c in problem.constraints]
     return replace(problem, constraints=tuple(limits))
-
-
-def _labels(
-    part: Instances,
-    rows: NDArray[np.intp],
-    config: TrainingConfig,
-    cache: Path | str | None,
-    running: Running,
-) -> Labels:
-    """The answers of `label_method` to `rows`, read from the cache where they are kept."""
-    evidence = part.evidence[rows]
-    method = config.label_method
-    if method == "exact" and not part.problem.has_tables:
-        method = "local"
-    key = fingerprint(part.problem, evidence, method)
-    known = None if cache is None else read_labels(cache, key, (len(rows), part.problem.variables))
-    if known is not None:
-        return known
-    answers = solve(part.problem, evidence, method=method, running=running)
-    kept = np.where(answers.feasible[:, np.newaxis], answers.assignments, -1)
-    found = Labels(kept, np.where(answers.feasible, answers.objective, answers.bound))
-    if cache is not None:
-        try:
-            write_labels(cache, key, found)
-        except InputError as error:
-            warnings.warn(f"labels are not kept: {error}", TrainingWarning, stacklevel=2)
-    return found
 
 
 def _fill_bounds(

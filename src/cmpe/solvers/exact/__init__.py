@@ -80,12 +80,10 @@ def rounds_within(problem: Problem, limits: Limits) -> int:
 def too_wide(problem: Problem, limits: Limits) -> bool:
     """Whether to go without elimination: no memory or no time for it, or it would be slow.
 
-    Rows that are slow to eliminate but need no more than memory allows may come back to it. Without
-    constraints one pass is all: it is made at once where it surely fits into the time limit.
+    Rows that are slow to eliminate but need no more than memory allows may come back to it.
     """
-    fits = limits.seconds is not None and 2 * seconds_of_elimination(problem) <= limits.seconds
-    slow = MOST_BYTES if fits and not problem.constraints else min(MOST_BYTES, SLOW_BYTES)
-    return lane_bytes(problem) > min(slow, limits.bytes) or rounds_within(problem, limits) < 1
+    most = min(MOST_BYTES, SLOW_BYTES, limits.bytes)
+    return lane_bytes(problem) > most or rounds_within(problem, limits) < 1
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,7 @@ class RowNetwork:
             total=np.zeros(levels),
             chosen=np.zeros((levels, 2), dtype=np.int64),
             failures=np.zeros(n),
-            counts=np.zeros(4, dtype=np.int64),
+            counts=np.array([0, 0, 0, 0, -1]),
             levels=np.array([-np.inf, -np.inf]),
             leaf=np.zeros(n, dtype=np.int64),
             answer=np.zeros(n, dtype=np.int64),

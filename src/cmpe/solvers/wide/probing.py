@@ -15,7 +15,7 @@ from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.wide.network import RowNetwork
 from cmpe.solvers.wide.reduced import Reduced
 
-SHARES = 0.5, 0.9, 0.25, 0.97, 0.75  # of the gap: the levels that are tried, one after the other
+SHARES = 0.9, 0.5, 0.97, 0.25, 0.75  # of the gap: the levels that are tried, one after the other
 TURNS = 3  # that a level has
 SWEEPS = 8  # before branching
 TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to

@@ -18,18 +18,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cmpe.arrays import Floats
+from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.compiling import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Known
-from cmpe.solvers.local import Local
 from cmpe.solvers.reduction import Splits
+from cmpe.solvers.wide.accounts import LEAST_SEARCH, Account, next_of
 from cmpe.solvers.wide.grain import grain_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.probing import ProbingTurns
 from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.tabu import TabuTurns
 from cmpe.solvers.wide.turns import (
     BranchTurns,
     ConsistencyTurns,
@@ -41,14 +43,9 @@ from cmpe.solvers.wide.turns import (
     SplitTurns,
 )
 
-TURN = 1.0  # paces: the first turn of a contestant; each of its turns is longer
-LONGER = 1.4
 LONGEST = 0.15  # of the limit: a turn, and each step of presolve
 LEAST_PACE = 0.2  # seconds
 SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
-LEAST, LEAST_SEARCH = 0.2, 0.5  # of what the most successful gets; bounds earn more easily
-SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
-FADING = 0.5  # of what was earned before, after a turn
 FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
 PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
@@ -56,22 +53,11 @@ SPLIT_SECONDS, SPLIT_LATE = 2e-4, 0.05  # a table, of the limit: splitting waits
 # have played so long, whichever is less
 MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
 MILP_SHARE = 0.3  # and then has so much of it
-REPAIR_SECONDS = 0.1  # for a first feasible answer
 WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
+EARLY = 1.0  # seconds: a shorter elimination comes before branching and search
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
 SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
 WORTH = 0.25  # of the values must be gone for the contestants to start anew
-
-
-@dataclass
-class _Account:
-    """A contestant, what it earned lately, and how long it played."""
-
-    contestant: Contestant
-    rate: float = 0.0
-    played: float = 0.0
-    turns: int = 0
-    least: float = LEAST
 
 
 @dataclass
@@ -98,7 +84,7 @@ class Race:
         self._tree: BranchTurns
 
     def prove_at_once(self) -> bool:
-        """A few sweeps, answers decoded from them and a dive, by counts and not by the clock."""
+        """Sweeps, answers decoded from them, what shrinks, a dive; by counts, not by the clock."""
         self._network_of(np.zeros(len(self.instances.problem.constraints)))
         self._price(np.inf)
         known, best = self.known, self.known.best
@@ -109,6 +95,12 @@ class Race:
             self.network.tighten(np.inf, 4, -1.0)
             self._consistency().decode()
             known.upper = min(known.upper, max(self.network.upper, best.enough))
+        self._look_for_a_grain()
+        self._shrinks_by_elimination()
+        if not known.closed and self._eliminates_early():
+            self._once(self._elimination(), 1.0)
+        if known.closed:
+            return True
         nodes = DIVE + len(self.reduced.instances.problem.free)
         dive = BranchTurns(self.reduced, best, self.network, nodes)
         known.upper = min(known.upper, max(dive.play(np.inf), best.enough))
@@ -137,7 +129,9 @@ class Race:
         return self.known.closed or timing.now() >= self.until
 
     def _soon(self, seconds: float) -> float:
-        """So many seconds from now, a share of the limit and the deadline at most."""
+        """So many seconds from now, a share of the limit at most; never where there is none."""
+        if self.seconds == np.inf:
+            return np.inf
         return min(self.until, timing.now() + min(seconds, LONGEST * self.seconds))
 
     def _pace(self) -> float:
@@ -152,7 +146,7 @@ class Race:
         self._consistency().play_once(self.until)  # an answer and a bound, late as it may be
         self._price(self._soon(PRICE_SHARE * self.seconds))
         if self.known.best.assignment is None and self.network.possible:
-            self._repair()
+            self._consistency().repair()
         yield from self._swept()
         self._look_for_a_grain()
         before = len(self.reduced.steps)
@@ -161,6 +155,10 @@ class Race:
             yield from self._swept()
         self._shrinks()
         yield "shrunk"
+        if self._eliminates_early():
+            yield self._once(self._elimination(), 1.0)
+            if self._over():
+                return
         yield self._once(self._branching(), 2.0)
         yield self._once(self._search(0), 2.0)
         self._shrinks()
@@ -184,13 +182,6 @@ class Race:
         offsets = instances.conditioning.layout.offsets
         self.known.best.grain = grain_of(instances.tables(0)[0], offsets)
 
-    def _repair(self) -> None:
-        """What was decoded breaks a constraint: single moves from there may find an answer."""
-        instances = self.reduced.instances
-        start = instances.complete(self.network.decoded()[np.newaxis])
-        found = Local().answer(instances, Limits(REPAIR_SECONDS).running_with(start=start))
-        self.known.best.offer(self.reduced.lift(found.assignments[0]))
-
     def _eliminate_small(self) -> bool:
         """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
         if not self.reduced.can_eliminate():
@@ -198,6 +189,26 @@ class Race:
         self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE * self.seconds))
         self.shrunk = True
         return True
+
+    def _eliminates_early(self) -> bool:
+        """Whether to eliminate before anything else: where that is quicker than to branch.
+
+        A plan of what is left is made only where the row as given is not far too wide.
+        """
+        if lane_bytes(self.instances.problem) > MOST_BYTES or self._over():
+            return False
+        return self._elimination().seconds <= min(EARLY, LONGEST * self.seconds)
+
+    def _elimination(self) -> EliminationTurns:
+        return EliminationTurns(self.reduced, self.known.best, self.until, self.limits.bytes)
+
+    def _shrinks_by_elimination(self) -> None:
+        """What leaves no larger tables is maximised out, what others can stand in for goes."""
+        before = len(self.reduced.steps)
+        if not self.known.closed and self._eliminate_small():
+            self._hand_over(self.network, before)
+        if not self.known.closed:
+            self._shrinks()
 
     def _played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
@@ -286,7 +297,7 @@ class Race:
 
     # --- turns ---
 
-    def _enter(self) -> list[_Account]:
+    def _enter(self) -> list[Account]:
         """The contestants on the present problem; some wait until others have played a while."""
         best, seed, reduced = self.known.best, self.limits.seed, self.reduced
         splits = self.splits
@@ -294,45 +305,44 @@ class Race:
             splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         later = min(later, SPLIT_LATE * self.seconds)
+        patience = Patience(SPLIT_SHARE * self.seconds, self.until)
         accounts = [
-            _Account(self._branching(), turns=2),  # a longer first turn: values have just gone
-            _Account(self._search(1), least=LEAST_SEARCH),
-            _Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
-            _Account(self._consistency()),
-            _Account(SplitTurns(reduced, best, splits, self._patience()), played=later),
+            Account(self._branching(), turns=2),  # a longer first turn: values have just gone
+            Account(self._search(1), least=LEAST_SEARCH),
+            *self._tabu(),
+            Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
+            Account(self._consistency()),
+            Account(SplitTurns(reduced, best, splits, patience), played=later),
         ]
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
-            accounts.append(_Account(program, played=MILP_LATE * self.seconds))
-        elimination = EliminationTurns(reduced, best, self.until, self.limits.bytes)
+            accounts.append(Account(program, played=MILP_LATE * self.seconds))
+        elimination = self._elimination()
         if not elimination.finished:
-            accounts.insert(0, _Account(elimination, played=elimination.seconds - AT_ONCE))
+            accounts.insert(0, Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts
 
-    def _patience(self) -> Patience:
-        return Patience(SPLIT_SHARE * self.seconds, self.until)
+    def _tabu(self) -> list[Account]:
+        """Tabu search, where there are few enough moves."""
+        if not TabuTurns.suits(self.reduced):
+            return []
+        return [Account(TabuTurns(self.reduced, self.known.best, self.limits.seed))]
 
-    def _goes_on(self, account: _Account) -> bool:
+    def _goes_on(self, account: Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)
 
-    def _next(self, accounts: list[_Account]) -> _Account:
-        """The one that played least for what it earned."""
+    def _next(self, accounts: list[Account]) -> Account:
         gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
-        most = max(*(a.rate for a in accounts), SLOW * gap / self.seconds, 1e-12)
-        return min(accounts, key=lambda a: a.played / max(a.least, a.rate / most))
+        return next_of(accounts, gap / self.seconds)
 
-    def _turn(self, account: _Account) -> bool:
+    def _turn(self, account: Account) -> bool:
         """Let one play; whether the answer improved."""
         known, begin = self.known, timing.now()
         before, objective = known.reach, known.best.objective
-        share = LONGEST * self.seconds
-        seconds = min(share, TURN * self._pace() * LONGER**account.turns)
+        seconds = min(LONGEST * self.seconds, self._pace() * account.paces)
         bound = self._played(account.contestant, self._soon(seconds))
         known.upper = min(known.upper, max(bound, known.best.enough))
-        spent = max(1e-6, timing.now() - begin)
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
-        account.rate = FADING * account.rate + (1 - FADING) * max(0.0, earned) / spent
-        account.played += min(spent, 2.0 * seconds)  # making a split takes longer
-        account.turns += 1
+        account.note(earned, max(1e-6, timing.now() - begin), seconds)
         return known.best.objective > objective

@@ -15,6 +15,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers import exact
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
+from cmpe.solvers.local import Local
 from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
 from cmpe.solvers.search import Search
@@ -25,6 +26,9 @@ from cmpe.solvers.wide.reduced import Reduced
 
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
 LEAST_MILP = 0.5  # seconds
+REPAIR_SECONDS = 0.1  # for a first feasible answer
+RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 1e-3  # the shortest run of search: at least, per variable
+CLOSE = 0.01  # of the incumbent: a run from scratch that comes so close is worth another
 SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
 TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
 ROUNDING = 1e-10  # of a bound
@@ -76,9 +80,12 @@ def _take(found: Solutions, reduced: Reduced, best: Incumbent) -> None:
 
 
 class SearchTurns:
-    """Large-neighbourhood search from the incumbent, with other random numbers every turn.
+    """Large-neighbourhood search in runs, each with other random numbers.
 
-    After a turn that found nothing better, one begins from scratch.
+    A run begins at the incumbent; after one that found nothing better, the next begins from
+    scratch, and three of four do where that leads close to the incumbent. Where luck decides, many
+    short runs are better than a long one, and nobody knows how short: their lengths are 1, 1, 2, 1,
+    1, 2, 4, ... units (Luby, Sinclair and Zuckerman 1993).
     """
 
     name = "search"
@@ -87,24 +94,42 @@ class SearchTurns:
     def __init__(self, reduced: Reduced, best: Incumbent, limits: Limits) -> None:
         self._reduced, self._best, self._limits = reduced, best, limits
         self._from_scratch = False
+        variables = len(reduced.instances.problem.free)
+        self._unit = max(RUN_SECONDS, RUN_SECONDS_EACH * variables)
+        self._runs = 0
 
     def play(self, until: float) -> float:
-        """Search with what is left of the turn."""
-        seconds = until - timing.now()
-        if seconds > 0:
-            limits = replace(self._limits, seconds=seconds, gap=0.0)
-            if not self._from_scratch:
-                limits = _from_incumbent(limits, self._reduced, self._best)
-            self._limits = replace(self._limits, seed=self._limits.seed + 1)
-            before = self._best.objective
-            try:
-                found = Search(bounds=False).answer(self._reduced.instances, limits)
-            except Interrupted as stop:
-                _take(stop.solutions, self._reduced, self._best)
-                raise
-            _take(found, self._reduced, self._best)
-            self._from_scratch = not self._from_scratch and self._best.objective == before
+        """Run after run; what is left of the turn is not worth a run if it is less than half."""
+        while (left := until - timing.now()) > 0:
+            self._runs += 1
+            seconds = luby(self._runs) * self._unit
+            self._run(left if seconds > left or left < 1.5 * seconds else seconds)
         return np.inf
+
+    def _run(self, seconds: float) -> None:
+        limits = replace(self._limits, seconds=seconds, gap=0.0)
+        if not self._from_scratch:
+            limits = _from_incumbent(limits, self._reduced, self._best)
+        self._limits = replace(self._limits, seed=self._limits.seed + 1)
+        before = self._best.objective
+        try:
+            found = Search(bounds=False).answer(self._reduced.instances, limits)
+        except Interrupted as stop:
+            _take(stop.solutions, self._reduced, self._best)
+            raise
+        _take(found, self._reduced, self._best)
+        is_close = found.objective[0] >= before - CLOSE * abs(before)
+        again = not self._from_scratch or (is_close and self._runs % 4 > 0)
+        self._from_scratch = again and self._best.objective == before
+
+
+def luby(number: int) -> int:
+    """The sequence 1, 1, 2, 1, 1, 2, 4, 1, ... from its first number on."""
+    while True:
+        power = 1 << (number.bit_length() - 1)
+        if number == 2 * power - 1:
+            return power
+        number -= power - 1
 
 
 class ConsistencyTurns:
@@ -148,6 +173,13 @@ class ConsistencyTurns:
         self._network.tighten(np.inf, 1)
         if self._network.possible:
             self.decode(1 if timing.now() >= until else 2)
+
+    def repair(self) -> None:
+        """What was decoded breaks a constraint: single moves from there may find an answer."""
+        instances = self._reduced.instances
+        start = instances.complete(self._network.decoded()[np.newaxis])
+        found = Local().answer(instances, Limits(REPAIR_SECONDS).running_with(start=start))
+        self._best.offer(self._reduced.lift(found.assignments[0]))
 
     def decode(self, ways: int = 2) -> Floats:
         """Offer what each order of the variables decodes, or the first alone; q_j - t_j: (m,)."""

@@ -30,6 +30,7 @@ from cmpe.tradeoffs.kernels.columns import (
     T,
     add_node,
     combine,
+    move_down,
     reaches,
     sort_list,
     thinned,
@@ -54,10 +55,7 @@ def _join_list(points, node, nodes, sizes, bottom, first, end, need, rank, scrat
     high = sizes[0]
     if not combine(points, node, nodes, sizes, (bottom, high), (first, end), need, scratch):
         return False
-    for state in range(high, sizes[0]):
-        points[bottom + state - high] = points[state]
-        node[bottom + state - high] = node[state]
-    sizes[0] += bottom - high
+    move_down(points, node, high, sizes, bottom)
     settle(points, node, sizes, bottom, rank, scratch)
     return True
 
@@ -144,10 +142,7 @@ def component_list(plan, c, values, loss, reach, budget, rank, work):
                 settle(points, node, sizes, low, rank, scratch)
             starts[here], ends[here] = low, sizes[0]
             step(buckets, inputs, plan.strides, plan.axis_cards, k, digits, offsets)
-    for state in range(low, sizes[0]):  # only the root's list is needed any more
-        points[bottom + state - low] = points[state]
-        node[bottom + state - low] = node[state]
-    sizes[0] += bottom - low
+    move_down(points, node, low, sizes, bottom)  # only the root's list is needed any more
     return True
 
 

@@ -53,17 +53,35 @@ def falling(values):
 
 
 @njit(inner=True, nogil=True)
+def move(points, node, source, target):
+    """State `target` becomes state `source` (a loop: a slice would cost more)."""
+    for r in range(points.shape[1]):
+        points[target, r] = points[source, r]
+    node[target] = node[source]
+
+
+@njit(inner=True, nogil=True)
+def move_down(points, node, low, sizes, target):
+    """The states from `low` to the top move to `target`, which lies below."""
+    for state in range(low, sizes[0]):
+        move(points, node, state, target + state - low)
+    sizes[0] += target - low
+
+
+@njit(inner=True, nogil=True)
 def sort_list(points, node, low, high, column, scratch):
     """Sort states low..high by falling `column`."""
     keys, order, spare, moved, own = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     count = high - low
     for i in range(count):
         keys[i] = points[low + i, column]
-        moved[i] = points[low + i]
+        for r in range(points.shape[1]):
+            moved[i, r] = points[low + i, r]
         own[i] = node[low + i]
     sort_rows(keys, order, spare, count)
     for i in range(count):
-        points[low + i] = moved[order[i]]
+        for r in range(points.shape[1]):
+            points[low + i, r] = moved[order[i], r]
         node[low + i] = own[order[i]]
 
 
@@ -91,8 +109,7 @@ def thinned(points, node, low, high, rank, scratch):
             heap[place] = heap[below]
             place = below
         heap[place] = own
-        points[kept] = points[i]
-        node[kept] = node[i]
+        move(points, node, i, kept)
         kept += 1
     return kept
 
@@ -130,7 +147,8 @@ def combine(points, node, nodes, sizes, a, b, need, scratch):
     is_sorted = b_high - b_low > SHORT
     for block in range(blocks):
         first = b_low + block * BLOCK
-        highest[block] = points[first]
+        for r in range(columns):
+            highest[block, r] = points[first, r]
         for other in range(first + 1, min(first + BLOCK, b_high)):
             for r in range(columns):
                 highest[block, r] = max(highest[block, r], points[other, r])

@@ -24,19 +24,20 @@ from cmpe.tradeoffs.kernels.references import LANES, descend, find_hull, load_we
 from cmpe.tradeoffs.kernels.trees import row_list
 
 MOST_ROUNDS = 12
-FIRST_SHARE = 0.01  # of what the first corners cost: the budgets of the first round
-SECOND_SHARE = 0.05  # at most, in the second
+SHARES = (0.002, 0.01, 0.05)  # of what the first corners cost: the budgets of the first rounds
 COMPLETE, OVERFLOW, IMPOSSIBLE = range(3)
 
 
 @njit(cache=True, nogil=True)
-def _cost(weight, price, total, h, t):
-    """W - weight h + price t, where inf - inf is inf."""
-    value = total
-    if weight > 0.0:
-        value -= weight * h
-    if price > 0.0:
-        value += price * t
+def _cost(weight, price, totals, k, h, t):
+    """W_k - weight_k h + price_k t; inf where one of them is not finite."""
+    if (weight[k] > 0.0 and h == -np.inf) or (price[k, 0] > 0.0 and t == np.inf):
+        return np.inf
+    value = totals[k]
+    if weight[k] > 0.0:
+        value -= weight[k] * h
+    if price[k, 0] > 0.0:
+        value += price[k, 0] * t
     return value
 
 
@@ -49,28 +50,52 @@ def uncovered(known, window, weight, price, totals, covered, out):
     `totals` = W + lambda . q.
     """
     out[:] = -np.inf
-    count, left = len(known), 0
+    count, left, best = len(known), 0, 0
     for i in range(count + 1):
         corner_t = window[1] if i == 0 else min(window[1], known[i - 1, 1])
         corner_h = known[i, 0] if i < count else -np.inf
         if i == count and count > 0 and corner_t <= window[0]:
             continue  # nothing below the window is asked for
-        best, least = -1, np.inf
-        for k in range(len(weight)):
-            if (weight[k] > 0.0 and corner_h == -np.inf) or (
-                price[k, 0] > 0.0 and corner_t == np.inf
-            ):
-                continue
-            cost = _cost(weight[k], price[k, 0], totals[k], corner_h, corner_t)
-            if cost <= covered[k]:
-                best = -2
-                break
-            if cost < least:
-                best, least = k, cost
-        if best >= 0:
-            out[best] = max(out[best], least)
-        left += best != -2
+        if _cost(weight, price, totals, best, corner_h, corner_t) <= covered[best]:
+            continue  # as the corner before
+        if price.shape[1] > 1 or corner_t == np.inf or corner_h == -np.inf:
+            best = _cheapest(weight, price, totals, covered, corner_h, corner_t)
+        else:  # W is convex in mu: from where the corner before costs least, downhill
+            best = _downhill(weight, price, totals, best, corner_h, corner_t)
+        least = _cost(weight, price, totals, best, corner_h, corner_t)
+        if least > covered[best] or least == np.inf:
+            left += 1
+            if least < np.inf:
+                out[best] = max(out[best], least)
     return left
+
+
+@njit(cache=True, nogil=True)
+def _cheapest(weight, price, totals, covered, h, t):
+    """A reference that has covered a corner, else one at which it costs least."""
+    best, least = 0, np.inf
+    for k in range(len(weight)):
+        cost = _cost(weight, price, totals, k, h, t)
+        if cost <= covered[k]:
+            return k
+        if cost < least:
+            best, least = k, cost
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _downhill(weight, price, totals, start, h, t):
+    """The reference, of those by rising mu, at which a corner costs least."""
+    best, cost = start, _cost(weight, price, totals, start, h, t)
+    for step in (1, -1):
+        k = best + step
+        while 0 <= k < len(weight) - 1:  # the last one is of t alone
+            other = _cost(weight, price, totals, k, h, t)
+            if other > cost:
+                break
+            best, cost = k, other
+            k += step
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -147,12 +172,13 @@ def _collect(work, found, count):
 
 
 @njit(cache=True, nogil=True)
-def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
+def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, work):
     """The front of one row: (kind, points, nodes, weight, price, totals, covered).
 
     h (E,), t (m, E): the front is over t_1, within the window of its values; `known` (h, t) are
-    points that exist (needed where there are several constraints). `most` references are used. A
-    point is h, t_1 and its node. What is missing has a loss above `covered` at every reference.
+    points that exist (needed where there are several constraints). `most` references are used, and
+    no more than `patience` times a smaller budget where the space is too small. A point is h, t_1
+    and its node. What is missing has a loss above `covered` at every reference.
     """
     prepare(h, t, limits, finite, offsets)
     hull, (weight, price), tables, totals, slack = make_references(plan, h, t, limits, window, most)
@@ -162,44 +188,66 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, work):
         return IMPOSSIBLE, points, nodes, weight, price, totals, covered
     begun = _front_of_both(known, hull[: len(hull) if t.shape[0] == 1 else 0], window)
     uncovered(begun, window, weight, price, totals, covered, need)
-    budget = np.where(weight > 0.0, FIRST_SHARE * need, need)
-    most_next = SECOND_SHARE / FIRST_SHARE * budget  # of few points the corners cost too much
-    if not (budget * weight > 0.0).any():
-        most_next[:] = np.inf
+    dear = np.where(weight > 0.0, np.maximum(0.0, need), np.inf)
+    rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
+    budget = np.where(weight > 0.0, SHARES[rounds] * dear, need)
+    rounds = rounds + 1 if (weight * dear > 0.0).any() else len(SHARES)
     found = np.zeros(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
-        low, high = row_list(plan, h, t, tables, weight, price, budget + slack, limits, work)
-        if low < 0 and work[4][2] > work[4][3]:
-            break
+        asked = np.where(budget > covered, budget + slack, -np.inf)
+        low, high = row_list(plan, h, t, tables, weight, price, asked, limits, points[:, :2], work)
         if low < 0:
+            patience -= 1
+            if work[4][2] > work[4][3] or patience < 0:
+                break
             for k in range(len(weight)):
                 if budget[k] > covered[k]:
                     start = max(0.0, covered[k])
                     budget[k] = start + (budget[k] - start) / 4.0
             continue
         count = _front_of(work[0], low, high, limits, window, found)
-        points, nodes = _collect(work, found, count)
+        points, nodes = _together(points, nodes, _collect(work, found, count), window)
         covered = np.maximum(covered, budget)
         both = _front_of_both(points, begun, window)
         if uncovered(both, window, weight, price, totals, covered + slack, need) == 0:
             return COMPLETE, points, nodes, weight, price, totals, covered
-        budget = np.maximum(covered, np.minimum(need, most_next))
-        most_next[:] = np.inf
+        if rounds < len(SHARES):  # of few points the corners cost too much
+            need = np.minimum(need, SHARES[rounds] * dear)
+            rounds += 1
+        budget = np.maximum(covered, need)
     if len(points) == 0:  # at least the supported ones
-        work[4][2] = -(1 << 40)
-        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, work)
+        looked, work[4][2] = work[4][2], -(1 << 40)
+        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, begun[:0], work)
         count = _front_of(work[0], max(low, 0), max(high, 0), limits, window, found)
         points, nodes = _collect(work, found, count)
-        work[4][2] = work[4][3] + 1
+        work[4][2] = looked
     return OVERFLOW, points, nodes, weight, price, totals, covered
 
 
 @njit(cache=True, nogil=True)
+def _together(points, nodes, more, window):
+    """The front of two sets of points (h, t, node), and the nodes of both."""
+    count, own = len(points), len(nodes)
+    both = np.empty((count + len(more[0]), 3))
+    both[:count] = points
+    both[count:] = more[0]
+    both[count:, 2] += np.where(more[0][:, 2] >= 0.0, own, 0)
+    parts = np.empty((own + len(more[1]), 2), dtype=np.int32)
+    parts[:own] = nodes
+    for i in range(len(more[1])):
+        is_leaf = more[1][i, 1] < 0
+        for side in range(2):
+            parts[own + i, side] = more[1][i, side] + (0 if is_leaf else own)
+    return _front_of_both(both, both[:0], window), parts
+
+
+@njit(cache=True, nogil=True)
 def _front_of_both(some, others, window):
-    """The front of two sets of points (h, t), by falling h and t, within the window."""
-    both = np.empty((len(some) + len(others), 2))
-    both[: len(some)] = some[:, :2]
-    both[len(some) :] = others[:, :2]
+    """The front of two sets of points (h, t, ..), by falling h and t, within the window."""
+    columns = min(some.shape[1], others.shape[1])
+    both = np.empty((len(some) + len(others), columns))
+    both[: len(some)] = some[:, :columns]
+    both[len(some) :] = others[:, :columns]
     order = falling(both[:, 0])
     out = np.empty_like(both)
     count = 0
@@ -244,25 +292,3 @@ def reachable(nodes, node, found):
     for i in range(len(found)):
         roots[i] = number[node[found[i]]] if node[found[i]] >= 0 else -1
     return out, roots
-
-
-@njit(cache=True, nogil=True)
-def read_nodes(nodes, roots, variables, assignments):
-    """The values that the nodes `roots` stand for, into rows of `assignments`.
-
-    `variables` has the variable of each bucket.
-    """
-    stack = np.zeros(2 * len(variables) + 2, dtype=np.int64)
-    for row in range(len(roots)):
-        depth = 0
-        if roots[row] >= 0:
-            stack[0] = roots[row]
-            depth = 1
-        while depth > 0:
-            depth -= 1
-            left, right = nodes[stack[depth], 0], nodes[stack[depth], 1]
-            if right < 0:
-                assignments[row, variables[-1 - right]] = -1 - left
-            else:
-                stack[depth], stack[depth + 1] = left, right
-                depth += 2

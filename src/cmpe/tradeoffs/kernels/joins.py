@@ -6,15 +6,20 @@ import numpy as np
 
 from cmpe.compiling.functions import njit
 from cmpe.tradeoffs.kernels.branches import settle
-from cmpe.tradeoffs.kernels.columns import BLOCK, H, T, combine, reaches, sort_list, sort_rows
+from cmpe.tradeoffs.kernels.columns import BLOCK, H, T, combine, move, reaches, sort_list, sort_rows
+
+NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
 
 
 @njit(cache=True, nogil=True)
-def _highest(points, low, high, out):
-    out[:] = -np.inf
-    for i in range(low, high):
-        for r in range(len(out)):
-            out[r] = max(out[r], points[i, r])
+def _highest(points, low, high, best, c, total):
+    """best[c]: the highest of each column of a list; `total`, the sum of all, follows."""
+    for r in range(len(total)):
+        most = -np.inf
+        for i in range(low, high):
+            most = max(most, points[i, r])
+        total[r] += most - best[c, r]
+        best[c, r] = most
 
 
 @njit(cache=True, nogil=True)
@@ -36,49 +41,56 @@ def _shortest_last(lists, active, best):
 
 
 @njit(cache=True, nogil=True)
-def _pruned(active, need, best, work):
-    """Drop from every list what no sum of the other lists' highest lifts to the need."""
+def _pruned(active, need, best, total, work):
+    """Drop from every list what no sum of the other lists' highest lifts to the need.
+
+    False if nothing is left of a list.
+    """
     points, node, lists = work[0], work[1], work[6]
-    columns = len(need)
-    total = np.zeros(columns)
+    own = np.empty(len(need))
     for c in range(active):
-        _highest(points, lists[0, c], lists[1, c], best[c])
-        total += best[c]
+        _highest(points, lists[0, c], lists[1, c], best, c, total)
     for c in range(active):
-        own = need - (total - best[c])
+        for r in range(len(need)):
+            own[r] = need[r] - (total[r] - best[c, r])
         kept = lists[0, c]
         for i in range(lists[0, c], lists[1, c]):
             if reaches(points, i, own):
-                points[kept] = points[i]
-                node[kept] = node[i]
+                move(points, node, i, kept)
                 kept += 1
-        lists[1, c] = kept
-        total -= best[c]
-        _highest(points, lists[0, c], kept, best[c])
-        total += best[c]
+        if kept == lists[0, c]:
+            return False
+        if kept < lists[1, c]:
+            lists[1, c] = kept
+            _highest(points, lists[0, c], kept, best, c, total)
+    return True
 
 
 @njit(inner=True, nogil=True)
 def merged(active, need, rank, work):
-    """Merge the lists to two at most: how many there are, -1 without room."""
+    """Merge the lists to two at most: how many there are; NOTHING or NO_ROOM."""
     points, node, sizes, lists, scratch = work[0], work[1], work[3], work[6], work[8]
-    best = np.empty((max(1, active), len(need)))
-    _pruned(active, need, best, work)
+    best, total, own = np.zeros((max(1, active), len(need))), np.zeros(len(need)), need.copy()
+    if not _pruned(active, need, best, total, work):
+        return NOTHING
     while active > 2:
         _shortest_last(lists, active, best)
         a, b = active - 1, active - 2
-        own = need.copy()
-        for c in range(active - 2):
-            own -= best[c]
+        for r in range(len(need)):
+            own[r] = need[r] - (total[r] - best[a, r] - best[b, r])
         top = sizes[0]
         if not combine(
             points, node, work[2], sizes, (lists[0, a], lists[1, a]), (lists[0, b], lists[1, b]),
             own, scratch,
         ):  # fmt: skip
-            return -1
+            return NO_ROOM
+        if sizes[0] == top:
+            return NOTHING
         settle(points, node, sizes, top, rank, scratch)
         lists[0, b], lists[1, b] = top, sizes[0]
-        _highest(points, top, sizes[0], best[b])
+        for r in range(len(need)):
+            total[r] -= best[a, r]
+        _highest(points, top, sizes[0], best, b, total)
         active -= 1
     return active
 
@@ -94,7 +106,7 @@ def _cut(found, count, rank, work):
     own = both[:count].copy()
     for i in range(kept):
         h[i] = keys[order[i]]
-        both[i] = own[order[i]]
+        both[i, 0], both[i, 1] = own[order[i], 0], own[order[i], 1]
     return kept
 
 
@@ -106,6 +118,7 @@ def joined(need, constraints, rank, work):
     list 1; `peak` is the highest h of each such beginning.
     """
     points, node, lists, found = work[0], work[1], work[6], (work[9], work[10])
+    found_h, found_both = found
     low, high = lists[0, 1], lists[1, 1]
     for c in range(2):
         if lists[1, c] - lists[0, c] > 1:
@@ -131,10 +144,10 @@ def joined(need, constraints, rank, work):
                     is_good &= points[i, T + j] + points[other, T + j] >= need[T + j]
                 if not is_good:
                     continue
-                if count == len(found[0]):
+                if count == len(found_h):
                     count = _cut(found, count, rank, work)
-                    least = max(least, found[0][count - 1])
-                found[0][count] = points[i, H] + points[other, H]
-                found[1][count, 0], found[1][count, 1] = node[i], node[other]
+                    least = max(least, found_h[count - 1])
+                found_h[count] = points[i, H] + points[other, H]
+                found_both[count, 0], found_both[count, 1] = node[i], node[other]
                 count += 1
     return _cut(found, count, rank, work)

@@ -14,12 +14,14 @@ from cmpe.tradeoffs.kernels.columns import falling
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j
 BLOCK = 8  # states of a list that are passed over together
+GROUP = 8  # blocks that are passed over together
 MANY = 64  # sums from which on dominated ones are looked for at once
 SMALL = 24  # states up to which a list is sorted by insertion
 
 
-@njit(cache=True, nogil=True)
-def _copy(points, parts, source, target):
+@njit(inner=True, nogil=True)
+def copy_state(points, parts, source, target):
+    """State `target` becomes state `source`."""
     parts[target, 0] = parts[source, 0]
     parts[target, 1] = parts[source, 1]
     for column in range(points.shape[1]):
@@ -33,13 +35,13 @@ def sort_states(points, parts, low, high):
         for i in range(low + 1, high):  # state `high` is a spare place
             j = i
             own, first = points[i, H], points[i, T]
-            _copy(points, parts, i, high)
+            copy_state(points, parts, i, high)
             while j > low and (
                 points[j - 1, H] < own or (points[j - 1, H] == own and points[j - 1, T] > first)
             ):
-                _copy(points, parts, j - 1, j)
+                copy_state(points, parts, j - 1, j)
                 j -= 1
-            _copy(points, parts, high, j)
+            copy_state(points, parts, high, j)
         return
     for column in (T, H):  # stable: by h, and where h is equal by t_1
         order = falling(points[low:high, column] if column == H else -points[low:high, column])
@@ -72,7 +74,7 @@ def kept_states(points, parts, low, high):
             if dominated or points.shape[1] == T + 1:
                 break
         if not dominated:
-            _copy(points, parts, i, kept)
+            copy_state(points, parts, i, kept)
             kept += 1
     return kept
 
@@ -93,12 +95,14 @@ def _front_of_many(points, parts, low, high):
             kept[count] = state
             count += 1
             least, last = points[state, T], points[state, H]
-    moved, own = np.empty((count, points.shape[1])), np.empty((count, 2), dtype=parts.dtype)
+    moved, own = np.empty((count, T + 1)), np.empty((count, 2), dtype=parts.dtype)
     for i in range(count):
-        moved[i] = points[kept[i]]
-        own[i] = parts[kept[i]]
-    points[low : low + count] = moved
-    parts[low : low + count] = own
+        state = kept[i]
+        moved[i, H], moved[i, T] = points[state, H], points[state, T]
+        own[i, 0], own[i, 1] = parts[state, 0], parts[state, 1]
+    for i in range(count):
+        points[low + i, H], points[low + i, T] = moved[i, H], moved[i, T]
+        parts[low + i, 0], parts[low + i, 1] = own[i, 0], own[i, 1]
     return low + count
 
 
@@ -117,48 +121,78 @@ def name_states(parts, node, nodes, sizes, low, high):
 
 
 @njit(inner=True, nogil=True)
-def projected(points, state, weight, price):
-    """weight h - price . t of a state."""
-    value = weight * points[state, H]
-    for j in range(len(price)):
-        value -= price[j] * points[state, T + j]
+def projected(points, state, weights, prices, k):
+    """weight_k h - price_k . t of a state."""
+    value = weights[k] * points[state, H]
+    for j in range(prices.shape[1]):
+        value -= prices[k, j] * points[state, T + j]
     return value
 
 
 @njit(cache=True, nogil=True)
-def _stairs(points, a, b, stairs):
-    """Steps of t over the sums of two sorted lists, all empty: (how many, lowest t, per t)."""
+def _stairs(points, a, b, known, stairs):
+    """Steps of t over the sums of two sorted lists: (how many, lowest t, per t).
+
+    stairs[i] is the highest h of `known` points (h, t), by falling h, below step i.
+    """
     (a_low, a_high), (b_low, b_high) = a, b
     lowest = points[a_high - 1, T] + points[b_high - 1, T]
     highest = points[a_low, T] + points[b_low, T]
     bins = min(len(stairs) - 2, 32 * (a_high - a_low + b_high - b_low))
     if not highest > lowest:
         return 0, 0.0, 0.0
-    stairs[: bins + 2] = -np.inf
-    return bins, lowest, 0.999 * bins / (highest - lowest)
+    scale = 0.999 * bins / (highest - lowest)
+    place, best = 0, -np.inf
+    for i in range(len(known) - 1, -1, -1):
+        end = min(float(bins + 2), (known[i, 1] - lowest) * scale + 1.0)
+        while place < end:
+            stairs[place] = best
+            place += 1
+        best = known[i, 0]
+    stairs[place : bins + 2] = best
+    return bins, lowest, scale
+
+
+@njit(cache=True, nogil=True)
+def _raise(points, state, weights, prices, active, room, start):
+    """Let room[start:] be at least what a state reaches at each reference."""
+    h = points[state, H]
+    if prices.shape[1] == 1:  # written so that it vectorises
+        t = points[state, T]
+        for k in range(active):
+            value = weights[k] * h - prices[k, 0] * t
+            room[start + k] = value if value > room[start + k] else room[start + k]
+        return
+    for k in range(active):
+        room[start + k] = max(room[start + k], projected(points, state, weights, prices, k))
 
 
 @njit(cache=True, nogil=True)
 def _reaches(points, b, weights, prices, active, room):
-    """What each block of list b, and then all of it, reaches at each reference: into `room`."""
+    """What each block of list b, then each group of blocks and all of it reach: (., active)."""
     b_low, b_high = b
     blocks = (b_high - b_low + BLOCK - 1) // BLOCK
-    for k in range(active):
-        most = -np.inf
-        for block in range(blocks):
-            first = b_low + block * BLOCK
-            best = -np.inf
-            for other in range(first, min(first + BLOCK, b_high)):
-                best = max(best, projected(points, other, weights[k], prices[k]))
-            room[k * (blocks + 1) + block] = best
-            most = max(most, best)
-        room[k * (blocks + 1) + blocks] = most
+    groups = (blocks + GROUP - 1) // GROUP
+    for place in range((blocks + groups + 1) * active):
+        room[place] = -np.inf
+    for state in range(b_low, b_high):
+        start = (state - b_low) // BLOCK * active
+        _raise(points, state, weights, prices, active, room, start)
+    for block in range(blocks):
+        group = (blocks + block // GROUP) * active
+        for k in range(active):
+            room[group + k] = max(room[group + k], room[block * active + k])
+    for group in range(blocks, blocks + groups):
+        for k in range(active):
+            whole = (blocks + groups) * active + k
+            room[whole] = max(room[whole], room[group * active + k])
+    return blocks, groups
 
 
 @njit(cache=True, nogil=True)
-def _is_reached(room, blocks, block, near, left, count):
+def _is_reached(room, start, near, left, count):
     for c in range(count):
-        if room[near[c] * (blocks + 1) + block] >= left[c]:
+        if room[start + near[c]] >= left[c]:
             return True
     return False
 
@@ -177,8 +211,7 @@ def _add_block(
             if stairs[stair] >= value:
                 continue
         for c in range(count):
-            k = near[c]
-            if projected(points, other, weights[k], prices[k]) >= left[c]:
+            if projected(points, other, weights, prices, near[c]) >= left[c]:
                 for column in range(points.shape[1]):
                     points[top, column] = points[i, column] + points[other, column]
                 parts[top, 0], parts[top, 1] = node[i], node[other]
@@ -191,42 +224,57 @@ def _add_block(
     return top
 
 
+@njit(cache=True, nogil=True)
+def _is_below(points, i, first, last, stairs, steps):
+    """Whether the highest h of states first..last with their lowest t, beside i, is dominated."""
+    stair = int((points[i, T] + points[last, T] - steps[1]) * steps[2])
+    return stairs[stair] >= points[i, H] + points[first, H]
+
+
 @njit(inner=True, nogil=True)
-def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, room, stairs):
+def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, known, room, stairs):
     """Sums of a state of list a and one of list b that some reference calls near, on top.
 
     A sum stays where weight_k h - price_k . t >= needs_k for one of the first `active` references.
-    `room` and `stairs` are scratch: what each block of b reaches; the highest h below each t. Sums
-    that fill the space are thinned (`kept_states`); False on overflow. sizes[2] counts the sums
-    that were looked at, of which sizes[3] are allowed.
+    `known` (h, t), by falling h: what these dominate need not stay. `room` and `stairs` are
+    scratch: what each block of b reaches; the highest h below each t. Sums that fill the space are
+    thinned (`kept_states`); False on overflow. sizes[2] counts the sums that were looked at, of
+    which sizes[3] are allowed.
     """
     b_low, b_high = b
     top = start = sizes[0]
-    blocks = (b_high - b_low + BLOCK - 1) // BLOCK
-    if (blocks + 1) * active > room.size:
+    if ((b_high - b_low) // BLOCK * (GROUP + 1) // GROUP + 4) * active > room.size:
         return False
-    _reaches(points, b, weights, prices, active, room)
+    blocks, groups = _reaches(points, b, weights, prices, active, room)
     limit = len(points) - BLOCK - 2
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
     steps = (0, 0.0, 0.0)
     if points.shape[1] == T + 1 and (a[1] - a[0]) * (b_high - b_low) > MANY:
-        steps = _stairs(points, a, b, stairs)
+        steps = _stairs(points, a, b, known, stairs)
     for i in range(a[0], a[1]):
         count = 0
         for k in range(active):
-            need = needs[k] - projected(points, i, weights[k], prices[k])
-            if room[k * (blocks + 1) + blocks] >= need:
+            need = needs[k] - projected(points, i, weights, prices, k)
+            if room[(blocks + groups) * active + k] >= need:
                 near[count], left[count] = k, need
                 count += 1
-        for block in range(blocks if count > 0 else 0):
-            if not _is_reached(room, blocks, block, near, left, count):
-                continue
+        block, end = 0, blocks if count > 0 else 0
+        while block < end:
             first = b_low + block * BLOCK
-            last = min(first + BLOCK, b_high) - 1
-            if steps[0] > 0:  # the highest h of the block with its lowest t
-                stair = int((points[i, T] + points[last, T] - steps[1]) * steps[2])
-                if stairs[stair] >= points[i, H] + points[first, H]:
+            if block % GROUP == 0:
+                last = min(first + GROUP * BLOCK, b_high) - 1
+                if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
+                    not _is_reached(room, (blocks + block // GROUP) * active, near, left, count)
+                ):
+                    block += GROUP
                     continue
+            last = min(first + BLOCK, b_high) - 1
+            if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
+                not _is_reached(room, block * active, near, left, count)
+            ):
+                block += 1
+                continue
+            block += 1
             if top >= limit:
                 top = kept_states(points, parts, start, top)
                 if top >= limit - (limit - start) // 4:

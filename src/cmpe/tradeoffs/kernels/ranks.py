@@ -23,7 +23,15 @@ from cmpe.elimination.kernels import VARIABLE, eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
 from cmpe.tradeoffs.kernels.branches import component_list, component_maximiser
 from cmpe.tradeoffs.kernels.columns import BLOCK, FREE, H, T
-from cmpe.tradeoffs.kernels.joins import joined, merged
+from cmpe.tradeoffs.kernels.joins import NOTHING, joined, merged
+from cmpe.tradeoffs.kernels.reading import (
+    LANES,
+    given_tables,
+    read,
+    reading_room,
+    write_rows,
+    write_values,
+)
 from cmpe.tradeoffs.kernels.references import load_weighted
 
 MOST_ROUNDS = 60
@@ -56,7 +64,7 @@ def workspace(states, constraints, plan, rank):
     return (
         np.empty((states, columns)),  # points
         np.empty(states, dtype=np.int64),  # node of each
-        np.empty((2 * states, 2), dtype=np.int64),  # nodes: two parts, or a value and a bucket
+        np.empty((2 * states, 2), dtype=np.int32),  # nodes: two parts, or a value and a bucket
         np.zeros(4, dtype=np.int64),  # how many states, nodes, sums looked at, sums allowed
         np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
         np.zeros(messages, dtype=np.int64),  # and end
@@ -105,7 +113,7 @@ def _feasible_above(plan, tables, need, budget, constraints, rank, work):
     rest = need - constant
     active = merged(active, rest, thins, work)
     if active < 0:
-        return -1
+        return 0 if active == NOTHING else -1
     for c in range(active, 2):  # an empty sum is one state of zeros
         if sizes[0] + 1 >= len(points):
             return -1
@@ -225,43 +233,34 @@ def _ranked_row(plan, tables, totals, price, limits, rank, guess, work):
 
 
 @njit(cache=True, nogil=True)
-def _read(buckets, nodes, root, stack, row):
-    """What the node `root` decides, into `row`."""
-    depth = 0
-    if root >= 0:
-        stack[0] = root
-        depth = 1
-    while depth > 0:
-        depth -= 1
-        left, right = nodes[stack[depth], 0], nodes[stack[depth], 1]
-        if right < 0:
-            row[buckets[-1 - right, VARIABLE]] = -1 - left
-        else:
-            stack[depth], stack[depth + 1] = left, right
-            depth += 2
+def _recalled(work, count, room, tables, given, variables, begun, rows, values):
+    """The first `count` answers and their values, into `rows` and `values`."""
+    block, stack = room[0], room[3]
+    runs = (np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int32))
+    for k in range(len(variables)):
+        for lane in range(LANES):
+            block[k, lane] = max(0, work[7][k])
+    for low in range(0, count, LANES):
+        lanes = min(LANES, count - low)
+        for lane in range(lanes):
+            for side in range(2):
+                read(work[2], runs, work[10][low + lane, side], stack, block, lane)
+        write_rows(block, variables, begun, rows, low, lanes)
+        write_values(tables, given, room, values, low, lanes)
 
 
 @njit(cache=True, nogil=True)
-def _read_all(plan, work, count, stack, rows):
-    """The first `count` answers, into `rows`."""
-    for k in range(len(plan.buckets)):
-        if count > 0 and work[7][k] >= 0:
-            rows[0, plan.buckets[k, VARIABLE]] = work[7][k]
-    for i in range(count):
-        if i > 0:
-            rows[i] = rows[0]
-        for side in range(2):
-            _read(plan.buckets, work[2], work[10][i, side], stack, rows[i])
+def ranked_batch(
+    plan, offsets, h, t, limits, finite, mu, rank, guess, tables, begun, work, results
+):
+    """The best `rank` of every row: h (R, E), t (R, m, E), mu (R, m), begun (R, n).
 
-
-@njit(cache=True, nogil=True)
-def ranked_batch(plan, offsets, h, t, limits, finite, mu, rank, guess, work, results):
-    """The best `rank` of every row: h (R, E), t (R, m, E), mu (R, m).
-
-    `guess` is what rows before taught (`_learn`), zeros at first. `results` are assignments
-    (R, rank, n), with evidence filled in, counts (R,), kinds (R,), bounds (R,).
+    `guess` is what rows before taught (`_learn`), zeros at first; `tables` are the functions
+    (`reading.recall`). `results` are assignments (R, rank, n), values (R, rank, 1 + m), and counts,
+    kinds and bounds (R,).
     """
-    assignments, counts, kinds, bounds = results
+    assignments, evaluated, counts, kinds, bounds = results
+    variables, room = plan.buckets[:, VARIABLE].copy(), reading_room(len(plan.buckets))
     columns, messages = work[0].shape[1], plan.total - plan.entries
     side = max(
         1, min(len(h), SIDE_BY_SIDE, WORKING_SET // (columns * (2 * plan.total + plan.pairs)))
@@ -270,7 +269,6 @@ def ranked_batch(plan, offsets, h, t, limits, finite, mu, rank, guess, work, res
     values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
     loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
     second, totals = np.zeros((len(plan.component_start) - 1, lanes)), np.zeros(lanes)
-    stack = np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64)
     for row in range(len(h)):
         if row % side == 0:
             for other in range(row, min(row + side, len(h)) if not finite else row):
@@ -280,13 +278,17 @@ def ranked_batch(plan, offsets, h, t, limits, finite, mu, rank, guess, work, res
                     t[other, j] = column[:, 0]
             _eliminated(plan, h, t, mu, row, values, carried, loss, reach, second, totals)
         own = slice((row % side) * columns, (row % side + 1) * columns)
-        tables = (values[:, own].copy(), loss[:, own].copy(), reach[:, own].copy(),
-                  second[:, own].copy())  # fmt: skip
+        near = (values[:, own].copy(), loss[:, own].copy(), reach[:, own].copy(),
+                second[:, own].copy())  # fmt: skip
         work[3][2] = 0
         kind, count, bound, gap = _ranked_row(
-            plan, tables, totals[own], _columns_of(mu[row])[1], limits, rank, guess, work
+            plan, near, totals[own], _columns_of(mu[row])[1], limits, rank, guess, work
         )
         if kind == COMPLETE:
             _learn(guess, gap, work[9], rank)
         kinds[row], counts[row], bounds[row] = kind, count, bound
-        _read_all(plan, work, count, stack, assignments[row])
+        given = given_tables(begun[row], variables, tables)
+        _recalled(
+            work, count, room, tables, given, variables, begun[row], assignments[row],
+            evaluated[row],
+        )  # fmt: skip

@@ -26,6 +26,7 @@ from cmpe.tradeoffs.kernels.lists import (
     H,
     T,
     combine,
+    copy_state,
     kept_states,
     name_states,
     projected,
@@ -97,14 +98,13 @@ def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, sta
             sizes[0] = bottom
         return True
     if not combine(
-        points, node, parts, sizes, (bottom, high), child, weights, prices, needs, active, room,
-        stairs,
+        points, node, parts, sizes, (bottom, high), child, weights, prices, needs, active,
+        np.empty((0, 2)), room, stairs,
     ):  # fmt: skip
         return False
     end = kept_states(points, parts, high, sizes[0])
     for state in range(high, end):
-        points[bottom + state - high] = points[state]
-        parts[bottom + state - high] = parts[state]
+        copy_state(points, parts, state, bottom + state - high)
     sizes[0] = bottom + end - high
     return name_states(parts, node, nodes, sizes, bottom, sizes[0])
 
@@ -174,7 +174,8 @@ def component_list(plan, c, h, t, tables, weight, price, budget, work):
                 for r in range(references):
                     if loss[pair, r] + reach[here, r] <= budget[r]:
                         weights[active] = weight[r]
-                        prices[active] = price[r]
+                        for j in range(t.shape[0]):  # a slice would cost more
+                            prices[active, j] = price[r, j]
                         base[active] = values[target, r] + reach[here, r] - budget[r]
                         near[active] = r
                         active += 1
@@ -197,7 +198,7 @@ def component_list(plan, c, h, t, tables, weight, price, budget, work):
 @njit(cache=True, nogil=True)
 def _is_near(points, state, weights, prices, needs, active):
     for r in range(active):
-        if projected(points, state, weights[r], prices[r]) >= needs[r]:
+        if projected(points, state, weights, prices, r) >= needs[r]:
             return True
     return False
 
@@ -221,7 +222,7 @@ def _least_of(points, low, high, column):
 
 
 @njit(cache=True, nogil=True)
-def _merge_two(a, b, roots, least, rest, weight, price, budget, work):
+def _merge_two(a, b, roots, least, rest, weight, price, budget, known, work):
     """The sums of lists a and b that may stay, on top: False on overflow."""
     (points, node, parts, nodes, sizes, _, _, _, _, lows, highs, room, stairs) = work
     needs = roots[a] + roots[b] - budget
@@ -229,7 +230,7 @@ def _merge_two(a, b, roots, least, rest, weight, price, budget, work):
     small, big = (a, b) if highs[a] - lows[a] <= highs[b] - lows[b] else (b, a)
     if not combine(
         points, node, parts, sizes, (lows[small], highs[small]), (lows[big], highs[big]),
-        weight, price, needs, len(weight), room, stairs,
+        weight, price, needs, len(weight), known, room, stairs,
     ):  # fmt: skip
         return False
     kept = top
@@ -238,19 +239,18 @@ def _merge_two(a, b, roots, least, rest, weight, price, budget, work):
         for j in range(points.shape[1] - T):
             fits = fits and points[i, T + j] - least[a, j] - least[b, j] <= rest[j]
         if fits:
-            points[kept] = points[i]
-            parts[kept] = parts[i]
+            copy_state(points, parts, i, kept)
             kept += 1
     sizes[0] = kept_states(points, parts, top, kept)
     return name_states(parts, node, nodes, sizes, top, sizes[0])
 
 
 @njit(inner=True, nogil=True)
-def merge_lists(active, roots, weight, price, budget, limits, work):
+def merge_lists(active, roots, weight, price, budget, limits, known, work):
     """Merge the lists of `active` components into one: (first, end), -1 on overflow.
 
     roots (components, K): what each component reaches at each reference. Sums whose t_j exceeds
-    limit_j whatever the other lists add are dropped.
+    limit_j whatever the other lists add are dropped, and whole ones that `known` ones dominate.
     """
     points, sizes, lows, highs = work[0], work[4], work[9], work[10]
     constraints = points.shape[1] - T
@@ -262,7 +262,8 @@ def merge_lists(active, roots, weight, price, budget, limits, work):
     while active > 1:
         a, b = _two_shortest(lows, highs, active)
         top = sizes[0]
-        if not _merge_two(a, b, roots, least, rest, weight, price, budget, work):
+        others = known if active == 2 else known[:0]
+        if not _merge_two(a, b, roots, least, rest, weight, price, budget, others, work):
             return -1, -1
         if sizes[0] == top:
             return top, top
@@ -296,15 +297,18 @@ def _two_shortest(lows, highs, active):
 
 
 @njit(inner=True, nogil=True)
-def row_list(plan, h, t, tables, weight, price, budget, limits, work):
+def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
     """The states of a whole row that are near some reference: (first, end), -1 on overflow.
 
-    Constants (entry 0 of h and t) are added. A bucket-free row is one state.
+    A budget of -inf: nothing near that reference is wanted. What `known` points (h, t_1), by
+    falling h, dominate may be left out. Constants (entry 0 of h and t) are added. A bucket-free
+    row is one state.
     """
     points, node, sizes, lows, highs = work[0], work[1], work[4], work[9], work[10]
     sizes[0], sizes[1] = 0, 0
     components = len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0
-    roots = np.zeros((components, len(weight)))
+    wanted = np.flatnonzero(budget > -np.inf)
+    roots = np.zeros((components, len(wanted)))
     rest = limits - t[:, 0]
     for c in range(components):
         lows[c], highs[c] = component_list(plan, c, h, t, tables, weight, price, budget, work)
@@ -313,13 +317,19 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, work):
         if lows[c] == highs[c]:
             return 0, 0
         root = plan.buckets[plan.component_buckets[plan.component_start[c + 1] - 1], MESSAGE]
-        roots[c] = tables[0][root]
+        for r in range(len(wanted)):
+            roots[c, r] = tables[0][root, wanted[r]]
     if components == 0:
         points[0] = 0.0
         node[0] = -1
         sizes[0] = 1
         lows[0], highs[0] = 0, 1
-    low, high = merge_lists(max(1, components), roots, weight, price, budget, rest, work)
+    others = known.copy()
+    others[:, 0] -= h[0]
+    others[:, 1] -= t[0, 0]
+    low, high = merge_lists(
+        max(1, components), roots, weight[wanted], price[wanted], budget[wanted], rest, others, work
+    )
     for i in range(max(low, 0), max(high, 0)):
         points[i, H] += h[0]
         for j in range(t.shape[0]):

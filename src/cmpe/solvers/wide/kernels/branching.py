@@ -1,8 +1,10 @@
 """Compiled depth-first branch and bound on soft consistency.
 
 A node is the state of `consistency` with some values taken away. It is propagated; if something is
-left, a variable is chosen, by few values and many failures (dom/wdeg: Boussemart, Hemery, Lecoutre
-and Sais 2004), and set to its best value; later that value is taken away and the rest explored.
+left, a variable is chosen: the one that failed last (last conflict: Lecoutre, Sais, Tabary and
+Vidal 2009), or by few values, many failures (dom/wdeg: Boussemart, Hemery, Lecoutre and Sais 2004)
+and, among equals, many tables. It is set to its best value; later that value is taken away and the
+rest explored.
 The search can be stopped and continued. Below MOST levels nothing is kept to come back to; what is
 lost there counts with its bound.
 """
@@ -23,8 +25,9 @@ from cmpe.solvers.wide.kernels.consistency import (
     touch,
 )
 
-DEPTH, GOING_BACK, NODES, DONE = range(4)  # of Tree.counts
+DEPTH, GOING_BACK, NODES, DONE, CONFLICT = range(5)  # of Tree.counts; the last: who failed, or -1
 LOST, BEST = range(2)  # of Tree.levels
+MORE = 1e-3  # failures that a table counts for
 ROUNDS = 2  # of propagation at a node
 
 
@@ -39,7 +42,7 @@ class Tree(NamedTuple):
     total: np.ndarray  # (D,)
     chosen: np.ndarray  # (D, 2) variable and value
     failures: np.ndarray  # (n,)
-    counts: np.ndarray  # (4,) DEPTH, GOING_BACK, NODES, DONE
+    counts: np.ndarray  # (5,) DEPTH, GOING_BACK, NODES, DONE, CONFLICT
     levels: np.ndarray  # (2,) LOST: the greatest bound not come back to, BEST: h of the answer
     leaf: np.ndarray  # (n,) scratch
     answer: np.ndarray  # (n,)
@@ -89,11 +92,15 @@ def _is_promising(net, judged, tree, z):
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _choose(net, state, tree):
-    """The variable with the fewest values for its failures; -1 if all have one."""
-    chosen, least = -1, np.inf
+    """The one that failed last, or that with the fewest values for its failures; -1 if none."""
+    chosen, least = tree.counts[CONFLICT], np.inf
+    if chosen >= 0 and state.size[chosen] > 1:
+        return chosen
+    chosen = -1
     for v in range(len(state.size)):
         if state.size[v] > 1:
-            key = state.size[v] / (1.0 + tree.failures[v])
+            degree = net.own[v + 1] - net.own[v]
+            key = state.size[v] / (1.0 + tree.failures[v] + MORE * degree)
             if key < least:
                 chosen, least = v, key
     return chosen
@@ -191,6 +198,7 @@ def explore(net, judged, state, tree, nodes):
         ):
             if last >= 0:
                 tree.failures[last] += 1.0
+                counts[CONFLICT] = last
             counts[GOING_BACK] = 1
             continue
         v = _choose(net, state, tree)

@@ -1,0 +1,291 @@
+"""Fronts and ranks of many rows, as tasks that processes share and a later run goes on with.
+
+A task is some rows of one model. What it measured is a line of a journal, with the hash of the code
+it is of; a task whose line is there is not run again. Times are CPU seconds of one process, after a
+first row that is not counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import resource
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cmpe
+from benchmarks.frame import HERE, MODELS, UAI_FILES, Record, answer_each
+from benchmarks.tractable import PROBLEMS, _data
+
+NAMES = (*MODELS, *PROBLEMS)
+LONG = ("Grids_17", "Grids_18", "bbc", "cwebkb", "c20ng")  # fronts of more than 50,000 points
+ENDLESS = ("ad",)  # not complete within any limit that was tried: after all others
+SAMPLED = 3  # limits of a task's last front that are solved one by one
+RANKS = (1, 10, 100)
+SOURCES = ("tradeoffs", "solvers/exact", "elimination")  # what measurements depend on
+ROUNDS = 3  # the best of so many
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows first..end of the distinct rows of a model: their fronts, ranks or answers."""
+
+    kind: str
+    model: str
+    first: int
+    end: int
+    rows: int  # of which these are the distinct ones
+    limit: float | None  # seconds of one front
+    packs: Path | None
+
+    def key(self) -> str:
+        """What decides the result, but for the code."""
+        facts = asdict(self)
+        del facts["packs"]
+        return json.dumps(facts, sort_keys=True)
+
+
+def made(name: str, evidence: float = 0.6) -> cmpe.ProblemDirectory:
+    """The problem of a model: q at the 30th percentile."""
+    if name in PROBLEMS:
+        data = _data(name)
+        model = cmpe.learn_chow_liu(data["train"], valid=data["valid"]).to_model()
+    else:
+        model = cmpe.read_uai(UAI_FILES / f"{name}.uai")
+    recipe = cmpe.Recipe(samples=10_000, percentile=30, evidence_fraction=evidence)
+    found = cmpe.generate(model, recipe)
+    return cmpe.ProblemDirectory(found.problem, found.train[:0], found.test)
+
+
+def pack(folder: Path, names: Iterable[str], rows: int) -> None:
+    """Write the problems that tasks read, for a machine without the data."""
+    for name in names:
+        content = made(name)
+        cmpe.write_directory(
+            cmpe.ProblemDirectory(content.problem, content.train, content.test[:rows]),
+            folder / name,
+        )
+
+
+@cache
+def problem_of(model: str, packs: Path | None) -> cmpe.ProblemDirectory:
+    """From a pack, else made."""
+    return made(model) if packs is None else cmpe.read_directory(packs / model)
+
+
+@cache
+def distinct(model: str, packs: Path | None, count: int) -> tuple[Any, Any]:
+    """The distinct ones of the first `count` rows, as they come, and how often each appears."""
+    rows, first, often = np.unique(
+        problem_of(model, packs).test[:count], axis=0, return_index=True, return_counts=True
+    )
+    order = np.argsort(first)
+    return rows[order], often[order]
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """CPU seconds of a call."""
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+@cache
+def code() -> str:
+    """A hash of the code that is measured."""
+    digest = hashlib.sha256()
+    for part in SOURCES:
+        for path in sorted((HERE.parent / "src" / "cmpe" / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def warm(kind: str, model: str, packs: Path | None) -> None:
+    """Compile or load what a task needs, and make the plan."""
+    problem = problem_of(model, packs).problem
+    row = problem_of(model, packs).test[:1]
+    answer_each(problem, row, "exact")
+    q = problem.limits[0]
+    if kind == "fronts":
+        cmpe.front(problem, row, between=(q - 1e-3, q))
+    if kind == "best":
+        cmpe.best(problem, row, 2)
+
+
+def run(task: Task) -> Record:
+    """What a task measured."""
+    warm(task.kind, task.model, task.packs)
+    rows, often = distinct(task.model, task.packs, task.rows)
+    part = slice(task.first, task.end)
+    problem = problem_of(task.model, task.packs).problem
+    found = KINDS[task.kind](problem, rows[part], task)
+    found |= {"often": int(often[part].sum()), "free": len(problem.free)}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"task": task.key(), "code": code(), **found, "peak_mib": peak}
+
+
+def _fronts(problem: cmpe.Problem, rows: Any, task: Task) -> Record:
+    """Complete fronts, and `exact` at some of the last one's own limits."""
+    begin = time.process_time()
+    found = cmpe.front(problem, rows, time_limit=task.limit)
+    spent = time.process_time() - begin
+    limits = np.random.default_rng(task.first).choice(found[-1].values, SAMPLED)
+    return {
+        "cpu_s": spent,
+        "points": [len(f) for f in found],
+        "complete": sum(f.complete for f in found),
+        "wall_s": max(f.seconds for f in found),
+        "q_by_q_s": _one_by_one(problem, rows[-1:], limits.tolist()),
+    }
+
+
+def _one_by_one(problem: cmpe.Problem, row: Any, limits: Sequence[float]) -> float:
+    """CPU seconds of one `exact` solve at a limit of the front, its plan not counted."""
+    own = problem.constraints[0].function
+    total = 0.0
+    for q in limits:
+        posed = cmpe.Problem(
+            problem.objective, [cmpe.Constraint(own, float(q))], problem.evidence_variables
+        )
+        rows = np.repeat(row, 64, axis=0)
+        answer_each(posed, rows[:1], "exact")
+        total += cpu(partial(answer_each, posed, rows, "exact")) / 64
+    return total / len(limits)
+
+
+def _solve(problem: cmpe.Problem, rows: Any, task: Task) -> Record:
+    """One `exact` solve of every row."""
+    return {"cpu_s": _least(partial(cmpe.solve, problem, rows, method="exact")) / len(rows)}
+
+
+def _least(work: Callable[[], object]) -> float:
+    return min(cpu(work) for _ in range(ROUNDS))
+
+
+def _best(problem: cmpe.Problem, rows: Any, task: Task) -> Record:
+    """The k best beside one solve, and the hardest of 50 rows by itself."""
+    one = _solve(problem, rows, task)["cpu_s"]
+    record: Record = {"model": task.model, "rows": len(rows), "exact_us": 1e6 * one}
+    for k in RANKS:
+        ranked: list[cmpe.Ranked] = []
+        begin = time.process_time()
+        ranked = cmpe.best(problem, rows, k)
+        each = (time.process_time() - begin) / len(rows)
+        record |= {f"k{k}_ms": 1e3 * each, f"k{k}_times_exact": each / one}
+        record |= {f"k{k}_proved": sum(r.complete for r in ranked)}
+    alone = [partial(cmpe.best, problem, row[np.newaxis], RANKS[-1]) for row in rows[:50]]
+    record["alone_hardest_ms"] = 1e3 * max(map(cpu, alone))
+    return record
+
+
+KINDS: dict[str, Callable[[cmpe.Problem, Any, Task], Record]] = {
+    "fronts": _fronts,
+    "exact": _solve,
+    "best": _best,
+}
+
+
+def tasks(kind: str, options: Namespace) -> Iterator[Task]:
+    """All tasks of a kind, those of the same share of their model's rows together."""
+    out: list[tuple[float, Task]] = []
+    for model in options.models:
+        count = len(distinct(model, options.packs, options.rows)[0])
+        is_last = kind == "fronts" and model in ENDLESS
+        step = count if kind != "fronts" else 1 if is_last else 4 if model in LONG else 20
+        limit = options.row_limit if kind == "fronts" else None
+        for first in range(0, count, step):
+            end = min(count, first + step)
+            task = Task(kind, model, first, end, options.rows, limit, options.packs)
+            out.append((first / count + is_last, task))
+    return (task for _, task in sorted(out, key=lambda pair: pair[0]))
+
+
+def done(kinds: Sequence[str], options: Namespace) -> list[Record]:
+    """Run what the journal lacks, until --stop-after: all records there are then."""
+    journal: Path = options.journal / "front_rows.jsonl"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    known = {r["task"]: r for r in map(json.loads, lines) if r["code"] == code()}
+    wanted = [task for kind in kinds for task in tasks(kind, options)]
+    missing = [task for task in wanted if task.key() not in known]
+    with journal.open("a", encoding="utf-8") as file:
+        for record in _in_turn(missing, options):
+            known[record["task"]] = record
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+    return [known[task.key()] for task in wanted if task.key() in known]
+
+
+def _in_turn(missing: Sequence[Task], options: Namespace) -> Iterator[Record]:
+    if options.workers <= 1:
+        for task in missing:
+            if time.monotonic() >= options.ends:
+                return
+            yield run(task)
+        return
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=fresh) as pool:
+        first = {task.kind: task for task in missing}  # one process compiles, the others load
+        for warmed in [pool.submit(warm, t.kind, t.model, t.packs) for t in first.values()]:
+            warmed.result()
+        for each in as_completed([pool.submit(_unless_over, t, options.ends) for t in missing]):
+            record = each.result()
+            if record is not None:
+                yield record
+
+
+def _unless_over(task: Task, ends: float) -> Record | None:
+    return None if time.monotonic() >= ends else run(task)
+
+
+def fronts(options: Namespace) -> Iterator[Record]:
+    """Complete fronts, a record a model."""
+    records = done(("exact", "fronts"), options)
+    facts = [(json.loads(record["task"]), record) for record in records]
+    one = {about["model"]: r["cpu_s"] for about, r in facts if about["kind"] == "exact"}
+    for model in options.models:
+        own = [r for about, r in facts if about["kind"] == "fronts" and about["model"] == model]
+        if own and model in one:
+            yield {"model": model, **_summary(own, one[model])}
+
+
+def _summary(own: Sequence[Record], one: float) -> Record:
+    points = [count for record in own for count in record["points"]]
+    spent = sum(record["cpu_s"] for record in own)
+    by_q = sum(record["q_by_q_s"] * sum(record["points"]) for record in own)
+    return {
+        "free": own[0]["free"],
+        "distinct": len(points),
+        "rows": sum(record["often"] for record in own),
+        "complete": sum(record["complete"] for record in own),
+        "points": float(np.mean(points)),
+        "most_points": max(points),
+        "front_ms": 1e3 * spent / len(points),
+        "hardest_wall_ms": 1e3 * max(record["wall_s"] for record in own),
+        "us_a_point": 1e6 * spent / max(1, sum(points)),
+        "exact_us": 1e6 * one,
+        "times_exact": spent / len(points) / one,
+        "q_by_q_us": 1e6 * by_q / max(1, sum(points)),
+        "share_of_q_by_q": spent / by_q,
+        "peak_mib": max(record["peak_mib"] for record in own),
+        "code": code(),
+    }
+
+
+def best(options: Namespace) -> Iterator[Record]:
+    """The k best beside one solve, a record a model."""
+    for record in done(("best",), options):
+        yield {key: value for key, value in record.items() if key not in ("task", "often")}

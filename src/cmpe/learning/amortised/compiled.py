@@ -1,0 +1,84 @@
+"""A message network as compiled loops, for rows on a core (`kernels`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from cmpe.arrays import Assignments, Floats
+from cmpe.learning.amortised.config import AmortisedConfig
+from cmpe.learning.amortised.kernels import SOFT, PassTables, PassWeights, message_passes
+from cmpe.learning.amortised.networks import network_of
+from cmpe.learning.amortised.tables import ModelTables
+from cmpe.problem import Problem
+
+ROWS = 256  # that are passed at once: their logits are kept
+
+
+class CompiledMessages:
+    """The pass of `networks.MessageNetwork` about one model, without torch."""
+
+    def __init__(self, tables: ModelTables, parameters: dict[str, Tensor]) -> None:
+        self._model = _flat(tables)
+        self._net = _weights({k: v.double().cpu().numpy() for k, v in parameters.items()})
+
+    def predict(self, given: Assignments, limits: Floats) -> tuple[Assignments, Floats]:
+        """Rounded answers (B, n) and mu (B, m); given values stay."""
+        rows = np.ascontiguousarray(given, dtype=np.int64)
+        q = np.ascontiguousarray(limits, dtype=np.float64)
+        cards, found, prices = self._model.cards, [], []
+        missing = np.arange(self._model.unary.shape[2]) >= cards[:, None]
+        for begin in range(0, max(1, len(rows)), ROWS):
+            part = slice(begin, begin + ROWS)
+            logits, mu = message_passes(self._model, self._net, rows[part], q[part], SOFT)
+            best = np.where(missing, -np.inf, logits).argmax(2)
+            found.append(np.where(rows[part] < 0, best, rows[part]).astype(np.int32))
+            prices.append(mu)
+        return np.concatenate(found), np.concatenate(prices)
+
+
+def untrained(problem: Problem) -> CompiledMessages:
+    """The pass of a network that nobody has trained."""
+    tables = ModelTables(problem)
+    weights = network_of(AmortisedConfig(steps=1, width=1), tables).state_dict()
+    return CompiledMessages(tables, dict(weights))
+
+
+def _flat(tables: ModelTables) -> PassTables:
+    sizes, axes, owner, entries = [0], [0], [], []
+    for group in tables.groups:
+        scopes, size = group.scopes.cpu().numpy(), int(np.prod(group.shape))
+        sizes += [size] * len(scopes)
+        axes += [scopes.shape[1]] * len(scopes)
+        owner.append(scopes.ravel())
+        entries.append(group.tables.double().cpu().numpy())
+    every = np.concatenate([np.zeros((tables.functions, 0)), *entries], axis=1)
+    unary = tables.unary.double().cpu().numpy()
+    flat = np.concatenate([unary.reshape(tables.functions, -1), every], axis=1)
+    return PassTables(
+        np.array(tables.problem.objective.cardinalities, dtype=np.int64),
+        tables.constant.double().cpu().numpy(),
+        unary,
+        np.ascontiguousarray(every),
+        np.cumsum(sizes),
+        np.cumsum(axes),
+        np.concatenate([np.zeros(0, dtype=np.int64), *owner]),
+        flat @ flat.T / max(1, flat.shape[1]),
+        tables.scale,
+    )
+
+
+def _weights(kept: dict[str, Floats]) -> PassWeights:
+    return PassWeights(
+        np.exp(kept["log_temperature"]),
+        np.exp(kept["log_sharpness"]),
+        1.0 / (1.0 + np.exp(-kept["damping"])),
+        kept["node_in"].astype(np.float32),
+        kept["node_bias"].astype(np.float32),
+        kept["node_out"].astype(np.float32),
+        kept["price_in"],
+        kept["price_bias"],
+        kept["price_out"],
+        kept["price_step"],
+        float(kept["first_price"]),
+    )
