@@ -75,10 +75,9 @@ def searched(records: list[Record]) -> Iterable[str]:
             for ms in budgets:
                 mine = [r for r in cells if (r["call"], r["model"], _name(r["start"]), r["ms"])
                         == (call, model, start, ms)]  # fmt: skip
-                if mine:
-                    used = np.mean([r["used_us"] for r in mine]) / 1000
-                    row.append(f"{_mean(mine, lambda rate, q: True)} ({used:.1f})")
-            if row:
+                used = np.mean([r["used_us"] for r in mine]) / 1000 if mine else 0.0
+                row.append(f"{_mean(mine, lambda rate, q: True)} ({used:.1f})" if mine else "")
+            if any(row):
                 yield _line(f"{model} ({call}), {start}", *row)
 
 
