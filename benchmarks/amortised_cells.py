@@ -120,17 +120,11 @@ def cells(problem: Any, samples: Any, rate: float, seed: int) -> Cells:
 
 
 def _selected(problem: Any, observed: Any, given: Any, limits: Any) -> Any:
-    """The rows as instances of one problem: a selector adds its limit's difference to t."""
-    import cmpe
+    """The rows as instances of one problem: an observed selector has their limits."""
+    from cmpe.learning.amortised.teaching import selecting
 
-    h, t = problem.models
-    cards, selector = (*h.cardinalities, len(given)), problem.variables
-    shifted = cmpe.Factor((selector,), -limits[:, 0])
-    second = cmpe.LogLinearModel(cards, (*t.factors, shifted))
-    variables = [*sorted(int(v) for v in observed), selector]
-    whole = cmpe.Problem(
-        cmpe.LogLinearModel(cards, h.factors), [cmpe.Constraint(second, 0.0)], variables
-    )
+    variables = [*sorted(int(v) for v in observed), problem.variables]
+    whole = selecting(problem, limits).observing(variables)
     rows = np.concatenate([given, np.arange(len(given))[:, None]], axis=1)
     return whole.given(np.ascontiguousarray(rows[:, variables], dtype=np.int32))
 

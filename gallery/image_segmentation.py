@@ -88,15 +88,16 @@ def show(ax, answer, title):
     mask = answer.assignments.reshape(height, width).astype(bool)
     ax.imshow(np.where(mask[..., None], small, 0.75 + 0.25 * small))
     ax.contour(mask, [0.5], colors="tab:red", linewidths=1)
-    ax.set_title(title, fontsize=11)
+    ax.set_title(title, fontsize=13)
     ax.axis("off")
 
 
+plt.rcParams["font.size"] = 12.5  # README shows the picture at 640 pixels
 fig = plt.figure(figsize=(9, 6.2), layout="constrained")
 axes = fig.subplot_mosaic([["photo", "free", "limited"], ["front"] * 3], height_ratios=(1.5, 1))
 axes["photo"].imshow(photo)
 axes["photo"].axis("off")
-axes["photo"].set_title("the photograph", fontsize=11)
+axes["photo"].set_title("the photograph", fontsize=13)
 show(axes["free"], free, f"no limit: {whole} pixels")
 show(axes["limited"], limited[0.85], f"at most {int(0.85 * whole)} pixels")
 sizes = [whole, *(int(share * whole) for share in shares)]

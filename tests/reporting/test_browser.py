@@ -69,6 +69,10 @@ def find(browser, selector):
     return browser.find_element("css selector", selector)
 
 
+def unfold(browser):
+    browser.execute_script("document.querySelectorAll('.fold').forEach(d => (d.open = true))")
+
+
 def shown(browser, table):
     """(data set, q, method) of the rows of a table that can be seen, in order."""
     return browser.execute_script(
@@ -107,6 +111,7 @@ def test_a_heading_sorts_and_sorts_back(page):
 
 
 def test_gaps_are_sorted_apart_from_violations_and_gaps_without_a_figure_come_last(page):
+    unfold(page)
     page.find_elements("css selector", "#q-dna .titles th button")[2].click()
     lines = page.execute_script(
         "return Array.from(document.querySelectorAll('#q-dna tbody tr'))"
@@ -120,6 +125,7 @@ def test_gaps_are_sorted_apart_from_violations_and_gaps_without_a_figure_come_la
 
 
 def test_filters_leave_what_was_chosen(page):
+    unfold(page)
     methods = len(synthetic.METHODS)
     assert len(shown(page, "cells")) == 7 * methods
     choose(page, "dataset", "dna")
@@ -141,6 +147,7 @@ def test_filters_leave_what_was_chosen(page):
 
 
 def test_what_is_saved_is_the_table(page, written):
+    unfold(page)
     find(page, "#coverage button[data-format=csv]").click()
     file = page.downloads / "coverage.csv"
     for _ in range(100):
@@ -152,8 +159,22 @@ def test_what_is_saved_is_the_table(page, written):
     assert len(list(csv.reader(io.StringIO(text)))) == 1 + 6
 
 
+def test_a_link_unfolds_what_it_leads_to_and_a_filter_hides_folded_blocks(page):
+    assert not find(page, "#q-dna").is_displayed()
+    page.execute_script("location.hash = 'q-dna'")
+    for _ in range(100):
+        if find(page, "#q-dna").is_displayed():
+            break
+        time.sleep(0.05)
+    assert find(page, "#q-dna").is_displayed()
+    choose(page, "dataset", "dna")
+    folded = "document.getElementById('q-grids-17').closest('.fold').hidden"
+    assert page.execute_script(f"return {folded}") is True
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE, NARROW])
 def test_nothing_overflows(page, size):
+    unfold(page)
     resize(page, size)
     root = "document.documentElement"
     width, room = page.execute_script(f"return [{root}.scrollWidth, {root}.clientWidth]")
@@ -170,6 +191,7 @@ def test_nothing_overflows(page, size):
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_letters_in_figures_are_large_enough(page, size):
     """At least 11 pixels on the screen, whatever a picture is scaled to."""
+    unfold(page)
     resize(page, size)
     found = page.execute_async_script(
         "const done = arguments[0], images = Array.from(document.images);"

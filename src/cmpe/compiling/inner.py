@@ -47,7 +47,7 @@ class _Unfinished(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Translate(Lowering):  # type: ignore[misc]
+class _Translate(Lowering):
     """From numba's own representation to LLVM's, and no further."""
 
     _name = "cmpe_translate"

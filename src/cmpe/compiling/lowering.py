@@ -12,8 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir as llvm
-from numba.core import cgutils, ir, types
+from numba.core import cgutils, ir
+from numba.core import types as numba_types
 from numba.core.lowering import Lower
+
+types: Any = numba_types
 
 _DATA, _SHAPE, _STRIDES = 4, 5, 6  # fields of an array
 _ITER, _STOP, _STEP, _COUNT = range(4)  # fields of an iterator over a range
@@ -50,10 +53,9 @@ class LeanLower(Lower):  # type: ignore[misc]
             return self._start_range(resty, self.loadvar(expr.value.name))
         elif expr.op == "iternext" and self._is(expr.value, types.RangeIteratorType):
             return self._next_of_range(resty, self.loadvar(expr.value.name))
-        elif expr.op == "static_getitem" and self._is(expr.value, types.Array):
-            if expr.index_var is not None:
-                signature = self.fndesc.calltypes[expr]
-                return self.lower_getitem(resty, expr, expr.value, expr.index_var, signature)
+        elif expr.op == "static_getitem" and self._is(expr.value, types.Array) and expr.index_var:
+            signature = self.fndesc.calltypes[expr]
+            return self.lower_getitem(resty, expr, expr.value, expr.index_var, signature)
         return super().lower_expr(resty, expr)
 
     def _is(self, variable: Any, kind: Any) -> bool:
@@ -71,14 +73,13 @@ class LeanLower(Lower):  # type: ignore[misc]
         )
         return self.context.cast(self.builder, found, kind.dtype, resty)
 
-    def lower_setitem(self, target: Any, index: Any, value: Any, signature: Any) -> Any:
+    def lower_setitem(self, target: Any, index: Any, value: Any, signature: Any) -> None:
         """`target[index] = value`."""
         if not self._is_element(target, index):
-            return super().lower_setitem(target, index, value, signature)
+            super().lower_setitem(target, index, value, signature)
+            return
         kind, own = self.typeof(target.name), self.typeof(value.name)
-        number = self.context.cast(
-            self.builder, self.loadvar(value.name), own, signature.args[2]
-        )
+        number = self.context.cast(self.builder, self.loadvar(value.name), own, signature.args[2])
         number = self.context.cast(self.builder, number, signature.args[2], kind.dtype)
         self.context.pack_value(
             self.builder, kind.dtype, number, self._element(target, index, kind)
@@ -99,9 +100,11 @@ class LeanLower(Lower):  # type: ignore[misc]
         """Where the element lies."""
         builder, of = self.builder, _indices(self.typeof(index.name))
         value = self.loadvar(index.name)
-        parts = [value] if kind.ndim == 1 and not isinstance(value.type, llvm.Aggregate) else [
-            builder.extract_value(value, i) for i in range(kind.ndim)
-        ]
+        parts = (
+            [value]
+            if kind.ndim == 1 and not isinstance(value.type, llvm.Aggregate)
+            else [builder.extract_value(value, i) for i in range(kind.ndim)]
+        )
         places = [self._place(array, i, part, of[i]) for i, part in enumerate(parts)]
         data = self._field(array, _DATA)
         if kind.layout == "C":
@@ -143,9 +146,7 @@ class LeanLower(Lower):  # type: ignore[misc]
         given = self.fold_call_args(fnty, signature, expr.args, expr.vararg, expr.kws)
         kind = self.context.get_value_type(made)
         zero, one = kind.elements[0](0), kind.elements[0](1)
-        start, stop, step = (
-            (zero, given[0], one) if len(given) == 1 else (*given, one)[:3]
-        )
+        start, stop, step = (zero, given[0], one) if len(given) == 1 else (*given, one)[:3]
         return self._struct(kind, (start, stop, step))
 
     def _struct(self, kind: Any, values: Any) -> Any:
@@ -176,7 +177,7 @@ class LeanLower(Lower):  # type: ignore[misc]
         slot, left = builder.extract_value(iterator, _ITER), builder.extract_value(iterator, _COUNT)
         number, count = builder.load(slot), builder.load(left)
         is_valid = builder.icmp_signed(">", count, count.type(0))
-        builder.store(builder.sub(count, count.type(1)), left)
+        builder.store(builder.sub(count, count.type(1), flags=["nsw"]), left)
         builder.store(builder.add(number, builder.extract_value(iterator, _STEP)), slot)
         return self._struct(self.context.get_value_type(resty), (number, is_valid))
 

@@ -46,7 +46,7 @@ class Lowering(typed.NativeLowering):  # type: ignore[misc]
 class LeanManager(PassManager):  # type: ignore[misc]
     """Runs passes, and finds out where variables are used only if blocks have come or gone."""
 
-    def _runPass(self, index: int, pss: Any, internal_state: Any) -> None:
+    def _runPass(self, index: int, pss: Any, internal_state: Any) -> None:  # noqa: N802
         pss.analysis = self._analysis
         before = _blocks(internal_state)
         pss.run_initialization(internal_state)

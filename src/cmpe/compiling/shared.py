@@ -35,7 +35,7 @@ def _unequal_sizes(source: Any, target: Any) -> None:
     """What `target[i:j] = source` says when they differ in size."""
 
 
-@overload(_unequal_sizes)
+@overload(_unequal_sizes)  # type: ignore[untyped-decorator]
 def _say_unequal_sizes(source: Any, target: Any) -> Any:
     def say(source: Any, target: Any) -> None:
         raise ValueError("cannot assign slice from input of different size")
@@ -57,7 +57,7 @@ class _QuickFlags(Flags):  # type: ignore[misc]
 
 
 class _Remembering(Context):  # type: ignore[misc]
-    """A typing context that is asked once for the type of a function of numba's and its arguments."""
+    """A typing context that is asked once for a function of numba's and types of arguments."""
 
     known: dict[Any, Any]
 

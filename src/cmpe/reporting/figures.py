@@ -67,8 +67,10 @@ def rendered(figure: Any, suffix: str) -> bytes:
     stream = io.BytesIO()
     metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
     with drawing():
+        if (layout := figure.get_layout_engine()) is not None:
+            layout.execute(figure)
+            figure.set_layout_engine("none")  # else matplotlib draws everything once to lay it out
         figure.savefig(stream, format=suffix[1:], dpi=160, metadata=metadata)
-    figure.set_layout_engine("none")  # laid out: the next format has the same layout
     return stream.getvalue()
 
 

@@ -41,6 +41,7 @@ SECTIONS = (
     "Time and training",
     "Every cell",
 )
+UNFOLDED = SECTIONS[:2]  # of the others, the first table and the first figure are shown at once
 TEXTS = {".csv": to_csv, ".md": to_markdown, ".tex": to_latex}
 PICTURES = (".svg", ".png")
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
@@ -214,7 +215,10 @@ def _sections(report: Report) -> list[dict[str, Any]]:
         pictures = [p for p in report.pictures if p.section == name]
         if tables or pictures:
             place = f"part-{number + 1}"
-            found.append({"id": place, "name": name, "tables": tables, "pictures": pictures})
+            shown = len(tables) + len(pictures) if name in UNFOLDED else 1
+            found.append(
+                {"id": place, "name": name, "tables": tables, "pictures": pictures, "open": shown}
+            )
     return found
 
 

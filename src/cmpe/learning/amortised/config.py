@@ -85,6 +85,9 @@ class AmortisedConfig:
     rows: int = 2000  # samples of h that evidence is taken from
     fresh: bool = False  # draw them anew every `refresh` chunks
     refresh: int = 16
+    taught: int = 0  # questions that `search` answers first, to be learnt from as well
+    teaching: float = 0.02  # its seconds a question
+    mix: float = 1.0  # weight of what is taught
     validation: int = 256  # questions that are looked at
     looks: int = 20
     floor: float = 20.0
@@ -130,8 +133,9 @@ class AmortisedConfig:
 
 _WHOLE = {
     "steps": 1, "width": 0, "batch_size": 1, "chunk": 1, "reuse": 1, "updates": 1, "rows": 1,
-    "refresh": 1, "validation": 1, "looks": 1, "seed": 0,
+    "refresh": 1, "taught": 0, "validation": 1, "looks": 1, "seed": 0,
 }  # fmt: skip
 _REAL = {
     "learning_rate": 0.0, "contrast": 1.0, "beta": 0.0, "temperature": 0.0, "floor": 0.0,
+    "teaching": 0.0, "mix": 0.0,
 }  # fmt: skip

@@ -48,6 +48,7 @@ class Questions(NamedTuple):
     shift: Tensor  # (B,): C_x
     p_upper: Tensor  # (B,)
     q_lower: Tensor  # (B,)
+    answers: Tensor  # (B, n): what is taught; -1 where nothing is
 
     def alpha(self, contrast: float, p_upper: Tensor) -> Tensor:
         """alpha_x = contrast * max(1, p_upper / q_lower): (B,)."""
@@ -147,7 +148,8 @@ class QuestionMaker:
             mixed = torch.where(self.ranks[0] < count, ends[1], ends[0])
             p_upper = torch.minimum(p_upper, self.loss_if_feasible(mixed, shift, limits))
         more = (p_upper - 2.0).clamp(min=0.0)
-        return Questions(given, limits, shift + more, p_upper + more, 1.0 + more)
+        nothing = torch.full_like(given, -1)
+        return Questions(given, limits, shift + more, p_upper + more, 1.0 + more, nothing)
 
     def _greatest(self, allowed: Tensor, shift: Tensor) -> Tensor:
         """No f is greater than this."""

@@ -22,7 +22,10 @@ EAGER = 3  # updates before one is captured: they allocate what stays
 
 
 class QuestionLoss(nn.Module):
-    """ss_cmpe with contrast less an entropy bonus, a free variable, in mean slopes."""
+    """ss_cmpe with contrast less an entropy bonus, a free variable, in mean slopes.
+
+    Where an answer is taught, `mix` times its surprise - log p(y*) is added.
+    """
 
     beta: Tensor
     one: Tensor
@@ -30,6 +33,7 @@ class QuestionLoss(nn.Module):
     def __init__(self, network: nn.Module, config: AmortisedConfig, device: torch.device) -> None:
         super().__init__()
         self.network, self.contrast = network, config.contrast
+        self.mix = config.mix if config.taught else 0.0
         self.register_buffer("beta", torch.tensor(config.beta, device=device))
         self.register_buffer("one", torch.ones((), device=device))
 
@@ -49,9 +53,13 @@ class QuestionLoss(nn.Module):
             f.unsqueeze(0), g.unsqueeze(0), alpha=alpha.unsqueeze(0), contrast=self.one,
             beta=self.beta / tables.scale,
         )  # fmt: skip
-        entropy = -(points * points.clamp(min=1e-9).log()).sum((0, 1))
+        logs = points.clamp(min=1e-9).log()
+        total = ss_cmpe(batch)[0] + warmth * tables.scale * (points * logs).sum((0, 1))
+        if self.mix:
+            surprise = -(tables.certain(asked.answers) * logs).sum((0, 1))
+            total = total + self.mix * tables.scale * surprise
         free = (asked.given < 0).sum(1).clamp(min=1) * tables.scale
-        return ((ss_cmpe(batch)[0] - warmth * tables.scale * entropy) / free).mean()
+        return (total / free).mean()
 
 
 def adam_of(network: nn.Module, rate: float, device: torch.device) -> torch.optim.Adam:

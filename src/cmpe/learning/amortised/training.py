@@ -30,6 +30,7 @@ from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.solver import AmortisedSolver
 from cmpe.learning.amortised.stepping import QuestionLoss, Stepper, adam_of
 from cmpe.learning.amortised.tables import ModelTables
+from cmpe.learning.amortised.teaching import search_answers
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -126,6 +127,7 @@ class AmortisedTraining:
         self.updates, self._before, self._begin = 0, 0.0, time.monotonic()
         self._kept = self._begin
         self._held = self._held_out()
+        self._taught = [self._teach(number) for number in range(len(self.subjects))]
         if self.session.resume:
             self._load()
 
@@ -183,7 +185,32 @@ class AmortisedTraining:
             )
             self._orders[number] = torch.randperm(count, generator=random, device=random.device)
         here = self._orders[number][part * config.batch_size : (part + 1) * config.batch_size]
-        return Questions(*(values[here] for values in self._chunks[number][1]))
+        batch = Questions(*(values[here] for values in self._chunks[number][1]))
+        return batch if not config.taught else self._with_taught(batch, number, turn)
+
+    def _teach(self, number: int) -> Questions | None:
+        """Questions about samples that are trained on, with answers of `search`."""
+        config, subject = self.config, self.subjects[number]
+        if not config.taught:
+            return None
+        random = self._generator(number, 3)
+        rows = torch.randint(
+            subject.trained, (config.taught,), generator=random, device=random.device
+        )
+        asked = subject.maker.draw(subject.samples[rows], random)
+        given, limits = asked.given.cpu().numpy(), asked.limits.cpu().numpy()
+        found = search_answers(
+            subject.tables.problem, given, limits, config.teaching, seed=config.seed
+        )
+        return asked._replace(answers=torch.as_tensor(found).to(asked.given))
+
+    def _with_taught(self, batch: Questions, number: int, turn: int) -> Questions:
+        """A batch and, for four of its questions, one that is taught."""
+        random, pool = self._generator(turn * len(self.subjects) + number, 4), self._taught[number]
+        assert pool is not None
+        count = (max(1, len(batch.given) // 4),)
+        here = torch.randint(len(pool.given), count, generator=random, device=random.device)
+        return Questions(*(torch.cat([a, b[here]]) for a, b in zip(batch, pool, strict=True)))
 
     def _refresh(self, subject: Subject, piece: int) -> None:
         """New samples of a model, where they are asked for and due."""

@@ -39,6 +39,8 @@
         shown += any ? left : 0;
       }
       block.hidden = !any;
+      const fold = block.closest(".fold");
+      if (fold) fold.hidden = block.hidden;
     }
     const figures = all("figure.block").filter((f) => !f.hidden).length;
     document.getElementById("status").textContent =
@@ -46,6 +48,16 @@
     for (const link of all(".inside a"))
       link.parentNode.hidden = document.getElementById(link.hash.slice(1)).hidden;
   }
+
+  // What a link leads to, and everything that is printed, is unfolded.
+  function unfold(element) {
+    const fold = element && element.closest(".fold");
+    if (fold) fold.open = true;
+  }
+  const linked = () => unfold(location.hash && document.getElementById(location.hash.slice(1)));
+  window.addEventListener("hashchange", linked);
+  window.addEventListener("beforeprint", () => blocks.forEach(unfold));
+  linked();
 
   function name(facet) {
     const boxes = all("input:checked", facet);
