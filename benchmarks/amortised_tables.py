@@ -37,6 +37,11 @@ def _mean(records: Iterable[Record], keep: Callable[[float, float], bool]) -> st
     return f"{np.mean(found):.2f}" if found else ""
 
 
+def _seen(position: bool, rate: bool) -> Callable[[float, float], bool]:
+    """Cells whose position, and whose rate, are unseen or not."""
+    return lambda r, q: (r in UNSEEN, q in UNSEEN) == (rate, position)
+
+
 def _line(*cells: object) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
@@ -53,10 +58,7 @@ def repaired(records: list[Record]) -> Iterable[str]:
                     == (call, model, start)]  # fmt: skip
             if not mine:
                 continue
-            groups = [
-                _mean(mine, lambda rate, q, a=a, b=b: (rate in UNSEEN, q in UNSEEN) == (a, b))
-                for a, b in ((False, False), (False, True), (True, False), (True, True))
-            ]
+            groups = [_mean(mine, _seen(a, b)) for b in (False, True) for a in (False, True)]
             broken = [r["violated_before"] for r in mine if r["violated_before"] is not None]
             share = f"{min(broken):.0%} to {max(broken):.0%}" if broken else ""
             passed = f"{np.mean([r['pass_us'] for r in mine]):,.0f}"

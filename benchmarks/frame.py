@@ -8,6 +8,7 @@ measurement, so that tables and figures can be redrawn without running anything 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -226,6 +228,16 @@ def _versions() -> Record:
         except PackageNotFoundError:
             found[package] = None
     return found
+
+
+@cache
+def code_of(parts: tuple[str, ...]) -> str:
+    """A hash of the code in some folders of the package: what a measurement is of."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for path in sorted((HERE.parent / "src" / "cmpe" / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def answer_each(

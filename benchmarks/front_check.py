@@ -5,7 +5,7 @@
 Each problem has 1 to 6 variables of 1 to 5 values, 0 to 4 constraints, zeros, ties, limits that
 some assignment attains and limits that none does. Its front over one constraint, its k best
 (k = 1, 5, 100 in turn) and its sensitivities are compared with all assignments. Leaves
-results/front_check.jsonl: counts, and the seed of every problem that was wrong.
+results/front_check.jsonl: counts, the seed of every problem that was wrong, and a hash of the code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cmpe
-from benchmarks.frame import Recorder, parser
+from benchmarks.frame import Recorder, code_of, parser
 
 RANKS = (1, 5, 100)
 Numbers = NDArray[np.float64]
@@ -61,7 +61,8 @@ def check(options: argparse.Namespace) -> dict[str, object]:
             wrong.append(seed)
             print(f"seed {seed} is wrong", flush=True)
     seconds = time.process_time() - begin
-    return {"problems": options.problems, **counts, "wrong": wrong, "cpu_seconds": seconds}
+    found = {"problems": options.problems, **counts, "wrong": wrong, "cpu_seconds": seconds}
+    return {**found, "code": code_of(("tradeoffs", "solvers/exact", "elimination"))}
 
 
 def random_problem(seed: int) -> tuple[cmpe.Problem, Rows]:

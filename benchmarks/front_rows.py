@@ -7,7 +7,6 @@ first row that is not counted.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import cmpe
-from benchmarks.frame import HERE, MODELS, UAI_FILES, Record, answer_each
+from benchmarks.frame import MODELS, UAI_FILES, Record, answer_each, code_of
 from benchmarks.tractable import PROBLEMS, _data
 
 NAMES = (*MODELS, *PROBLEMS)
@@ -101,16 +100,6 @@ def cpu(work: Callable[[], object]) -> float:
 
 
 @cache
-def code() -> str:
-    """A hash of the code that is measured."""
-    digest = hashlib.sha256()
-    for part in SOURCES:
-        for path in sorted((HERE.parent / "src" / "cmpe" / part).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-@cache
 def warm(kind: str, model: str, packs: Path | None) -> None:
     """Compile or load what a task needs, and make the plan."""
     problem = problem_of(model, packs).problem
@@ -132,7 +121,7 @@ def run(task: Task) -> Record:
     found = KINDS[task.kind](problem, rows[part], task)
     found |= {"often": int(often[part].sum()), "free": len(problem.free)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"task": task.key(), "code": code(), **found, "peak_mib": peak}
+    return {"task": task.key(), "code": code_of(SOURCES), **found, "peak_mib": peak}
 
 
 def _fronts(problem: cmpe.Problem, rows: Any, task: Task) -> Record:
@@ -216,7 +205,7 @@ def done(kinds: Sequence[str], options: Namespace) -> list[Record]:
     journal: Path = options.journal / "front_rows.jsonl"
     journal.parent.mkdir(parents=True, exist_ok=True)
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
-    known = {r["task"]: r for r in map(json.loads, lines) if r["code"] == code()}
+    known = {r["task"]: r for r in map(json.loads, lines) if r["code"] == code_of(SOURCES)}
     wanted = [task for kind in kinds for task in tasks(kind, options)]
     missing = [task for task in wanted if task.key() not in known]
     with journal.open("a", encoding="utf-8") as file:
@@ -281,7 +270,7 @@ def _summary(own: Sequence[Record], one: float) -> Record:
         "q_by_q_us": 1e6 * by_q / max(1, sum(points)),
         "share_of_q_by_q": spent / by_q,
         "peak_mib": max(record["peak_mib"] for record in own),
-        "code": code(),
+        "code": code_of(SOURCES),
     }
 
 

@@ -379,10 +379,16 @@ def test_wide_problems_come_from_kept_results(tmp_path):
     solver = {"family": "b", "method": "toulbar2", "rows": 2, "proved": 0, "used_ms": 9000.0}
     others = [{**solver, "regret": None, "violated": 2}]
     others.append({**solver, "method": "milp:highs", "regret": -1e-10, "violated": 0, "proved": 2})
+    rival = {**solver, "family": "c", "violated": 0}
+    for name, regret, used in (("", 3.0, 5.0), (":vac", 2.0, 9.0), (":vns", 2.0, 8.0)):
+        others.append({**rival, "method": f"toulbar2{name}", "regret": regret, "used_ms": used})
     text = "".join(json.dumps(line) + "\n" for line in others)
     (tmp_path / "wide_others.jsonl").write_text(text, encoding="utf-8")
     cells, times = wide_results(tmp_path)
-    by = {c["method"]: c for c in cells}
+    quoted = next(c for c in cells if c["dataset"] == "c")  # the best, then the quicker
+    assert (quoted["method"], quoted["every"]["regret"]) == ("toulbar2", 2.0)
+    assert quoted["every"]["seconds"] == pytest.approx(8e-3)
+    by = {c["method"]: c for c in cells if c["dataset"] != "c"}
     assert set(by) == {"network+search", "toulbar2", "milp:highs"}
     network = by["network+search"]
     assert (network["q"], network["dataset"], network["group"]) == (80, "a_q80_x", "wide")
@@ -397,4 +403,5 @@ def test_wide_problems_come_from_kept_results(tmp_path):
         ("network+search", pytest.approx(1e-3)),
         ("network+search", pytest.approx(3e-3)),
         ("milp:highs", 9.0),
+        ("toulbar2", pytest.approx(8e-3)),
     ]

@@ -206,3 +206,23 @@ def test_what_is_not_a_run_is_named(call, places, tmp_path):
         code, out, err = call("evaluate", *words)
         assert (code, out) == (2, "")
         assert re.fullmatch(rf"error: {re.escape(message)}[^\n]*\n", err), err
+
+
+@pytest.mark.filterwarnings("ignore::cmpe.learning.amortised.solver.QuestionWarning")
+def test_a_network_for_any_question_is_measured_too(places, tmp_path):
+    """The same stages but for margins, which it has none of."""
+    _, problem = places
+    out = tmp_path / "any"
+    args = ["train", str(problem), "--out", str(out), "--any-evidence", "--any-q", "--rows", "50"]
+    trained = CliRunner().invoke(app, [*args, "--set", "updates=3"])
+    assert trained.exit_code == 0, trained.output
+    for run in (str(out), "shipped:grids"):
+        done = CliRunner().invoke(
+            app, ["evaluate", run, str(problem), "--rows", "8", "--format", "json"]
+        )
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        assert set(found["stages"]) == set(STAGES) - {"network, all margins"}
+        assert found["margin"] == 0.0
+        assert 0.0 <= found["relaxed_violation"] <= 1.0
+        assert found["stages"]["network + repair"]["all"]["violation"] == 0.0

@@ -12,15 +12,18 @@ import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.options import load_run
 from cmpe.compiling import timing
+from cmpe.learning.shipped import resolved
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
     from cmpe.evaluation import Evaluation, Reference
     from cmpe.formats.directory import ProblemDirectory
+    from cmpe.learning.amortised.solver import AmortisedSolver
     from cmpe.learning.solver import NeuralSolver
+
+    Trained = NeuralSolver | AmortisedSolver
 
 LATENCY_ROWS = 20
 BLOCK_ROWS = 8192
@@ -38,8 +41,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The directory of a trained solver.")],
-    problem_dir: Annotated[Path, typer.Argument(help="The problem directory it was trained on.")],
+    run: Annotated[
+        Path, typer.Argument(help="The directory of a trained solver, or shipped:NAME.")
+    ],
+    problem_dir: Annotated[
+        Path, typer.Argument(help="The problem directory, with the models of its training.")
+    ],
     rows: Annotated[
         int | None, typer.Option(min=1, help="Only the first rows; default: all.")
     ] = None,
@@ -58,11 +65,14 @@ def evaluate(
     """Measure regret, violations, certified gap and time on the test rows, or on any others."""
     from cmpe.evaluation import reference
     from cmpe.formats.directory import read_directory
+    from cmpe.learning.loading import load_solver
 
     content = read_directory(problem_dir)
-    solver = replace(load_run(run, content.problem), running=Running(threads=threads))
+    solver = replace(
+        load_solver(resolved(str(run)), content.problem), running=Running(threads=threads)
+    )
     how = Running(workers, threads, executor=executor, address=address)
-    stages = {name: _Stage(_staged(solver, changes)) for name, changes in VARIANTS.items()}
+    stages = {name: _Stage(each) for name, each in _variants(solver)}
     violated = 0.0
     count = 0
     with how.place.kept():
@@ -99,17 +109,20 @@ def _blocks(
         yield found.piece.read(content.problem)[:left]
 
 
-def _staged(solver: NeuralSolver, changes: dict[str, Any]) -> NeuralSolver:
-    if changes.get("margins") == "all":
-        changes = {**changes, "margins": solver.trained.config.margins}
-    return solver.with_stages(**changes)
+def _variants(solver: Trained) -> Iterator[tuple[str, Trained]]:
+    """The solver with each of the stages; a network for any question was trained at no margin."""
+    for name, changes in VARIANTS.items():
+        if changes.get("margins") != "all":
+            yield name, solver.with_stages(**changes)
+        elif solver.trained_margins:
+            yield name, solver.with_stages(**{**changes, "margins": solver.trained_margins})
 
 
 @dataclass
 class _Stage:
     """What is known of the answers of one variant, block after block."""
 
-    solver: NeuralSolver
+    solver: Trained
     parts: list[Evaluation] = field(default_factory=list)
     seconds: float = 0.0
     rows: int = 0
@@ -147,10 +160,9 @@ class _Stage:
         }
 
 
-def _relaxed_violations(solver: NeuralSolver, against: Reference) -> float:
+def _relaxed_violations(solver: Trained, against: Reference) -> float:
     """How many relaxed outputs break a constraint: what the paper's code scored."""
-    rows = against.problem.given(against.evidence)
-    return float(solver.predictor.relaxed_violations(rows, solver.calibrated_margin()).sum())
+    return float(solver.relaxed_violations(against.problem.given(against.evidence)).sum())
 
 
 def _table(report: dict[str, Any], asked_of: str) -> str:

@@ -20,7 +20,6 @@ from cmpe.solvers.dispatch import Chosen, refuse_options
 if TYPE_CHECKING:
     from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
-    from cmpe.learning.solver import NeuralSolver
     from cmpe.models.loglinear import LogLinearModel
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.problem import Problem
@@ -294,10 +293,3 @@ def method_or_run(method: str, problem: Problem, stages: Mapping[str, Any] | Non
 
     solver = load_solver(resolved(method), problem)
     return solver if stages is None else solver.with_stages(**stages)
-
-
-def load_run(run: Path, problem: Problem) -> NeuralSolver:
-    """The trained solver in directory `run`, for the problem it was trained for."""
-    from cmpe.learning.solver import NeuralSolver
-
-    return NeuralSolver.load(run, problem)

@@ -227,11 +227,12 @@ def _train_amortised(
     config = AmortisedConfig.from_json({**settings, "questions": whole})
     _check_out(how.out, how.resume, how.force)
     minutes = how.checkpoint_minutes
-    fit_amortised(
-        problem,
-        config,
-        Session(how.out, how.device, how.resume, minutes, None, how.running.threads),
-    )
+    with live(_question_line) as show:
+        fit_amortised(
+            problem,
+            config,
+            Session(how.out, how.device, how.resume, minutes, None, how.running.threads, show),
+        )
     last, named = read_log(how.out)[-1], " and any ".join(_named(anything))
     typer.echo(
         f"{how.out}: {config.network} for any {named}, {last['update']} updates, "
@@ -268,8 +269,8 @@ def _check_out(out: Path, resume: bool, force: bool) -> None:
 
 
 @contextmanager
-def live() -> Iterator[Callable[[Record], None]]:
-    """Something that draws each epoch to stderr when that is a terminal."""
+def live(line: Callable[[Record], str] | None = None) -> Iterator[Callable[[Record], None]]:
+    """Something that draws each epoch, or look, to stderr when that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda record: None
         return
@@ -280,9 +281,10 @@ def live() -> Iterator[Callable[[Record], None]]:
         task = bar.add_task("labels and bounds", total=None)
 
         def show(record: Record) -> None:
-            bar.update(
-                task, completed=record["epoch"], total=record["epochs"], description=_line(record)
-            )
+            done, total = record.get("epoch", record.get("update")), record.get("epochs")
+            if total is None:
+                total = round(record["update"] / record["progress"])
+            bar.update(task, completed=done, total=total, description=(line or _line)(record))
 
         yield show
 
@@ -295,6 +297,12 @@ def _line(record: Record) -> str:
         f"{record['rounded_violation']:.1%} (relaxed {record['relaxed_violation']:.1%}){alpha}  "
         f"{record['seconds_left']:.0f} s left"
     )
+
+
+def _question_line(record: Record) -> str:
+    """A look at a network for any question in words."""
+    left = record["seconds"] * (1.0 / record["progress"] - 1.0)
+    return f"loss {record['loss']:.4g}  violated {record['violated']:.1%}  {left:.0f} s left"
 
 
 def draw(records: list[Record], path: Path) -> bool:

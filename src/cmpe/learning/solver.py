@@ -19,6 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cmpe.arrays import Assignments, Floats
 from cmpe.display import html_table
 from cmpe.errors import EvidenceError, MethodError
@@ -148,6 +151,15 @@ class NeuralSolver:
     @property
     def _is_linear(self) -> bool:
         return self.trained.config.head == "linear"
+
+    @property
+    def trained_margins(self) -> tuple[float, ...]:
+        """The margins that the network was trained for."""
+        return self.trained.config.margins
+
+    def relaxed_violations(self, rows: Instances) -> NDArray[np.bool_]:
+        """Whether the relaxed output breaks a limit (B,): what the paper's code scored."""
+        return self.predictor.relaxed_violations(rows, self.calibrated_margin())
 
     @property
     def improves(self) -> bool:

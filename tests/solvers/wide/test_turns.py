@@ -124,3 +124,15 @@ def test_runs_begin_from_scratch_after_one_in_vain(monkeypatch):
         player._run(0.1)
     assert starts[:3] == [False, False, True]  # the first run improves, the second is in vain
     assert sum(starts[2:]) == 12  # then three of four, for they come close
+
+
+def test_a_turn_is_one_run_at_least_and_a_short_rest_is_none(monkeypatch):
+    lengths = []
+    clock = iter([0.0, 0.95, 2.0, 2.5, 3.0])
+    monkeypatch.setattr(turns.timing, "now", lambda: next(clock))
+    reduced, best = Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0)
+    player = turns.SearchTurns(reduced, best, Limits())
+    monkeypatch.setattr(player, "_run", lengths.append)
+    player.play(1.0)  # begins at 0, ends at 0.95: 0.05 s are left
+    player.play(2.01)  # begins at 2
+    assert lengths == [pytest.approx(0.4), pytest.approx(0.01)]

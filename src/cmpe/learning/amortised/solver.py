@@ -9,10 +9,11 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cmpe.arrays import Assignments, Floats
@@ -82,6 +83,12 @@ class AmortisedSolver:
     def stages_run(self, problem: Problem, seconds: float | None) -> str:
         """The same with a time limit."""
         return self.stages.method(1, searches=searches(problem, self.stages, seconds))
+
+    trained_margins: ClassVar[tuple[float, ...]] = ()  # it is told q
+
+    def calibrated_margin(self) -> float:
+        """None is needed: q may be any."""
+        return 0.0
 
     @property
     def improves(self) -> bool:
@@ -155,6 +162,17 @@ class AmortisedSolver:
             mu = tables.multipliers(points) if said is None else said
             prices.append(mu.double().cpu().numpy())
         return rows, np.concatenate(prices) if prices else np.zeros(asked.shape)
+
+    @torch.inference_mode()
+    def relaxed_violations(self, rows: Instances) -> NDArray[np.bool_]:
+        """Whether the relaxed output breaks a limit (B,): what the paper's code scored."""
+        tables, network = self._loaded("cpu")
+        asked = np.broadcast_to(rows.problem.limits, (len(rows), tables.functions - 1))
+        x, q = _tensors(tables, rows.full(), asked)
+        reply: Said = network(tables, x, q)
+        found = tables.values(tables.points(reply.logits, tables.allowed(x)))[:, 1:]
+        broken: NDArray[np.bool_] = (found > q).any(1).numpy()
+        return broken
 
     def _compiled(self, tables: ModelTables) -> CompiledMessages:
         if not self._fast:

@@ -15,7 +15,7 @@ TURN = 1.0  # paces: the first turn of a contestant; each of its turns is longer
 LONGER = 1.4
 LEAST, LEAST_SEARCH = 0.2, 1.0  # of what the most successful gets; bounds earn more easily
 SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
-FADING = 0.5  # of what was earned before, after a turn
+FADING = 0.3  # of what was earned before, after a turn
 
 
 @dataclass

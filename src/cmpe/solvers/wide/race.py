@@ -25,7 +25,7 @@ from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Known
 from cmpe.solvers.reduction import Splits
-from cmpe.solvers.wide.accounts import LEAST_SEARCH, Account, next_of
+from cmpe.solvers.wide.accounts import LEAST, LEAST_SEARCH, Account, next_of
 from cmpe.solvers.wide.grain import grain_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
@@ -51,8 +51,9 @@ PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
 SPLIT_SECONDS, SPLIT_LATE = 2e-4, 0.05  # a table, of the limit: splitting waits until the others
 # have played so long, whichever is less
-MILP_LATE = 0.1  # of the limit: HiGHS waits until each of the others has played so long,
-MILP_SHARE = 0.3  # and then has so much of it
+MILP_LATE = 0.1  # of the limit: HiGHS waits until search has played so long, and without
+# constraints, where consistency says what its first program says, until all have;
+MILP_SHARE = 0.3  # then it has so much of it
 WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
 EARLY = 1.0  # seconds: a shorter elimination comes before branching and search
 AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
@@ -308,7 +309,7 @@ class Race:
         patience = Patience(SPLIT_SHARE * self.seconds, self.until)
         accounts = [
             Account(self._branching(), turns=2),  # a longer first turn: values have just gone
-            Account(self._search(1), least=LEAST_SEARCH),
+            Account(self._search(1), turns=4, least=LEAST_SEARCH),  # short runs find little
             *self._tabu(),
             Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
             Account(self._consistency()),
@@ -316,7 +317,8 @@ class Race:
         ]
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
-            accounts.append(Account(program, played=MILP_LATE * self.seconds))
+            least = LEAST_SEARCH if reduced.instances.problem.constraints else LEAST
+            accounts.append(Account(program, played=MILP_LATE * self.seconds, least=least))
         elimination = self._elimination()
         if not elimination.finished:
             accounts.insert(0, Account(elimination, played=elimination.seconds - AT_ONCE))

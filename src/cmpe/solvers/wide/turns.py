@@ -27,7 +27,8 @@ from cmpe.solvers.wide.reduced import Reduced
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
 LEAST_MILP = 0.5  # seconds
 REPAIR_SECONDS = 0.1  # for a first feasible answer
-RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 1e-3  # the shortest run of search: at least, per variable
+RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 2.5e-3  # the shortest run of search: at least, per variable
+SHORTEST = 0.2  # units: the rest of a turn must be so long for another run
 CLOSE = 0.01  # of the incumbent: a run from scratch that comes so close is worth another
 SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
 TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
@@ -99,9 +100,10 @@ class SearchTurns:
         self._runs = 0
 
     def play(self, until: float) -> float:
-        """Run after run; what is left of the turn is not worth a run if it is less than half."""
-        while (left := until - timing.now()) > 0:
-            self._runs += 1
+        """Run after run; a rest of the turn that is too short for one belongs to others."""
+        rest = 0.0
+        while (left := until - timing.now()) > rest:
+            self._runs, rest = self._runs + 1, SHORTEST * self._unit
             seconds = luby(self._runs) * self._unit
             self._run(left if seconds > left or left < 1.5 * seconds else seconds)
         return np.inf

@@ -233,19 +233,24 @@ def _ranked_row(plan, tables, totals, price, limits, rank, guess, work):
 
 
 @njit(cache=True, nogil=True)
-def _recalled(work, count, room, tables, given, variables, begun, rows, values):
-    """The first `count` answers and their values, into `rows` and `values`."""
-    block, stack = room[0], room[3]
+def _recalled(work, count, room, tables, variables, begun, rows, values):
+    """The first `count` answers and their values, into `rows` and `values`.
+
+    What all of them share is as evidence.
+    """
+    block, stack, shared = room[0], room[3], begun.copy()
     runs = (np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int32))
+    varying = np.flatnonzero(work[7] < 0)
     for k in range(len(variables)):
-        for lane in range(LANES):
-            block[k, lane] = max(0, work[7][k])
+        if work[7][k] >= 0:
+            shared[variables[k]] = work[7][k]
+    given = given_tables(shared, variables, varying, tables)
     for low in range(0, count, LANES):
         lanes = min(LANES, count - low)
         for lane in range(lanes):
             for side in range(2):
                 read(work[2], runs, work[10][low + lane, side], stack, block, lane)
-        write_rows(block, variables, begun, rows, low, lanes)
+        write_rows(block, variables, varying, shared, rows, low, lanes)
         write_values(tables, given, room, values, low, lanes)
 
 
@@ -287,8 +292,6 @@ def ranked_batch(
         if kind == COMPLETE:
             _learn(guess, gap, work[9], rank)
         kinds[row], counts[row], bounds[row] = kind, count, bound
-        given = given_tables(begun[row], variables, tables)
         _recalled(
-            work, count, room, tables, given, variables, begun[row], assignments[row],
-            evaluated[row],
-        )  # fmt: skip
+            work, count, room, tables, variables, begun[row], assignments[row], evaluated[row]
+        )

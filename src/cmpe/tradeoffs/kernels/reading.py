@@ -66,14 +66,16 @@ def read(nodes, runs, root, stack, block, lane):
 
 
 @njit(inner=True, nogil=True)
-def given_tables(begun, variables, tables):
-    """What evidence leaves of every table: its first entry, and the slots of its free variables.
+def given_tables(begun, variables, varying, tables):
+    """What evidence leaves of every table: its first entry, and the slots of what varies.
+
+    `varying` are the buckets whose variables do; the others are as in `begun`.
 
     Returns (first (F,), starts (F + 1,), bucket and stride of each slot (S, 2)).
     """
     _, offsets, starts, scopes, strides, _ = tables
     bucket = np.full(len(begun), -1, dtype=np.int64)
-    for k in range(len(variables)):
+    for k in varying:
         bucket[variables[k]] = k
     first, own = np.empty(len(offsets) - 1, dtype=np.int64), np.zeros_like(offsets)
     slots = np.empty((len(scopes), 2), dtype=np.int64)
@@ -125,12 +127,12 @@ def reading_room(buckets):
 
 
 @njit(inner=True, nogil=True)
-def write_rows(block, variables, begun, rows, low, lanes):
+def write_rows(block, variables, varying, begun, rows, low, lanes):
     """The assignments of the first `lanes` lanes, from row `low` on."""
     for lane in range(lanes):
         for v in range(len(begun)):
             rows[low + lane, v] = begun[v]
-        for k in range(len(variables)):
+        for k in varying:
             rows[low + lane, variables[k]] = block[k, lane]
 
 
@@ -155,7 +157,8 @@ def recall(nodes, roots, variables, begun, tables, rows, out):
     values, offsets, starts, variables and strides (`FlatTables`), and where each function begins
     (F + 1,). rows (P, n) and out (P, F) may have no rows: then they are not asked for.
     """
-    runs, given = _written_out(nodes), given_tables(begun, variables, tables)
+    runs, varying = _written_out(nodes), np.arange(len(variables))
+    given = given_tables(begun, variables, varying, tables)
     room = reading_room(len(variables))
     block, stack = room[0], room[3]
     for low in range(0, len(roots), LANES):
@@ -163,6 +166,6 @@ def recall(nodes, roots, variables, begun, tables, rows, out):
         for lane in range(lanes):
             read(nodes, runs, roots[low + lane], stack, block, lane)
         if len(rows) > 0:
-            write_rows(block, variables, begun, rows, low, lanes)
+            write_rows(block, variables, varying, begun, rows, low, lanes)
         if len(out) > 0:
             write_values(tables, given, room, out, low, lanes)
