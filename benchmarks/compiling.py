@@ -39,7 +39,7 @@ def loop():
         for i in range(150000):
             found[i % 997] = str(i)
         loops.append(time.thread_time() - begun)
-meanwhile = threading.Thread(target=loop)
+meanwhile = threading.Thread(target=loop, daemon=True)
 meanwhile.start()
 with notices.telling(lambda n: None if n.is_over else count.append(n.function)):
     cpu, wall = time.process_time(), time.perf_counter()
