@@ -62,7 +62,7 @@ def evaluate(
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
 ) -> int:
-    """Measure regret, violations, certified gap and time on test rows, or on any others."""
+    """Measure regret, violations, certified gap and time on test rows or on others."""
     from cmpe.evaluation import reference
     from cmpe.formats.directory import read_directory
     from cmpe.learning.loading import load_solver

@@ -40,7 +40,7 @@ COMMANDS = {
     "info": "Show counts, sizes, zeros, induced width, and for a directory its rows and limits.",
     "convert": "Write IN in the format that OUT's suffix names.",
     "train": "Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint.",
-    "evaluate": "Measure regret, violations, certified gap and time on test rows, or on any others.",
+    "evaluate": "Measure regret, violations, certified gap and time on test rows or on others.",
     "adversarial": (
         "Train a classifier, attack it by every method, and compare them in a table and a picture."
     ),
