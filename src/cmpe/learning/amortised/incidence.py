@@ -7,6 +7,7 @@ not depend on the order of a GPU's threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,8 @@ from torch import Tensor
 
 from cmpe.arrays import Integers
 from cmpe.tensor.layout import Bags
+
+Map = Callable[[Tensor], Tensor]
 
 
 class Incidence:
@@ -28,11 +31,11 @@ class Incidence:
 
     def spread(self, numbers: Tensor) -> Tensor:
         """Numbers of every variable (n, K, B) at its axes: (R, K, B)."""
-        return cast(Tensor, _Spread.apply(numbers, self))  # type: ignore[no-untyped-call]
+        return cast(Tensor, _Transposed.apply(numbers, self.gathered, self.summed))  # type: ignore[no-untyped-call]
 
     def collect(self, numbers: Tensor) -> Tensor:
         """The sums over each variable's axes of numbers (R, K, B): (n, K, B)."""
-        return cast(Tensor, _Collect.apply(numbers, self))  # type: ignore[no-untyped-call]
+        return cast(Tensor, _Transposed.apply(numbers, self.summed, self.gathered))  # type: ignore[no-untyped-call]
 
     def gathered(self, numbers: Tensor) -> Tensor:
         """`spread` without a derivative."""
@@ -44,23 +47,14 @@ class Incidence:
         return self._bags.sum(numbers.reshape(len(numbers), -1)).view(len(self.degrees), *shape)
 
 
-class _Spread(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, numbers: Tensor, incidence: Incidence) -> Tensor:
-        ctx.incidence = incidence
-        return incidence.gathered(numbers)
+class _Transposed(torch.autograd.Function):
+    """A linear map whose derivative is another one: its transpose."""
 
     @staticmethod
-    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:
-        return ctx.incidence.summed(slopes.contiguous()), None
-
-
-class _Collect(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, numbers: Tensor, incidence: Incidence) -> Tensor:
-        ctx.incidence = incidence
-        return incidence.summed(numbers)
+    def forward(ctx: Any, numbers: Tensor, there: Map, back: Map) -> Tensor:
+        ctx.back = back
+        return there(numbers)
 
     @staticmethod
-    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:
-        return ctx.incidence.gathered(slopes), None
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(slopes.contiguous()), None, None
