@@ -52,7 +52,7 @@ if "CMPE_DOCS_PLAIN" not in os.environ:
         "examples_dirs": "../gallery",
         "gallery_dirs": "gallery",
         "filename_pattern": re.escape(os.sep),  # every script is run
-        "within_subsection_order": "ExampleTitleSortKey",
+        "within_subsection_order": "ladder.Ladder",
         "download_all_examples": False,
         "remove_config_comments": True,
         "show_memory": False,
