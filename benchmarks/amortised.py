@@ -70,6 +70,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "messages, 4 rounds": {**MESSAGES, "steps": 4, "width": 8},
     "mlp": MLP,
     "small mlp": {**MLP, "hidden": (512,)},
+    "taught mlp": {**MLP, "annealed": 100},
+    "taught messages": {**MESSAGES, "annealed": 50},
 }
 
 
