@@ -22,6 +22,7 @@ class Ladder:
         self.folder = folder
 
     def __call__(self, name: str) -> int:
+        """The place of a script."""
         return SCRIPTS.index(name)
 
     def __repr__(self) -> str:
