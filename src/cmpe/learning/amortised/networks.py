@@ -40,7 +40,7 @@ LARGEST_SKIP = 1 << 22
 NODE_INPUTS = 7
 PRICE_HIDDEN = 8
 ABOUT = 2  # numbers of a row that T, sharpness and damping depend on
-FUSED = True  # compile what tables say, where training runs on a GPU
+FUSED = True  # compile what tables say on a GPU: in training, and for very many rows
 
 
 class Said(NamedTuple):
@@ -90,7 +90,7 @@ class MessageNetwork(nn.Module):
     def __init__(self, config: AmortisedConfig) -> None:
         super().__init__()
         rounds, width = config.steps, config.width
-        self.rounds = rounds
+        self.rounds, self.many = rounds, False  # many: so many rows come that compiling pays
         falling = torch.linspace(math.log(0.5), math.log(0.1), rounds)
         self.log_temperature = nn.Parameter(falling)
         self.log_sharpness = nn.Parameter(torch.full((rounds,), math.log(4.0)))
@@ -110,7 +110,7 @@ class MessageNetwork(nn.Module):
 
     def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
         """Logits of every variable's values, and the last multipliers."""
-        work = _Rounds(tables, given, limits)
+        work = _Rounds(tables, given, self.many or torch.is_grad_enabled())
         raw = self.first_price.expand(limits.shape)
         beliefs = work.beliefs
         for k in range(self.rounds):
@@ -161,10 +161,11 @@ class MessageNetwork(nn.Module):
 class _Rounds:
     """Messages of some questions on their way."""
 
-    def __init__(self, tables: ModelTables, given: Tensor, limits: Tensor) -> None:
+    def __init__(self, tables: ModelTables, given: Tensor, many: bool) -> None:
         if any(len(group.shape) > LARGEST_ARITY for group in tables.groups):
             raise MethodError(f"messages need tables of at most {LARGEST_ARITY} variables; use mlp")
         self.tables, self.allowed = tables, tables.allowed(given)
+        self._said = _fused() if FUSED and many and given.is_cuda else _said
         self.free = (given < 0).float().mean(1)
         self.beliefs = torch.zeros_like(self.allowed, dtype=torch.float32)
         self._messages: list[list[Tensor]] = []
@@ -184,10 +185,9 @@ class _Rounds:
     ) -> Tensor:
         """Every table sends to all its variables at once; the new beliefs."""
         every = self.tables.spread(beliefs.masked_fill(~self.allowed, OUT))
-        said = _fused() if FUSED and beliefs.is_cuda and torch.is_grad_enabled() else _said
         for g, (heard, table) in enumerate(zip(every, theta.tables, strict=True)):
             before = self._messages[g] if self._messages else None
-            every[g] = said(table, heard, before, (temperature, damping))
+            every[g] = self._said(table, heard, before, (temperature, damping))
         self._messages = every
         return theta.unary + self.tables.collect(every)
 
@@ -213,7 +213,7 @@ def _said(
 
 @cache
 def _fused() -> Callable[..., list[Tensor]]:
-    """`_said` as a few kernels, compiled once, for training on a GPU: it is most of the time."""
+    """`_said` as a few kernels, compiled once, on a GPU: it is most of the time."""
     return torch.compile(_said, dynamic=False)
 
 
