@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba.core import types as numba_types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -23,6 +24,7 @@ from numba.core.typed_passes import NativeLowering
 from cmpe.compiling.passes import Lowering
 from cmpe.compiling.shared import Sharing
 
+types: Any = numba_types
 OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
@@ -92,6 +94,20 @@ def join(dispatcher: Any) -> None:
         compiler.pipeline_class = Joined
         compiler.targetoptions = compiler.targetoptions | OPTIONS
         hide(dispatcher)
+
+
+def generalise(dispatcher: Any) -> None:
+    """Compile a function for an int, not once more for each number that code calls it with.
+
+    LLVM still sees the number wherever it inlines the call.
+    """
+    template = dispatcher.get_call_template
+
+    def get_call_template(arguments: Any, named: Any) -> Any:
+        plain = {name: types.unliteral(kind) for name, kind in named.items()}
+        return template([types.unliteral(kind) for kind in arguments], plain)
+
+    dispatcher.get_call_template = get_call_template
 
 
 def hide(dispatcher: Any) -> None:
