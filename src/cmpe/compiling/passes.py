@@ -92,9 +92,7 @@ class _ArrayExpressions(typed.NopythonRewrites):  # type: ignore[misc]
 
 def _is_of_arrays(assigned: Any, typemap: Any) -> bool:
     found = assigned.value
-    if not isinstance(found, ir.Expr) or not isinstance(
-        typemap[assigned.target.name], types.Array
-    ):
+    if not isinstance(found, ir.Expr) or not isinstance(typemap[assigned.target.name], types.Array):
         return False
     if found.op == "call":
         return isinstance(getattr(typemap[found.func.name], "typing_key", None), np.ufunc)
