@@ -20,6 +20,7 @@ from numba.core.ir_utils import build_definitions
 from numba.core.rewrites import rewrite_registry
 from numba.core.ssa import reconstruct_ssa
 
+from cmpe.compiling.library import Library
 from cmpe.compiling.lowering import LeanLower
 
 types: Any = numba_types
@@ -119,6 +120,12 @@ class Lowering(typed.NativeLowering):  # type: ignore[misc]
     """Numba's, with fewer instructions."""
 
     _name = "cmpe_lowering"
+    library: Any = Library
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()  # else it cannot be kept
+        return bool(super().run_pass(state))
 
     @property
     def lowering_class(self) -> Any:
