@@ -123,6 +123,7 @@ class Lowering(typed.NativeLowering):  # type: ignore[misc]
     library: Any = Library
 
     def run_pass(self, state: Any) -> bool:
+        """As numba's, into a library of this package."""
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()  # else it cannot be kept
         return bool(super().run_pass(state))
