@@ -11,6 +11,7 @@ Parts, each of which goes on where the last call ended (`--seconds` are those of
     cells     regret of both in 5 x 5 cells, after repair and after 0.1, 0.3, 1, 3 ms of `search` on
               one core, beside starts without a network
     rate      rows a second on the device, batches of 4,096: a pass, single moves, annealing
+    proved    what `exact` takes, where it proves
     transfer  one network for random grids, on unseen ones and on larger ones
 
 The networks are trained on mask rates and positions around 0.1, 0.5 and 0.9; 0.3 and 0.7 are unseen
@@ -165,6 +166,7 @@ def alone(options: argparse.Namespace) -> Iterator[Record]:
                     yield {
                         "model": model,
                         "rate": rate,
+                        "proved": proved,
                         "place": place,
                         "updates": solver.run.updates,
                     }
@@ -226,6 +228,24 @@ def rate(options: argparse.Namespace) -> Iterator[Record]:
                 yield {"model": model, "rate": share, "start": "annealing", **record}
 
 
+def proved(options: argparse.Namespace) -> Iterator[Record]:
+    """What `exact` takes for the same questions, where it proves them within a second a row."""
+    import cmpe
+
+    for model in options.models:
+        [(problem, rows)] = packed(options.data / f"{model}.pkl")
+        for share in options.rates:
+            few = cells(problem, rows[-options.rows :], share, options.seed).instances
+            cmpe.solve(few.problem, few.evidence[:1], method="exact", time_limit=1.0)  # compiles
+            begin = time.process_time()
+            found = cmpe.solve(few.problem, few.evidence, method="exact", time_limit=1.0)
+            yield {
+                "model": model, "rate": share, "rows": len(found),
+                "proved": float(np.mean([label == "optimal" for label in found.labels])),
+                "used_us": 1e6 * (time.process_time() - begin) / len(found),
+            }  # fmt: skip
+
+
 def transfer(options: argparse.Namespace) -> Iterator[Record]:
     """One network for random grids, on unseen grids of the same size and larger."""
     every = packed(options.data / f"{KIND}.pkl")
@@ -257,6 +277,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Record]]] = {
     "alone": alone,
     "cells": measured,
     "rate": rate,
+    "proved": proved,
     "transfer": transfer,
 }
 

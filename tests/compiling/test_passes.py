@@ -42,3 +42,13 @@ def test_branches_loops_tuples_and_errors():
         assert kernel(values, None) == 0.0
         with pytest.raises(ValueError, match="below 0"):
             kernel(-values, 500.0)
+
+
+def test_array_expressions():
+    @njit(cache=False, inner=False)
+    def kernel(a, b):
+        return np.sqrt(a * a + b) - (-b)
+
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    with notices.telling(lambda notice: None):
+        assert kernel(a, b).tolist() == kernel.py_func(a, b).tolist()

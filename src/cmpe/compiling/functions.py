@@ -20,7 +20,7 @@ from numba.core import event
 
 from cmpe.compiling import notices, timing
 from cmpe.compiling.cache import keep
-from cmpe.compiling.inner import OPTIONS, Inner, hide, join
+from cmpe.compiling.inner import OPTIONS, Inner, generalise, hide, join
 from cmpe.compiling.shared import Sharing
 
 PACKAGE = __name__.partition(".")[0] + "."
@@ -61,6 +61,7 @@ def njit(
 def _inner(function: Any, options: dict[str, Any]) -> Any:
     dispatcher = numba.njit(pipeline_class=Inner, **OPTIONS, **options)(function)
     hide(dispatcher)
+    generalise(dispatcher)
     return dispatcher
 
 
@@ -107,6 +108,8 @@ class _Notices(event.Listener):  # type: ignore[misc]
             if not self._outer:
                 _LOCK._cblist[:] = self._calls
                 if self._collects:
+                    gc.freeze()  # all there is becomes old, so that nothing looks through it now
+                    gc.unfreeze()
                     gc.enable()
                 notices.end(function)
 

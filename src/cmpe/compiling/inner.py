@@ -15,27 +15,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core.codegen import JITCodeLibrary
+from numba.core import types as numba_types
 from numba.core.compiler import DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
+from cmpe.compiling.library import Library
 from cmpe.compiling.passes import Lowering
 from cmpe.compiling.shared import Sharing
 
+types: Any = numba_types
 OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-class _Unfinished(JITCodeLibrary):  # type: ignore[misc]
+class _Unfinished(Library):
     """Code to be linked into other code: neither optimised nor made machine code."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        """As numba's, for functions that are defined here: most are only declared."""
-        ll_module.data_layout = self._codegen._data_layout
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                manager, builder = self._codegen._function_pass_manager()
-                manager.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -51,11 +45,10 @@ class _Translate(Lowering):
     """From numba's own representation to LLVM's, and no further."""
 
     _name = "cmpe_translate"
+    library = _Unfinished
 
     def run_pass(self, state: Any) -> bool:
         state.flags.no_compile = True
-        state.library = _Unfinished(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
         super().run_pass(state)
         lowered = state["cr"]
         address = object()  # stands for the machine code that there is none of
@@ -92,6 +85,20 @@ def join(dispatcher: Any) -> None:
         compiler.pipeline_class = Joined
         compiler.targetoptions = compiler.targetoptions | OPTIONS
         hide(dispatcher)
+
+
+def generalise(dispatcher: Any) -> None:
+    """Compile a function for an int, not once more for each number that code calls it with.
+
+    LLVM still sees the number wherever it inlines the call.
+    """
+    template = dispatcher.get_call_template
+
+    def get_call_template(arguments: Any, named: Any) -> Any:
+        plain = {name: types.unliteral(kind) for name, kind in named.items()}
+        return template([types.unliteral(kind) for kind in arguments], plain)
+
+    dispatcher.get_call_template = get_call_template
 
 
 def hide(dispatcher: Any) -> None:

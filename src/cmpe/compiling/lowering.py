@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir as llvm
 from numba.core import cgutils, ir
 from numba.core import types as numba_types
+from numba.core.callwrapper import PyCallWrapper
 from numba.core.lowering import Lower
 
 types: Any = numba_types
@@ -25,6 +26,17 @@ _COUNTED: dict[Any, bool] = {}  # types, and whether references are counted in t
 
 class LeanLower(Lower):  # type: ignore[misc]
     """Numba's lowering, with few instructions for what there is most of."""
+
+    def create_cpython_wrapper(self, release_gil: bool = False) -> None:
+        """What Python calls. It runs once a call, so it is neither optimised nor inlined."""
+        module = self.context.create_module("wrapper")
+        kind = self.context.call_conv.get_function_type(self.fndesc.restype, self.fndesc.argtypes)
+        callee = llvm.Function(module, kind, self.fndesc.llvm_func_name)
+        wrapper, _ = PyCallWrapper(
+            self.context, module, callee, self.fndesc, self.env, self.call_helper, release_gil
+        ).build()
+        wrapper.attributes.update(("noinline", "optnone"))
+        self.library.add_ir_module(module)
 
     def lower_inst(self, inst: Any) -> Any:
         """One statement."""

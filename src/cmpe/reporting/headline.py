@@ -146,8 +146,8 @@ def _wide(study: Study) -> Table:
         "toulbar2 10 s, and exact ends with a proof; other times are in the figures. Regret is "
         'against the best value known. "Proved by it" is the share of rows whose optimum the '
         "method proved itself; the certified gap is that of the worst row. There is no figure "
-        "where no answer was feasible or the optimum is not known. Bold are the least regret "
-        "and time of each problem."
+        "where no answer was feasible or the optimum is not known. Bold are the least regret and "
+        "time of each problem."
     )
     shown = ("data set", "q", "method", "regret (nats)", "violations", "proved by it", "time a row")
     main = tuple(("", title) for title in shown)

@@ -44,10 +44,7 @@ def test_a_pass_is_an_exact_optimum_given_the_rest(seed):
     m = int(rng.integers(len(pool.pool.members)))
     state.multipliers[:] = mu[:, np.newaxis]
     one = np.array([m]), np.zeros(1), np.zeros(1)
-    block._kernels.run(
-        pool.pool, pool.layout, fixed.graph, fixed.rules, fixed.scales, *one, 1,
-        state, block._room,
-    )  # fmt: skip
+    block._work(block._kernels.RUN, state.z, (1, 0, 0), *one)
     after = instances.complete(state.z[:, : len(start)].T)
     moved = [free[v] for v in member_variables(pool, m)]
     others = [v for v in range(problem.variables) if v not in moved]
@@ -156,7 +153,9 @@ def test_a_large_problem_is_polished_by_single_moves_only(monkeypatch):
         monkeypatch.setattr(block_module, "LARGE", slots)
         block = block_of(problem, evidence)
         told = []
-        block._kernels = SimpleNamespace(finish=lambda *a, told=told: told.append(a[2:4]))
+        block._kernels = SimpleNamespace(
+            FINISH=3, work=lambda task, numbers, *_, told=told: told.append(numbers[1:])
+        )
         answers = block._finish(np.array([0, 1]), 3, 7)
         assert told == [expected]
         assert answers.shape == (2, problem.variables)

@@ -21,6 +21,8 @@ REPAIR = 50  # steps on the way
 LARGE = 4096  # slots: above it, the last polish is single moves only
 SWEEPS = 3
 ROUNDS = 6  # of messages, each with its own multipliers
+NO_PASSES: Integers = np.zeros(0, dtype=np.int64)
+NO_NUMBERS: Floats = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,8 @@ class SearchBlock:
         mixed = random[self._row] + replica * np.uint64(0x9E3779B97F4A7C15)
         self._state = _empty_state(layout, shared.scales, mixed | np.uint64(1))
         self._condition()
-        kernels.take_up(layout, self._state)
         if not hasattr(shared.scratch, "room"):
-            shared.scratch.room = kernels.scratch(shared.graph, shared.rules, shared.pool.sizes)
+            shared.scratch.room = _scratch(shared)
         self._room = shared.scratch.room
 
     def price(self, multipliers: Floats) -> None:
@@ -68,19 +69,22 @@ class SearchBlock:
         """Stand at `start` (B, n), and where a row has none, where `kind` leads."""
         from cmpe.solvers.search.kernels import starts as start_kernels
 
-        layout, fixed = self._shared.pool.layout, self._shared
+        fixed = self._shared
         free = list(self._part.conditioning.free)
         values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
-        self._kernels.begin(values, layout, fixed.rules, self._state, self._room)
-        without = (values < 0).any(axis=0)
+        self._work(self._kernels.BEGIN, values)
         if kind == "icm":
-            unlimited = fixed.rules.unlimited()
-            start_kernels.climb_from(
-                without, layout, fixed.graph, unlimited, self._state, self._room
-            )
+            self._work(self._kernels.CLIMB, values, rules=fixed.rules.unlimited())
         elif kind == "messages":
+            without = (values < 0).any(axis=0)
             start_kernels.pass_messages(
-                without, layout, fixed.rules, fixed.scales, ROUNDS, self._state, self._room
+                without,
+                fixed.pool.layout,
+                fixed.rules,
+                fixed.scales,
+                ROUNDS,
+                self._state,
+                self._room,
             )
 
     def _condition(self) -> None:
@@ -94,10 +98,7 @@ class SearchBlock:
         shared = self._shared
         clock = BudgetClock(budget, begin, len(self._part))
         for passes in schedule(shared.pool, clock, shared.seed, self._quick):
-            self._kernels.run(
-                shared.pool.pool, shared.pool.layout, shared.graph, shared.rules, shared.scales,
-                *passes, REPAIR, self._state, self._room,
-            )  # fmt: skip
+            self._work(self._kernels.RUN, self._state.z, (REPAIR, 0, 0), *passes)
             if shared.stop.is_set():
                 break
         lanes = np.arange(len(self._part))
@@ -114,10 +115,26 @@ class SearchBlock:
         if len(fixed.graph.owner) > LARGE:
             sweeps, kicks = 0, 0
         steps = 50 * len(fixed.graph.free)
-        self._kernels.finish(
-            lanes, steps, sweeps, kicks, fixed.graph, fixed.rules, state, self._room, answers
-        )
+        self._work(self._kernels.FINISH, answers, (steps, sweeps, kicks), lanes)
         return self._part.complete(answers)
+
+    def _work(
+        self,
+        task: int,
+        values: Assignments,
+        numbers: tuple[int, int, int] = (0, 0, 0),
+        passes: Integers = NO_PASSES,
+        heats: Floats = NO_NUMBERS,
+        caps: Floats = NO_NUMBERS,
+        rules: Rules | None = None,
+    ) -> None:
+        """Call the one compiled function."""
+        fixed = self._shared
+        self._kernels.work(
+            task, numbers, passes, heats, caps, values,
+            (fixed.pool.pool, fixed.pool.layout, fixed.graph), rules or fixed.rules, fixed.scales,
+            self._state, self._room,
+        )  # fmt: skip
 
 
 def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
@@ -141,4 +158,46 @@ def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
         random=random,
         rest=np.zeros(lanes, dtype=np.int64),
         block=np.empty(((1 + limits) * entries, lanes)),
+    )
+
+
+def _scratch(shared: Shared) -> Any:
+    """Room for one thread."""
+    from cmpe.solvers.local.kernels.moves import Notes, Point
+    from cmpe.solvers.search.kernels.lanes import LANES
+    from cmpe.solvers.search.kernels.loop import Scratch
+
+    graph, zeros = shared.graph, shared.rules.zeros
+    rows, choices, inputs = shared.pool.sizes.tolist()
+    free, slots, entries = len(graph.free), len(graph.owner), int(graph.offsets[-1])
+    channels = max(len(zeros), int(zeros.max()) + 1)
+    channels += channels % 2
+    values = np.zeros((entries, channels))
+
+    def point() -> Point:
+        return Point(
+            values,
+            np.zeros(free, dtype=np.uint64),
+            np.zeros(len(graph.offsets) - 1, dtype=np.uint64),
+            np.zeros(channels),
+            np.zeros((slots + 1, channels)),
+        )
+
+    return Scratch(
+        values=np.zeros((rows, LANES), dtype=np.float32),
+        chosen=np.zeros((choices, LANES), dtype=np.uint8),
+        weights=np.ones((len(zeros), LANES), dtype=np.float32),
+        index=np.zeros((1, LANES), dtype=np.int32),
+        moved=np.zeros(free, dtype=np.uint8),
+        offsets=np.zeros(inputs, dtype=np.int64),
+        steps=np.zeros(inputs, dtype=np.int64),
+        point=point(),
+        spare=point(),
+        notes=Notes(
+            np.zeros(slots, dtype=np.int64),
+            np.zeros(free, dtype=np.uint64),
+            np.zeros((2, free), dtype=np.uint64),
+            np.zeros(free, dtype=np.bool_),
+            np.ones(1, dtype=np.uint64),
+        ),
     )

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import numbers
+from cmpe.compiling.kernels import numbers as count_up
 from cmpe.solvers.local.kernels.moves import climb, exchange, load, polish
-from cmpe.solvers.local.kernels.repair import channels_of, empty_notes, repair, shake, space, unpack
+from cmpe.solvers.local.kernels.repair import repair, shake, unpack
 from cmpe.solvers.search.kernels.lanes import LANES
 from cmpe.solvers.search.kernels.passes import decode, eliminate, evaluate, fetch, fold
 
+BEGIN, CLIMB, RUN, FINISH = range(4)  # tasks of `work`
 BUCKETS, PIECES, FOLDS, TOUCHED, OWN_ROWS, TABLE_ROWS = 0, 2, 4, 6, 8, 9  # of pool.members
 FASTER, SLOWER, DOUBLE = 1.1, 0.6, 2.0  # what a multiplier's step is multiplied by
 REST = 20  # bucket entries, per table entry, between two polishes of a lane
@@ -56,26 +57,7 @@ class Scratch(NamedTuple):
     notes: Any
 
 
-@njit(cache=True, nogil=True)
-def scratch(graph, rules, sizes):
-    """Room for one thread; sizes = rows of values, of choices, most inputs."""
-    channels = channels_of(rules)
-    point = space(graph, np.zeros((graph.offsets[-1], channels)), channels)
-    return Scratch(
-        np.zeros((sizes[0], LANES), dtype=np.float32),
-        np.zeros((sizes[1], LANES), dtype=np.uint8),
-        np.ones((len(rules.zeros), LANES), dtype=np.float32),
-        np.zeros((1, LANES), dtype=np.int32),
-        np.zeros(len(graph.free), dtype=np.uint8),
-        np.zeros(sizes[2], dtype=np.int64),
-        np.zeros(sizes[2], dtype=np.int64),
-        point,
-        space(graph, point.values, channels),
-        empty_notes(graph),
-    )
-
-
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def take_up(layout, state):
     """Fill in the tables from the block; totals become what was taken off.
 
@@ -221,7 +203,7 @@ def judge(lane, cap, scales, rules, state):
     return promise if away < NEAR else -np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def run(pool, layout, graph, rules, scales, passes, heats, caps, steps, state, room):
     """Go through the members `passes`, with noise `heats` and multiplier steps below `caps`.
 
@@ -243,16 +225,17 @@ def run(pool, layout, graph, rules, scales, passes, heats, caps, steps, state, r
 def evaluate_all(layout, state, room):
     """Bring every table and the totals up to date with z."""
     room.moved[:] = 1
-    tables = numbers(len(layout.offsets) - 1)
+    tables = count_up(len(layout.offsets) - 1)
     evaluate(
         tables, 0, len(tables), layout, state.tables, state.z, state.current, state.totals,
         room.index, room.moved,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
 def begin(starts, layout, rules, state, room):
-    """Stand at `starts` (F, L); a -1 is replaced by a random value."""
+    """Take up the block and stand at `starts` (F, L); a -1 is replaced by a random value."""
+    take_up(layout, state)
     for i in range(len(state.z)):
         for lane in range(LANES):
             x = starts[i, lane]
@@ -270,7 +253,26 @@ def begin(starts, layout, rules, state, room):
                 state.kept[i, lane] = state.z[i, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True, nogil=True)
+def climb_from(starts, layout, graph, unlimited, state, room):
+    """Single moves that raise h, limits aside, from where each lane without a start stands."""
+    point = room.point
+    for lane in range(LANES):
+        chosen = False
+        for i in range(len(starts)):
+            chosen = chosen or starts[i, lane] < 0
+        if chosen:
+            unpack(state.block, lane, unlimited.zeros, point.values)
+            for i in range(len(point.z)):
+                point.z[i] = state.z[i, lane]
+            load(graph, point)
+            climb(graph, unlimited, point)
+            for i in range(len(point.z)):
+                state.z[i, lane] = point.z[i]
+    evaluate_all(layout, state, room)
+
+
+@njit(inner=True, nogil=True)
 def finish(lanes, steps, sweeps, kicks, graph, rules, state, room, answers):
     """Repair and polish the best of the chosen lanes: answers (len(lanes), F)."""
     point, notes = room.point, room.notes
@@ -289,3 +291,22 @@ def finish(lanes, steps, sweeps, kicks, graph, rules, state, room, answers):
                 polish(sweeps, graph, rules, point, notes)
         for i in range(len(point.z)):
             answers[k, i] = point.z[i]
+
+
+@njit(cache=True, nogil=True)
+def work(task, numbers, passes, heats, caps, values, shared, rules, scales, state, room):
+    """Do one of the four things that become of a block; `numbers` are steps, sweeps and kicks.
+
+    They are one function to compile because they share most of what they call. `values` are the
+    starts (F, L) or, at the end, the answers, and `passes` then the lanes they are of.
+    """
+    pool, layout, graph = shared
+    if task == BEGIN:
+        begin(values, layout, rules, state, room)
+    elif task == CLIMB:
+        climb_from(values, layout, graph, rules, state, room)
+    elif task == RUN:
+        run(pool, layout, graph, rules, scales, passes, heats, caps, numbers[0], state, room)
+    else:
+        steps, sweeps, kicks = numbers[0], numbers[1], numbers[2]
+        finish(passes, steps, sweeps, kicks, graph, rules, state, room, values)

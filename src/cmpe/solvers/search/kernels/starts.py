@@ -1,4 +1,4 @@
-"""Compiled starts of `search`: iterated conditional modes, and damped max-product messages.
+"""Compiled starts of `search`: damped max-product messages (iterated modes are in `loop`).
 
 Messages run on the factor graph of h - sum mu_j t_j, all lanes at once. A table f sends variable v
 
@@ -15,29 +15,11 @@ import numpy as np
 
 from cmpe.compiling.functions import njit
 from cmpe.compiling.kernels import maximum
-from cmpe.solvers.local.kernels.moves import climb, load
-from cmpe.solvers.local.kernels.repair import unpack
 from cmpe.solvers.search.kernels.lanes import LANES
 from cmpe.solvers.search.kernels.loop import evaluate_all, judge
 
 DAMPING = np.float32(0.5)  # the share of the old message
 SWEEPS = 3  # between two changes of the multipliers
-
-
-@njit(cache=True, nogil=True)
-def climb_from(chosen, layout, graph, unlimited, state, room):
-    """Single moves that raise h, limits aside, from where each chosen lane stands."""
-    point = room.point
-    for lane in range(LANES):
-        if chosen[lane]:
-            unpack(state.block, lane, unlimited.zeros, point.values)
-            for i in range(len(point.z)):
-                point.z[i] = state.z[i, lane]
-            load(graph, point)
-            climb(graph, unlimited, point)
-            for i in range(len(point.z)):
-                state.z[i, lane] = point.z[i]
-    evaluate_all(layout, state, room)
 
 
 @njit(cache=True, nogil=True)
