@@ -166,7 +166,6 @@ def alone(options: argparse.Namespace) -> Iterator[Record]:
                     yield {
                         "model": model,
                         "rate": rate,
-                        "proved": proved,
                         "place": place,
                         "updates": solver.run.updates,
                     }

@@ -63,7 +63,7 @@ def repaired(records: list[Record]) -> Iterable[str]:
             broken = [r["violated_before"] for r in mine if r["violated_before"] is not None]
             share = f"{min(broken):.0%} to {max(broken):.0%}" if broken else ""
             passed = f"{np.mean([r['pass_us'] for r in mine]):,.0f}"
-            yield _line(f"{model}, {start}", *groups, passed, share)
+            yield _line(f"{model} ({call}), {start}", *groups, passed, share)
 
 
 def searched(records: list[Record]) -> Iterable[str]:
@@ -81,7 +81,7 @@ def searched(records: list[Record]) -> Iterable[str]:
                 used = np.mean([r["used_us"] for r in mine]) / 1000 if mine else 0.0
                 row.append(f"{_mean(mine, lambda rate, q: True)} ({used:.1f})" if mine else "")
             if any(row):
-                yield _line(f"{model}, {start}", *row)
+                yield _line(f"{model} ({call}), {start}", *row)
 
 
 Curve = list[tuple[float, float]]  # (ms a row in all, mean regret), by budget
