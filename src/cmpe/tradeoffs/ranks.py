@@ -34,6 +34,7 @@ class RankedBatch:
         self._problem = instances.problem
         self._batch = Batch(instances, limits.running.bytes_each)
         self._tables = EvaluatedTables.of(self._problem.models)
+        self._order = np.argsort(self._batch.plan.buckets[:, 0])
         seconds = limits.seconds
         self._sums = MOST_SUMS if seconds is None else int(SUMS_PER_SECOND * seconds) + 1000
         self._guess = np.zeros((2, 4))
@@ -92,7 +93,7 @@ class RankedBatch:
         is_there = np.arange(rank) < found.counts[:, np.newaxis]
         is_good = is_feasible.reshape(count, rank) | ~is_there
         falls = (h[:, 1:] < h[:, :-1]) | ~is_there[:, 1:]
-        for row in np.flatnonzero(~(is_good.all(axis=1) & falls.all(axis=1))):
+        for row in np.flatnonzero(~(is_good.all(axis=1) & falls.all(axis=1))).tolist():
             own = np.flatnonzero(is_good[row] & is_there[row])
             _, stored = found.differing(row)
             own = own[falling(h[row, own], stored[:, own].T)]
@@ -125,7 +126,7 @@ class RankedBatch:
         kernels.ranked_batch(
             batch.plan, batch.offsets, batch.gathers, np.ascontiguousarray(batch.evidence[:, rows]),
             batch.limits, min(batch.lanes, count), batch.finite, self._k + 1, rank, self._guess,
-            self._tables, begun, self._space, found[1:],
+            self._tables, self._order, begun, self._space, found[1:],
         )  # fmt: skip
         return found
 

@@ -18,22 +18,22 @@ import numpy as np
 
 from cmpe.bounds.kernels.dual import INFEASIBLE, rounding
 from cmpe.compiling.functions import njit
-from cmpe.elimination.kernels import VARIABLE, complete
+from cmpe.elimination.kernels import complete
 from cmpe.solvers.exact.kernels.frontiers import list_components
 from cmpe.solvers.exact.kernels.proof import block_room, bound_block, largest_gap, state_space
-from cmpe.solvers.exact.kernels.states import COST, LOSS, read
+from cmpe.solvers.exact.kernels.states import COST, LOSS
 from cmpe.solvers.exact.kernels.states import T as FIRST_T
 from cmpe.tradeoffs.kernels.columns import BLOCK, FREE, H, T
 from cmpe.tradeoffs.kernels.counting import BINS, counted, first_gap, gap_of, learn, number_within
 from cmpe.tradeoffs.kernels.joins import NOTHING, joined, merged
-from cmpe.tradeoffs.kernels.reading import given_tables, padded, write_values
+from cmpe.tradeoffs.kernels.packing import recalled
+from cmpe.tradeoffs.kernels.reading import padded
 from cmpe.tradeoffs.kernels.tilts import TILT, tilt, tilt_room
 
 MOST_ROUNDS = 60
 SCALES = (1.0, 0.6, 0.85, 1.15, 1.6)  # of mu*: the multipliers that prune
 FIRST_SHARE = 0.002  # of the bound: the first gap looked into
 FURTHER = 1.3  # than the gap of rows before: what is listed
-SHARED = 65535  # no value: a variable that no node decides
 TIED = 2e-9  # of 1 + |h|
 COMPLETE, ALL, OVERFLOW, IMPOSSIBLE = range(4)
 
@@ -142,18 +142,37 @@ def _within(lists, listed, mu, gap, rank, sums):
 
 
 @njit(cache=True, nogil=True)
+def _is_priced(mu, lane):
+    for j in range(mu.shape[1]):
+        if mu[lane, j] > 0.0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _listed(plan, lane, block, tilts, limits, gap, slack, rank, lists):
+    """The components' lists of a row within the gap; see `list_components`."""
+    _, t, _, carried, loss, reach, second, mu, _, _, _, _, _ = block
+    rise, drift, away = tilts
+    share, spent, most = TILT if _is_priced(mu, lane) else 0.0, 0.0, gap + 2.0 * slack
+    for j in range(len(limits)):
+        spent += mu[lane, j] * limits[j]
+    tilted = (most + rise[0, lane] - share * spent, most + rise[1, lane] + share * spent)
+    return list_components(
+        plan, lane, t, carried, loss, reach, second, limits, mu[lane], gap + slack, rank,
+        (share, tilted, drift, away), lists,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
 def _ranked_row(plan, lane, block, tilts, limits, slack, wanted, rank, guess, space):
     """Of one row (kind, how many, the gap within which everything is known).
 
     At least `wanted` answers are looked for, and at most `rank` given.
     """
-    _, t, _, carried, loss, reach, second, mu, upper, _, _, _, _ = block
+    t, loss, mu, upper = block[1], block[4], block[7], block[8]
     lists, sums = space
     sizes, own_mu = lists[3], mu[lane]
-    rise, drift, away = tilts
-    share, spent = TILT if own_mu.any() else 0.0, 0.0
-    for j in range(len(limits)):
-        spent += own_mu[j] * limits[j]
     cap = largest_gap(plan.buckets, loss, t, limits, own_mu, lane) + slack
     below = np.zeros(BINS)
     gap = FIRST_SHARE * (1.0 + abs(upper[lane]))
@@ -165,12 +184,8 @@ def _ranked_row(plan, lane, block, tilts, limits, slack, wanted, rank, guess, sp
         gap = min(gap, cap)
         count = 0
         if gap > walked or is_last:
-            walked, most = gap, gap + 2.0 * slack
-            tilted = (most + rise[0, lane] - share * spent, most + rise[1, lane] + share * spent)
-            listed = list_components(
-                plan, lane, t, carried, loss, reach, second, limits, own_mu, gap + slack, rank,
-                (share, tilted, drift, away), lists,
-            )  # fmt: skip
+            walked = gap
+            listed = _listed(plan, lane, block, tilts, limits, gap, slack, rank, lists)
             made = sizes[1]
             if listed >= 0 and not is_last and walked < cap:
                 counted(lists, listed, walked, below)
@@ -211,47 +226,6 @@ def _ranked_row(plan, lane, block, tilts, limits, slack, wanted, rank, guess, sp
 
 
 @njit(cache=True, nogil=True)
-def _recalled(plan, sums, count, order, room, choice, lane, tables, begun, out, values):
-    """The first `count` answers and their values: how many variables differ.
-
-    What all of them share goes into `begun`; `out` receives the variables that differ, in order,
-    and their values, a row for each.
-    """
-    which, stored = out
-    block, stack, index, total = room
-    if count == 0:
-        return 0
-    buckets, columns = plan.buckets, padded(count)
-    own = block[: len(buckets) * columns].reshape((len(buckets), columns))
-    for i in range(sums[8][0]):
-        read(sums[2], sums[8][1 + i], stack, choice, lane)
-    for k in range(len(buckets)):
-        begun[buckets[k, VARIABLE]] = choice[k, lane]
-        own[k, 0] = SHARED
-    for i in range(count):
-        for side in range(2):
-            read(sums[2], sums[7][i, side], stack, own, i)
-    differ = 0
-    for k in order:
-        first, is_same = own[k, 0], True
-        if first == SHARED:
-            continue
-        for i in range(1, count):
-            is_same &= own[k, i] == first
-        if is_same:
-            begun[buckets[k, VARIABLE]] = first
-            continue
-        which[differ] = buckets[k, VARIABLE]
-        for i in range(columns):
-            stored[differ * columns + i] = own[k, i] if i < count else 0
-        differ += 1
-    packed = stored[: max(1, differ) * columns].reshape((max(1, differ), columns))
-    given = given_tables(begun, which[:differ], tables)
-    write_values(tables, given, (packed, index, total), values, 0, count)
-    return differ
-
-
-@njit(cache=True, nogil=True)
 def _as_good(h, count, wanted, size):
     """How many of the answers come before `wanted` or are tied with the last before it."""
     kept = min(count, wanted)
@@ -278,14 +252,14 @@ def _answer_lanes(
         kinds[row] = IMPOSSIBLE
         space[0][3][2] = 0
         if kind[lane] != INFEASIBLE:
-            own = guess[1 if mu[lane].any() else 0]
+            own = guess[1 if _is_priced(mu, lane) else 0]
             kinds[row], found, known = _ranked_row(
                 plan, lane, block, tilts, limits, slack, wanted, rank, own, space
             )
         counts[row] = _as_good(space[1][6], found, wanted, abs(upper[lane]))
         bounds[row] = upper[lane] - known
         first, low = places[len(counts), 0], places[len(counts), 2]
-        differ = _recalled(
+        differ = recalled(
             plan, space[1], counts[row], order, room, choice, lane, tables, begun[row],
             (which[first:], stored[low:]), evaluated[row],
         )  # fmt: skip
@@ -303,7 +277,7 @@ def _choose(mu, lanes, is_last, is_now):
     """
     priced = 0
     for lane in range(lanes):
-        is_now[lane] = not mu[lane].any()
+        is_now[lane] = not _is_priced(mu, lane)
         priced += 0 if is_now[lane] else 1
     if is_last or 2 * priced >= lanes:
         is_now[:] = True
@@ -313,21 +287,21 @@ def _choose(mu, lanes, is_last, is_now):
 
 @njit(cache=True, nogil=True)
 def ranked_batch(
-    plan, offsets, gathers, evidence, limits, lanes, finite, wanted, rank, guess, tables, begun,
-    space, results,
+    plan, offsets, gathers, evidence, limits, lanes, finite, wanted, rank, guess, tables, order,
+    begun, space, results,
 ):  # fmt: skip
     """At least `wanted` and at most `rank` best answers of every column of `evidence` (|X|, B).
 
-    `guess` (2, 4) is what rows before taught (`_learn`), without and with multipliers; `tables` are
-    the functions (`reading.recall`). Of each row `begun` (B, n) receives what its answers share,
-    and `results` values (B, rank, 1 + m), counts, kinds and the h above which every answer is known
-    (B,), and, end to end, the variables that differ with their values. `places` (B + 1, 4) says
-    where a row's begin and how many there are. Rows that need multipliers wait for others.
+    `guess` (2, 4) is what rows before taught (`counting.learn`), without and with multipliers;
+    `tables` are the functions (`reading.recall`), `order` the buckets by their variables. Of each
+    row `begun` (B, n) receives what its answers share, and `results` values (B, rank, 1 + m),
+    counts, kinds and the h above which every answer is known (B,), and, end to end, the variables
+    that differ with their values; `places` (B + 1, 4) says where a row's begin and how many there
+    are. Rows that need multipliers wait for others.
     """
     count, buckets = evidence.shape[1], len(plan.buckets)
     asked = limits if len(limits) > 0 else np.zeros(1)  # a t of nothing but zeros
     block, (other, losses, tilts) = block_room(plan, len(asked), lanes), tilt_room(plan, lanes)
-    order = np.argsort(plan.buckets[:, VARIABLE])
     room = (
         np.zeros(buckets * padded(rank), dtype=np.uint16),
         np.zeros(2 * buckets + 2, dtype=np.int64),
@@ -335,7 +309,9 @@ def ranked_batch(
         np.zeros(padded(rank)),
     )
     rows, is_now = np.zeros(lanes, dtype=np.int64), np.ones(lanes, dtype=np.bool_)
-    waiting, left = np.arange(count), count
+    waiting, left = np.zeros(count, dtype=np.int64), count
+    for i in range(count):
+        waiting[i] = i
     for attempt in range(2):
         here, left = left, 0
         for start in range(0, here, lanes):

@@ -39,6 +39,56 @@ OVERFLOW = -1
 
 
 @njit(cache=True, nogil=True)
+def _leaf(inputs, first, count, a, k, offsets, tables, lane, lost, mu, states, node, nodes, sizes):
+    """A state of bucket k's value a alone, behind the last one; False if full."""
+    bottom = sizes[0]
+    if not add_leaf(states, node, nodes, sizes, lost, a, k):
+        return False
+    for j in range(states.shape[1] - T):
+        own = 0.0
+        for i in range(count):
+            if inputs[first + i, CHILD] < 0:
+                own += tables[j, offsets[i] + a * inputs[first + i, STEP], lane]
+        states[bottom, T + j] = own
+        states[bottom, COST] -= mu[j] * own
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _risen(inputs, first, count, a, offsets, first_message, drift, lane):
+    """By how much a bucket's incoming messages are higher at either further multiplier."""
+    below, above = 0.0, 0.0
+    for i in range(count):
+        if inputs[first + i, CHILD] >= 0:
+            child = offsets[i] + a * inputs[first + i, STEP] - first_message
+            below += drift[0, child, lane]
+            above += drift[1, child, lane]
+    return below, above
+
+
+@njit(cache=True, nogil=True)
+def _join_child(
+    states, node, nodes, sizes, bottom, low, high, budget, share, under, over, rank, heap
+):
+    """The states from `bottom` on become their sums with those of a list; False if full."""
+    top = sizes[0]
+    if top - bottom == 1 and high - low == 1:  # the usual case
+        if not add_single(states, node, nodes, sizes, bottom, low):
+            return False
+        if not within(states, bottom, budget, share, under, over):
+            sizes[0] = bottom
+        return True
+    if not combine(
+        states, node, nodes, sizes, bottom, top, low, high, budget, share, (under, over)
+    ):
+        return False
+    for state in range(top, sizes[0]):
+        copy_state(states, node, state, bottom + state - top)
+    sizes[0] = settled(states, node, bottom, bottom + sizes[0] - top, rank, heap)
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _component_states(
     buckets, inputs, strides, axis_cards, members, first_message, lane, tables, losses, reach,
     mu, most, rank, share, tilted, drift, away, states, node, nodes, sizes, starts, ends, digits,
@@ -64,22 +114,17 @@ def _component_states(
                 if losses[pair, lane] > budget:
                     continue
                 bottom = sizes[0]
-                if not add_leaf(states, node, nodes, sizes, losses[pair, lane], a, k):
+                if not _leaf(
+                    inputs, first, count, a, k, offsets, tables, lane, losses[pair, lane], mu,
+                    states, node, nodes, sizes,
+                ):  # fmt: skip
                     return -1, -1
-                for j in range(states.shape[1] - T):
-                    own = 0.0
-                    for i in range(count):
-                        if inputs[first + i, CHILD] < 0:
-                            own += tables[j, offsets[i] + a * inputs[first + i, STEP], lane]
-                    states[bottom, T + j] = own
-                    states[bottom, COST] -= mu[j] * own
                 if share > 0.0:
-                    under, over = tilted[0] - away[0, here, lane], tilted[1] - away[1, here, lane]
-                    for i in range(count):
-                        if inputs[first + i, CHILD] >= 0:
-                            child = offsets[i] + a * inputs[first + i, STEP] - first_message
-                            under += drift[0, child, lane]
-                            over += drift[1, child, lane]
+                    under, over = _risen(
+                        inputs, first, count, a, offsets, first_message, drift, lane
+                    )
+                    under += tilted[0] - away[0, here, lane]
+                    over += tilted[1] - away[1, here, lane]
                     if not within(states, bottom, budget, share, under, over):
                         sizes[0] = bottom
                         continue
@@ -90,23 +135,11 @@ def _component_states(
                     if share > 0.0:
                         under -= drift[0, child, lane]
                         over -= drift[1, child, lane]
-                    high, other = sizes[0], starts[child]
-                    if high - bottom == 1 and ends[child] - other == 1:  # the usual case
-                        if not add_single(states, node, nodes, sizes, bottom, other):
-                            return -1, -1
-                        if not within(states, bottom, budget, share, under, over):
-                            sizes[0] = bottom
-                            break
-                        continue
-                    if not combine(
-                        states, node, nodes, sizes, bottom, high, other, ends[child], budget,
-                        share, (under, over),
+                    if not _join_child(
+                        states, node, nodes, sizes, bottom, starts[child], ends[child], budget,
+                        share, under, over, rank, heap,
                     ):  # fmt: skip
                         return -1, -1
-                    for state in range(high, sizes[0]):
-                        copy_state(states, node, state, bottom + state - high)
-                    end = bottom + sizes[0] - high
-                    sizes[0] = settled(states, node, bottom, end, rank, heap)
                     if sizes[0] == bottom:
                         break
             if sizes[0] - low > 1:
