@@ -14,7 +14,7 @@ from cmpe.solvers.exact.kernels.states import LOSS
 
 BINS = 64  # of losses
 LEARNING = 0.2
-MARGIN = 0.3  # of what a guess misses by: added to it
+MARGIN = 1.0  # of what a guess misses by: added to it
 
 
 @njit(inner=True, nogil=True)
