@@ -18,8 +18,9 @@ Parts, each of which leaves results/front_PART.jsonl:
 
 Times are CPU seconds of one thread, so that other work on the machine does not count. Of `fronts`
 and `best` a journal keeps what was done: the same command goes on where it stopped. With --workers
-they run in several processes. --pack writes the problems they need, and --packs reads them where
-the data are not. What asks for a solver that is not installed is left out.
+fronts run in several processes; the k best and single solves come first, in one, beside nothing.
+--pack writes the problems they need, and --packs reads them where the data are not. What asks for a
+solver that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS))
     options.add_argument("--rows", type=int, default=1_000)
-    options.add_argument("--row-limit", type=float, default=20.0, help="seconds of a front")
+    options.add_argument("--row-limit", type=float, default=120.0, help="seconds of a front")
     options.add_argument("--seconds", type=float, default=60.0, help="of a strip or a wide row")
     options.add_argument("--models", type=lambda text: text.split(","), default=list(NAMES))
     options.add_argument("--workers", type=int, default=1, help="processes")

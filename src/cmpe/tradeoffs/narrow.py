@@ -21,7 +21,7 @@ from cmpe.problem import Instances
 from cmpe.tradeoffs.front import Steps, TracedPoints
 from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, undominated
 
-SPACES = (1 << 18, 1 << 20)  # states of a row: the next where one is too small
+SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the next where one is too small
 REFERENCES = 128  # of a row with one constraint
 FEW_REFERENCES = 24  # of a row with several
 SUMS_PER_SECOND = 2e7

@@ -3,27 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cmpe.arrays import Floats, Indices, Values
+from cmpe.arrays import Floats, Indices, Integers, Values
 from cmpe.display import html_table, number_text, shortened
 from cmpe.problem import Problem
 from cmpe.solution import Answer, Solutions
+
+
+@dataclass(frozen=True)
+class PackedAnswers:
+    """Answers that differ in a few variables: kept small, written out when they are asked for."""
+
+    problem: Problem
+    begun: Values  # (n,) what they share
+    which: Integers  # (d,) the variables in which they differ
+    stored: NDArray[np.uint16]  # (d, k) their values
+    values: Floats  # (k, 1 + m) h and every t
+    bound: float  # on the best objective
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def objective(self) -> Floats:
+        """h of every answer: (k,)."""
+        return self.values[:, 0]
+
+    def solutions(self) -> Solutions:
+        """The answers written out."""
+        rows = np.tile(self.begun, (len(self), 1))
+        rows[:, self.which] = self.stored.T
+        h, t = self.values[:, 0].copy(), self.values[:, 1:].copy()
+        whole = Solutions.evaluated(self.problem, rows, (h, t), bound=self.bound, method="best")
+        seen = np.zeros(len(self.begun), dtype=bool)
+        seen[list(self.problem.evidence_variables)] = True
+        return replace(whole, observed=np.broadcast_to(seen, rows.shape))
+
+
+@dataclass(frozen=True)
+class ListedAnswers:
+    """Answers as they are."""
+
+    whole: Solutions
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    @property
+    def objective(self) -> Floats:
+        """h of every answer: (k,)."""
+        return self.whole.objective
+
+    def solutions(self) -> Solutions:
+        """The answers."""
+        return self.whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranked:
     """The best answers of one row, in order: `ranked[0]` is the best."""
 
-    answers: Solutions
+    kept: PackedAnswers | ListedAnswers
     complete: bool  # proved: these are the best, or all there are
     bound: float  # no feasible assignment that is missing has a higher h; -inf: none is missing
 
+    @cached_property
+    def answers(self) -> Solutions:
+        """The answers, the best first."""
+        return self.kept.solutions()
+
     def __len__(self) -> int:
-        return len(self.answers)
+        return len(self.kept)
 
     def __getitem__(self, rank: int) -> Answer:
         return self.answers[rank]
@@ -34,7 +90,7 @@ class Ranked:
     @property
     def objective(self) -> Floats:
         """h of every answer, falling: (k,)."""
-        return self.answers.objective
+        return self.kept.objective
 
     @property
     def assignments(self) -> Values:
@@ -91,8 +147,8 @@ def in_order(whole: Solutions, which: Indices, k: int, *, complete: bool, bound:
     h = whole.objective[which]
     order = falling(h, whole.assignments[which])
     missing = max(bound, float(h[order[k]])) if len(h) > k else bound
-    answers = whole.take(which[order[:k]])
-    return Ranked(answers.bounded(max(bound, float(h.max(initial=-np.inf)))), complete, missing)
+    answers = whole.take(which[order[:k]]).bounded(max(bound, float(h.max(initial=-np.inf))))
+    return Ranked(ListedAnswers(answers), complete, missing)
 
 
 def falling(h: Floats, rows: Values) -> Indices:

@@ -23,7 +23,7 @@ from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.forcing import with_distance
 from cmpe.tradeoffs.points import h_tolerance
-from cmpe.tradeoffs.ranked import Ranked, ranked_of
+from cmpe.tradeoffs.ranked import ListedAnswers, Ranked, ranked_of
 from cmpe.tradeoffs.ranks import RankedBatch
 
 WIDE_SECONDS = 10.0  # of a wide row without a limit
@@ -82,10 +82,10 @@ def _block(
 
 
 def _with_observed(ranked: Ranked, seen: NDArray[np.bool_]) -> Ranked:
-    if ranked.answers.observed is not None:
+    if not isinstance(ranked.kept, ListedAnswers) or ranked.answers.observed is not None:
         return ranked
     observed = np.broadcast_to(seen, (len(ranked), len(seen)))
-    return replace(ranked, answers=replace(ranked.answers, observed=observed))
+    return replace(ranked, kept=ListedAnswers(replace(ranked.answers, observed=observed)))
 
 
 def ranked_rows(instances: Instances, k: int, limits: Limits) -> list[Ranked]:

@@ -134,6 +134,7 @@ class BestJob:
 
     def __call__(self, first: int, piece: Piece) -> AnswerPart:
         """Rank the answers of the rows of a piece."""
+        from cmpe.tradeoffs.ranked import ListedAnswers
         from cmpe.tradeoffs.ranking import best
 
         found = best(
@@ -146,7 +147,8 @@ class BestJob:
         )
         spent = sum(float(each.answers.seconds.sum()) for each in found)
         timeless = [
-            replace(r, answers=replace(r.answers, seconds=np.full(len(r), np.nan))) for r in found
+            replace(r, kept=ListedAnswers(replace(r.answers, seconds=np.full(len(r), np.nan))))
+            for r in found
         ]
         tally = Counter(_state(each.infeasible, each.complete) for each in found)
         return AnswerPart(

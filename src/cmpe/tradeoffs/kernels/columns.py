@@ -61,14 +61,6 @@ def move(points, node, source, target):
 
 
 @njit(inner=True, nogil=True)
-def move_down(points, node, low, sizes, target):
-    """The states from `low` to the top move to `target`, which lies below."""
-    for state in range(low, sizes[0]):
-        move(points, node, state, target + state - low)
-    sizes[0] += target - low
-
-
-@njit(inner=True, nogil=True)
 def sort_list(points, node, low, high, column, scratch):
     """Sort states low..high by falling `column`."""
     keys, order, spare, moved, own = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]

@@ -172,6 +172,18 @@ def _collect(work, found, count):
 
 
 @njit(cache=True, nogil=True)
+def _first_budgets(weight, need, share):
+    """What the first corners cost, the budgets of the first round, whether any corner costs."""
+    dear, budget, is_dear = np.full(len(weight), np.inf), need.copy(), False
+    for k in range(len(weight)):
+        if weight[k] > 0.0:
+            dear[k] = max(0.0, need[k])
+            budget[k] = share * dear[k]
+            is_dear = is_dear or dear[k] > 0.0
+    return dear, budget, is_dear
+
+
+@njit(cache=True, nogil=True)
 def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, work):
     """The front of one row: (kind, points, nodes, weight, price, totals, covered).
 
@@ -188,13 +200,15 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
         return IMPOSSIBLE, points, nodes, weight, price, totals, covered
     begun = _front_of_both(known, hull[: len(hull) if t.shape[0] == 1 else 0], window)
     uncovered(begun, window, weight, price, totals, covered, need)
-    dear = np.where(weight > 0.0, np.maximum(0.0, need), np.inf)
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
-    budget = np.where(weight > 0.0, SHARES[rounds] * dear, need)
-    rounds = rounds + 1 if (weight * dear > 0.0).any() else len(SHARES)
+    dear, budget, is_dear = _first_budgets(weight, need, SHARES[rounds])
+    rounds = rounds + 1 if is_dear else len(SHARES)
     found = np.zeros(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
-        asked = np.where(budget > covered, budget + slack, -np.inf)
+        asked = np.full(len(weight), -np.inf)
+        for k in range(len(weight)):
+            if budget[k] > covered[k]:
+                asked[k] = budget[k] + slack[k]
         low, high = row_list(plan, h, t, tables, weight, price, asked, limits, points[:, :2], work)
         if low < 0:
             patience -= 1
@@ -207,14 +221,17 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
             continue
         count = _front_of(work[0], low, high, limits, window, found)
         points, nodes = _together(points, nodes, _collect(work, found, count), window)
-        covered = np.maximum(covered, budget)
+        for k in range(len(weight)):
+            covered[k] = max(covered[k], budget[k])
+            asked[k] = covered[k] + slack[k]
         both = _front_of_both(points, begun, window)
-        if uncovered(both, window, weight, price, totals, covered + slack, need) == 0:
+        if uncovered(both, window, weight, price, totals, asked, need) == 0:
             return COMPLETE, points, nodes, weight, price, totals, covered
-        if rounds < len(SHARES):  # of few points the corners cost too much
-            need = np.minimum(need, SHARES[rounds] * dear)
-            rounds += 1
-        budget = np.maximum(covered, need)
+        for k in range(len(weight)):
+            if rounds < len(SHARES):  # of few points the corners cost too much
+                need[k] = min(need[k], SHARES[rounds] * dear[k])
+            budget[k] = max(covered[k], need[k])
+        rounds += 1
     if len(points) == 0:  # at least the supported ones
         looked, work[4][2] = work[4][2], -(1 << 40)
         low, high = row_list(plan, h, t, tables, weight, price, slack, limits, begun[:0], work)
@@ -231,7 +248,9 @@ def _together(points, nodes, more, window):
     both = np.empty((count + len(more[0]), 3))
     both[:count] = points
     both[count:] = more[0]
-    both[count:, 2] += np.where(more[0][:, 2] >= 0.0, own, 0)
+    for i in range(count, len(both)):
+        if both[i, 2] >= 0.0:
+            both[i, 2] += own
     parts = np.empty((own + len(more[1]), 2), dtype=np.int32)
     parts[:own] = nodes
     for i in range(len(more[1])):

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
-from cmpe.tradeoffs.kernels.branches import settle
-from cmpe.tradeoffs.kernels.columns import BLOCK, H, T, combine, move, reaches, sort_list, sort_rows
+from cmpe.tradeoffs.kernels.columns import (
+    BLOCK,
+    SHORT,
+    H,
+    T,
+    combine,
+    move,
+    reaches,
+    sort_list,
+    sort_rows,
+    thinned,
+)
 
 NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
 
@@ -46,7 +56,7 @@ def _pruned(active, need, best, total, work):
 
     False if nothing is left of a list.
     """
-    points, node, lists = work[0], work[1], work[6]
+    points, node, lists = work[0], work[1], work[4]
     own = np.empty(len(need))
     for c in range(active):
         _highest(points, lists[0, c], lists[1, c], best, c, total)
@@ -66,10 +76,22 @@ def _pruned(active, need, best, total, work):
     return True
 
 
+@njit(cache=True, nogil=True)
+def _settle(points, node, sizes, low, rank, scratch):
+    """Bring the list from `low` to the top in order: short enough, sorted by falling -t_1.
+
+    A `rank` of 0: nothing is left out.
+    """
+    if 0 < 4 * rank < sizes[0] - low:
+        sizes[0] = thinned(points, node, low, sizes[0], rank, scratch)
+    if sizes[0] - low > SHORT:
+        sort_list(points, node, low, sizes[0], T, scratch)
+
+
 @njit(inner=True, nogil=True)
 def merged(active, need, rank, work):
     """Merge the lists to two at most: how many there are; NOTHING or NO_ROOM."""
-    points, node, sizes, lists, scratch = work[0], work[1], work[3], work[6], work[8]
+    points, node, sizes, lists, scratch = work[0], work[1], work[3], work[4], work[5]
     best, total, own = np.zeros((max(1, active), len(need))), np.zeros(len(need)), need.copy()
     if not _pruned(active, need, best, total, work):
         return NOTHING
@@ -86,7 +108,7 @@ def merged(active, need, rank, work):
             return NO_ROOM
         if sizes[0] == top:
             return NOTHING
-        settle(points, node, sizes, top, rank, scratch)
+        _settle(points, node, sizes, top, rank, scratch)
         lists[0, b], lists[1, b] = top, sizes[0]
         for r in range(len(need)):
             total[r] -= best[a, r]
@@ -99,7 +121,7 @@ def merged(active, need, rank, work):
 def _cut(found, count, rank, work):
     """Keep the `rank` highest of the answers so far, in order: how many."""
     h, both = found
-    keys, order, spare = work[8][0], work[8][1], work[8][2]
+    keys, order, spare = work[5][0], work[5][1], work[5][2]
     keys[:count] = h[:count]
     sort_rows(keys, order, spare, count)
     kept = min(count, rank)
@@ -117,12 +139,12 @@ def joined(need, constraints, rank, work):
     Both are in the order of falling -t_1, so that what fits beside a state of list 0 begins
     list 1; `peak` is the highest h of each such beginning.
     """
-    points, node, lists, found = work[0], work[1], work[6], (work[9], work[10])
+    points, node, lists, found = work[0], work[1], work[4], (work[6], work[7])
     found_h, found_both = found
     low, high = lists[0, 1], lists[1, 1]
     for c in range(2):
         if lists[1, c] - lists[0, c] > 1:
-            sort_list(points, node, lists[0, c], lists[1, c], T, work[8])
+            sort_list(points, node, lists[0, c], lists[1, c], T, work[5])
     peak, block_peak = np.empty(high - low + 1), np.full((high - low) // BLOCK + 1, -np.inf)
     peak[0] = -np.inf
     for other in range(high - low):

@@ -1,56 +1,49 @@
 """The k best feasible assignments of every row of a batch.
 
-Let H be a guess at the k-th best h. Dynamic programming over the bucket trees collects the partial
-assignments that may belong to a feasible y with h(y) >= H (`columns`): at the multipliers s mu*,
+At the dual's minimiser mu* every y has a gap UB - h(y) = loss(y) + mu* (q - t(y)), as in `exact`
+(`solvers.exact.kernels.proof`), so what is feasible and within G of the bound has loss(y) <= G.
+The dynamic programme of `exact` lists the partial assignments of such losses, of every component;
+one that k others of its bucket entry dominate is not needed: each of its completions has k better
+ones. The components' lists are merged to two, with more multipliers to prune by (`columns`), and
+the two are joined without forming all sums. Everything feasible within G is found, so if that is k
+or more the best k of them are proved; else G grows.
 
-    h(y) >= H, t(y) <= q   imply   (h - s mu* . t)(y) >= H - s mu* . q,
-
-and what a partial assignment can reach there at most is known exactly, by elimination. So each s
-prunes; so do h and every t_j alone. A partial assignment that k others of its bucket entry
-dominate is not needed: each of its completions has k better ones. The components' lists are merged
-to two, which are joined without forming all sums: in the order of t, what fits beside a state is a
-beginning of the other list, whose highest h says whether anything in it is wanted. Everything
-feasible with h >= H is found, so if that is k or more the best k of them are proved; else H falls.
+How far to look: the losses of the lists say how many assignments, feasible or not, lie within any
+G. How many of those it takes to have k feasible ones is learned from row to row.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cmpe.bounds.kernels.dual import rounding, satisfy
+from cmpe.bounds.kernels.dual import INFEASIBLE, rounding
 from cmpe.compiling.functions import njit
-from cmpe.elimination.kernels import VARIABLE, eliminate_max
-from cmpe.solvers.exact.kernels.proof import find_losses
-from cmpe.tradeoffs.kernels.branches import component_list, component_maximiser
+from cmpe.elimination.kernels import complete
+from cmpe.solvers.exact.kernels.frontiers import list_components
+from cmpe.solvers.exact.kernels.proof import block_room, bound_block, largest_gap, state_space
+from cmpe.solvers.exact.kernels.states import COST, LOSS
+from cmpe.solvers.exact.kernels.states import T as FIRST_T
 from cmpe.tradeoffs.kernels.columns import BLOCK, FREE, H, T
+from cmpe.tradeoffs.kernels.counting import BINS, counted, first_gap, gap_of, learn, number_within
 from cmpe.tradeoffs.kernels.joins import NOTHING, joined, merged
-from cmpe.tradeoffs.kernels.reading import (
-    LANES,
-    given_tables,
-    read,
-    reading_room,
-    write_rows,
-    write_values,
-)
-from cmpe.tradeoffs.kernels.references import load_weighted
+from cmpe.tradeoffs.kernels.packing import recalled
+from cmpe.tradeoffs.kernels.reading import padded
+from cmpe.tradeoffs.kernels.tilts import TILT, tilt, tilt_room
 
 MOST_ROUNDS = 60
 SCALES = (1.0, 0.6, 0.85, 1.15, 1.6)  # of mu*: the multipliers that prune
 FIRST_SHARE = 0.002  # of the bound: the first gap looked into
-CAUTION = 0.85  # of the gap of rows before: to look into too much costs more than a round
-GROWTH = 2.0  # of the gap from round to round, at most
-MOST_POWER = 0.5
-SIDE_BY_SIDE = 8  # rows that are eliminated together
-WORKING_SET = 1 << 23  # numbers of them
+FURTHER = 1.3  # than the gap of rows before: what is listed
+TIED = 2e-9  # of 1 + |h|
 COMPLETE, ALL, OVERFLOW, IMPOSSIBLE = range(4)
 
 
 @njit(cache=True, nogil=True)
 def workspace(states, constraints, plan, rank):
-    """Arrays that all rows of one thread share."""
-    columns = T + constraints + len(SCALES)
-    messages, components = plan.total - plan.entries, len(plan.component_start)
+    """Arrays that all rows of one thread share: of the lists, and of their sums."""
+    columns, components = T + constraints + len(SCALES), len(plan.component_start)
     room = max(4 * rank, 1024)
+    lists = state_space(states, constraints, plan, rank, 1 << 22)
     scratch = (
         np.empty(states),  # to sort with: keys, order, spare, states, nodes
         np.empty(states, dtype=np.int64),
@@ -61,237 +54,280 @@ def workspace(states, constraints, plan, rank):
         np.empty(columns),  # to combine with
         np.empty((states // BLOCK + 2, columns)),
     )
-    return (
+    sums = (
         np.empty((states, columns)),  # points
         np.empty(states, dtype=np.int64),  # node of each
-        np.empty((2 * states, 2), dtype=np.int32),  # nodes: two parts, or a value and a bucket
-        np.zeros(4, dtype=np.int64),  # how many states, nodes, sums looked at, sums allowed
-        np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
-        np.zeros(messages, dtype=np.int64),  # and end
+        lists[2],
+        lists[3],
         np.zeros((2, components + 1), dtype=np.int64),  # the list of each component
-        np.zeros(len(plan.buckets), dtype=np.int64),  # what all answers share
         scratch,
         np.empty(room),  # answers: h
         np.empty((room, 2), dtype=np.int64),  # and their two nodes
+        np.zeros(components + 1, dtype=np.int64),  # how many nodes all answers share, and which
     )
+    return lists, sums
 
 
 @njit(cache=True, nogil=True)
-def _only_one(second, c, budget):
-    """A column whose maximiser is all that component c may be; -1 if there is none."""
-    for r in range(len(budget)):
-        if second[c, r] > budget[r]:
-            return r
-    return -1
+def _as_columns(lists, listed, mu, gap, sums, rest):
+    """The states of loss <= gap as columns: how many lists have several; `rest` is what is left.
 
-
-@njit(cache=True, nogil=True)
-def _feasible_above(plan, tables, need, budget, constraints, rank, work):
-    """The best `rank` feasible answers above the need: how many; -1 without room.
-
-    What components that are decided take is in `work`, the rest in nodes.
+    A list of a single state is a constant, whose node is kept. -1: a list has none.
     """
-    points, node, sizes, lists, choice = work[0], work[1], work[3], work[6], work[7]
-    values, loss, reach, second = tables
-    sizes[0], sizes[1] = 0, 0
-    constant = values[0].copy()  # entry 0 is the constant
-    choice[:] = -1
-    active = np.int64(0)  # not 0: numba would compile what is called for that number, too
-    thins = rank if constraints == 1 else 0 * rank
-    for c in range(len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0):
-        decided = _only_one(second, c, budget)
-        if decided >= 0:
-            component_maximiser(plan, c, values, loss, decided, choice, constant)
-            continue
-        low = sizes[0]
-        if not component_list(plan, c, values, loss, reach, budget, thins, work):
+    states, node, lows, highs = lists[0], lists[1], lists[8], lists[9]
+    points, own, sizes, ranges = sums[0], sums[1], sums[3], sums[4]
+    constraints, top, active = len(mu), 0, np.int64(0)
+    sums[8][0] = 0
+    for c in range(listed):
+        low = top
+        for i in range(lows[c], highs[c]):
+            if states[i, LOSS] > gap:
+                continue
+            cost = states[i, COST]
+            points[top, H] = -cost
+            for j in range(constraints):
+                points[top, T + j] = -states[i, FIRST_T + j]
+            for s in range(len(SCALES)):
+                points[top, T + constraints + s] = -cost - SCALES[s] * (states[i, LOSS] - cost)
+            own[top] = node[i]
+            top += 1
+        if top - low > 1:
+            ranges[0, active], ranges[1, active] = low, top
+            active += 1
+        elif top == low:
             return -1
-        if sizes[0] == low:
-            return 0
-        lists[0, active], lists[1, active] = low, sizes[0]
-        active += 1
-    rest = need - constant
-    active = merged(active, rest, thins, work)
+        else:
+            for j in range(constraints):
+                rest[j] += points[low, T + j]
+            sums[8][0] += 1
+            sums[8][sums[8][0]] = own[low]
+            top = low
+    sizes[0] = top
+    return active
+
+
+@njit(cache=True, nogil=True)
+def _within(lists, listed, mu, gap, rank, sums):
+    """The best `rank` feasible answers within the gap: (how many, price); -1 without room.
+
+    h of an answer is, but for a constant, what is found of it less the price.
+    """
+    points, node, sizes, ranges = sums[0], sums[1], sums[3], sums[4]
+    constraints = len(mu)
+    rest = lists[11].copy()
+    active = _as_columns(lists, listed, mu, gap, sums, rest)
     if active < 0:
-        return 0 if active == NOTHING else -1
+        return 0, 0.0
+    price = 0.0
+    for j in range(constraints):
+        price += mu[j] * rest[j]
+    need = np.empty(points.shape[1])
+    need[H] = price - gap
+    for j in range(constraints):
+        need[T + j] = -rest[j]
+    for s in range(len(SCALES)):
+        need[T + constraints + s] = -gap - (SCALES[s] - 1.0) * price
+    thins = rank if constraints == 1 else 0 * rank
+    active = merged(active, need, thins, sums)
+    if active < 0:
+        return (0 if active == NOTHING else -1), price
     for c in range(active, 2):  # an empty sum is one state of zeros
         if sizes[0] + 1 >= len(points):
-            return -1
+            return -1, price
         points[sizes[0]] = 0.0
         node[sizes[0]] = FREE
-        lists[0, c], lists[1, c] = sizes[0], sizes[0] + 1
+        ranges[0, c], ranges[1, c] = sizes[0], sizes[0] + 1
         sizes[0] += 1
-    count = joined(rest, constraints, rank, work)
-    for i in range(count):
-        work[9][i] += constant[H]
-    return count
+    return joined(need, constraints, rank, sums), price
 
 
 @njit(cache=True, nogil=True)
-def _columns_of(mu):
-    """Weights and prices of the columns (see `columns`)."""
-    constraints = len(mu)
-    columns = T + constraints + len(SCALES)
-    weight, price = np.ones(columns), np.zeros((columns, constraints))
-    for j in range(constraints):
-        weight[T + j], price[T + j, j] = 0.0, 1.0
-    for s in range(len(SCALES)):
-        price[T + constraints + s] = SCALES[s] * mu
-    return weight, price
+def _is_priced(mu, lane):
+    for j in range(mu.shape[1]):
+        if mu[lane, j] > 0.0:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
-def _eliminated(plan, h, t, mu, first, values, carried, loss, reach, second, totals):
-    """Values, losses and totals of rows first.. at all their columns, side by side."""
-    columns = T + t.shape[1] + len(SCALES)
-    lanes = values.shape[1]
-    for lane in range(0, lanes, columns):
-        row = min(first + lane // columns, len(h) - 1)
-        weight, price = _columns_of(mu[row])
-        load_weighted(h[row], t[row], weight, price, values[:, lane : lane + columns])
-    eliminate_max(plan, values, carried, totals, np.empty(lanes))
-    find_losses(plan, values, loss, reach, second)
+def _listed(plan, lane, block, tilts, limits, gap, slack, rank, lists):
+    """The components' lists of a row within the gap; see `list_components`."""
+    _, t, _, carried, loss, reach, second, mu, _, _, _, _, _ = block
+    rise, drift, away = tilts
+    share, spent, most = TILT if _is_priced(mu, lane) else 0.0, 0.0, gap + 2.0 * slack
+    for j in range(len(limits)):
+        spent += mu[lane, j] * limits[j]
+    tilted = (most + rise[0, lane] - share * spent, most + rise[1, lane] + share * spent)
+    return list_components(
+        plan, lane, t, carried, loss, reach, second, limits, mu[lane], gap + slack, rank,
+        (share, tilted, drift, away), lists,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def _largest(loss):
-    """No allowed assignment has an h this far below the highest (crude)."""
-    total = 0.0
-    for pair in range(len(loss)):
-        if loss[pair, H] < np.inf:
-            total += loss[pair, H]
-    return total
+def _ranked_row(plan, lane, block, tilts, limits, slack, wanted, rank, guess, space):
+    """Of one row (kind, how many, the gap within which everything is known).
 
-
-@njit(cache=True, nogil=True)
-def _learn(guess, gap, h, rank):
-    """`guess`: the gap of the last answer, and the power of its rank that gaps grow with."""
-    half = gap + h[rank - 1] - h[(rank - 1) // 2]
-    power = MOST_POWER
-    if half > 0.0:
-        power = min(MOST_POWER, np.log(gap / half) / np.log(rank / (1.0 + (rank - 1) // 2)))
-    share = 1.0 if guess[0] == 0.0 else 0.2
-    guess[0] += share * (gap - guess[0])
-    guess[1] += share * (power - guess[1])
-
-
-@njit(cache=True, nogil=True)
-def _ranked_row(plan, tables, totals, price, limits, rank, guess, work):
-    """(kind, how many, bound on what is missing, gap of the last)."""
-    columns, constraints = price.shape
-    asked, slack = np.zeros(columns), np.zeros(columns)
-    is_h = np.ones(columns, dtype=np.bool_)
-    is_h[T : T + constraints] = False
-    if totals[H] == -np.inf:
-        return IMPOSSIBLE, 0, -np.inf, 0.0
-    upper = totals[H]
-    for r in range(columns):
-        for j in range(constraints):
-            asked[r] -= price[r, j] * limits[j] if price[r, j] > 0.0 else 0.0
-        slack[r] = 4.0 * rounding(tables[0], r, len(plan.buckets)) + 1e-14 * abs(asked[r])
-        if is_h[r]:
-            upper = min(upper, totals[r] - asked[r])
-        elif totals[r] < asked[r] - slack[r]:
-            return IMPOSSIBLE, 0, -np.inf, 0.0
-    cap = upper - totals[H] + _largest(tables[1]) + slack[H]
-    gap = FIRST_SHARE * (1.0 + abs(upper))
+    At least `wanted` answers are looked for, and at most `rank` given.
+    """
+    t, loss, mu, upper = block[1], block[4], block[7], block[8]
+    lists, sums = space
+    sizes, own_mu = lists[3], mu[lane]
+    cap = largest_gap(plan.buckets, loss, t, limits, own_mu, lane) + slack
+    below = np.zeros(BINS)
+    gap = FIRST_SHARE * (1.0 + abs(upper[lane]))
     if guess[0] > 0.0:  # rows whose answers are all tied teach a gap of next to nothing
-        gap = max(CAUTION * guess[0], 1e-3 * gap)
-    power = guess[1] if guess[0] > 0.0 else 0.3
-    covered, ceiling = 0.0, np.inf
-    count, before, is_last = 0, 0, False
-    for number in range(MOST_ROUNDS):
-        lowest = upper - gap if gap < cap else -np.inf
-        need = asked - slack
-        for r in range(columns):
-            need[r] += lowest if is_h[r] else 0.0
-        count = _feasible_above(plan, tables, need, totals - need, constraints, rank, work)
+        gap = max(FURTHER * guess[0], 1e-3 * gap)
+    walked, covered, ceiling, listed, made = -1.0, 0.0, np.inf, np.int64(0), 0
+    is_last, price = False, 0.0
+    for _ in range(MOST_ROUNDS):
+        gap = min(gap, cap)
+        count = 0
+        if gap > walked or is_last:
+            walked = gap
+            listed = _listed(plan, lane, block, tilts, limits, gap, slack, rank, lists)
+            made = sizes[1]
+            if listed >= 0 and not is_last and walked < cap:
+                counted(lists, listed, walked, below)
+                if covered == 0.0 and ceiling == np.inf:
+                    gap = first_gap(guess, below, walked, wanted)
+                    if gap > walked:
+                        continue
+        if listed >= 0:
+            sizes[1] = made
+            count, price = _within(lists, listed, own_mu, gap + slack, rank, sums)
         if is_last:
             break
-        if count < 0:
-            ceiling = gap
+        if listed < 0 or count < 0:
+            ceiling, walked = gap, -1.0
             gap = covered + (gap - covered) / 3.0
-            if work[3][2] > work[3][3] or gap - covered <= 1e-3 * ceiling:
+            if sizes[2] > sizes[3] or gap - covered <= 1e-3 * ceiling:
                 is_last, gap = True, covered  # what was found there was written over
-                work[3][2] = -(1 << 40)
+                sizes[2] = -(1 << 40)
             continue
         covered = gap
-        if count == rank:
-            return COMPLETE, count, work[9][count - 1], upper - work[9][count - 1]
-        if lowest == -np.inf:
-            return ALL, count, -np.inf, 0.0
-        more = 1.04 * (rank / count) ** power if count > before else 2.0
-        more = max(more, 1.0 + 0.05 * number)  # so that the rounds suffice
-        gap, before = min(max(GROWTH, 1.0 + 0.05 * number), more) * covered, count
+        if count >= wanted:
+            last = price - sums[6][wanted - 1]
+            learn(guess, last, below, walked, wanted)
+            known = price - sums[6][count - 1] if count == rank else gap
+            return COMPLETE, count, known
+        if gap >= cap:
+            return ALL, count, np.inf
+        more = min(4.0, 1.15 * wanted / max(1, count))
+        number = more * number_within(below, walked, gap)
+        gap = max(gap_of(below, walked, number), 1.05 * gap)
         if gap >= ceiling:
             gap = covered + (ceiling - covered) / 2.0
             if gap - covered <= 1e-3 * ceiling:
                 break
     if is_last:
-        work[3][2] = work[3][3] + 1
-    return OVERFLOW, max(0, count), upper - covered + slack[H], 0.0
+        sizes[2] = sizes[3] + 1
+    return OVERFLOW, max(0, count), covered - slack
 
 
 @njit(cache=True, nogil=True)
-def _recalled(work, count, room, tables, variables, begun, rows, values):
-    """The first `count` answers and their values, into `rows` and `values`.
+def _as_good(h, count, wanted, size):
+    """How many of the answers come before `wanted` or are tied with the last before it."""
+    kept = min(count, wanted)
+    if wanted > 1:
+        while kept < count and h[kept] >= h[wanted - 2] - TIED * (1.0 + size):
+            kept += 1
+    return kept
 
-    What all of them share is as evidence.
+
+@njit(cache=True, nogil=True)
+def _answer_lanes(
+    plan, rows, lanes, is_now, block, tilts, limits, wanted, rank, guess, tables, begun, space,
+    order, room, results,
+):  # fmt: skip
+    """Rank those of a block's rows that `is_now` says."""
+    evaluated, counts, kinds, bounds, which, stored, places = results
+    values, mu, upper, kind, choice = block[2], block[7], block[8], block[10], block[12]
+    for lane in range(lanes):
+        if not is_now[lane]:
+            continue
+        row = rows[lane]
+        slack = 4.0 * rounding(values, lane, len(plan.buckets))
+        found, known = 0, np.inf
+        kinds[row] = IMPOSSIBLE
+        space[0][3][2] = 0
+        if kind[lane] != INFEASIBLE:
+            own = guess[1 if _is_priced(mu, lane) else 0]
+            kinds[row], found, known = _ranked_row(
+                plan, lane, block, tilts, limits, slack, wanted, rank, own, space
+            )
+        counts[row] = _as_good(space[1][6], found, wanted, abs(upper[lane]))
+        bounds[row] = upper[lane] - known
+        first, low = places[len(counts), 0], places[len(counts), 2]
+        differ = recalled(
+            plan, space[1], counts[row], order, room, choice, lane, tables, begun[row],
+            (which[first:], stored[low:]), evaluated[row],
+        )  # fmt: skip
+        places[row, 0], places[row, 1], places[row, 2] = first, differ, low
+        places[row, 3] = padded(counts[row])
+        places[len(counts), 0] += differ
+        places[len(counts), 2] += differ * padded(counts[row])
+
+
+@njit(cache=True, nogil=True)
+def _choose(mu, lanes, is_last, is_now):
+    """Which lanes to rank now: those without multipliers, or all where most have some.
+
+    Returns whether any of them has some.
     """
-    block, stack, shared = room[0], room[3], begun.copy()
-    runs = (np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int32))
-    varying = np.flatnonzero(work[7] < 0)
-    for k in range(len(variables)):
-        if work[7][k] >= 0:
-            shared[variables[k]] = work[7][k]
-    given = given_tables(shared, variables, varying, tables)
-    for low in range(0, count, LANES):
-        lanes = min(LANES, count - low)
-        for lane in range(lanes):
-            for side in range(2):
-                read(work[2], runs, work[10][low + lane, side], stack, block, lane)
-        write_rows(block, variables, varying, shared, rows, low, lanes)
-        write_values(tables, given, room, values, low, lanes)
+    priced = 0
+    for lane in range(lanes):
+        is_now[lane] = not _is_priced(mu, lane)
+        priced += 0 if is_now[lane] else 1
+    if is_last or 2 * priced >= lanes:
+        is_now[:] = True
+        return priced > 0
+    return False
 
 
 @njit(cache=True, nogil=True)
 def ranked_batch(
-    plan, offsets, h, t, limits, finite, mu, rank, guess, tables, begun, work, results
-):
-    """The best `rank` of every row: h (R, E), t (R, m, E), mu (R, m), begun (R, n).
+    plan, offsets, gathers, evidence, limits, lanes, finite, wanted, rank, guess, tables, order,
+    begun, space, results,
+):  # fmt: skip
+    """At least `wanted` and at most `rank` best answers of every column of `evidence` (|X|, B).
 
-    `guess` is what rows before taught (`_learn`), zeros at first; `tables` are the functions
-    (`reading.recall`). `results` are assignments (R, rank, n), values (R, rank, 1 + m), and counts,
-    kinds and bounds (R,).
+    `guess` (2, 4) is what rows before taught (`counting.learn`), without and with multipliers;
+    `tables` are the functions (`reading.recall`), `order` the buckets by their variables. Of each
+    row `begun` (B, n) receives what its answers share, and `results` values (B, rank, 1 + m),
+    counts, kinds and the h above which every answer is known (B,), and, end to end, the variables
+    that differ with their values; `places` (B + 1, 4) says where a row's begin and how many there
+    are. Rows that need multipliers wait for others.
     """
-    assignments, evaluated, counts, kinds, bounds = results
-    variables, room = plan.buckets[:, VARIABLE].copy(), reading_room(len(plan.buckets))
-    columns, messages = work[0].shape[1], plan.total - plan.entries
-    side = max(
-        1, min(len(h), SIDE_BY_SIDE, WORKING_SET // (columns * (2 * plan.total + plan.pairs)))
+    count, buckets = evidence.shape[1], len(plan.buckets)
+    asked = limits if len(limits) > 0 else np.zeros(1)  # a t of nothing but zeros
+    block, (other, losses, tilts) = block_room(plan, len(asked), lanes), tilt_room(plan, lanes)
+    room = (
+        np.zeros(buckets * padded(rank), dtype=np.uint16),
+        np.zeros(2 * buckets + 2, dtype=np.int64),
+        np.zeros(padded(rank), dtype=np.uint32),
+        np.zeros(padded(rank)),
     )
-    lanes = side * columns
-    values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
-    loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
-    second, totals = np.zeros((len(plan.component_start) - 1, lanes)), np.zeros(lanes)
-    for row in range(len(h)):
-        if row % side == 0:
-            for other in range(row, min(row + side, len(h)) if not finite else row):
-                for j in range(t.shape[1]):
-                    column = t[other, j].copy().reshape((-1, 1))
-                    satisfy(column, offsets, limits[j])
-                    t[other, j] = column[:, 0]
-            _eliminated(plan, h, t, mu, row, values, carried, loss, reach, second, totals)
-        own = slice((row % side) * columns, (row % side + 1) * columns)
-        near = (values[:, own].copy(), loss[:, own].copy(), reach[:, own].copy(),
-                second[:, own].copy())  # fmt: skip
-        work[3][2] = 0
-        kind, count, bound, gap = _ranked_row(
-            plan, near, totals[own], _columns_of(mu[row])[1], limits, rank, guess, work
-        )
-        if kind == COMPLETE:
-            _learn(guess, gap, work[9], rank)
-        kinds[row], counts[row], bounds[row] = kind, count, bound
-        _recalled(
-            work, count, room, tables, variables, begun[row], assignments[row], evaluated[row]
-        )
+    rows, is_now = np.zeros(lanes, dtype=np.int64), np.ones(lanes, dtype=np.bool_)
+    waiting, left = np.zeros(count, dtype=np.int64), count
+    for i in range(count):
+        waiting[i] = i
+    for attempt in range(2):
+        here, left = left, 0
+        for start in range(0, here, lanes):
+            for lane in range(lanes):
+                rows[lane] = waiting[min(start + lane, here - 1)]
+            bound_block(plan, offsets, gathers, evidence, rows, limits, asked, finite, block)
+            own = min(lanes, here - start)
+            if _choose(block[7], own, attempt > 0, is_now):
+                tilt(plan, block, other, losses, tilts)
+            block[12][:] = -1
+            complete(plan, block[2], block[12])
+            _answer_lanes(
+                plan, rows, own, is_now, block, tilts, asked, wanted, rank, guess, tables, begun,
+                space, order, room, results,
+            )  # fmt: skip
+            for lane in range(own):
+                if not is_now[lane]:
+                    waiting[left] = rows[lane]
+                    left += 1

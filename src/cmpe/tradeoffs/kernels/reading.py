@@ -41,12 +41,9 @@ def _written_out(nodes):
     return starts, leaves
 
 
-@njit(inner=True, nogil=True)
-def read(nodes, runs, root, stack, block, lane):
-    """What a node decides, into column `lane` of `block` (buckets, LANES).
-
-    `runs` may be empty: then every leaf is walked to.
-    """
+@njit(cache=True, nogil=True)
+def _read_runs(nodes, runs, root, stack, block, lane):
+    """What a node decides, into column `lane` of `block`; a leaf is a run of one."""
     starts, leaves = runs
     depth = 0
     if root >= 0:
@@ -55,9 +52,7 @@ def read(nodes, runs, root, stack, block, lane):
     while depth > 0:
         depth -= 1
         here = stack[depth]
-        if nodes[here, 1] < 0:
-            block[-1 - nodes[here, 1], lane] = -1 - nodes[here, 0]
-        elif len(starts) > 0 and starts[here + 1] > starts[here]:
+        if starts[here + 1] > starts[here]:
             for leaf in range(starts[here], starts[here + 1]):
                 block[leaves[leaf, 0], lane] = leaves[leaf, 1]
         else:
@@ -66,31 +61,41 @@ def read(nodes, runs, root, stack, block, lane):
 
 
 @njit(inner=True, nogil=True)
-def given_tables(begun, variables, varying, tables):
-    """What evidence leaves of every table: its first entry, and the slots of what varies.
+def given_tables(begun, variables, tables):
+    """What an assignment leaves of every table: its first entry, and the slots of what varies.
 
-    `varying` are the buckets whose variables do; the others are as in `begun`.
+    Number i of `variables` varies, and row i of a block has its values; the others are as in
+    `begun`.
 
-    Returns (first (F,), starts (F + 1,), bucket and stride of each slot (S, 2)).
+    Returns (first (F,), starts (F + 1,), row and stride of each slot (S, 2)).
     """
     _, offsets, starts, scopes, strides, _ = tables
-    bucket = np.full(len(begun), -1, dtype=np.int64)
-    for k in varying:
-        bucket[variables[k]] = k
+    row = np.full(len(begun), -1, dtype=np.int64)
+    for i in range(len(variables)):
+        row[variables[i]] = i
     first, own = np.empty(len(offsets) - 1, dtype=np.int64), np.zeros_like(offsets)
     slots = np.empty((len(scopes), 2), dtype=np.int64)
     count = 0
     for f in range(len(first)):
-        first[f] = offsets[f]
+        place = offsets[f]
         for s in range(starts[f], starts[f + 1]):
-            k = bucket[scopes[s]]
-            if k < 0:
-                first[f] += strides[s] * begun[scopes[s]]
+            i = row[scopes[s]]
+            if i < 0:
+                place += strides[s] * begun[scopes[s]]
             else:
-                slots[count, 0], slots[count, 1] = k, strides[s]
+                slots[count, 0], slots[count, 1] = i, strides[s]
                 count += 1
+        first[f] = place
         own[f + 1] = count
     return first, own, slots
+
+
+@njit(cache=True, nogil=True)
+def _add_constants(values, first, f, total, lanes):
+    """Four tables that vary in no lane, one after another."""
+    a, b, c, d = values[first[f]], values[first[f + 1]], values[first[f + 2]], values[first[f + 3]]
+    for lane in range(lanes):
+        total[lane] = (((total[lane] + a) + b) + c) + d
 
 
 @njit(cache=True, nogil=True)
@@ -98,51 +103,46 @@ def _add_up(values, first, starts, slots, low, high, block, index, total, lanes)
     """The sum of tables low..high, in that order, for every lane."""
     for lane in range(lanes):
         total[lane] = 0.0
-    for f in range(low, high):
-        if starts[f] == starts[f + 1]:
-            own = values[first[f]]
+    f = low
+    while f < high:
+        if f + 4 <= high and starts[f] == starts[f + 4]:
+            _add_constants(values, first, f, total, lanes)
+            f += 4
+            continue
+        start, own = np.uint32(first[f]), values[first[f]]
+        s, end = starts[f], starts[f + 1]
+        f += 1
+        if s == end:
             for lane in range(lanes):
                 total[lane] += own
             continue
-        start = np.uint32(first[f])
         for lane in range(lanes):
             index[lane] = start
-        for s in range(starts[f], starts[f + 1]):
+        while s < end:
             k, stride = slots[s, 0], np.uint32(slots[s, 1])
             for lane in range(lanes):
                 index[lane] += stride * np.uint32(block[k, lane])
+            s += 1
         for lane in range(lanes):
             total[lane] += values[index[lane]]
 
 
 @njit(inner=True, nogil=True)
-def reading_room(buckets):
-    """What points are read with: values by bucket and lane, indices, sums, a stack."""
-    return (
-        np.zeros((buckets, LANES), dtype=np.uint16),
-        np.zeros(LANES, dtype=np.uint32),
-        np.zeros(LANES),
-        np.zeros(2 * buckets + 2, dtype=np.int64),
-    )
-
-
-@njit(inner=True, nogil=True)
-def write_rows(block, variables, varying, begun, rows, low, lanes):
-    """The assignments of the first `lanes` lanes, from row `low` on."""
-    for lane in range(lanes):
-        for v in range(len(begun)):
-            rows[low + lane, v] = begun[v]
-        for k in varying:
-            rows[low + lane, variables[k]] = block[k, lane]
+def padded(lanes):
+    """Lanes up to whole vectors."""
+    return (lanes + 7) // 8 * 8
 
 
 @njit(inner=True, nogil=True)
 def write_values(tables, given, room, out, low, lanes):
-    """The functions of the first `lanes` lanes, from row `low` of `out` on."""
+    """The functions of the first `lanes` lanes, from row `low` of `out` on.
+
+    `room` is a block of values by row and lane, indices and sums; `lanes` are padded in them.
+    """
     values, bounds = tables[0], tables[5]
     first, starts, slots = given
-    block, index, total, _ = room
-    width = (lanes + 7) // 8 * 8  # whole vectors
+    block, index, total = room
+    width = padded(lanes)
     for j in range(len(bounds) - 1):
         _add_up(values, first, starts, slots, bounds[j], bounds[j + 1], block, index, total, width)
         for lane in range(lanes):
@@ -157,15 +157,19 @@ def recall(nodes, roots, variables, begun, tables, rows, out):
     values, offsets, starts, variables and strides (`FlatTables`), and where each function begins
     (F + 1,). rows (P, n) and out (P, F) may have no rows: then they are not asked for.
     """
-    runs, varying = _written_out(nodes), np.arange(len(variables))
-    given = given_tables(begun, variables, varying, tables)
-    room = reading_room(len(variables))
-    block, stack = room[0], room[3]
+    runs = _written_out(nodes)
+    given = given_tables(begun, variables, tables)
+    stack = np.zeros(2 * len(variables) + 2, dtype=np.int64)
+    block = np.zeros((len(variables), LANES), dtype=np.uint16)
+    room = (block, np.zeros(LANES, dtype=np.uint32), np.zeros(LANES))
     for low in range(0, len(roots), LANES):
         lanes = min(LANES, len(roots) - low)
         for lane in range(lanes):
-            read(nodes, runs, roots[low + lane], stack, block, lane)
-        if len(rows) > 0:
-            write_rows(block, variables, varying, begun, rows, low, lanes)
+            _read_runs(nodes, runs, roots[low + lane], stack, block, lane)
+        for lane in range(lanes if len(rows) > 0 else 0):
+            for v in range(len(begun)):
+                rows[low + lane, v] = begun[v]
+            for k in range(len(variables)):
+                rows[low + lane, variables[k]] = block[k, lane]
         if len(out) > 0:
             write_values(tables, given, room, out, low, lanes)

@@ -225,7 +225,9 @@ def _least_of(points, low, high, column):
 def _merge_two(a, b, roots, least, rest, weight, price, budget, known, work):
     """The sums of lists a and b that may stay, on top: False on overflow."""
     (points, node, parts, nodes, sizes, _, _, _, _, lows, highs, room, stairs) = work
-    needs = roots[a] + roots[b] - budget
+    needs = np.empty(len(weight))
+    for r in range(len(weight)):
+        needs[r] = roots[a, r] + roots[b, r] - budget[r]
     top = sizes[0]
     small, big = (a, b) if highs[a] - lows[a] <= highs[b] - lows[b] else (b, a)
     if not combine(
@@ -258,7 +260,9 @@ def merge_lists(active, roots, weight, price, budget, limits, known, work):
     for j in range(constraints):
         for c in range(active):
             least[c, j] = _least_of(points, lows[c], highs[c], T + j)
-        rest[j] = limits[j] - least[:, j].sum()
+        rest[j] = limits[j]
+        for c in range(active):
+            rest[j] -= least[c, j]
     while active > 1:
         a, b = _two_shortest(lows, highs, active)
         top = sizes[0]
@@ -307,9 +311,19 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
     points, node, sizes, lows, highs = work[0], work[1], work[4], work[9], work[10]
     sizes[0], sizes[1] = 0, 0
     components = len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0
-    wanted = np.flatnonzero(budget > -np.inf)
-    roots = np.zeros((components, len(wanted)))
-    rest = limits - t[:, 0]
+    wanted, count = np.empty(len(budget), dtype=np.int64), 0
+    for r in range(len(budget)):
+        if budget[r] > -np.inf:
+            wanted[count] = r
+            count += 1
+    weights, prices, budgets = np.zeros(count), np.zeros((count, t.shape[0])), np.zeros(count)
+    roots, rest = np.zeros((components, count)), np.zeros(t.shape[0])
+    for r in range(count):
+        weights[r], budgets[r] = weight[wanted[r]], budget[wanted[r]]
+        for j in range(t.shape[0]):
+            prices[r, j] = price[wanted[r], j]
+    for j in range(t.shape[0]):
+        rest[j] = limits[j] - t[j, 0]
     for c in range(components):
         lows[c], highs[c] = component_list(plan, c, h, t, tables, weight, price, budget, work)
         if lows[c] < 0:
@@ -317,19 +331,18 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
         if lows[c] == highs[c]:
             return 0, 0
         root = plan.buckets[plan.component_buckets[plan.component_start[c + 1] - 1], MESSAGE]
-        for r in range(len(wanted)):
+        for r in range(count):
             roots[c, r] = tables[0][root, wanted[r]]
     if components == 0:
         points[0] = 0.0
         node[0] = -1
         sizes[0] = 1
         lows[0], highs[0] = 0, 1
-    others = known.copy()
-    others[:, 0] -= h[0]
-    others[:, 1] -= t[0, 0]
-    low, high = merge_lists(
-        max(1, components), roots, weight[wanted], price[wanted], budget[wanted], rest, others, work
-    )
+    others = np.empty((len(known), 2))
+    for i in range(len(known)):
+        others[i, 0], others[i, 1] = known[i, 0] - h[0], known[i, 1] - t[0, 0]
+    lists = max(1, components)
+    low, high = merge_lists(lists, roots, weights, prices, budgets, rest, others, work)
     for i in range(max(low, 0), max(high, 0)):
         points[i, H] += h[0]
         for j in range(t.shape[0]):

@@ -30,19 +30,77 @@ from cmpe.solvers.exact.kernels.states import (
     add_single,
     combine,
     copy_state,
+    settled,
     undominated,
+    within,
 )
 
 OVERFLOW = -1
 
 
 @njit(cache=True, nogil=True)
+def _leaf(inputs, first, count, a, k, offsets, tables, lane, lost, mu, states, node, nodes, sizes):
+    """A state of bucket k's value a alone, behind the last one; False if full."""
+    bottom = sizes[0]
+    if not add_leaf(states, node, nodes, sizes, lost, a, k):
+        return False
+    for j in range(states.shape[1] - T):
+        own = 0.0
+        for i in range(count):
+            if inputs[first + i, CHILD] < 0:
+                own += tables[j, offsets[i] + a * inputs[first + i, STEP], lane]
+        states[bottom, T + j] = own
+        states[bottom, COST] -= mu[j] * own
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _risen(inputs, first, count, a, offsets, first_message, drift, lane):
+    """By how much a bucket's incoming messages are higher at either further multiplier."""
+    below, above = 0.0, 0.0
+    for i in range(count):
+        if inputs[first + i, CHILD] >= 0:
+            child = offsets[i] + a * inputs[first + i, STEP] - first_message
+            below += drift[0, child, lane]
+            above += drift[1, child, lane]
+    return below, above
+
+
+@njit(cache=True, nogil=True)
+def _join_child(
+    states, node, nodes, sizes, bottom, low, high, budget, share, under, over, rank, heap
+):
+    """The states from `bottom` on become their sums with those of a list; False if full."""
+    top = sizes[0]
+    if top - bottom == 1 and high - low == 1:  # the usual case
+        if not add_single(states, node, nodes, sizes, bottom, low):
+            return False
+        if not within(states, bottom, budget, share, under, over):
+            sizes[0] = bottom
+        return True
+    if not combine(
+        states, node, nodes, sizes, bottom, top, low, high, budget, share, (under, over)
+    ):
+        return False
+    for state in range(top, sizes[0]):
+        copy_state(states, node, state, bottom + state - top)
+    sizes[0] = settled(states, node, bottom, bottom + sizes[0] - top, rank, heap)
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _component_states(
     buckets, inputs, strides, axis_cards, members, first_message, lane, tables, losses, reach,
-    mu, most, states, node, left, right, sizes, starts, ends, digits, offsets,
+    mu, most, rank, share, tilted, drift, away, states, node, nodes, sizes, starts, ends, digits,
+    offsets, heap,
 ):  # fmt: skip
-    """The undominated states of a component with loss <= most: (first, end), -1 on overflow."""
-    low = 0
+    """The states of a component with loss <= most that the `rank` best answers may need.
+
+    With a `share` above 0 they must be within `tilted` at the multipliers (1 -+ share) mu, too:
+    `drift` (2, messages, L) is by how much a message is higher there than at mu, and `away` that
+    and the least loss that reaches the entry there. Returns (first, end), -1 on overflow.
+    """
+    low, under, over = 0, np.inf, np.inf
     for b in range(len(members)):
         k = members[b]
         first, count, card = buckets[k, INPUTS], buckets[k, INPUT_COUNT], buckets[k, CARD]
@@ -56,40 +114,36 @@ def _component_states(
                 if losses[pair, lane] > budget:
                     continue
                 bottom = sizes[0]
-                if not add_leaf(states, node, left, right, sizes, losses[pair, lane], pair, k):
+                if not _leaf(
+                    inputs, first, count, a, k, offsets, tables, lane, losses[pair, lane], mu,
+                    states, node, nodes, sizes,
+                ):  # fmt: skip
                     return -1, -1
-                for j in range(states.shape[1] - T):
-                    own = 0.0
-                    for i in range(count):
-                        if inputs[first + i, CHILD] < 0:
-                            own += tables[j, offsets[i] + a * inputs[first + i, STEP], lane]
-                    states[bottom, T + j] = own
-                    states[bottom, COST] -= mu[j] * own
+                if share > 0.0:
+                    under, over = _risen(
+                        inputs, first, count, a, offsets, first_message, drift, lane
+                    )
+                    under += tilted[0] - away[0, here, lane]
+                    over += tilted[1] - away[1, here, lane]
+                    if not within(states, bottom, budget, share, under, over):
+                        sizes[0] = bottom
+                        continue
                 for i in range(count):
                     if inputs[first + i, CHILD] < 0:
                         continue
                     child = offsets[i] + a * inputs[first + i, STEP] - first_message
-                    high, other = sizes[0], starts[child]
-                    if high - bottom == 1 and ends[child] - other == 1:  # the usual case
-                        if not add_single(states, node, left, right, sizes, bottom, other):
-                            return -1, -1
-                        if states[bottom, LOSS] > budget:
-                            sizes[0] = bottom
-                            break
-                        continue
-                    if not combine(
-                        states, node, left, right, sizes, bottom, high, other, ends[child],
-                        budget, (np.inf, np.inf),
+                    if share > 0.0:
+                        under -= drift[0, child, lane]
+                        over -= drift[1, child, lane]
+                    if not _join_child(
+                        states, node, nodes, sizes, bottom, starts[child], ends[child], budget,
+                        share, under, over, rank, heap,
                     ):  # fmt: skip
                         return -1, -1
-                    for state in range(high, sizes[0]):
-                        copy_state(states, node, state, bottom + state - high)
-                    end = bottom + sizes[0] - high
-                    sizes[0] = undominated(states, node, bottom, end)
                     if sizes[0] == bottom:
                         break
             if sizes[0] - low > 1:
-                sizes[0] = undominated(states, node, low, sizes[0])
+                sizes[0] = settled(states, node, low, sizes[0], rank, heap)
             starts[here], ends[here] = low, sizes[0]
             step(buckets, inputs, strides, axis_cards, k, digits, offsets)
     return low, sizes[0]
@@ -137,7 +191,7 @@ def _least_tilted(states, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _merge_components(states, node, left, right, sizes, lows, highs, active, price, most, least):
+def _merge_components(states, node, nodes, sizes, lows, highs, active, price, most, least):
     """Merge the lists of all components into two, shortest first; False on overflow.
 
     Let price = sum mu_j rest_j. A whole assignment with t_j <= rest_j and loss + price -
@@ -168,7 +222,7 @@ def _merge_components(states, node, left, right, sizes, lows, highs, active, pri
         down -= least[0, a] + least[0, b]
         up -= least[1, a] + least[1, b]
         if not combine(
-            states, node, left, right, sizes, lows[a], highs[a], lows[b], highs[b], most,
+            states, node, nodes, sizes, lows[a], highs[a], lows[b], highs[b], most, TILT,
             (below - down, above - up),
         ):  # fmt: skip
             return False
@@ -196,21 +250,23 @@ def _smallest_last(lows, highs, least, active):
 
 
 @njit(inner=True, nogil=True)
-def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most, work, found):
-    """The least loss + sum mu_j (limit_j - t_j) of an assignment of loss <= most within limits.
+def list_components(
+    plan, lane, tables, carried, losses, reach, second, limits, mu, most, rank, tilts, work
+):
+    """The states of every component that has several of loss <= most: how many lists, or OVERFLOW.
 
-    inf if there is none, OVERFLOW if there are too many states. `found` receives the nodes of
-    its states. A component that has no other assignment within `most` than its maximiser is a
-    constant.
+    `rest` receives what the others, at their maximisers, leave of the limits. `tilts` are share,
+    budgets, drift and away of `_component_states`.
     """
-    (states, node, left, right, sizes, starts, ends, digits, offsets, lows, highs, least,
-     rest) = work  # fmt: skip
+    share, tilted, drift, away = tilts
+    (states, node, nodes, sizes, starts, ends, digits, offsets, lows, highs, _, rest,
+     heap) = work  # fmt: skip
     buckets, inputs, strides, axis_cards = plan.buckets, plan.inputs, plan.strides, plan.axis_cards
     sizes[0], sizes[1] = 0, 0
     active = np.int64(0)  # not 0: numba would compile what is called for that number, too
     for j in range(len(limits)):
         rest[j] = limits[j] - tables[j, 0, lane]
-    for c in range(len(plan.component_start) - 1):
+    for c in range(len(plan.component_start) - 1 if len(buckets) > 0 else 0):
         members = plan.component_buckets[plan.component_start[c] : plan.component_start[c + 1]]
         if second[c, lane] > most:
             for j in range(len(limits)):
@@ -218,17 +274,36 @@ def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most,
             continue
         lows[active], highs[active] = _component_states(
             buckets, inputs, strides, axis_cards, members, plan.entries, lane, tables, losses,
-            reach, mu, most, states, node, left, right, sizes, starts, ends, digits, offsets,
+            reach, mu, most, rank, share, tilted, drift, away, states, node, nodes, sizes, starts,
+            ends, digits, offsets, heap,
         )  # fmt: skip
         if lows[active] < 0:
-            return float(OVERFLOW)
+            return OVERFLOW
         active += 1
+    return active
+
+
+@njit(inner=True, nogil=True)
+def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most, work, found):
+    """The least loss + sum mu_j (limit_j - t_j) of an assignment of loss <= most within limits.
+
+    inf if there is none, OVERFLOW if there are too many states. `found` receives the nodes of
+    its states. A component that has no other assignment within `most` than its maximiser is a
+    constant.
+    """
+    states, node, nodes, sizes, lows, highs = work[0], work[1], work[2], work[3], work[8], work[9]
+    least, rest = work[10], work[11]
+    none = np.zeros((2, 0, 0))
+    active = list_components(
+        plan, lane, tables, carried, losses, reach, second, limits, mu, most, np.int64(1),
+        (0.0, (np.inf, np.inf), none, none), work,
+    )  # fmt: skip
+    if active < 0:
+        return float(OVERFLOW)
     price = 0.0
     for j in range(len(limits)):
         price += mu[j] * rest[j]
-    if not _merge_components(
-        states, node, left, right, sizes, lows, highs, active, price, most, least
-    ):
+    if not _merge_components(states, node, nodes, sizes, lows, highs, active, price, most, least):
         return float(OVERFLOW)
     active = min(active, np.int64(2))
     while active < 2:  # an empty sum is one state of loss 0 and t 0

@@ -45,6 +45,7 @@ from cmpe.elimination.kernels import (
     totals,
 )
 from cmpe.solvers.exact.kernels.frontiers import OVERFLOW, search
+from cmpe.solvers.exact.kernels.states import MOST_PRODUCTS, read
 
 
 @njit(inner=True, nogil=True)
@@ -101,29 +102,8 @@ def find_losses(plan, values, loss, reach, second):
             step(buckets, inputs, strides, axis_cards, k, digits, offsets)
 
 
-@njit(cache=True, nogil=True)
-def _read_states(buckets, left, right, found, stack, choice, lane):
-    """What the states in `found` decide, into column `lane` of `choice`; -1 elsewhere."""
-    for k in range(len(buckets)):
-        choice[k, lane] = -1
-    for start in found:
-        depth = 0
-        if start >= 0:
-            stack[0] = start
-            depth = 1
-        while depth > 0:
-            depth -= 1
-            here = stack[depth]
-            if right[here] < 0:
-                k, pair = -1 - right[here], -1 - left[here]
-                choice[k, lane] = (pair - buckets[k, PAIRS]) % buckets[k, CARD]
-            else:
-                stack[depth], stack[depth + 1] = left[here], right[here]
-                depth += 2
-
-
-@njit(cache=True, nogil=True)
-def _largest_gap(buckets, loss, tables, limits, mu, lane):
+@njit(inner=True, nogil=True)
+def largest_gap(buckets, loss, tables, limits, mu, lane):
     """No allowed assignment of the row has a gap above this (crude)."""
     total = 0.0
     for k in range(len(buckets)):
@@ -155,21 +135,24 @@ def _prove(
     found, stack, choice = out
     cap = upper - lower + slack
     if lower == -np.inf:  # no feasible assignment is known: there may be none
-        cap = _largest_gap(plan.buckets, loss, tables, limits, mu, lane) + slack
+        cap = largest_gap(plan.buckets, loss, tables, limits, mu, lane) + slack
     most = min(cap, guess) if guess > 0.0 else min(cap / 4.0, 0.02 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
     for _ in range(rounds):
         gap = search(
             plan, lane, tables, carried, loss, reach, second, limits, mu, most + slack, work, found
         )
-        states = max(states, work[4][0])
+        states = max(states, work[3][0])
         if gap == OVERFLOW:
             ceiling = most
             most = covered + (most - covered) / 4.0
         else:
             if gap < best:
                 best = max(0.0, gap)
-                _read_states(plan.buckets, work[2], work[3], found, stack, choice, lane)
+                for k in range(len(choice)):
+                    choice[k, lane] = -1
+                for root in found:
+                    read(work[2], root, stack, choice, lane)
             covered = max(covered, most)
             if best <= most + slack:
                 break
@@ -184,15 +167,17 @@ def _prove(
     return best, covered, states
 
 
-@njit(cache=True, nogil=True)
-def _workspace(states, messages, constraints, plan):
-    components = len(plan.component_start) - 1
+@njit(inner=True, nogil=True)
+def state_space(states, constraints, plan, rank, products):
+    """Where the states of one row are kept, for the `rank` best answers."""
+    messages, components = plan.total - plan.entries, len(plan.component_start) - 1
+    sizes = np.zeros(5, dtype=np.int64)
+    sizes[3], sizes[4] = 1 << 62, products
     return (
         np.empty((states, 2 + constraints)),  # loss, cost and t of each state
         np.empty(states, dtype=np.int64),  # its node
-        np.empty(2 * states, dtype=np.int64),  # each node's two parts, or
-        np.empty(2 * states, dtype=np.int64),  # its pair and bucket
-        np.zeros(2, dtype=np.int64),  # how many states and nodes
+        np.empty((2 * states, 2), dtype=np.int32),  # nodes: two parts, or a value and a bucket
+        sizes,  # how many states, nodes, sums looked at; sums allowed, and of one combination
         np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
         np.zeros(messages, dtype=np.int64),  # and end
         np.zeros(plan.widest, dtype=np.int64),
@@ -201,7 +186,44 @@ def _workspace(states, messages, constraints, plan):
         np.zeros(components + 2, dtype=np.int64),  # and end
         np.zeros((2, components + 2)),
         np.zeros(constraints),
+        np.empty(rank),  # a heap
     )
+
+
+@njit(inner=True, nogil=True)
+def block_room(plan, constraints, lanes):
+    """What `bound_block` fills in for a block of rows."""
+    return (
+        np.zeros((plan.entries, lanes)),  # h
+        np.zeros((constraints, plan.entries, lanes)),  # t
+        np.zeros((plan.total, lanes)),  # h - mu t, with messages
+        np.zeros((constraints, plan.total, lanes)),  # t along the maximiser
+        np.zeros((plan.pairs, lanes)),  # losses
+        np.zeros((plan.total - plan.entries, lanes)),  # the least loss that reaches an entry
+        np.zeros((len(plan.component_start) - 1, lanes)),  # the least of another assignment
+        np.zeros((lanes, constraints)),  # mu
+        np.zeros(lanes),  # the bound
+        np.zeros(lanes),  # the best feasible line
+        np.zeros(lanes, dtype=np.int64),  # the kind of row
+        np.zeros((2, lanes)),
+        np.zeros((len(plan.buckets), lanes), dtype=np.int64),  # an assignment
+    )
+
+
+@njit(inner=True, nogil=True)
+def bound_block(plan, offsets, gathers, evidence, rows, limits, asked, finite, room):
+    """The dual and the losses of a block of rows.
+
+    `asked` are the limits, or one where there are none: t is 0 then.
+    """
+    h, t, values, carried, loss, reach, second, mu, upper, lower, kind, ends, choice = room
+    load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
+    if len(asked) == 1:
+        one = mu[:, 0]
+        minimise_dual(plan, h, t[0], asked[0], values, carried[0], one, upper, lower, kind, ends)
+    else:
+        descend_dual(plan, h, t, asked, values, carried, mu, upper, lower, kind, choice)
+    find_losses(plan, values, loss, reach, second)
 
 
 @njit(cache=True, nogil=True)
@@ -260,31 +282,17 @@ def _solve_constrained(
     """Prove the rows in `waiting`: dual, losses, frontiers. `budget` is (states, rounds) a row."""
     states, rounds = budget
     assignments, upper_out, gap_out, kind_out, mu_out, states_out = results
-    count, messages, constraints = len(waiting), plan.total - plan.entries, len(limits)
-    h, t = np.zeros((plan.entries, lanes)), np.zeros((constraints, plan.entries, lanes))
-    values = np.zeros((plan.total, lanes))
-    carried = np.zeros((constraints, plan.total, lanes))
-    loss, reach = np.zeros((plan.pairs, lanes)), np.zeros((messages, lanes))
-    second = np.zeros((len(plan.component_start) - 1, lanes))
-    mu = np.zeros((lanes, constraints))
-    upper, lower, ends = np.zeros(lanes), np.zeros(lanes), np.zeros((2, lanes))
-    kind, rows = np.zeros(lanes, dtype=np.int64), np.zeros(lanes, dtype=np.int64)
-    work = _workspace(states, messages, constraints, plan)
-    choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
+    count, constraints = len(waiting), len(limits)
+    room = block_room(plan, constraints, lanes)
+    _, t, values, carried, loss, reach, second, mu, upper, lower, kind, _, choice = room
+    rows = np.zeros(lanes, dtype=np.int64)
+    work = state_space(states, constraints, plan, 1, MOST_PRODUCTS)
     found, stack = np.zeros(2, dtype=np.int64), np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64)
     typical = 0.0
     for start in range(0, count, lanes):
         for lane in range(lanes):
             rows[lane] = waiting[min(start + lane, count - 1)]
-        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
-        if constraints == 1:
-            one = mu[:, 0]
-            minimise_dual(
-                plan, h, t[0], limits[0], values, carried[0], one, upper, lower, kind, ends
-            )
-        else:
-            descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, choice)
-        find_losses(plan, values, loss, reach, second)
+        bound_block(plan, offsets, gathers, evidence, rows, limits, limits, finite, room)
         choice[:] = -1
         for lane in range(min(lanes, count - start)):
             row = rows[lane]

@@ -2,16 +2,19 @@
 
 A state is a partial assignment: its loss, its t_1..t_m, and its cost = loss - sum mu_j t_j
 (a low cost is a high h). A list of states is sorted by cost and holds only those that are not
-dominated: no other has a cost and all t_j as low. Nodes remember which two states made a state,
-so that the assignment can be read back.
+dominated: no other has a cost and all t_j as low. For the k best answers it holds those that
+fewer than k others dominate. A node remembers which two nodes made a state, or is -1 - value and
+-1 - bucket, so that the assignment can be read back.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from cmpe.compiling.functions import njit
 
 LOSS, COST, T = range(3)  # columns of a state; t_j is in column T + j
-MOST_PRODUCTS = 1 << 16  # of one combination
+MOST_PRODUCTS = 1 << 16  # of one combination, where one answer is looked for
 TILT = 0.2  # of mu: the two further multipliers that prune merged states
 
 
@@ -79,27 +82,70 @@ def undominated(states, node, low, high):
     return kept
 
 
+@njit(cache=True, nogil=True)
+def _thinned(states, node, low, high, rank, heap):
+    """Sort states low..high by cost; keep what fewer than `rank` before it dominate by t_1.
+
+    A heap holds the `rank` lowest t_1 so far.
+    """
+    _sort(states, node, low, high)
+    for i in range(rank):
+        heap[i] = np.inf
+    kept = low
+    for i in range(low, high):
+        own = states[i, T]
+        if heap[0] <= own:
+            continue
+        place = 0
+        while 2 * place + 1 < rank:
+            below = 2 * place + 1
+            if below + 1 < rank and heap[below + 1] > heap[below]:
+                below += 1
+            if heap[below] <= own:
+                break
+            heap[place] = heap[below]
+            place = below
+        heap[place] = own
+        copy_state(states, node, i, kept)
+        kept += 1
+    return kept
+
+
 @njit(inner=True, nogil=True)
-def combine(states, node, left, right, sizes, a_low, a_high, b_low, b_high, budget, tilted):
+def settled(states, node, low, high, rank, heap):
+    """Of states low..high what may belong to one of the `rank` best answers: the new end."""
+    if rank == 1:
+        return undominated(states, node, low, high)
+    if states.shape[1] == T + 1 and high - low > 4 * rank:
+        return _thinned(states, node, low, high, rank, heap)
+    return high
+
+
+@njit(inner=True, nogil=True)
+def combine(states, node, nodes, sizes, a_low, a_high, b_low, b_high, budget, share, tilted):
     """All sums of a state of list a and one of list b within the budgets, behind the last state.
 
-    A sum stays if its loss is at most `budget`, and loss -+ TILT (loss - cost) at most
-    `tilted[0 or 1]`. sizes[0] counts states, sizes[1] nodes. False on overflow.
+    A sum stays if its loss is at most `budget`, and loss -+ share (loss - cost) at most
+    `tilted[0 or 1]`. sizes[0] counts states, sizes[1] nodes, sizes[2] sums; sizes[3] sums are
+    allowed, and sizes[4] in one combination. False on overflow.
     """
     top, count = sizes[0], sizes[1]
     products = (a_high - a_low) * (b_high - b_low)
-    if products > MOST_PRODUCTS or top + products >= len(states) or count + products > len(left):
+    sizes[2] += products
+    if products > sizes[4] or sizes[2] > sizes[3]:
         return False
     for i in range(a_low, a_high):
         own_loss, own_cost, own_node = states[i, LOSS], states[i, COST], node[i]
+        if top + b_high - b_low >= len(states) or count + b_high - b_low > len(nodes):
+            return False
         for other in range(b_low, b_high):
             both, both_cost = own_loss + states[other, LOSS], own_cost + states[other, COST]
-            tilt = TILT * (both - both_cost)
+            tilt = share * (both - both_cost)
             if both <= budget and both - tilt <= tilted[0] and both + tilt <= tilted[1]:
                 states[top, LOSS], states[top, COST], node[top] = both, both_cost, count
                 for j in range(states.shape[1] - T):
                     states[top, T + j] = states[i, T + j] + states[other, T + j]
-                left[count], right[count] = own_node, node[other]
+                nodes[count, 0], nodes[count, 1] = own_node, node[other]
                 top += 1
                 count += 1
     sizes[0], sizes[1] = top, count
@@ -107,28 +153,53 @@ def combine(states, node, left, right, sizes, a_low, a_high, b_low, b_high, budg
 
 
 @njit(inner=True, nogil=True)
-def add_single(states, node, left, right, sizes, state, other):
+def within(states, state, budget, share, under, over):
+    """Whether a state is within the budgets, as in `combine`."""
+    loss = states[state, LOSS]
+    tilt = share * (loss - states[state, COST])
+    return loss <= budget and loss - tilt <= under and loss + tilt <= over
+
+
+@njit(inner=True, nogil=True)
+def add_single(states, node, nodes, sizes, state, other):
     """`state` becomes its sum with `other`; False if there is no room for the node."""
-    leaf = sizes[1]
-    if leaf >= len(left):
+    made = sizes[1]
+    if made >= len(nodes):
         return False
     states[state, LOSS] += states[other, LOSS]
     states[state, COST] += states[other, COST]
     for j in range(states.shape[1] - T):
         states[state, T + j] += states[other, T + j]
-    left[leaf], right[leaf] = node[state], node[other]
-    node[state] = leaf
-    sizes[1] = leaf + 1
+    nodes[made, 0], nodes[made, 1] = node[state], node[other]
+    node[state] = made
+    sizes[1] = made + 1
     return True
 
 
 @njit(inner=True, nogil=True)
-def add_leaf(states, node, left, right, sizes, lost, pair, k):
-    """A new state behind the last one: bucket k takes the value of `pair`; False if full."""
+def add_leaf(states, node, nodes, sizes, lost, a, k):
+    """A new state behind the last one: bucket k takes value a; False if full."""
     bottom, leaf = sizes[0], sizes[1]
-    if bottom + 1 >= len(states) or leaf >= len(left):
+    if bottom + 1 >= len(states) or leaf >= len(nodes):
         return False
     states[bottom, LOSS], states[bottom, COST], node[bottom] = lost, lost, leaf
-    left[leaf], right[leaf] = -1 - pair, -1 - k
+    nodes[leaf, 0], nodes[leaf, 1] = -1 - a, -1 - k
     sizes[0], sizes[1] = bottom + 1, leaf + 1
     return True
+
+
+@njit(inner=True, nogil=True)
+def read(nodes, root, stack, block, lane):
+    """What a node decides, into column `lane` of `block` (buckets, lanes); -1: nothing."""
+    depth = 0
+    if root >= 0:
+        stack[0] = root
+        depth = 1
+    while depth > 0:
+        depth -= 1
+        here = stack[depth]
+        if nodes[here, 1] < 0:
+            block[-1 - nodes[here, 1], lane] = -1 - nodes[here, 0]
+        else:
+            stack[depth], stack[depth + 1] = nodes[here, 0], nodes[here, 1]
+            depth += 2
