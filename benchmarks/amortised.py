@@ -10,7 +10,8 @@ Parts, each of which goes on where the last call ended (`--seconds` are those of
     alone     a network for each cell (mask rate, position of q) alone: `--cell-total` updates each
     cells     regret of both in 5 x 5 cells, after repair and after 0.1, 0.3, 1, 3 ms of `search` on
               one core, beside starts without a network
-    rate      rows a second: a pass and single moves on the device, batches of 4,096
+    rate      rows a second on the device, batches of 4,096: a pass, single moves, annealing
+    proved    what `exact` takes, where it proves
     transfer  one network for random grids, on unseen ones and on larger ones
 
 The networks are trained on mask rates and positions around 0.1, 0.5 and 0.9; 0.3 and 0.7 are unseen
@@ -51,8 +52,8 @@ from benchmarks.amortised_cells import (
     raced,
     starts_of,
     with_selector,
-    worth,
 )
+from benchmarks.amortised_device import DeviceRace
 from benchmarks.device_frame import without_safetensors
 
 HERE = Path(__file__).parent
@@ -63,13 +64,15 @@ RATES = ((0.08, 0.2), (0.4, 0.6), (0.8, 0.92))
 BUDGETS = (0.1, 0.3, 1.0, 3.0)  # ms a row
 MLP = {"network": "mlp", "hidden": (2048, 1024), "learning_rate": 5e-4, "batch_size": 1024,
        "noise": 0.3, "temperature": 0.6, "reuse": 8}  # fmt: skip
-MESSAGES = {"network": "messages", "steps": 10, "width": 16, "batch_size": 256, "reuse": 8}
+MESSAGES = {"network": "messages", "steps": 10, "width": 16, "batch_size": 128, "reuse": 8}
 NETWORKS: dict[str, dict[str, Any]] = {
     "messages": MESSAGES,
     "plain messages": {**MESSAGES, "width": 0},
     "messages, 4 rounds": {**MESSAGES, "steps": 4, "width": 8},
     "mlp": MLP,
     "small mlp": {**MLP, "hidden": (512,)},
+    "taught mlp": {**MLP, "annealed": 100},
+    "taught messages": {**MESSAGES, "annealed": 50},
 }
 
 
@@ -163,6 +166,7 @@ def alone(options: argparse.Namespace) -> Iterator[Record]:
                     yield {
                         "model": model,
                         "rate": rate,
+                        "proved": proved,
                         "place": place,
                         "updates": solver.run.updates,
                     }
@@ -207,37 +211,39 @@ def _alone_starts(
 
 
 def rate(options: argparse.Namespace) -> Iterator[Record]:
-    """Rows a second of a pass and of single moves after it, beside 10 ms of `search` on a core."""
-    from cmpe.solvers.search import search
-    from cmpe.solvers.search.schedule import Budget
-    from cmpe.tensor.answers import improved
-
+    """Rows a second on the device: a pass, single moves and annealing after it, and annealing
+    without a network; how far each is behind 10 ms of `search` on a core."""
     for model in options.models:
         [(problem, rows)] = packed(options.data / f"{model}.pkl")
+        solvers = dict(amortised(options, model))
         for share in (0.1, 0.5):
             cell = cells(
                 problem, np.resize(rows[-4 * TEST :], (820, rows.shape[1])), share, options.seed
             )
-            whole = cell.instances.problem
-            few = cell.instances.take(slice(0, 320))
-            own = worth(whole, search(few, budget=Budget(seconds=0.01), threads=options.threads))
-            for name, solver in amortised(options, model):
-                for _ in range(2):  # the first call compiles
-                    begin = time.perf_counter()
-                    said, _prices = solver.predict(cell.given, cell.limits, device=options.device)
-                    passed = time.perf_counter() - begin
-                    found = improved(
-                        cell.instances, with_selector(said), device=options.device, steps=2
-                    )
-                    spent = time.perf_counter() - begin
-                value = worth(whole, found)[:320]
-                both = np.isfinite(value) & np.isfinite(own)
-                yield {
-                    "model": model, "rate": share, "start": name, "rows": len(found),
-                    "pass_rows_per_s": len(found) / passed, "rows_per_s": len(found) / spent,
-                    "violated": int((~np.isfinite(value)).sum()),
-                    "behind_search_10ms": float((own - value)[both].mean()),
-                }  # fmt: skip
+            race = DeviceRace(cell, problem, options)
+            for name, solver in solvers.items():
+                for record in race.network(solver):
+                    yield {"model": model, "rate": share, "start": name, **record}
+            for record in race.alone():
+                yield {"model": model, "rate": share, "start": "annealing", **record}
+
+
+def proved(options: argparse.Namespace) -> Iterator[Record]:
+    """What `exact` takes for the same questions, where it proves them within a second a row."""
+    import cmpe
+
+    for model in options.models:
+        [(problem, rows)] = packed(options.data / f"{model}.pkl")
+        for share in options.rates:
+            few = cells(problem, rows[-options.rows :], share, options.seed).instances
+            cmpe.solve(few.problem, few.evidence[:1], method="exact", time_limit=1.0)  # compiles
+            begin = time.process_time()
+            found = cmpe.solve(few.problem, few.evidence, method="exact", time_limit=1.0)
+            yield {
+                "model": model, "rate": share, "rows": len(found),
+                "proved": float(np.mean([label == "optimal" for label in found.labels])),
+                "used_us": 1e6 * (time.process_time() - begin) / len(found),
+            }  # fmt: skip
 
 
 def transfer(options: argparse.Namespace) -> Iterator[Record]:
@@ -271,6 +277,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Record]]] = {
     "alone": alone,
     "cells": measured,
     "rate": rate,
+    "proved": proved,
     "transfer": transfer,
 }
 

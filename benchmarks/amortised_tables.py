@@ -14,6 +14,7 @@ import numpy as np
 
 KEPT = Path(__file__).parent / "results" / "amortised.jsonl"
 UNSEEN = (0.3, 0.7)
+WITHOUT = ("random", "icm", "messages", "constant")  # starts without a network
 Record = dict[str, Any]
 
 
@@ -62,7 +63,7 @@ def repaired(records: list[Record]) -> Iterable[str]:
             broken = [r["violated_before"] for r in mine if r["violated_before"] is not None]
             share = f"{min(broken):.0%} to {max(broken):.0%}" if broken else ""
             passed = f"{np.mean([r['pass_us'] for r in mine]):,.0f}"
-            yield _line(f"{model} ({call}), {start}", *groups, passed, share)
+            yield _line(f"{model}, {start}", *groups, passed, share)
 
 
 def searched(records: list[Record]) -> Iterable[str]:
@@ -80,7 +81,91 @@ def searched(records: list[Record]) -> Iterable[str]:
                 used = np.mean([r["used_us"] for r in mine]) / 1000 if mine else 0.0
                 row.append(f"{_mean(mine, lambda rate, q: True)} ({used:.1f})" if mine else "")
             if any(row):
-                yield _line(f"{model} ({call}), {start}", *row)
+                yield _line(f"{model}, {start}", *row)
+
+
+Curve = list[tuple[float, float]]  # (ms a row in all, mean regret), by budget
+
+
+def curves(records: list[Record], model: str) -> dict[str, Curve]:
+    """What each start comes to with more and more `search`."""
+    cells = [r for r in records if r["part"] == "cells" and r["ms"] and r["model"] == model]
+    out: dict[str, Curve] = {}
+    for start in dict.fromkeys(_name(r["start"]) for r in cells):
+        mine = [r for r in cells if _name(r["start"]) == start]
+        for ms in sorted({r["ms"] for r in mine}):
+            here = [r for r in mine if r["ms"] == ms]
+            point = (float(np.mean([r["used_us"] for r in here])) / 1000,
+                     float(np.mean([v for r in here for v in r["regret"].values()])))  # fmt: skip
+            out.setdefault(start, []).append(point)
+    return out
+
+
+def reached(curve: Curve, regret: float) -> float:
+    """ms at which a start comes down to a regret, on lines between logarithms; inf where never."""
+    for k, (ms, lost) in enumerate(curve):
+        if lost <= regret:
+            if k == 0 or lost <= 0.0 or ms <= curve[k - 1][0]:
+                return ms
+            before, had = curve[k - 1]
+            share = np.log(had / regret) / np.log(had / lost)
+            return float(np.exp(np.log(before) + share * np.log(ms / before)))
+    return float("inf")
+
+
+def paid(records: list[Record]) -> Iterable[str]:
+    """After how many rows training has paid, by the core's time that a network's start saves."""
+    yield _line("model, network", "training, GPU s", "kJ", "regret", "its ms a row",
+                "ms of the best other start", "rows until it has paid")  # fmt: skip
+    yield "|---" * 7 + "|"
+    runs = [r for r in records if r["part"] == "train" and "kilojoules" in r]
+    for model, network in dict.fromkeys((r["model"], _name(r["network"])) for r in runs):
+        mine = [r for r in runs if (r["model"], _name(r["network"])) == (model, network)]
+        spent = float(np.mean([r["seconds"] * r["gpu_share"] for r in mine]))
+        joules = float(np.mean([r["kilojoules"] for r in mine]))
+        every = curves(records, model)
+        others = [
+            c for name, c in every.items() if not name.startswith("`") and "alone" not in name
+        ]
+        for ms, regret in every.get(network, []):
+            best = min(reached(curve, regret) for curve in others)
+            longest = max(point[0] for curve in others for point in curve)
+            known = np.isfinite(best)
+            saved = (best if known else longest) - ms
+            rows = f"{1000 * spent / saved:,.0f}" if saved > 0 else "never"
+            yield _line(
+                f"{model}, {network}", f"{spent:.0f}", f"{joules:.0f}", f"{regret:.2f}",
+                f"{ms:.1f}", f"{best:.1f}" if known else f"more than {longest:.1f}",
+                rows if known or saved <= 0 else f"less than {rows}",
+            )  # fmt: skip
+
+
+def on_device(records: list[Record]) -> Iterable[str]:
+    """Rows a second on a GPU, and how far behind 10 ms of `search` on a core."""
+    mine = [r for r in records if r["part"] == "rate"]
+    yield _line("model, observed", "answers", "rows a second", "nats behind 10 ms of `search`",
+                "violated of 320")  # fmt: skip
+    yield "|---" * 5 + "|"
+    for r in mine:
+        yield _line(
+            f"{r['model']}, {r['rate']:.0%}", f"{_name(r['start'])}, {r['stage']}",
+            f"{r['rows_per_s']:,.0f}", f"{r['behind_search_10ms']:.2f}", r["violated"],
+        )  # fmt: skip
+
+
+def proved(records: list[Record]) -> Iterable[str]:
+    """What `exact` takes for the same questions."""
+    mine = [r for r in records if r["part"] == "proved"]
+    rates = sorted({r["rate"] for r in mine})
+    yield _line("model", *(f"{rate:.0%} observed" for rate in rates))
+    yield "|---" * (1 + len(rates)) + "|"
+    for model in dict.fromkeys(r["model"] for r in mine):
+        row = []
+        for rate in rates:
+            found = [r for r in mine if (r["model"], r["rate"]) == (model, rate)]
+            share = "" if found[-1]["proved"] == 1.0 else f", {found[-1]['proved']:.0%} proved"
+            row.append(f"{found[-1]['used_us'] / 1000:,.1f} ms{share}")
+        yield _line(model, *row)
 
 
 def transferred(records: list[Record]) -> Iterable[str]:
@@ -95,9 +180,9 @@ def transferred(records: list[Record]) -> Iterable[str]:
 
 
 def main() -> None:
-    """Print all three."""
+    """Print all of them."""
     records = kept()
-    for table in (repaired, searched, transferred):
+    for table in (repaired, searched, proved, paid, on_device, transferred):
         print("\n".join(table(records)), end="\n\n")
 
 

@@ -88,25 +88,26 @@ def show(ax, answer, title):
     mask = answer.assignments.reshape(height, width).astype(bool)
     ax.imshow(np.where(mask[..., None], small, 0.75 + 0.25 * small))
     ax.contour(mask, [0.5], colors="tab:red", linewidths=1)
-    ax.set_title(title, fontsize=13)
+    ax.set_title(title)
     ax.axis("off")
 
 
-plt.rcParams["font.size"] = 12.5  # README shows the picture at 640 pixels
-fig = plt.figure(figsize=(9, 6.2), layout="constrained")
-axes = fig.subplot_mosaic([["photo", "free", "limited"], ["front"] * 3], height_ratios=(1.5, 1))
+plt.rcParams.update({"font.size": 13, "axes.titlesize": 13})  # to be read on a phone, too
+fig = plt.figure(figsize=(6.4, 4.6), layout="constrained")
+axes = fig.subplot_mosaic([["photo", "free", "limited"], ["front"] * 3], height_ratios=(1.7, 1))
 axes["photo"].imshow(photo)
 axes["photo"].axis("off")
-axes["photo"].set_title("the photograph", fontsize=13)
-show(axes["free"], free, f"no limit: {whole} pixels")
-show(axes["limited"], limited[0.85], f"at most {int(0.85 * whole)} pixels")
+axes["photo"].set_title("photograph")
+show(axes["free"], free, f"no limit: {whole}")
+show(axes["limited"], limited[0.85], f"at most {int(0.85 * whole)}")
 sizes = [whole, *(int(share * whole) for share in shares)]
 values = [free.objective[0], *(a.objective[0] for a in limited.values())]
 # What bounds a larger area bounds a smaller one, too.
 bounds = np.minimum.accumulate([free.bound[0], *(a.bound[0] for a in limited.values())])
-axes["front"].plot(sizes, bounds, "--", color="tab:grey", label="proved: nothing is above")
+axes["front"].plot(sizes, bounds, "--", color="tab:grey", label="nothing is above: proved")
 axes["front"].plot(sizes, values, "o-", color="tab:blue", label="found")
-axes["front"].set_xlabel("area limit (pixels)")
-axes["front"].set_ylabel("log-weight (nats)")
-axes["front"].legend()
+axes["front"].set_xlabel("limit on the area (pixels)")
+axes["front"].set_ylabel("log-weight")
+axes["front"].locator_params(axis="y", nbins=4)
+axes["front"].legend(frameon=False)
 plt.show()

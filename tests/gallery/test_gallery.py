@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = sorted((Path(__file__).resolve().parents[2] / "gallery").glob("*.py"))
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted((ROOT / "gallery").glob("*.py"))
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="the gallery needs the extra report")
 LONGEST = 10.0  # CPU seconds of a quick form
 
@@ -43,3 +44,8 @@ def test_there_are_enough_of_them_and_each_has_a_title():
         title, line, *rest = (ast.get_docstring(ast.parse(script.read_text())) or "").split("\n")
         assert line == "=" * len(title), script.name
         assert len(" ".join(rest)) > 100, script.name
+
+
+def test_each_has_its_place_on_the_ladder():
+    order = runpy.run_path(str(ROOT / "docs" / "_ext" / "ladder.py"))["SCRIPTS"]
+    assert sorted(order) == [script.name for script in SCRIPTS]

@@ -37,6 +37,7 @@ def test_digits_are_drawn(tmp_path):
     for word in ("original", "first", "second", "none", "7", "0", f"{columns[0].distances[2]:.1f}"):
         assert word in words
     assert words.count("none") == 1
+    assert min(text.get_fontsize() for text in axes.texts) >= 8.25  # 11 pixels of a page
     for suffix in (".png", ".svg"):
         save(figure, tmp_path / f"digits{suffix}")
         assert (tmp_path / f"digits{suffix}").stat().st_size > 1000

@@ -109,3 +109,13 @@ def test_answers_that_gain_by_breaking_a_constraint_stay_inside(results):
     assert rendered(found.figure, ".svg").startswith(b"<?xml")  # a layout that fails is a warning
     bottom = min(axes.get_ylim()[0] for axes in found.figure.axes)
     assert bottom <= -300  # room for the markers
+
+
+def test_fixed_margins_have_room_for_every_label(drawn):
+    """Without a layout that measures: what is drawn ends inside the figure, to a pixel."""
+    fixed = {n: d.figure for n, d in drawn.items() if d.figure.get_layout_engine() is None}
+    assert {name.split("-")[0] for name in fixed} == {"gap", "feasible", "time", "learning"}
+    for name, figure in fixed.items():
+        box = figure.get_tightbbox()
+        width, height = figure.get_size_inches()
+        assert min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.01, name

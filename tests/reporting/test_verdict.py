@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from cmpe.reporting.headline import cell_table
 from cmpe.reporting.results import read_results
 from cmpe.reporting.study import Study
+from cmpe.reporting.tables import Column, Entry, Row, Table, words
 from cmpe.reporting.verdict import NEGATIVE, has_negative_regret, verdict
 
 
@@ -46,7 +48,7 @@ def test_three_sentences(study):
         "At q = 80, exact proves the optimum of every row on 1 data set in 10 µs a row; the "
         "fastest other solver takes 20 ms.",
         "The trained network with repair breaks no constraint and has at most 1.5 % of the regret "
-        "of the paper's best method, and is slower than exact on 1 of 1.",
+        "of the paper's best method, and is slower than exact on 1 of 1 data set.",
         "Of 2 wide problems, exact proves every row of 1 in 1.1 s a row, where the best of the "
         "other solvers is up to 53.3 nats off.",
     ]
@@ -56,17 +58,25 @@ def test_only_what_was_measured_is_said(study):
     assert verdict(study(cell("a", "mse"))) == []
     [proof] = verdict(study(cell("a", "exact", optimal=0.5), cell("b", "exact", seconds=1.0)))
     assert proof == (
-        "At q = 80, exact proves the optimum of 50.0 % on 2 data sets in 10 µs to 1 s a row."
+        "At q = 80, exact proves the optimum of 50.0 % of the rows on 2 data sets in 10 µs to 1 s "
+        "a row."
     )
     [network] = verdict(study(cell("a", "tuned+repair", violation=0.25)))
     assert network == (
         "The trained network with repair breaks its constraint in at most 25.0 % of the rows."
     )
     [wide] = verdict(study(cell("w", "exact", "wide", proved=0.9)))
-    assert wide == "Of 1 wide problems none was proved in every row."
+    assert wide == "Of 1 wide problem none was proved in every row."
 
 
-def test_a_negative_regret_is_noticed(study):
-    assert not has_negative_regret(study(cell("a", "exact")))
-    assert has_negative_regret(study(cell("a", "mse", regret=-0.5, violation=0.4)))
+def test_a_negative_regret_is_noticed_and_a_negative_objective_is_not(study):
+    def noticed(*cells):
+        return has_negative_regret(cell_table(study(*cells)))
+
+    assert not noticed(cell("a", "exact"), cell("a", "mse") | {"mean_objective": -12.0})
+    assert noticed(cell("a", "mse", regret=-0.5, violation=0.4))
+    rows = [Row((words("a"), words(m), Entry("-0.1", -0.1))) for m in ("gap", "objective")]
+    columns = tuple(map(Column, ("data set", "metric", "ours")))
+    tables = [Table("a", "a", "", columns, (row,), "a") for row in rows]
+    assert [has_negative_regret(table) for table in tables] == [True, False]
     assert "break a constraint" in NEGATIVE

@@ -41,7 +41,7 @@ Try next:
 class Shown:
     """What the demo has found, for its figure; and what it left out."""
 
-    front: list[tuple[int, float]] = field(default_factory=list)  # (faults, log-probability)
+    front: list[tuple[int, float, str]] = field(default_factory=list)  # faults, log-probability
     below: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # (seconds, nats)
     skipped: list[str] = field(default_factory=list)
 
@@ -86,11 +86,9 @@ def _diagnosis(shown: Shown) -> None:
     found = front(problem, FINDINGS)[0]
     for point in found:
         budget = int(point.constraints[0].value)
-        blamed = ", ".join(name.lower() for name in FAULTS if _is_faulty(point, name))
-        typer.echo(
-            f"   k = {budget}   log-probability {point.objective:7.2f}   {blamed or 'nothing'}"
-        )
-        shown.front.append((budget, point.objective))
+        blamed = ", ".join(name.lower() for name in FAULTS if _is_faulty(point, name)) or "nothing"
+        typer.echo(f"   k = {budget}   log-probability {point.objective:7.2f}   {blamed}")
+        shown.front.append((budget, point.objective, blamed))
     typer.echo(
         f"\n   The answer to k = 2, {answer.objective:.2f}, is {answer.proof}."
         f"\n   The front has {found.summary}.\n"
@@ -206,34 +204,55 @@ def spin_glass(side: int, seed: int) -> tuple[Problem, Assignments]:
 def _draw(shown: Shown, out: Path) -> bool:
     """The front and the race side by side; False without matplotlib."""
     from cmpe.errors import MissingExtra
-    from cmpe.reporting.figures import BLUE, GREY, RED, drawing, new_panels, save
+    from cmpe.reporting.figures import drawing, new_panels, save
 
     try:
         with drawing():
             figure, (left, right) = new_panels(2, width=9.6, height=3.8)
-            budgets, values = zip(*shown.front, strict=True)
-            left.step(budgets, values, where="post", color=BLUE, alpha=0.4)
-            left.plot(budgets, values, "o", color=BLUE)
-            left.set_xticks(budgets)
-            left.set_xlabel("faults that an explanation may blame")
-            left.set_ylabel("log-probability (nats)")
-            left.set_title("What a budget costs, every point proved", loc="left", fontsize=11)
-            styles = {"HiGHS": (GREY, "s"), "search": (BLUE, "o")}
-            for name, points in shown.below.items():
-                colour, marker = styles.get(name, (RED, "^"))
-                right.plot(*zip(*points, strict=True), marker=marker, color=colour, label=name)
-            right.set_xscale("log")
-            right.set_yscale("symlog", linthresh=0.1)
-            right.set_ylim(-0.02, 2 * max(off for line in shown.below.values() for _, off in line))
-            right.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            right.xaxis.minorticks_off()
-            right.set_xlabel("seconds a row")
-            right.set_ylabel("nats below the best answer")
-            right.set_title("A wide problem: lower is better", loc="left", fontsize=11)
-            right.legend(frameon=False)
+            _draw_front(left, shown)
+            _draw_race(right, shown)
             save(figure, out)
     except MissingExtra:
         shown.skipped.append("the figure, for want of matplotlib: pip install 'cmpe[report]'")
         return False
     return True
+
+
+def _draw_front(axes: Any, shown: Shown) -> None:
+    """Steps, and beside each point what it blames."""
+    from cmpe.reporting.figures import BLUE
+
+    budgets, values, blamed = zip(*shown.front, strict=True)
+    axes.step(budgets, values, where="post", color=BLUE, alpha=0.4)
+    axes.plot(budgets, values, "o", color=BLUE)
+    for number, (budget, value, text) in enumerate(shown.front):
+        last = number == len(blamed) - 1
+        axes.annotate(
+            text, (budget, value), (-8, 1) if last else (7, -13), textcoords="offset points",
+            ha="right" if last else "left", fontsize="small",
+        )  # fmt: skip
+    axes.margins(y=0.1)
+    axes.set_xticks(budgets)
+    axes.set_xlabel("faults that an explanation may blame")
+    axes.set_ylabel("log-probability (nats)")
+    axes.set_title("What a budget costs, every point proved", loc="left", fontsize=11)
+
+
+def _draw_race(axes: Any, shown: Shown) -> None:
+    """A line for each method: how far it is off after so many seconds."""
+    from cmpe.reporting.figures import BLUE, GREY, RED
+
+    styles = {"HiGHS": (GREY, "s"), "search": (BLUE, "o")}
+    for name, points in shown.below.items():
+        colour, marker = styles.get(name, (RED, "^"))
+        axes.plot(*zip(*points, strict=True), marker=marker, color=colour, label=name)
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=0.1)
+    axes.set_ylim(-0.02, 2 * max(off for line in shown.below.values() for _, off in line))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.minorticks_off()
+    axes.set_xlabel("seconds a row")
+    axes.set_ylabel("nats below the best answer")
+    axes.set_title("A wide problem: lower is better", loc="left", fontsize=11)
+    axes.legend(frameon=False)

@@ -18,18 +18,22 @@ SUFFIXES = (".svg", ".pdf", ".png")
 BLUE, RED, GREY = "#2b6cb0", "#c0392b", "#8a8a8a"
 # Letters are letters, not outlines: figures are small, and browsers use fonts of their own.
 FONT = "DejaVu Sans"
+LEGEND_WIDTH, LEGEND_HEIGHT = 2.1, 0.2  # inches of one entry
+LEFT, RIGHT, BOTTOM, TOP = 0.85, 0.25, 0.55, 0.15  # inches around panels that are not measured
+LABEL = 0.2  # inches from the edge of a figure to the label of an axis
 SETTINGS: Any = {
     "font.sans-serif": [FONT],
     "svg.hashsalt": "cmpe",
     "svg.fonttype": "none",
     "text.parse_math": False,
     "font.size": 10.0,
+    "axes.titley": 1.0,  # titles need not look for what they could cover
 }
 
 
-def new_figure(width: float = 6.0, height: float = 3.6) -> tuple[Any, Any]:
+def new_figure(width: float = 6.0, height: float = 3.6, measured: bool = True) -> tuple[Any, Any]:
     """A figure and its axes; MissingExtra without matplotlib."""
-    figure, [axes] = new_panels(1, width=width, height=height)
+    figure, [axes] = new_panels(1, width=width, height=height, measured=measured)
     return figure, axes
 
 
@@ -39,15 +43,16 @@ def new_panels(
     *,
     width: float = 6.0,
     height: float = 3.6,
-    sharey: str | bool = False,
+    measured: bool = True,
 ) -> tuple[Any, list[Any]]:
-    """A figure and its axes, row by row, `count` in each; `sharey`: each row has one scale."""
+    """A figure and its axes, row by row, `count` in each; `measured`: every text is measured to
+    make room for it, which takes longer than drawing."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra.named("matplotlib", "report") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, count, squeeze=False, sharey="row" if sharey else False)
+    figure = Figure(figsize=(width, height), layout="constrained" if measured else None)
+    axes = figure.subplots(rows, count, squeeze=False)
     return figure, axes.ravel().tolist()
 
 
@@ -62,14 +67,47 @@ def drawing() -> Iterator[None]:
         yield
 
 
+def legend_above(figure: Any, *axes: Any) -> None:
+    """One legend over the panels, each label once; the figure grows by its height. A figure that is
+    not measured gets fixed margins."""
+    found: dict[str, Any] = {}
+    for one in axes:
+        handles, labels = one.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    width, height = figure.get_size_inches()
+    columns = max(1, min(len(found), int(width / LEGEND_WIDTH)))
+    legend = LEGEND_HEIGHT * -(-len(found) // columns)
+    figure.set_figheight(height + legend)
+    fixed = figure.get_layout_engine() is None
+    if fixed:
+        _fix_margins(figure, axes, legend)
+    figure.legend(
+        list(found.values()), list(found), frameon=False, fontsize=9.5, handlelength=2.6,
+        loc="upper center" if fixed else "outside upper center", ncols=columns,
+        borderaxespad=0.2 if fixed else None,
+    )  # fmt: skip
+
+
+def _fix_margins(figure: Any, axes: Sequence[Any], legend: float) -> None:
+    """Room in inches for labels of the usual length, and for the legend."""
+    width, height = figure.get_size_inches()
+    titled = 0.25 if any(one.get_title() for one in axes) else 0.0
+    figure.subplots_adjust(
+        left=LEFT / width, right=1 - RIGHT / width,
+        bottom=BOTTOM / height, top=1 - (TOP + titled + legend) / height,
+        wspace=0.26, hspace=0.16,
+    )  # fmt: skip
+    for one in axes:  # labels at a fixed distance: tick labels need not be measured
+        _, _, across, up = one.get_position().bounds
+        one.xaxis.set_label_coords(0.5, (LABEL - BOTTOM) / (up * height))
+        one.yaxis.set_label_coords((LABEL - LEFT) / (across * width), 0.5)
+
+
 def rendered(figure: Any, suffix: str) -> bytes:
     """A figure as the bytes of an .svg or .png file."""
     stream = io.BytesIO()
     metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
     with drawing():
-        if (layout := figure.get_layout_engine()) is not None:
-            layout.execute(figure)
-            figure.set_layout_engine("none")  # else matplotlib draws everything once to lay it out
         figure.savefig(stream, format=suffix[1:], dpi=160, metadata=metadata)
     return stream.getvalue()
 

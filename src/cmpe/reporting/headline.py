@@ -54,12 +54,12 @@ def _headline(study: Study) -> Table:
     rows = tuple(Row(_headline_entries(study, d), dataset=d) for d in datasets)
     seeds = "one seed" if "one seed" in study.spread else "mean over seeds"
     caption = (
-        f"All rows, {seeds}. Of the paper's regret: our regret as a share of the one that "
-        "the gap of the paper's best method implies. Certified gap: proved bound minus objective. "
-        "Moves: repair that ends where no move helps; full repair then tries random changes. No "
-        "network: the Lagrangian dual's answer, improved by local search. HiGHS, SCIP and toulbar2 "
-        "have a limit of time on a few rows; in brackets their regret in nats where it is not 0. "
-        "Bold: the least time."
+        f"All rows, {seeds}. \"Of the paper's regret\" divides our regret by that of the paper's "
+        "best method, which its gap implies. The certified gap is the proved bound minus the "
+        "objective. Repair by moves ends where no move helps; full repair then tries random "
+        'changes. "No network" is the answer of the Lagrangian dual, improved by local search. '
+        "HiGHS, SCIP and toulbar2 had a time limit and a few rows; in brackets is their regret in "
+        "nats where it is not 0. Bold is the least time."
     )
     title = f"Every data set at q = {MAIN_Q:g}"
     mine, other = label_of(TUNED), "time a row"
@@ -141,12 +141,13 @@ def _wide(study: Study) -> Table:
         for key, regret, time in zip(keys, regrets, times, strict=True):
             rows.append(_wide_row(study, key, regret, time))
     caption = (
-        "Few variables are observed here, so elimination is wide: compare the order of the methods "
-        "with the table above. Search from a start has 1 ms a row, search alone 0.1 s, HiGHS, SCIP "
-        "and toulbar2 10 s, exact until it is proved; other times are in the figures. Regret is "
-        "against the best value known. Proved by it: the share of rows whose optimum the method "
-        "proved itself; the certified gap is that of the worst row. No figure: no answer was "
-        "feasible, or the optimum is not known. Bold: the least regret and time of each problem."
+        "Few variables are observed here, so elimination is wide, and the methods come in another "
+        "order than above. Search from a start has 1 ms a row, search alone 0.1 s, HiGHS, SCIP and "
+        "toulbar2 10 s, and exact ends with a proof; other times are in the figures. Regret is "
+        'against the best value known. "Proved by it" is the share of rows whose optimum the '
+        "method proved itself; the certified gap is that of the worst row. There is no figure "
+        "where no answer was feasible or the optimum is not known. Bold are the least regret and time "
+        "of each problem."
     )
     shown = ("data set", "q", "method", "regret (nats)", "violations", "proved by it", "time a row")
     main = tuple(("", title) for title in shown)

@@ -22,6 +22,7 @@ INCHES = 0.55  # of the side of an image; other lengths are in sides
 BETWEEN = 0.22  # columns
 BELOW = 0.36  # an image, for its caption
 ABOVE = 0.55  # the first row, for the names
+POINTS = 8.5  # of letters: 11 pixels on a screen
 CHANGES = ["#f2fbff", "#b5e0f5", "0.62", "#8b1a1a", "#2b0000"]  # removed ... added: ever darker
 
 
@@ -93,7 +94,7 @@ def _draw(axes: Any, left: float, top: float, image: Floats, colours: Any, least
 
 
 def _write(axes: Any, x: float, y: float, text: str, **style: str) -> None:
-    axes.text(x, y, text, ha="center", va="center", fontsize=7, **style)
+    axes.text(x, y, text, ha="center", va="center", fontsize=POINTS, **style)
 
 
 def _check(

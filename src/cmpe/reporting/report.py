@@ -194,7 +194,8 @@ def to_html(report: Report) -> str:
         spans=spans,
         facts=_facts(report),
         verdict=verdict(report.study),
-        negative=NEGATIVE if has_negative_regret(report.study) else None,
+        negative=NEGATIVE,
+        below_zero={table.name for table in report.tables if has_negative_regret(table)},
         provenance=_laid_out(report.study.results.provenance),
     )
 

@@ -149,5 +149,7 @@ def _over_seeds(means: Sequence[float | None], spreads: Sequence[float | None]) 
         return None
     stds = [s for s in spreads if s is not None]
     rows = math.sqrt(statistics.fmean(s * s for s in stds)) if stds else None
-    seeds = statistics.stdev(known) if len(known) > 1 else None
-    return Measured(statistics.fmean(known), rows, seeds, len(known))
+    mean = statistics.fmean(known)
+    off = math.fsum((m - mean) ** 2 for m in known)
+    seeds = math.sqrt(off / (len(known) - 1)) if len(known) > 1 else None
+    return Measured(mean, rows, seeds, len(known))

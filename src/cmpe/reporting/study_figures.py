@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cmpe.reporting.figures import drawing, new_figure, new_panels
+from cmpe.reporting.figures import drawing, legend_above, new_figure, new_panels
 from cmpe.reporting.headline import OTHERS, TUNED
 from cmpe.reporting.names import (
     OURS_IN_PAPER,
@@ -33,7 +33,6 @@ WITH_TUNED = (*COMPARED, "tuned", TUNED)
 MOST_POINTS = 60  # of a learning curve
 TRAINING = "Time and training"
 UNEVEN = 20  # times the median: one bar would hide the others
-LEGEND_WIDTH, LEGEND_HEIGHT = 2.1, 0.2  # inches of one entry
 Point = tuple[float, float]
 
 
@@ -84,7 +83,7 @@ def _times_at_a_glance(study: Study) -> Drawing | None:
     axes.set_ylim(len(datasets) - 0.5, -0.5)
     axes.grid(axis="y", color="0.88")
     _log_seconds(axes)
-    _legend(figure, axes)
+    legend_above(figure, axes)
     caption = f"Mean time a row at q = {MAIN_Q:g}, logarithmic; further left is faster."
     return Drawing("times", "Time a row", caption, figure, "Verdict", q=q_text(MAIN_Q))
 
@@ -94,7 +93,8 @@ def _gap_against_violations(study: Study, qs: Sequence[float] | None) -> Drawing
     families = {f: ds for f, ds in study.families().items() if _has_gaps(study, ds, qs)}
     if not families:
         return None
-    figure, panels = new_panels(len(families), width=3.1 * len(families) + 0.5, height=3.2)
+    width = 3.1 * len(families) + 0.5
+    figure, panels = new_panels(len(families), width=width, height=3.2, measured=False)
     for axes, (family, datasets) in zip(panels, families.items(), strict=True):
         for method in (*COMPARED, TUNED):
             ours, printed = _gap_points(study, datasets, qs, method)
@@ -105,7 +105,7 @@ def _gap_against_violations(study: Study, qs: Sequence[float] | None) -> Drawing
         axes.axvline(MOST_VIOLATIONS, color="0.6", linewidth=0.8, linestyle=":")
     _from_zero(panels)
     panels[0].set_ylabel("gap (%)")
-    _legend(figure, *panels)
+    legend_above(figure, *panels)
     title = f"Gap against violations, q = {MAIN_Q:g}" if qs else "Gap against violations, every q"
     which = "data set" if qs else "data set and q"
     caption = (
@@ -148,7 +148,7 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
             bars[method] = found
     if not bars:
         return None
-    figure, axes = new_figure(6.4, 2.9)
+    figure, axes = new_figure(6.4, 2.9, measured=False)
     width = 0.84 / len(bars)
     several = any(f.seeds > 1 for found in bars.values() for f in found if f is not None)
     for i, (method, found) in enumerate(bars.items()):
@@ -170,7 +170,7 @@ def _feasible(study: Study, dataset: str) -> Drawing | None:
         _symlog(axes.yaxis, 0.1)
         axes.set_ylim(top=1.5 * axes.dataLim.y1)
     axes.set_ylim(bottom=0)
-    _legend(figure, axes)
+    legend_above(figure, axes)
     caption = (
         "Mean h* - h over the rows that the method answers feasibly, for each q. "
         + ("Whiskers: standard deviation over seeds. " if several else "One seed. ")
@@ -186,7 +186,7 @@ def _against_time(study: Study, dataset: str) -> Drawing | None:
     points = [t for t in study.results.times if t.dataset == dataset and t.regret is not None]
     if not points:
         return None
-    (q, here), (figure, axes) = _one_q(points), new_figure(6.2, 3.5)
+    (q, here), (figure, axes) = _one_q(points), new_figure(6.2, 3.5, measured=False)
     for method in by_rank(t.method for t in here):
         _anytime(axes, method, [t for t in here if t.method == method])
     if any(t.amortised for t in here):
@@ -194,7 +194,7 @@ def _against_time(study: Study, dataset: str) -> Drawing | None:
     _log_seconds(axes)
     _nats([axes])
     axes.set_ylabel("regret (nats)")
-    _legend(figure, axes)
+    legend_above(figure, axes)
     caption = (
         f"Mean regret after so much time a row, q = {q_text(q)}. Filled: the time of the answer "
         "alone; hollow: with its share of training. Lower and further left is better."
@@ -233,7 +233,7 @@ def _learning(study: Study, dataset: str) -> Drawing | None:
     if not points:
         return None
     q, here = _one_q(points)
-    figure, (upper, lower) = new_panels(1, 2, width=6.2, height=4.6)
+    figure, (upper, lower) = new_panels(1, 2, width=6.2, height=4.6, measured=False)
     for j, method in enumerate(by_rank(c.method for c in here)):
         mine = [c for c in here if c.method == method]
         _curve(upper, method, _by_epoch(mine, "validation_regret"), j)
@@ -243,7 +243,7 @@ def _learning(study: Study, dataset: str) -> Drawing | None:
     _nats([upper], from_zero=False)
     upper.set_ylabel("validation regret (nats)")
     lower.set_ylabel("validation violations")
-    _legend(figure, upper, lower)
+    legend_above(figure, upper, lower)
     caption = (
         f"Regret and violations of validation rows by epoch, mean over seeds, q = {q_text(q)}."
     )
@@ -293,21 +293,6 @@ def _marks(
         )  # fmt: skip
 
 
-def _legend(figure: Any, *axes: Any) -> None:
-    """One legend over the panels, each label once; the figure grows by its height."""
-    found: dict[str, Any] = {}
-    for one in axes:
-        handles, labels = one.get_legend_handles_labels()
-        found |= dict(zip(labels, handles, strict=True))
-    width, height = figure.get_size_inches()
-    columns = max(1, min(len(found), int(width / LEGEND_WIDTH)))
-    figure.set_figheight(height + LEGEND_HEIGHT * -(-len(found) // columns))
-    figure.legend(
-        list(found.values()), list(found), loc="outside upper center", ncols=columns,
-        frameon=False, fontsize=9.5, handlelength=2.6,
-    )  # fmt: skip
-
-
 def _from_zero(panels: Sequence[Any]) -> None:
     """Violations and gaps from 0, logarithmic further out; all panels have the same violations."""
     most = max(axes.dataLim.x1 for axes in panels)
@@ -330,11 +315,16 @@ def _nats(panels: Sequence[Any], *, from_zero: bool = True) -> None:
 
 
 def _symlog(axis: Any, linear: float) -> None:
-    """Linear up to `linear`, then logarithmic, with ticks at 1, 2 and 5."""
+    """Linear up to `linear`, then logarithmic, with ticks at 1, and at 2 and 5 over few decades."""
+    from matplotlib.ticker import NullLocator
+
     set_scale = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
     set_scale("symlog", linthresh=linear, linscale=0.5)
-    axis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
+    limits = axis.axes.dataLim.intervalx if axis.axis_name == "x" else axis.axes.dataLim.intervaly
+    few = max(abs(limits)) < 100 * linear
+    axis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0) if few else (1.0,))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_locator(NullLocator())
 
 
 def _log_seconds(axes: Any) -> None:

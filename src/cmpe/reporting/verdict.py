@@ -8,7 +8,7 @@ from cmpe.reporting.headline import OTHERS, TUNED
 from cmpe.reporting.names import label_of
 from cmpe.reporting.paper_tables import MAIN_Q
 from cmpe.reporting.study import Key, Study
-from cmpe.reporting.tables import FORMS, seconds_text
+from cmpe.reporting.tables import FORMS, Table, seconds_text
 
 ELSEWHERE = tuple(method for method in OTHERS if method != "exact")
 NEGATIVE = (
@@ -23,10 +23,15 @@ def verdict(study: Study) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def has_negative_regret(study: Study) -> bool:
-    """Whether some method's mean regret or gap is below 0."""
-    figures = (study.figure(key, name) for key in study.places() for name in ("regret", "gap"))
-    return any(figure is not None and figure.mean < -5e-4 for figure in figures)
+def has_negative_regret(table: Table) -> bool:
+    """Whether a table shows a regret or gap below 0: each is a column, or the metric of a row."""
+    below = (
+        (column.over, column.title, *(e.text for e in row.entries if e.value is None))
+        for row in table.rows
+        for column, entry in zip(table.columns, row.entries, strict=True)
+        if entry.value is not None and entry.value < -5e-4
+    )
+    return any("regret" in word or "gap" in word for names in below for word in names)
 
 
 def _proof(study: Study) -> str | None:
@@ -34,7 +39,8 @@ def _proof(study: Study) -> str | None:
     if not keys:
         return None
     shares = [figure.mean for key in keys if (figure := study.figure(key, "optimal"))]
-    share = FORMS["percent"](min(shares)) if shares and min(shares) < 1 else "every row"
+    proved = min(shares, default=1.0)
+    share = "every row" if proved == 1 else f"{FORMS['percent'](proved)} of the rows"
     rivals = [
         min(times)
         for dataset, q, _ in keys
@@ -43,7 +49,7 @@ def _proof(study: Study) -> str | None:
     rest = f"; the fastest other solver takes {_range(rivals)}" if rivals else ""
     return (
         f"At q = {MAIN_Q:g}, {label_of('exact')} proves the optimum of {share} on "
-        f"{_sets(len(keys))} in {_range(_seconds(study, keys))} a row{rest}."
+        f"{_several(keys, 'data set')} in {_range(_seconds(study, keys))} a row{rest}."
     )
 
 
@@ -61,7 +67,9 @@ def _network(study: Study) -> str | None:
     pairs = [(key, (key[0], key[1], "exact")) for key in keys]
     both = [tuple(_seconds(study, pair)) for pair in pairs]
     slower = sum(len(times) == 2 and times[0] > times[1] for times in both)
-    judged = f", and is slower than exact on {slower} of {len(keys)}" if slower else ""
+    judged = (
+        f", and is slower than exact on {slower} of {_several(keys, 'data set')}" if slower else ""
+    )
     most = f"breaks its constraint in at most {FORMS['percent'](violated)} of the rows"
     breaks = most if violated > 0 else "breaks no constraint"
     return f"The trained network with repair {breaks}{regret}{judged}."
@@ -83,10 +91,10 @@ def _wide(study: Study) -> str | None:
         else ""
     )
     return (
-        f"Of {len(keys)} wide problems, exact proves every row of {len(proved)} in "
+        f"Of {_several(keys, 'wide problem')}, exact proves every row of {len(proved)} in "
         f"{_range(_seconds(study, proved))} a row{rest}."
         if proved
-        else f"Of {len(keys)} wide problems none was proved in every row."
+        else f"Of {_several(keys, 'wide problem')} none was proved in every row."
     )
 
 
@@ -109,5 +117,5 @@ def _range(seconds: Sequence[float]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _sets(number: int) -> str:
-    return f"{number} data set{'' if number == 1 else 's'}"
+def _several(keys: Sequence[Key], noun: str) -> str:
+    return f"{len(keys)} {noun}{'' if len(keys) == 1 else 's'}"

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from cmpe import Problem
+from cmpe import Problem, solve
+from cmpe.compiling.vectors import LANES
 from cmpe.learning.amortised.compiled import CompiledMessages, untrained
 from cmpe.learning.amortised.networks import network_of
 from cmpe.learning.amortised.tables import ModelTables
+from cmpe.models.loglinear import Factor, LogLinearModel
 from tests.learning.amortised.cases import config, posed, questions
 from tests.learning.cases import mixed_problem
 
@@ -45,3 +47,46 @@ def test_no_rows_are_no_answers():
     found, prices = untrained(posed()).predict(np.zeros((0, 16), dtype=np.int32), np.zeros((0, 1)))
     assert found.shape == (0, 16)
     assert prices.shape == (0, 1)
+
+
+def test_a_row_is_answered_alone_as_in_any_block():
+    """What evidence fixes in all rows of a block is left out; it is not the same for each."""
+    problem = mixed_problem()
+    tables = ModelTables(problem)
+    network = network_of(config(width=4, seed=2), tables)
+    random = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weights in network.parameters():
+            weights += 0.2 * torch.randn(weights.shape, generator=random)
+    compiled = CompiledMessages(tables, dict(network.state_dict()))
+    _, asked = questions(problem, 2 * LANES + 3, 5)
+    given, limits = asked.given.numpy(), asked.limits.numpy()
+    together = compiled.predict(given, limits)
+    alone = [compiled.predict(given[i : i + 1], limits[i : i + 1]) for i in range(len(given))]
+    np.testing.assert_array_equal(together[0], np.concatenate([a for a, _ in alone]))
+    np.testing.assert_allclose(together[1], np.concatenate([p for _, p in alone]), rtol=1e-4)
+    seen = given >= 0
+    np.testing.assert_array_equal(together[0][seen], given[seen])
+
+
+def test_on_a_tree_messages_without_softness_or_damping_find_the_best_assignment():
+    """As max-product does, also through tables of three variables."""
+    random = np.random.default_rng(4)
+    cards = (2, 3, 2, 4, 2, 3, 2)
+    scopes = [(0,), (0, 1, 2), (2, 3), (3, 4), (3, 5, 6), (6,)]
+    factors = [Factor(s, random.normal(0, 2, [cards[v] for v in s])) for s in scopes]
+    problem = Problem(LogLinearModel(cards, tuple(factors)))
+    tables = ModelTables(problem)
+    network = network_of(config(steps=6, width=0), tables)
+    with torch.no_grad():
+        network.log_temperature.fill_(-7.0)
+        network.damping.fill_(-30.0)
+    compiled = CompiledMessages(tables, dict(network.state_dict()))
+    given = np.full((40, len(cards)), -1)
+    for row, mask in zip(given, random.random(given.shape) < 0.3, strict=True):
+        row[mask] = random.integers(0, cards)[mask]
+    found, _ = compiled.predict(given, np.zeros((40, 0)))
+    for row, answer in zip(given, found, strict=True):
+        seen = [v for v in range(len(cards)) if row[v] >= 0]
+        best = solve(problem.observing(seen), row[seen][None], method="exact").objective[0]
+        assert np.isclose(problem.objective.value(answer[None])[0], best)

@@ -52,6 +52,8 @@ def test_noise_begins_after_the_multipliers_and_ends_before_the_end(pool):
     assert heat[10] == pytest.approx(0.7 * (1.0 - 0.1 / 0.9))
     assert (np.diff(heat[10:90]) < 0.0).all()
     assert heat[90:].max() == pytest.approx(0.0, abs=1e-12)
+    (_, twice, _), _ = passes_of(pool, BudgetClock(Budget(100, heat=2.0), 0.0, 1))
+    np.testing.assert_allclose(twice, 2.0 * heat)
 
 
 def test_steps_are_shorter_for_small_members(pool):

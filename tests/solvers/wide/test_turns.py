@@ -104,11 +104,11 @@ def test_lengths_of_runs():
 
 
 def test_runs_begin_from_scratch_after_one_in_vain(monkeypatch):
-    starts = []
+    starts, heats = [], []
 
     class Searches:
-        def __init__(self, bounds):
-            pass
+        def __init__(self, bounds, heat):
+            heats.append(heat)
 
         def answer(self, instances, limits):
             starts.append(limits.start is None)
@@ -124,6 +124,34 @@ def test_runs_begin_from_scratch_after_one_in_vain(monkeypatch):
         player._run(0.1)
     assert starts[:3] == [False, False, True]  # the first run improves, the second is in vain
     assert sum(starts[2:]) == 12  # then three of four, for they come close
+    scratch = np.array(starts)
+    assert np.array(heats)[scratch].tolist() == 4 * list(turns.HEATS)  # much noise, then little
+    assert set(np.array(heats)[~scratch]) == {1.0}
+
+
+def test_a_run_from_scratch_that_improves_is_followed_by_another(monkeypatch):
+    """It was followed by one from its answer, which seldom led further (issue 17)."""
+    starts = []
+    rows = np.random.default_rng(0).integers(0, 2, (64, FREE.variables), dtype=np.int32)
+    rows = rows[np.argsort(FREE.objective.value(rows))]
+    answers = iter(rows[[-2, -2, -1, 0, 0]])
+
+    class Searches:
+        def __init__(self, bounds, heat):
+            pass
+
+        def answer(self, instances, limits):
+            starts.append(limits.start is None)
+            return cmpe.Solutions.of(instances.problem, next(answers)[np.newaxis])
+
+    monkeypatch.setattr(turns, "Search", Searches)
+    best = Incumbent(FREE, 0.0)
+    player = turns.SearchTurns(Reduced.of(FREE.given(), 0), best, Limits())
+    for run in (1, 2, 5, 6, 7):
+        player._runs = run
+        player._run(0.1)
+    # without an answer, in vain from one, better from scratch, far off, and from the best again
+    assert starts == [True, False, True, True, False]
 
 
 def test_a_turn_is_one_run_at_least_and_a_short_rest_is_none(monkeypatch):

@@ -7,12 +7,11 @@ from torch import Tensor
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.learning.amortised.config import AmortisedConfig
-from cmpe.learning.amortised.kernels import SOFT, PassTables, PassWeights, message_passes
+from cmpe.learning.amortised.kernels.passes import PassWeights, message_passes
+from cmpe.learning.amortised.kernels.sending import PassTables
 from cmpe.learning.amortised.networks import network_of
 from cmpe.learning.amortised.tables import ModelTables
 from cmpe.problem import Problem
-
-ROWS = 256  # that are passed at once: their logits are kept
 
 
 class CompiledMessages:
@@ -26,15 +25,8 @@ class CompiledMessages:
         """Rounded answers (B, n) and mu (B, m); given values stay."""
         rows = np.ascontiguousarray(given, dtype=np.int64)
         q = np.ascontiguousarray(limits, dtype=np.float64)
-        cards, found, prices = self._model.cards, [], []
-        missing = np.arange(self._model.unary.shape[2]) >= cards[:, None]
-        for begin in range(0, max(1, len(rows)), ROWS):
-            part = slice(begin, begin + ROWS)
-            logits, mu = message_passes(self._model, self._net, rows[part], q[part], SOFT)
-            best = np.where(missing, -np.inf, logits).argmax(2)
-            found.append(np.where(rows[part] < 0, best, rows[part]).astype(np.int32))
-            prices.append(mu)
-        return np.concatenate(found), np.concatenate(prices)
+        found, prices = message_passes(self._model, self._net, rows, q)
+        return found.astype(np.int32), prices
 
 
 def untrained(problem: Problem) -> CompiledMessages:
@@ -54,25 +46,31 @@ def _flat(tables: ModelTables) -> PassTables:
         entries.append(group.tables.double().cpu().numpy())
     every = np.concatenate([np.zeros((tables.functions, 0)), *entries], axis=1)
     unary = tables.unary.double().cpu().numpy()
+    by = np.concatenate([np.zeros(0, dtype=np.int64), *owner])
+    degrees = np.bincount(by, minlength=tables.variables)
     flat = np.concatenate([unary.reshape(tables.functions, -1), every], axis=1)
     return PassTables(
         np.array(tables.problem.objective.cardinalities, dtype=np.int64),
-        tables.constant.double().cpu().numpy(),
-        unary,
-        np.ascontiguousarray(every),
+        tables.constant.cpu().numpy(),
+        unary.astype(np.float32),
+        every.astype(np.float32),
         np.cumsum(sizes),
         np.cumsum(axes),
-        np.concatenate([np.zeros(0, dtype=np.int64), *owner]),
+        by,
+        np.concatenate([[0], np.cumsum(degrees)]),
+        np.argsort(by, kind="stable"),
         flat @ flat.T / max(1, flat.shape[1]),
         tables.scale,
     )
 
 
 def _weights(kept: dict[str, Floats]) -> PassWeights:
+    how = [
+        np.column_stack([kept[name], kept[f"{name}_by"]])
+        for name in ("log_temperature", "log_sharpness", "damping")
+    ]
     return PassWeights(
-        np.exp(kept["log_temperature"]),
-        np.exp(kept["log_sharpness"]),
-        1.0 / (1.0 + np.exp(-kept["damping"])),
+        np.stack(how),
         kept["node_in"].astype(np.float32),
         kept["node_bias"].astype(np.float32),
         kept["node_out"].astype(np.float32),

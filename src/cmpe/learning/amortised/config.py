@@ -87,6 +87,7 @@ class AmortisedConfig:
     refresh: int = 16
     taught: int = 0  # questions that `search` answers first, to be learnt from as well
     teaching: float = 0.02  # its seconds a question
+    annealed: int = 0  # sweeps of annealing that answer every question, to be learnt from as well
     mix: float = 1.0  # weight of what is taught
     validation: int = 256  # questions that are looked at
     looks: int = 20
@@ -133,7 +134,7 @@ class AmortisedConfig:
 
 _WHOLE = {
     "steps": 1, "width": 0, "batch_size": 1, "chunk": 1, "reuse": 1, "updates": 1, "rows": 1,
-    "refresh": 1, "taught": 0, "validation": 1, "looks": 1, "seed": 0,
+    "refresh": 1, "taught": 0, "annealed": 0, "validation": 1, "looks": 1, "seed": 0,
 }  # fmt: skip
 _REAL = {
     "learning_rate": 0.0, "contrast": 1.0, "beta": 0.0, "temperature": 0.0, "floor": 0.0,

@@ -2,7 +2,8 @@
 
     messages  rounds of message passing on the factor graph, whose tables they read. Round k sends
               on theta = (h - sum of mu_j t_j) / its size, soft max-marginals at a learnt
-              temperature T_k and with a learnt damping d_k:
+              temperature T_k and with a learnt damping d_k, which depend on the share of free
+              variables and on mu:
 
                   m_fi(a) <- T_k log of the sum over a' with a'_i = a of
                              exp((theta_f(a') + sum over j != i of b_j(a'_j) - m_fj(a'_j)) / T_k)
@@ -36,9 +37,10 @@ from cmpe.learning.amortised.tables import OUT, ModelTables, Potentials
 
 LARGEST_ARITY = 4  # of tables that messages are passed through
 LARGEST_SKIP = 1 << 22
-NODE_INPUTS = 6
+NODE_INPUTS = 7
 PRICE_HIDDEN = 8
-FUSED = True  # compile what tables say, where training runs on a GPU
+ABOUT = 2  # numbers of a row that T, sharpness and damping depend on
+FUSED = True  # compile what tables say on a GPU: in training, and for very many rows
 
 
 class Said(NamedTuple):
@@ -88,11 +90,13 @@ class MessageNetwork(nn.Module):
     def __init__(self, config: AmortisedConfig) -> None:
         super().__init__()
         rounds, width = config.steps, config.width
-        self.rounds = rounds
+        self.rounds, self.many = rounds, False  # many: so many rows come that compiling pays
         falling = torch.linspace(math.log(0.5), math.log(0.1), rounds)
         self.log_temperature = nn.Parameter(falling)
         self.log_sharpness = nn.Parameter(torch.full((rounds,), math.log(4.0)))
         self.damping = nn.Parameter(torch.full((rounds,), -1.0))
+        for name in ("log_temperature", "log_sharpness", "damping"):
+            self.register_parameter(f"{name}_by", nn.Parameter(torch.zeros(rounds, ABOUT)))
         self.node_in = nn.Parameter(
             torch.randn(rounds, NODE_INPUTS, width) / math.sqrt(NODE_INPUTS)
         )
@@ -106,22 +110,26 @@ class MessageNetwork(nn.Module):
 
     def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
         """Logits of every variable's values, and the last multipliers."""
-        work = _Rounds(tables, given, limits)
+        work = _Rounds(tables, given, self.many or torch.is_grad_enabled())
         raw = self.first_price.expand(limits.shape)
         beliefs = work.beliefs
         for k in range(self.rounds):
             price = torch.nn.functional.softplus(raw)
             theta = work.potentials(price)
-            temperature = self.log_temperature[k].exp()
-            beliefs = work.send(theta, beliefs, temperature, torch.sigmoid(self.damping[k]))
-            sharpness = self.log_sharpness[k].exp()
+            dear = price.sum(-1)
+            about = torch.stack([work.free, dear / (1.0 + dear)])
+            temperature = self._by("log_temperature", k, about).exp()
+            damping = torch.sigmoid(self._by("damping", k, about))
+            beliefs = work.send(theta, beliefs, temperature, damping)
+            sharpness = self._by("log_sharpness", k, about).exp()
             points = tables.points(sharpness * beliefs, work.allowed)
             room = _room(tables, given, limits, points)
             if self.node_out.shape[1]:
-                beliefs = beliefs + self._correction(k, beliefs, theta, points, (price, room))
+                beliefs = beliefs + self._correction(
+                    k, beliefs, theta, points, (price, room, work.free.unsqueeze(-1))
+                )
             raw = raw - self.price_step[k] * room - self._repricing(k, raw, room, work.free)
-        sharp = self.log_sharpness[-1].exp() * beliefs
-        return Said(sharp, torch.nn.functional.softplus(raw))
+        return Said(sharpness * beliefs, torch.nn.functional.softplus(raw))
 
     def _correction(
         self,
@@ -129,14 +137,20 @@ class MessageNetwork(nn.Module):
         beliefs: Tensor,
         theta: Potentials,
         points: Tensor,
-        rest: tuple[Tensor, Tensor],
+        rest: tuple[Tensor, Tensor, Tensor],
     ) -> Tensor:
         """What a network of each value's own numbers adds to its belief."""
-        price, room = (part.sum(-1).expand_as(beliefs) for part in rest)
+        price, room, free = (part.sum(-1).expand_as(beliefs) for part in rest)
         centre = (beliefs - (points * beliefs).sum(1, keepdim=True)).clamp(-10, 10)
-        inputs = torch.stack([centre, theta.unary, points, price, room, price * theta.unary])
+        inputs = torch.stack([centre, theta.unary, points, price, room, price * theta.unary, free])
         hidden = (self.node_in[k].t() @ inputs.flatten(1) + self.node_bias[k].unsqueeze(1)).tanh()
         return (self.node_out[k] @ hidden).view(beliefs.shape)
+
+    def _by(self, name: str, k: int, about: Tensor) -> Tensor:
+        """A number of round k, for each row by what is known `about` it (ABOUT, B): (B,)."""
+        same, by = getattr(self, name)[k], getattr(self, f"{name}_by")[k]
+        found: Tensor = same + by @ about
+        return found
 
     def _repricing(self, k: int, raw: Tensor, room: Tensor, free: Tensor) -> Tensor:
         inputs = torch.stack([raw, room, free.unsqueeze(-1).expand_as(raw)], -1)
@@ -147,10 +161,11 @@ class MessageNetwork(nn.Module):
 class _Rounds:
     """Messages of some questions on their way."""
 
-    def __init__(self, tables: ModelTables, given: Tensor, limits: Tensor) -> None:
+    def __init__(self, tables: ModelTables, given: Tensor, many: bool) -> None:
         if any(len(group.shape) > LARGEST_ARITY for group in tables.groups):
             raise MethodError(f"messages need tables of at most {LARGEST_ARITY} variables; use mlp")
         self.tables, self.allowed = tables, tables.allowed(given)
+        self._said = _fused() if FUSED and many and given.is_cuda else _said
         self.free = (given < 0).float().mean(1)
         self.beliefs = torch.zeros_like(self.allowed, dtype=torch.float32)
         self._messages: list[list[Tensor]] = []
@@ -170,10 +185,9 @@ class _Rounds:
     ) -> Tensor:
         """Every table sends to all its variables at once; the new beliefs."""
         every = self.tables.spread(beliefs.masked_fill(~self.allowed, OUT))
-        said = _fused() if FUSED and beliefs.is_cuda and torch.is_grad_enabled() else _said
         for g, (heard, table) in enumerate(zip(every, theta.tables, strict=True)):
             before = self._messages[g] if self._messages else None
-            every[g] = said(table, heard, before, (temperature, damping))
+            every[g] = self._said(table, heard, before, (temperature, damping))
         self._messages = every
         return theta.unary + self.tables.collect(every)
 
@@ -199,7 +213,7 @@ def _said(
 
 @cache
 def _fused() -> Callable[..., list[Tensor]]:
-    """`_said` as a few kernels, compiled once, for training on a GPU: it is most of the time."""
+    """`_said` as a few kernels, compiled once, on a GPU: it is most of the time."""
     return torch.compile(_said, dynamic=False)
 
 

@@ -92,7 +92,7 @@ class QuestionMaker:
         """The questions with q at positions (B, m) between t(low) and t(high)."""
         tables = self.tables
         allowed = tables.allowed(given)
-        low, high = self._ends(allowed)
+        low, high = self.ends(allowed)
         worth = [tables.values(tables.certain(end))[:, 1:] for end in (low, high)]
         limits = worth[0] + places * (worth[1] - worth[0]).clamp(min=0.0)
         limits = limits + SLACK * (1.0 + limits.abs())
@@ -117,7 +117,7 @@ class QuestionMaker:
         balls = torch.where(side < 0.5, balls, n - 1 - balls)
         return torch.where(kind < self.asked.blocked, balls, ranks) < (rates * n).round()
 
-    def _ends(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    def ends(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """Assignments with small t and with large h: (B, n) each."""
         tables = self.tables
         weights = torch.zeros((2, tables.functions), device=tables.device)

@@ -33,6 +33,7 @@ from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 
+MANY = 1 << 18  # rows from which compiling for the GPU pays
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
 
@@ -150,6 +151,8 @@ class AmortisedSolver:
         asked = np.broadcast_to(limits, (count, tables.functions - 1))
         if where == "cpu" and isinstance(network, MessageNetwork):
             return self._compiled(tables).predict(given, asked)
+        if isinstance(network, MessageNetwork):
+            network.many = network.many or count >= MANY
         rows = np.zeros((count, tables.variables), dtype=np.int32)
         prices = []
         for start in range(0, count, PASS_ROWS):

@@ -33,7 +33,7 @@ class QuestionLoss(nn.Module):
     def __init__(self, network: nn.Module, config: AmortisedConfig, device: torch.device) -> None:
         super().__init__()
         self.network, self.contrast = network, config.contrast
-        self.mix = config.mix if config.taught else 0.0
+        self.mix = config.mix if config.taught or config.annealed else 0.0
         self.register_buffer("beta", torch.tensor(config.beta, device=device))
         self.register_buffer("one", torch.ones((), device=device))
 

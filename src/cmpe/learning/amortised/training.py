@@ -23,6 +23,7 @@ from torch import Tensor
 from cmpe.arrays import Assignments
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import models_digest
+from cmpe.learning.amortised.annealing import Annealer
 from cmpe.learning.amortised.config import AmortisedConfig
 from cmpe.learning.amortised.networks import Said, network_of
 from cmpe.learning.amortised.questions import QuestionMaker, Questions, depths
@@ -177,7 +178,7 @@ class AmortisedTraining:
         if self._chunks.get(number, (-1,))[0] != piece:
             self._refresh(subject, piece)
             rows = torch.randint(subject.trained, (count,), generator=random, device=random.device)
-            self._chunks[number] = piece, subject.maker.draw(subject.samples[rows], random)
+            self._chunks[number] = piece, self._drawn(subject, subject.samples[rows], random)
         again, part = divmod(place, config.chunk)
         if part == 0 or number not in self._orders:
             random = self._generator(
@@ -187,6 +188,19 @@ class AmortisedTraining:
         here = self._orders[number][part * config.batch_size : (part + 1) * config.batch_size]
         batch = Questions(*(values[here] for values in self._chunks[number][1]))
         return batch if not config.taught else self._with_taught(batch, number, turn)
+
+    def _drawn(self, subject: Subject, rows: Tensor, random: torch.Generator) -> Questions:
+        """Questions about samples, with annealed answers where they are asked for."""
+        asked = subject.maker.draw(rows, random)
+        if not self.config.annealed:
+            return asked
+        high = subject.maker.ends(subject.tables.allowed(asked.given))[1]
+        annealer = Annealer(subject.tables, self.config.annealed)
+        answers = annealer.answers(asked.given, asked.limits, high, random)
+        found = subject.maker.loss_if_feasible(answers, asked.shift, asked.limits)
+        known = (answers >= 0).all(1)
+        p_upper = torch.where(known, torch.minimum(asked.p_upper, found), asked.p_upper)
+        return asked._replace(answers=answers, p_upper=p_upper)
 
     def _teach(self, number: int) -> Questions | None:
         """Questions about samples that are trained on, with answers of `search`."""

@@ -52,6 +52,7 @@ class Search:
     passes: int = PASSES
     begin: str = "icm"  # or another of BEGINNINGS, for rows without a start
     bounds: bool = True  # whether to bound what is cheap to bound
+    heat: float = 1.0  # how much noise, in multiples of the usual
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment found, else the least violated one."""
@@ -62,7 +63,8 @@ class Search:
         )
         cores = limits.running.cores
         try:
-            for done in work.run(Budget(self.passes, limits.seconds), cores, self.begin):
+            budget = Budget(self.passes, limits.seconds, heat=self.heat)
+            for done in work.run(budget, cores, self.begin):
                 limits.running.report(done, len(instances))
         except KeyboardInterrupt:
             raise Interrupted(work.answers(), work.finished) from None

@@ -37,6 +37,7 @@ class Budget(NamedTuple):
     passes: int = PASSES
     seconds: float | None = None
     clock: Callable[[], float] = timing.now
+    heat: float = 1.0  # how much noise, times HEAT
 
 
 class BudgetClock:
@@ -44,6 +45,7 @@ class BudgetClock:
 
     def __init__(self, budget: Budget, begin: float, rows: int) -> None:
         self._begin, self._clock, self.passes = begin, budget.clock, budget.passes
+        self.heat = HEAT * budget.heat
         self.thorough, self._total = True, np.inf
         self.kicks = budget.passes // PASSES_PER_KICK
         if budget.seconds is not None:
@@ -101,5 +103,5 @@ def schedule(
             count = max(1, int((expected <= 1.0 - spent).sum()))
             members, number, progress = members[:count], number[:count], progress[:count]
         done, worked = done + count, worked + work[members].sum()
-        heat = HEAT * np.maximum(0.0, 1.0 - progress / COLD) * (number >= CALM)
+        heat = clock.heat * np.maximum(0.0, 1.0 - progress / COLD) * (number >= CALM)
         yield members, heat, np.maximum(SHORTEST, LONGEST * variables[members])

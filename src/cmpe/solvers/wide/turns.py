@@ -29,6 +29,7 @@ LEAST_MILP = 0.5  # seconds
 REPAIR_SECONDS = 0.1  # for a first feasible answer
 RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 2.5e-3  # the shortest run of search: at least, per variable
 SHORTEST = 0.2  # units: the rest of a turn must be so long for another run
+HEATS = 3.0, 1.0, 2.0  # noise of runs from scratch, in multiples of the usual, one after the other
 CLOSE = 0.01  # of the incumbent: a run from scratch that comes so close is worth another
 SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
 TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
@@ -84,9 +85,10 @@ class SearchTurns:
     """Large-neighbourhood search in runs, each with other random numbers.
 
     A run begins at the incumbent; after one that found nothing better, the next begins from
-    scratch, and three of four do where that leads close to the incumbent. Where luck decides, many
-    short runs are better than a long one, and nobody knows how short: their lengths are 1, 1, 2, 1,
-    1, 2, 4, ... units (Luby, Sinclair and Zuckerman 1993).
+    scratch, and three of four do where that leads close to the incumbent or beyond it. Where luck
+    decides, many short runs are better than a long one, and nobody knows how short: their lengths
+    are 1, 1, 2, 1, 1, 2, 4, ... units (Luby, Sinclair and Zuckerman 1993). Nor does anybody know
+    how much noise is best: runs from scratch have more of it and less in turn.
     """
 
     name = "search"
@@ -97,7 +99,7 @@ class SearchTurns:
         self._from_scratch = False
         variables = len(reduced.instances.problem.free)
         self._unit = max(RUN_SECONDS, RUN_SECONDS_EACH * variables)
-        self._runs = 0
+        self._runs, self._scratches = 0, 0
 
     def play(self, until: float) -> float:
         """Run after run; a rest of the turn that is too short for one belongs to others."""
@@ -110,19 +112,24 @@ class SearchTurns:
 
     def _run(self, seconds: float) -> None:
         limits = replace(self._limits, seconds=seconds, gap=0.0)
-        if not self._from_scratch:
+        was_from_scratch, heat = self._from_scratch, 1.0
+        if was_from_scratch:
+            heat = HEATS[self._scratches % len(HEATS)]
+            self._scratches += 1
+        else:
             limits = _from_incumbent(limits, self._reduced, self._best)
         self._limits = replace(self._limits, seed=self._limits.seed + 1)
         before = self._best.objective
         try:
-            found = Search(bounds=False).answer(self._reduced.instances, limits)
+            found = Search(bounds=False, heat=heat).answer(self._reduced.instances, limits)
         except Interrupted as stop:
             _take(stop.solutions, self._reduced, self._best)
             raise
         _take(found, self._reduced, self._best)
-        is_close = found.objective[0] >= before - CLOSE * abs(before)
-        again = not self._from_scratch or (is_close and self._runs % 4 > 0)
-        self._from_scratch = again and self._best.objective == before
+        self._from_scratch = self._best.objective == before
+        if was_from_scratch:
+            is_close = found.objective[0] >= before - CLOSE * abs(before)
+            self._from_scratch = bool(is_close) and self._runs % 4 > 0
 
 
 def luby(number: int) -> int:

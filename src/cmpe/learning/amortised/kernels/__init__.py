@@ -1,0 +1,1 @@
+"""Compiled loops: the pass of a message network on a core."""
