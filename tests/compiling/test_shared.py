@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numba.core import event
+from numba.core import event, types
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 
@@ -103,3 +105,21 @@ def test_numbas_own_context_is_left_alone():
     one = shared._remembering(context)
     assert shared._remembering(context) is one is not context
     assert one._functions is context._functions
+
+
+def test_operators_on_numbers_have_the_types_that_numba_gives_them():
+    """The short way to a signature, against numba's own."""
+    context = cpu_target.typing_context
+    quick = shared._remembering(context)
+    kinds = (types.int64, types.uint64, types.int32, types.float64, types.float32)
+    count = 0
+    for name in ("add", "mul", "truediv", "floordiv", "mod", "lt", "eq", "and_", "isub", "rshift"):
+        operation = getattr(operator, name)
+        for pair in itertools.product(kinds, kinds):
+            found = quick._of_numbers(operation, pair)
+            if found is not None:
+                assert found == context.resolve_function_type(operation, pair, {})
+                count += 1
+    assert count > 200
+    assert quick._of_numbers(operator.add, (types.unicode_type, types.unicode_type)) is None
+    assert quick._of_numbers(len, (types.int64,)) is None

@@ -29,7 +29,7 @@ COSTS = {
     "lagrangian": Cost(60, 18),
     "local": Cost(40, 14),
     "sampling": Cost(10, 4),
-    "search": Cost(129, 35),
+    "search": Cost(104, 26),
     "training": Cost(40, 14),
     "wide": Cost(150, 42),
 }

@@ -1,7 +1,8 @@
 """What compilations of one process share, so that the second of them is asked for less.
 
 - Numba finds the types of `a[i]` and `len(a)` by trying one rule after another, wherever it meets
-  them. Here a question that was asked before is not asked again.
+  them. Here a question that was asked before is not asked again, and what an operator does to
+  numbers is looked up where it stands.
 - Numba compiles its own functions, `np.zeros` or `max`, once more for each set of options of the
   function that calls them. Here options that only say what becomes of a finished function are left
   out of that key, and the key is quick to compare.
@@ -17,16 +18,19 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from numba.core import types as numba_types
 from numba.core.compiler import CompilerBase, Flags
 from numba.core.runtime.context import NRTContext
 from numba.core.targetconfig import ConfigStack
 from numba.core.types import Function
 from numba.core.typing.context import Context
+from numba.core.typing.templates import ConcreteTemplate
 from numba.extending import overload
 from numba.np.arrayobj import raise_with_shape_context
 
 from cmpe.compiling.passes import Lowering, kernel_passes
 
+types: Any = numba_types
 HASH = hash(tuple(sorted(Flags.options)))  # numba's own, of every Flags there is
 LAST = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")  # of no concern to callees
 
@@ -75,9 +79,25 @@ class _Remembering(Context):  # type: ignore[misc]
         question = key, tuple(args), ConfigStack.top_or_none()
         found = self.known.get(question)
         if found is None:
-            found = super().resolve_function_type(func, args, kws)
+            found = self._of_numbers(key, args) or super().resolve_function_type(func, args, kws)
             self.known[question] = found
         return found
+
+    def _of_numbers(self, key: Any, args: Any) -> Any:
+        """The signature of an operator on numbers, from numba's list of these alone.
+
+        Numba tries what it has for strings, sets and dates first.
+        """
+        plain = tuple(types.unliteral(kind) for kind in args)
+        if not _is_operator(key) or not all(isinstance(k, types.Number) for k in plain):
+            return None
+        known = self._lookup_global(key)
+        for kind in known.templates if isinstance(known, Function) else ():
+            found = kind(self).apply(plain, {}) if issubclass(kind, ConcreteTemplate) else None
+            if found is not None:
+                known._impl_keys[found.args] = kind(self).get_impl_key(found)
+                return found
+        return None
 
 
 def _is_operator(key: Any) -> bool:
