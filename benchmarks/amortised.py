@@ -197,16 +197,19 @@ def _alone_starts(
     if any(solver is None for solver in solvers.values()):
         return {}
 
-    def start(cell: Cells) -> tuple[Any, Any]:
+    def start(cell: Cells, once: bool) -> tuple[Any, Any]:
         rows = np.zeros((len(cell.given), problem.variables), dtype=np.int32)
         prices = np.zeros((len(cell.given), 1))
         for place, solver in solvers.items():
             at = np.flatnonzero(cell.places[: len(cell.given)] == place)
-            rows[at], said = solver.predict(cell.given[at], cell.limits[at], device="cpu")
-            prices[at] = said
+            asked = solver.predict if once else solver.replies
+            rows[at], prices[at] = asked(cell.given[at], cell.limits[at], device="cpu")
         return with_selector(rows), prices
 
-    return {"each alone": start}
+    return {
+        "each alone, once": lambda cell: start(cell, True),
+        "each alone": lambda cell: start(cell, False),
+    }
 
 
 def rate(options: argparse.Namespace) -> Iterator[Record]:

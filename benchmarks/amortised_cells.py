@@ -148,7 +148,7 @@ def starts_of(
 
     def asked(solver: Any) -> Start:
         def start(cell: Cells) -> tuple[Any, Any]:
-            rows, prices = solver.predict(cell.given, cell.limits, device="cpu")
+            rows, prices = solver.replies(cell.given, cell.limits, device="cpu")
             return with_selector(rows), prices
 
         return start

@@ -47,7 +47,7 @@ class DeviceRace:
         loaded.many = True  # a stream of such batches would compile
 
         def passed() -> Any:
-            return solver.predict(self.cell.given, self.cell.limits, device=self.device)
+            return solver.replies(self.cell.given, self.cell.limits, device=self.device)
 
         def moved() -> Any:
             rows = with_selector(passed()[0])

@@ -135,3 +135,22 @@ def test_a_problem_of_another_object_is_the_same_models():
             cmpe.Limits(running=Running()),
         )
     assert len(found) == 1
+
+
+def test_messages_are_asked_again_with_q_moved_by_what_the_first_answer_left():
+    """No limit is asked about twice: the second question is q + (q - t(y)) of the first answer."""
+    one = solver()
+    _, asked = questions(one.problem, 12, 9)
+    given, limits = asked.given.numpy(), asked.limits.numpy().astype(float)
+    first, _ = one.predict(given, limits)
+    moved = 2 * limits - one.problem.models[1].value(first)[:, None]
+    for found, wanted in zip(one.replies(given, limits), one.predict(given, moved), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert (moved != limits).any()
+
+
+def test_an_mlp_is_asked_once():
+    one = solver("mlp")
+    _, asked = questions(one.problem, 5, 9)
+    question = asked.given.numpy(), asked.limits.numpy()
+    np.testing.assert_array_equal(one.replies(*question)[0], one.predict(*question)[0])

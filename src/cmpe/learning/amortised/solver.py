@@ -135,9 +135,23 @@ class AmortisedSolver:
         device = self.running.device if running.device == "cpu" else running.device
         margins = self.stages.margins or (0.0,)
         limits, given = block.problem.limits, block.full()
-        said = [self.predict(given, limits - margin, device=device) for margin in margins]
+        said = [self.replies(given, limits - margin, device=device) for margin in margins]
         self._warn(given, limits, device)
         return best_of(block.problem, [answers for answers, _ in said]), said[0][1]
+
+    def replies(
+        self, given: Assignments, limits: Floats, *, device: str | None = None
+    ) -> tuple[Assignments, Floats]:
+        """`predict`, and for messages once more with q moved by what the first answer left of it.
+
+        A network for all q keeps some distance from each: q + (q - t(y)) leads nearer to q.
+        """
+        rows, prices = self.predict(given, limits, device=device)
+        if self.run.config.network != "messages" or not len(self.problem.constraints):
+            return rows, prices
+        found = np.stack([t.value(rows) for t in self.problem.models[1:]], axis=1)
+        left = np.where(np.isfinite(found), limits - found, 0.0)
+        return self.predict(given, limits + left, device=device)
 
     @torch.inference_mode()
     def predict(
