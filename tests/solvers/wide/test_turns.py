@@ -125,7 +125,7 @@ def test_runs_begin_from_scratch_after_one_in_vain(monkeypatch):
     assert starts[:3] == [False, False, True]  # the first run improves, the second is in vain
     assert sum(starts[2:]) == 12  # then three of four, for they come close
     scratch = np.array(starts)
-    assert np.array(heats)[scratch].tolist() == 4 * list(turns.HEATS)  # much noise, then little
+    assert np.array(heats)[scratch].tolist() == 6 * list(turns.HEATS)  # much noise, then little
     assert set(np.array(heats)[~scratch]) == {1.0}
 
 

@@ -51,8 +51,8 @@ PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
 SPLIT_SHARE = 0.2  # of the limit, for making one split
 SPLIT_SECONDS, SPLIT_LATE = 2e-4, 0.05  # a table, of the limit: splitting waits until the others
 # have played so long, whichever is less
-MILP_LATE = 0.1  # of the limit: HiGHS waits until search has played so long, and without
-# constraints, where consistency says what its first program says, until all have;
+MILP_LATE, MILP_SOON = 0.1, 0.03  # of the limit: HiGHS waits until all have played so long, since
+# consistency says what its first program says; with constraints, until search has,
 MILP_SHARE = 0.3  # then it has so much of it
 WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
 EARLY = 1.0  # seconds: a shorter elimination comes before branching and search
@@ -300,8 +300,7 @@ class Race:
 
     def _enter(self) -> list[Account]:
         """The contestants on the present problem; some wait until others have played a while."""
-        best, seed, reduced = self.known.best, self.limits.seed, self.reduced
-        splits = self.splits
+        best, seed, reduced, splits = self.known.best, self.limits.seed, self.reduced, self.splits
         if self.shrunk:
             splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
@@ -317,8 +316,9 @@ class Race:
         ]
         if MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
-            least = LEAST_SEARCH if reduced.instances.problem.constraints else LEAST
-            accounts.append(Account(program, played=MILP_LATE * self.seconds, least=least))
+            soon = bool(reduced.instances.problem.constraints)
+            wait, least = (MILP_SOON, LEAST_SEARCH) if soon else (MILP_LATE, LEAST)
+            accounts.append(Account(program, played=wait * self.seconds, least=least))
         elimination = self._elimination()
         if not elimination.finished:
             accounts.insert(0, Account(elimination, played=elimination.seconds - AT_ONCE))

@@ -27,9 +27,9 @@ from cmpe.solvers.wide.reduced import Reduced
 MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
 LEAST_MILP = 0.5  # seconds
 REPAIR_SECONDS = 0.1  # for a first feasible answer
-RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 2.5e-3  # the shortest run of search: at least, per variable
+RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 5e-3  # the shortest run of search: at least, per variable
 SHORTEST = 0.2  # units: the rest of a turn must be so long for another run
-HEATS = 3.0, 1.0, 2.0  # noise of runs from scratch, in multiples of the usual, one after the other
+HEATS = 3.0, 1.0  # noise of runs from scratch, in multiples of the usual, in turn
 CLOSE = 0.01  # of the incumbent: a run from scratch that comes so close is worth another
 SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
 TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
