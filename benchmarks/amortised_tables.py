@@ -87,9 +87,10 @@ def searched(records: list[Record]) -> Iterable[str]:
 Curve = list[tuple[float, float]]  # (ms a row in all, mean regret), by budget
 
 
-def curves(records: list[Record], model: str) -> dict[str, Curve]:
-    """What each start comes to with more and more `search`."""
-    cells = [r for r in records if r["part"] == "cells" and r["ms"] and r["model"] == model]
+def curves(records: list[Record], key: tuple[int, str]) -> dict[str, Curve]:
+    """What each start comes to with more and more `search`, in one call about one model."""
+    here = [r for r in records if (r["call"], r["model"]) == key]
+    cells = [r for r in here if r["part"] == "cells" and r["ms"]]
     out: dict[str, Curve] = {}
     for start in dict.fromkeys(_name(r["start"]) for r in cells):
         mine = [r for r in cells if _name(r["start"]) == start]
@@ -123,7 +124,7 @@ def paid(records: list[Record]) -> Iterable[str]:
         mine = [r for r in runs if (r["model"], _name(r["network"])) == (model, network)]
         spent = float(np.mean([r["seconds"] * r["gpu_share"] for r in mine]))
         joules = float(np.mean([r["kilojoules"] for r in mine]))
-        every = curves(records, model)
+        every = curves(records, (mine[0]["call"], model))
         others = [
             c for name, c in every.items() if not name.startswith("`") and "alone" not in name
         ]
@@ -142,7 +143,7 @@ def paid(records: list[Record]) -> Iterable[str]:
 
 def on_device(records: list[Record]) -> Iterable[str]:
     """Rows a second on a GPU, and how far behind 10 ms of `search` on a core."""
-    mine = [r for r in records if r["part"] == "rate"]
+    mine = [r for r in records if r["part"] == "rate" and "stage" in r]
     yield _line("model, observed", "answers", "rows a second", "nats behind 10 ms of `search`",
                 "violated of 320")  # fmt: skip
     yield "|---" * 5 + "|"
