@@ -1,4 +1,4 @@
-"""The tables of docs/learning.md are the kept results; what a start reaches is read off its curve."""
+"""The tables of docs/learning.md are the kept results; what a start reaches by its curve."""
 
 from __future__ import annotations
 
