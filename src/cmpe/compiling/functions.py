@@ -108,8 +108,9 @@ class _Notices(event.Listener):  # type: ignore[misc]
             if not self._outer:
                 _LOCK._cblist[:] = self._calls
                 if self._collects:
-                    gc.freeze()  # all there is becomes old, so that nothing looks through it now
-                    gc.unfreeze()
+                    if not gc.get_freeze_count():  # else the program has frozen something itself
+                        gc.freeze()  # all there is becomes old: nothing looks through it now
+                        gc.unfreeze()
                     gc.enable()
                 notices.end(function)
 

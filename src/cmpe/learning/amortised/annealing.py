@@ -5,8 +5,9 @@ Variables of one colour share no table. A sweep draws the variables of each colo
     P(y_i = a) ~ exp((h - sum of mu_j t_j) / T)     given all others,
 
 T falling from sweep to sweep (Kirkpatrick, Gelatt, Vecchi 1983). mu_j follows the sign of t_j - q_j
-as in `search`: a step up where it is broken, down where not, steps growing on the same sign and
-shrinking on a change. The best feasible assignment that was met is kept, row by row.
+as in `search`: a step up where it is broken, down where not, steps growing on the same sign, up to
+a longest one, and shrinking on a change. The best feasible assignment that was met is kept, row by
+row.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from cmpe.learning.amortised.tables import ModelTables
 
 HOTTEST, COLDEST = 0.3, 0.004  # temperatures, in mean slopes of h
-FIRST_STEP = 0.25  # of mu, in units of violations
+FIRST_STEP, LONGEST_STEP = 0.25, 1.0  # of mu, in units of violations
 GROWTH, SHRINKING = 1.1, 0.7
 
 
@@ -56,6 +57,7 @@ class Annealer:
             known = torch.where(better, found[:, 0], known)
             best = torch.where(better[:, None], rows.t(), best)
             step = step * torch.where(broken == last, GROWTH, SHRINKING)
+            step = torch.minimum(step, LONGEST_STEP * tables.units)
             price = torch.where(broken, price + step, price - step).clamp(min=0.0)
             last = broken
         return best

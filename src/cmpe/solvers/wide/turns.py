@@ -128,7 +128,7 @@ class SearchTurns:
         _take(found, self._reduced, self._best)
         self._from_scratch = self._best.objective == before
         if was_from_scratch:
-            is_close = found.objective[0] >= before - CLOSE * abs(before)
+            is_close = found.feasible[0] and found.objective[0] >= before - CLOSE * abs(before)
             self._from_scratch = bool(is_close) and self._runs % 4 > 0
 
 
