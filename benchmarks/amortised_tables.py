@@ -125,9 +125,7 @@ def paid(records: list[Record]) -> Iterable[str]:
         spent = float(np.mean([r["seconds"] * r["gpu_share"] for r in mine]))
         joules = float(np.mean([r["kilojoules"] for r in mine]))
         every = curves(records, (mine[0]["call"], model))
-        others = [
-            c for name, c in every.items() if not name.startswith("`") and "alone" not in name
-        ]
+        others = [c for name, c in every.items() if name in WITHOUT]
         for ms, regret in every.get(network, []):
             best = min(reached(curve, regret) for curve in others)
             longest = max(point[0] for curve in others for point in curve)
