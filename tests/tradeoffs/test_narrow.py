@@ -45,3 +45,11 @@ def test_one_front_answers_every_limit():
         solved = cmpe.solve(problem, made.test[:1], method="exact")[0]
         assert front.at(q).status is solved.status
         np.testing.assert_allclose(front.at(q).objective, solved.objective, rtol=1e-9)
+
+
+def test_a_space_beyond_the_memory_is_not_taken(monkeypatch):
+    made = generate(grid(6, 6, seed=1), Recipe(samples=40, percentile=30))
+    monkeypatch.setattr(narrow, "SPACES", (1 << 7, 1 << 16))
+    monkeypatch.setattr(narrow, "allowed_bytes", lambda _: 1 << 20)
+    front = cmpe.front(made.problem, made.test[:1])[0]
+    assert not front.complete

@@ -1,11 +1,16 @@
 """The k best by elimination: ties, long lists, and too little room."""
 
 import numpy as np
+import pytest
 
 import cmpe
-from cmpe import LogLinearModel, Problem
+from cmpe import Constraint, LogLinearModel, Problem
+from cmpe.errors import TooLarge
 from cmpe.generation import grid
+from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.tradeoffs import ranks
+from cmpe.tradeoffs.kernels import ranks as kernels
+from tests.refusals import refused
 
 
 def test_ties_are_broken_by_the_assignment():
@@ -50,3 +55,98 @@ def test_rows_whose_best_are_tied_teach_no_gap():
         ranked = cmpe.best(problem, k=k)[0]
         assert ranked.complete
         assert len(ranked) == k
+
+
+@pytest.mark.parametrize(("steps", "k"), [(0.0, 10), (0.0, 11_000), (1.0, 11_000)])
+def test_more_answers_than_states_are_sorted(steps, k):
+    weights = steps * np.sqrt(np.arange(1.0, 19.0))
+    tables = [((v,), np.array([0.0, -w])) for v, w in enumerate(weights)]
+    ranked = cmpe.best(Problem(LogLinearModel.from_tables([2] * 18, tables)), k=k)[0]
+    assert ranked.complete
+    values = ranked.assignments
+    assert len(np.unique(values, axis=0)) == k
+    every = np.zeros(1)
+    for w in weights:
+        every = np.concatenate([every, every - w])
+    np.testing.assert_allclose(ranked.objective, np.sort(every)[::-1][:k], atol=1e-12)
+
+
+def test_a_single_state_may_lose_something(monkeypatch):
+    # mu = 1, and 1 is left of the limit: a list of one state, of loss 1 and t 0.5, and one of two,
+    # of losses 0 and 1 and t 0. So loss + mu (q - t) of the two answers are 1.5 and 2.5.
+    model = LogLinearModel.from_tables([2, 2], [((0,), np.zeros(2)), ((1,), np.zeros(2))])
+    plan = Problem(model, [Constraint(model, 1.0)]).compiled_plan
+    lists, sums = kernels.workspace(64, 1, plan, 4)
+    states, node, lows, highs, rest = lists[0], lists[1], lists[8], lists[9], lists[11]
+    for i, (loss, t) in enumerate([(1.0, 0.5), (0.0, 0.0), (1.0, 0.0)]):
+        states[i], node[i] = (loss, loss - t, t), i
+    lows[:2], highs[:2], rest[0] = (0, 1), (1, 3), 1.0
+    needs = []
+    monkeypatch.setattr(kernels, "_as_columns", kernels._as_columns.py_func)
+    monkeypatch.setattr(
+        kernels, "merged", lambda _active, need, *_: needs.append(need) or kernels.NOTHING
+    )
+    for gap, reached in ((1.4, [False, False]), (1.5, [True, False]), (2.5, [True, True])):
+        _, price = kernels._within.py_func(lists, 2, np.ones(1), gap, 4, sums)
+        points = sums[0][:2]
+        assert (price - points[:, kernels.H]).tolist() == [1.5, 2.5]
+        assert (points[:, kernels.H] >= needs[-1][kernels.H]).tolist() == reached
+        assert (points >= needs[-1] - 1e-12).all(axis=1).tolist() == reached
+
+
+def barely_infeasible(count, feasible):
+    """The better `count` values miss the tolerance, and not the looser limit of the lists."""
+    h = -np.arange(float(count + feasible)) / 7
+    over = np.where(np.arange(len(h)) < count, 1.0 + FEASIBILITY_TOLERANCE + 5e-10, 0.0)
+    h_model, t_model = (LogLinearModel.from_tables([len(h)], [((0,), v)]) for v in (h, over))
+    return Problem(h_model, [Constraint(t_model, 1.0)])
+
+
+@pytest.mark.parametrize("count", [1, 2, 20])
+def test_answers_that_miss_the_tolerance_make_room_for_others(count):
+    ranked = cmpe.best(barely_infeasible(count, 5), k=2)[0]
+    assert ranked.complete
+    assert ranked.assignments[:, 0].tolist() == [count, count + 1]
+    assert ranked.bound == pytest.approx(-(count + 2) / 7)
+    whole = cmpe.best(barely_infeasible(count, 5), k=9)[0]
+    assert (len(whole), whole.complete, whole.bound) == (5, True, -np.inf)
+
+
+def test_too_many_of_them_leave_a_bound(monkeypatch):
+    monkeypatch.setattr(ranks, "MOST_RANK", 16)
+    ranked = cmpe.best(barely_infeasible(60, 5), k=2)[0]
+    assert (len(ranked), ranked.complete) == (0, False)
+    assert ranked.bound >= -60 / 7
+
+
+def test_what_is_kept_holds_no_array_of_all_rows():
+    tables = [((0, 1), np.array([[0.0, 1.0], [2.0, 0.0]]))]
+    problem = Problem(LogLinearModel.from_tables([2, 2], tables), (), (0,))
+    for ranked in cmpe.best(problem, [[0], [1]], k=1):
+        kept = ranked.kept
+        assert all(a.base is None for a in (kept.begun, kept.which, kept.stored, kept.values))
+
+
+def test_tied_rows_are_ranked_again_a_few_at_a_time(monkeypatch):
+    model = LogLinearModel.from_tables([3] + [2] * 8, [((0,), np.array([0.0, 1.0, 2.0]))])
+    problem = Problem(model, (), (0,))
+    monkeypatch.setattr(ranks, "CHUNK_ENTRIES", 1 << 11)
+    sizes = []
+    collected = ranks.RankedBatch._collected
+    monkeypatch.setattr(
+        ranks.RankedBatch, "_collected",
+        lambda own, rows, *how: sizes.append(len(rows)) or collected(own, rows, *how),
+    )  # fmt: skip
+    found = cmpe.best(problem, [[0], [1], [2]], k=3)
+    assert [r.assignments[:, 5:].tolist() for r in found] == 3 * [
+        [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+    ]
+    assert set(sizes[1:]) == {1}
+
+
+def test_long_variables_are_refused():
+    many = LogLinearModel.from_tables([65_536], [((0,), np.zeros(65_536))])
+    problem = Problem(many, [Constraint(many, 1.0)])
+    message = "at most 65,535 values, found 65,536 of variable 0"
+    refused(lambda: cmpe.best(problem), message, TooLarge)
+    refused(lambda: cmpe.front(problem), message, TooLarge)

@@ -192,8 +192,7 @@ def narrow_fronts(instances: Instances, asked: FrontQuestion) -> list[TracedPoin
         arranged.take(live),
         RowWindows(windows[live], tuple(known[i] for i in live), asked.limits.seconds),
     )
-    running = asked.limits.running
-    found = dict(zip(live.tolist(), batch.run(running.cores, running.report), strict=True))
+    found = dict(zip(live.tolist(), batch.run(asked.limits.running), strict=True))
     out = []
     for row in range(len(instances)):
         nothing = nothing_found(instances.problem, complete=states[row] != UNKNOWN)

@@ -7,7 +7,7 @@ h with t = -inf, which an ordinary solve finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +17,13 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.bounds.base import loosened_limits
 from cmpe.compiling import timing
+from cmpe.memory import allowed_bytes
 from cmpe.problem import Instances
+from cmpe.solvers.base import Running
 from cmpe.tradeoffs.front import Steps, TracedPoints
-from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, undominated
+from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, need_short_values, undominated
 
-SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the next where one is too small
+SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the next, if one is too small
 REFERENCES = 128  # of a row with one constraint
 FEW_REFERENCES = 24  # of a row with several
 SUMS_PER_SECOND = 2e7
@@ -48,6 +50,7 @@ class NarrowBatch:
     """Rows of one structure, and the space that compiled calls share."""
 
     def __init__(self, instances: Instances, asked: RowWindows) -> None:
+        need_short_values(instances.problem)
         self._instances = instances
         self._problem = instances.problem
         self._asked = asked
@@ -60,14 +63,17 @@ class NarrowBatch:
         self._limits[0] = np.inf
         constraints = self._problem.constraints[1:]
         self._finite = all(c.function.is_finite for c in constraints)
+        self.memory = 0  # bytes of each thread
 
-    def run(self, threads: int, report: Callable[[int, int], None]) -> list[TracedPoints]:
+    def run(self, running: Running) -> list[TracedPoints]:
         """The front of every row."""
-        count = len(self._instances)
+        count, report = len(self._instances), running.report
+        threads = max(1, min(running.cores, count))
+        self.memory = allowed_bytes(running.memory) // threads
         found: list[TracedPoints] = []
-        shares = [slice(k, count, max(1, threads)) for k in range(max(1, threads))]
+        shares = [slice(k, count, threads) for k in range(threads)]
         mapped: Iterable[list[TracedPoints]]
-        if threads > 1 and count > 1:
+        if threads > 1:
             with ThreadPoolExecutor(threads) as pool:
                 mapped = list(pool.map(self._share, shares))
             out: list[TracedPoints | None] = [None] * count
@@ -95,6 +101,12 @@ class _Space:
         self._work: Any = None
         self._constraints = len(batch._problem.constraints)
         self._most = REFERENCES if self._constraints == 1 else FEW_REFERENCES
+        self._references = self._most + 40  # room for them
+        self._spaces = [s for s in SPACES if self._bytes(s) <= batch.memory] or SPACES[:1]
+
+    def _bytes(self, states: int) -> int:
+        """What `workspace` takes: points, nodes of 44 bytes, what blocks of 16 states reach."""
+        return states * (8 * (1 + self._constraints) + 44 + self._references // 2)
 
     def _grow(self, states: int) -> None:
         from cmpe.tradeoffs.kernels.trees import workspace
@@ -102,7 +114,7 @@ class _Space:
         if states > self._size:
             plan = self._batch._plan
             messages = plan.total - plan.entries
-            self._work = workspace(states, messages, self._constraints, plan, self._most + 40)
+            self._work = workspace(states, messages, self._constraints, plan, self._references)
             self._size = states
 
     def front(self, row: int) -> TracedPoints:
@@ -126,9 +138,9 @@ class _Space:
         instances, problem = batch._instances, batch._problem
         rows = slice(row, row + 1)
         looked = 0
-        for space in SPACES:
+        for space in self._spaces:
             self._grow(space)
-            patience = PATIENCE if space == SPACES[-1] else 0
+            patience = PATIENCE if space == self._spaces[-1] else 0
             h = instances.tables(0, rows)[0]
             t = np.concatenate(
                 [instances.tables(1 + j, rows) for j in range(len(problem.constraints))]

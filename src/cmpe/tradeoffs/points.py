@@ -15,10 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Indices, Integers, Values
+from cmpe.errors import TooLarge
 from cmpe.models.flat import FlatTables, stacked
 from cmpe.models.loglinear import LogLinearModel
-from cmpe.problem import FEASIBILITY_TOLERANCE
+from cmpe.problem import FEASIBILITY_TOLERANCE, Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE
+
+MOST_VALUES = 65_535  # of a variable: values are kept in 16 bits, and one number says that none is
+
+
+def need_short_values(problem: Problem) -> None:
+    """Refuse free variables whose values 16 bits do not hold."""
+    for v in problem.free:
+        card = problem.objective.cardinalities[v]
+        if card > MOST_VALUES:
+            raise TooLarge(
+                f"fronts and the k best need free variables of at most {MOST_VALUES:,} values, "
+                f"found {card:,} of variable {v}"
+            )
 
 
 class Points(Protocol):

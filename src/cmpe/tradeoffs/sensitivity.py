@@ -220,7 +220,8 @@ def _above(instances: Instances, answers: Solutions, over: int, limits: Limits) 
         Instances(arranged, instances.evidence[live]),
         RowWindows(windows, tuple(known), limits.seconds),
     )
-    for row, found in zip(live, batch.run(limits.running.cores, lambda *_: None), strict=True):
+    told = replace(limits.running, progress=None)
+    for row, found in zip(live, batch.run(told), strict=True):
         out[row] = found
     return out
 

@@ -7,7 +7,7 @@ from cmpe.elimination.kernels import VARIABLE
 from cmpe.solvers.exact.kernels.states import read
 from cmpe.tradeoffs.kernels.reading import given_tables, padded, write_values
 
-SHARED = 65535  # no value: a variable that no node decides
+SHARED = 65535  # no value: a variable that no node decides (`points.MOST_VALUES`)
 
 
 @njit(inner=True, nogil=True)

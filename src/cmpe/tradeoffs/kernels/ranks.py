@@ -43,11 +43,12 @@ def workspace(states, constraints, plan, rank):
     """Arrays that all rows of one thread share: of the lists, and of their sums."""
     columns, components = T + constraints + len(SCALES), len(plan.component_start)
     room = max(4 * rank, 1024)
+    longest = max(states, room)  # of what is sorted
     lists = state_space(states, constraints, plan, rank, 1 << 22)
     scratch = (
-        np.empty(states),  # to sort with: keys, order, spare, states, nodes
-        np.empty(states, dtype=np.int64),
-        np.empty(states, dtype=np.int64),
+        np.empty(longest),  # to sort with: keys, order, spare, states, nodes
+        np.empty(longest, dtype=np.int64),
+        np.empty(longest, dtype=np.int64),
         np.empty((states, columns)),
         np.empty(states, dtype=np.int64),
         np.empty(rank),  # a heap
@@ -70,16 +71,17 @@ def workspace(states, constraints, plan, rank):
 
 @njit(cache=True, nogil=True)
 def _as_columns(lists, listed, mu, gap, sums, rest):
-    """The states of loss <= gap as columns: how many lists have several; `rest` is what is left.
+    """The states of loss <= gap as columns: (how many lists have several, the loss of the others).
 
-    A list of a single state is a constant, whose node is kept. -1: a list has none.
+    A list of a single state is a constant, whose node is kept; it may lose something, where what
+    loses nothing was dropped. `rest` is what such lists leave. -1: a list has no state.
     """
     states, node, lows, highs = lists[0], lists[1], lists[8], lists[9]
     points, own, sizes, ranges = sums[0], sums[1], sums[3], sums[4]
-    constraints, top, active = len(mu), 0, np.int64(0)
+    constraints, top, active, lost = len(mu), 0, np.int64(0), 0.0
     sums[8][0] = 0
     for c in range(listed):
-        low = top
+        low, last = top, 0.0
         for i in range(lows[c], highs[c]):
             if states[i, LOSS] > gap:
                 continue
@@ -89,21 +91,22 @@ def _as_columns(lists, listed, mu, gap, sums, rest):
                 points[top, T + j] = -states[i, FIRST_T + j]
             for s in range(len(SCALES)):
                 points[top, T + constraints + s] = -cost - SCALES[s] * (states[i, LOSS] - cost)
-            own[top] = node[i]
+            own[top], last = node[i], states[i, LOSS]
             top += 1
         if top - low > 1:
             ranges[0, active], ranges[1, active] = low, top
             active += 1
         elif top == low:
-            return -1
+            return -1, 0.0
         else:
+            lost += last
             for j in range(constraints):
                 rest[j] += points[low, T + j]
             sums[8][0] += 1
             sums[8][sums[8][0]] = own[low]
             top = low
     sizes[0] = top
-    return active
+    return active, lost
 
 
 @njit(cache=True, nogil=True)
@@ -115,18 +118,19 @@ def _within(lists, listed, mu, gap, rank, sums):
     points, node, sizes, ranges = sums[0], sums[1], sums[3], sums[4]
     constraints = len(mu)
     rest = lists[11].copy()
-    active = _as_columns(lists, listed, mu, gap, sums, rest)
+    active, lost = _as_columns(lists, listed, mu, gap, sums, rest)
     if active < 0:
         return 0, 0.0
-    price = 0.0
+    spent = 0.0
     for j in range(constraints):
-        price += mu[j] * rest[j]
+        spent += mu[j] * rest[j]
+    price = spent + lost
     need = np.empty(points.shape[1])
     need[H] = price - gap
     for j in range(constraints):
         need[T + j] = -rest[j]
     for s in range(len(SCALES)):
-        need[T + constraints + s] = -gap - (SCALES[s] - 1.0) * price
+        need[T + constraints + s] = lost - gap - (SCALES[s] - 1.0) * spent
     thins = rank if constraints == 1 else 0 * rank
     active = merged(active, need, thins, sums)
     if active < 0:
@@ -208,6 +212,8 @@ def _ranked_row(plan, lane, block, tilts, limits, slack, wanted, rank, guess, sp
         covered = gap
         if count >= wanted:
             last = price - sums[6][wanted - 1]
+            if walked >= cap:
+                counted(lists, listed, walked, below)  # not yet, or of a walk before
             learn(guess, last, below, walked, wanted)
             known = price - sums[6][count - 1] if count == rank else gap
             return COMPLETE, count, known
