@@ -84,7 +84,8 @@ def schedule(
             spent = clock.spent()
             ready = spent if done == 0 else ready
             rate = (spent - ready) / done if done else GUESS * ready  # of the time, a pass
-            count = int(np.clip(1 / SHARES / max(rate, 1e-6), 1, CALL)) if spent < 1 - rate else 0
+            most = CALL if done else max(1, first)  # nothing is timed yet
+            count = int(np.clip(1 / SHARES / max(rate, 1e-6), 1, most)) if spent < 1 - rate else 0
             progress = spent + rate * np.arange(count)
         else:
             count = min(CALL, clock.passes - done)
@@ -100,7 +101,8 @@ def schedule(
         )
         if clock.is_timed and done:  # members differ much in what they take
             expected = np.cumsum(work[members]) * (spent - ready) / worked
-            count = max(1, int((expected <= 1.0 - spent).sum()))
+            longest = min(1.0 - spent, spent - ready)  # what is expected may be far off
+            count = max(1, int((expected <= longest).sum()))
             members, number, progress = members[:count], number[:count], progress[:count]
         done, worked = done + count, worked + work[members].sum()
         heat = clock.heat * np.maximum(0.0, 1.0 - progress / COLD) * (number >= CALM)
