@@ -2,10 +2,9 @@
 
     python -m benchmarks.compiling
 
-prints these numbers for the machine it runs on. `exact`, `auto` and `search` are kept results,
-`fronts` and `wide` seconds were seen once, all on two busy cores; the others are rounded guesses
-from what shares their code. They are for a message and
-a bar, and nothing depends on them.
+prints these numbers for the machine it runs on. `exact`, `auto` and `search` are kept results;
+`fronts` and `wide` were seen once on a busy machine, the others are guesses from what shares their
+code. They are for a message and a bar, and nothing depends on them.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ class Cost(NamedTuple):
 
 
 COSTS = {
-    "auto": Cost(49, 14),
+    "auto": Cost(58, 11),
     "bounds": Cost(60, 15),
     "cutset networks": Cost(60, 20),
-    "exact": Cost(49, 14),
-    "fronts": Cost(102, 55),
+    "exact": Cost(58, 11),
+    "fronts": Cost(102, 32),
     "lagrangian": Cost(60, 18),
     "local": Cost(40, 14),
     "sampling": Cost(10, 4),
-    "search": Cost(104, 26),
+    "search": Cost(104, 21),
     "training": Cost(40, 14),
     "wide": Cost(150, 42),
 }
