@@ -29,6 +29,7 @@ MOST_ROUNDS = 40  # of the search of one row
 SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
 SECONDS_PER_ROUND = 0.02  # a rough upper limit, with one constraint
 CACHED_BYTES = 1 << 22  # of one row
+FEW_FUNCTIONS = 32  # of a step through memory: more take longer
 SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
 
 
@@ -60,7 +61,8 @@ def seconds_of_elimination(problem: Problem) -> float:
     # Every step of the dual carries all functions along, and more of them take more steps.
     effort = max(1.0, 0.25 * (1 + len(problem.constraints)) ** 2)
     if len(problem.constraints) > 1 and lane_bytes(problem) > CACHED_BYTES:
-        effort = SUBGRADIENT_STEPS  # each goes through memory
+        # Each step goes through memory, with all functions.
+        effort = SUBGRADIENT_STEPS * max(1.0, (1 + len(problem.constraints)) / FEW_FUNCTIONS)
     return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
 
 
