@@ -50,3 +50,18 @@ def numbers(count):
     for i in range(count):
         found[i] = i
     return found
+
+
+@njit(inner=True, nogil=True)
+def replace_highest(heap, size, own):
+    """A lower number takes the place of the first, highest one of a heap."""
+    place = 0
+    while 2 * place + 1 < size:
+        below = 2 * place + 1
+        if below + 1 < size and heap[below + 1] > heap[below]:
+            below += 1
+        if heap[below] <= own:
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = own

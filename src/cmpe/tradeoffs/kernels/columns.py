@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import replace_highest
 
 H, T = 0, 1  # columns: h, and the first -t
 BLOCK = 16  # states of a list that are passed over together
@@ -81,26 +82,17 @@ def sort_list(points, node, low, high, column, scratch):
 def thinned(points, node, low, high, rank, scratch):
     """Keep of states low..high what fewer than `rank` others dominate in h and -t_1: the new end.
 
-    In the order of falling h, a heap holds the `rank` highest -t_1 so far.
+    In the order of falling h, a heap holds the `rank` lowest t_1 so far.
     """
     sort_list(points, node, low, high, H, scratch)
     heap = scratch[5]
-    heap[:rank] = -np.inf
+    heap[:rank] = np.inf
     kept = low
     for i in range(low, high):
-        own = points[i, T]
-        if heap[0] >= own:
+        own = -points[i, T]
+        if heap[0] <= own:
             continue
-        place = 0
-        while 2 * place + 1 < rank:
-            below = 2 * place + 1
-            if below + 1 < rank and heap[below + 1] < heap[below]:
-                below += 1
-            if heap[below] >= own:
-                break
-            heap[place] = heap[below]
-            place = below
-        heap[place] = own
+        replace_highest(heap, rank, own)
         move(points, node, i, kept)
         kept += 1
     return kept

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
+from cmpe.compiling.kernels import replace_highest
 
 LOSS, COST, T = range(3)  # columns of a state; t_j is in column T + j
 MOST_PRODUCTS = 1 << 16  # of one combination, where one answer is looked for
@@ -96,16 +97,7 @@ def _thinned(states, node, low, high, rank, heap):
         own = states[i, T]
         if heap[0] <= own:
             continue
-        place = 0
-        while 2 * place + 1 < rank:
-            below = 2 * place + 1
-            if below + 1 < rank and heap[below + 1] > heap[below]:
-                below += 1
-            if heap[below] <= own:
-                break
-            heap[place] = heap[below]
-            place = below
-        heap[place] = own
+        replace_highest(heap, rank, own)
         copy_state(states, node, i, kept)
         kept += 1
     return kept
