@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy as np
 from benchmarks.amortised_cells import Cells, Record, with_selector, worth
 
 JUDGED = 320  # rows that are compared with `search`
-AFTER, ALONE = (10, 30), (30, 100, 300)  # sweeps of annealing
+AFTER, ALONE = (30, 100, 300, 1000), (100, 300, 1000, 3000)  # sweeps of annealing
 WARM = 0.05  # where annealing begins after a pass, in mean slopes of h
+TIMES = (1, 8)  # batches of 4,096 at once, of annealing alone
 
 
 class DeviceRace:
@@ -29,6 +31,7 @@ class DeviceRace:
         from cmpe.solvers.search.schedule import Budget
 
         self.cell, self.device = cell, options.device
+        self._annealers: dict[tuple[int, float], Any] = {}
         self.maker = QuestionMaker(ModelTables(problem, device=self.device), QuestionRange())
         self.given = torch.as_tensor(cell.given, dtype=torch.int64, device=self.device)
         self.limits = torch.as_tensor(cell.limits, dtype=torch.float32, device=self.device)
@@ -69,32 +72,38 @@ class DeviceRace:
         """Annealing from where mean-field steps on h lead."""
         from cmpe.learning.amortised.annealing import HOTTEST
 
-        for sweeps in ALONE:
+        for sweeps, times in product(ALONE, TIMES):
 
-            def annealed(sweeps: int = sweeps) -> Any:
+            def annealed(sweeps: int = sweeps, times: int = times) -> Any:
                 start = self.maker.ends(self.maker.tables.allowed(self.given))[1]
-                return self._annealed(sweeps, HOTTEST, start, None)
+                return self._annealed(sweeps, HOTTEST, start, None, times)
 
             yield self._judged(f"{sweeps} sweeps", annealed)
 
-    def _annealed(self, sweeps: int, hottest: float, start: Any, prices: Any) -> Any:
+    def _annealed(
+        self, sweeps: int, hottest: float, start: Any, prices: Any, times: int = 1
+    ) -> Any:
         """Annealed answers; what no sweep made feasible stays where it began."""
         import torch
 
         from cmpe.learning.amortised.annealing import Annealer
 
         random = torch.Generator(self.device).manual_seed(0)
-        found = Annealer(self.maker.tables, sweeps, hottest).answers(
-            self.given, self.limits, start, random, prices
+        if (sweeps, hottest) not in self._annealers:
+            self._annealers[sweeps, hottest] = Annealer(self.maker.tables, sweeps, hottest)
+        start = start.repeat(times, 1)
+        found = self._annealers[sweeps, hottest].answers(
+            self.given.repeat(times, 1), self.limits.repeat(times, 1), start, random, prices
         )
-        return torch.where(found < 0, start, found).cpu().numpy()
+        return torch.where(found < 0, start, found).to(torch.int8).cpu().numpy()
 
     def _judged(self, stage: str, answer: Callable[[], Any]) -> Record:
         answer()  # compiles
         begin = time.perf_counter()
         found = answer()
         spent = time.perf_counter() - begin
-        value = worth(self.cell.instances.problem, with_selector(found))[:JUDGED]
+        rows = with_selector(found[: len(self.cell.given)])
+        value = worth(self.cell.instances.problem, rows)[:JUDGED]
         both = np.isfinite(value) & np.isfinite(self.own)
         return {
             "stage": stage, "rows": len(found), "rows_per_s": len(found) / spent,

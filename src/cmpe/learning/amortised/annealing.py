@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cmpe.learning.amortised.sweeping import Sweeps, fits
 from cmpe.learning.amortised.tables import ModelTables
 
 HOTTEST, COLDEST = 0.3, 0.004  # temperatures, in mean slopes of h
@@ -30,8 +31,10 @@ class Annealer:
     def __init__(self, tables: ModelTables, sweeps: int, hottest: float = HOTTEST) -> None:
         self.tables = tables
         self._heats = np.geomspace(hottest, COLDEST, sweeps).tolist()
-        colour = torch.as_tensor(coloured(tables), device=tables.device)
+        number = coloured(tables)
+        colour = torch.as_tensor(number, device=tables.device)
         self._classes = [(colour == c).view(-1, 1) for c in range(int(colour.max()) + 1)]
+        self._fused = Sweeps(tables, number) if tables.device.type == "cuda" and fits(tables) else None
 
     @torch.no_grad()
     def answers(
@@ -44,6 +47,8 @@ class Annealer:
     ) -> Tensor:
         """The best feasible assignments (B, n) met from `start` and `prices` (B, m); -1: none."""
         tables = self.tables
+        if self._fused is not None:
+            return self._kernel(given, limits, start, random, prices)
         allowed, rows = tables.allowed(given), start.t()
         best, known = torch.full_like(start, -1), torch.full_like(limits[:, :1].sum(1), -torch.inf)
         price = torch.zeros_like(limits) if prices is None else prices
@@ -61,6 +66,21 @@ class Annealer:
             price = torch.where(broken, price + step, price - step).clamp(min=0.0)
             last = broken
         return best
+
+    def _kernel(
+        self,
+        given: Tensor,
+        limits: Tensor,
+        start: Tensor,
+        random: torch.Generator,
+        prices: Tensor | None,
+    ) -> Tensor:
+        """The same by one kernel; its random numbers are others."""
+        unit = float(self.tables.units[0]) if len(self.tables.units) else 0.0
+        seed = int(torch.randint(1 << 30, (1,), generator=random, device=random.device))
+        heats = [heat * self.tables.scale for heat in self._heats]
+        steps = FIRST_STEP * unit, LONGEST_STEP * unit, GROWTH, SHRINKING
+        return self._fused.run(given, limits, start, prices, heats, seed, steps)
 
     def _swept(
         self,

@@ -149,9 +149,16 @@ class AmortisedSolver:
         rows, prices = self.predict(given, limits, device=device)
         if self.run.config.network != "messages" or not len(self.problem.constraints):
             return rows, prices
-        found = np.stack([t.value(rows) for t in self.problem.models[1:]], axis=1)
-        left = np.where(np.isfinite(found), limits - found, 0.0)
+        left = limits - self._constraints(rows, device or self.running.device)
         return self.predict(given, limits + left, device=device)
+
+    def _constraints(self, rows: Assignments, device: str) -> Floats:
+        """Every t_j, with log 0 as in training: (B, m)."""
+        tables, out = self._loaded(device)[0], []
+        for start in range(0, len(rows), PASS_ROWS):
+            part = torch.as_tensor(rows[start : start + PASS_ROWS], device=tables.device)
+            out.append(tables.values(tables.certain(part))[:, 1:].double().cpu().numpy())
+        return np.concatenate(out) if out else np.zeros((0, tables.functions - 1))
 
     @torch.inference_mode()
     def predict(
@@ -174,7 +181,7 @@ class AmortisedSolver:
             x, q = _tensors(tables, given[part], asked[part])
             reply: Said = network(tables, x, q)
             points = tables.points(reply.logits, tables.allowed(x))
-            rows[part] = tables.rounded(points).cpu().numpy()
+            rows[part] = tables.rounded(points).to(torch.int16).cpu().numpy()
             said = reply.multipliers
             mu = tables.multipliers(points) if said is None else said
             prices.append(mu.double().cpu().numpy())
