@@ -306,12 +306,12 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
     hard = len(points) - BLOCK - 2
     limit = min(hard, start + THINNED)
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
-    chosen = np.empty(starts[1], dtype=np.int64)
+    chosen, found = np.arange(starts[1]), starts[1]
     steps = (0, 0.0, 0.0)
     if points.shape[1] == T + 1 and (a[1] - a[0]) * (b[1] - b[0]) > MANY:
         steps = _stairs(points, a, b, known, stairs)
     for i in range(a[0], a[1]):
-        if (i - a[0]) % BLOCK == 0:
+        if starts[1] >= GROUP and (i - a[0]) % BLOCK == 0:
             some = (i, min(i + BLOCK, a[1]) - 1)
             count = _near_ones(
                 points, some, weights, prices, needs, active, room, whole, near, left
