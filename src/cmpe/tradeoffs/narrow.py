@@ -23,11 +23,11 @@ from cmpe.solvers.base import Running
 from cmpe.tradeoffs.front import Steps, TracedPoints
 from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, need_short_values, undominated
 
-SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the next, if one is too small
+SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the most that memory has room for
 REFERENCES = 128  # of a row with one constraint
 FEW_REFERENCES = 24  # of a row with several
 SUMS_PER_SECOND = 2e7
-PATIENCE = 4  # how often a smaller part is tried where the largest space is too small
+PATIENCE = 4  # how often a smaller part is tried where the space is too small
 MOST_SUMS = 1 << 62
 TIES = 3  # how often a limit is narrowed because a point missed the tolerance
 STEPS = 4  # of the bound between two points
@@ -96,26 +96,20 @@ class _Space:
     """What one thread works in."""
 
     def __init__(self, batch: NarrowBatch) -> None:
-        self._batch = batch
-        self._size = 0
-        self._work: Any = None
-        self._constraints = len(batch._problem.constraints)
-        self._most = REFERENCES if self._constraints == 1 else FEW_REFERENCES
-        self._references = self._most + 40  # room for them
-        self._spaces = [s for s in SPACES if self._bytes(s) <= batch.memory] or SPACES[:1]
-
-    def _bytes(self, states: int) -> int:
-        """What `workspace` takes: points, nodes of 44 bytes, what blocks of 16 states reach."""
-        return states * (8 * (1 + self._constraints) + 44 + self._references // 2)
-
-    def _grow(self, states: int) -> None:
         from cmpe.tradeoffs.kernels.trees import workspace
 
-        if states > self._size:
-            plan = self._batch._plan
-            messages = plan.total - plan.entries
-            self._work = workspace(states, messages, self._constraints, plan, self._references)
-            self._size = states
+        self._batch = batch
+        self._constraints = len(batch._problem.constraints)
+        self._most = REFERENCES if self._constraints == 1 else FEW_REFERENCES
+        references, plan = self._most + 40, batch._plan  # room for them
+        states = max([s for s in SPACES if self._bytes(s, references) <= batch.memory], default=0)
+        self._work: Any = workspace(
+            states or SPACES[0], plan.total - plan.entries, self._constraints, plan, references
+        )
+
+    def _bytes(self, states: int, references: int) -> int:
+        """What `workspace` takes: points, nodes of 44 bytes, what blocks of 16 states reach."""
+        return states * (8 * (1 + self._constraints) + 44 + 5 * references // 8)
 
     def front(self, row: int) -> TracedPoints:
         """The front of one row, its limits narrowed where a point misses the tolerance."""
@@ -137,24 +131,17 @@ class _Space:
         batch = self._batch
         instances, problem = batch._instances, batch._problem
         rows = slice(row, row + 1)
-        looked = 0
-        for space in self._spaces:
-            self._grow(space)
-            patience = PATIENCE if space == self._spaces[-1] else 0
-            h = instances.tables(0, rows)[0]
-            t = np.concatenate(
-                [instances.tables(1 + j, rows) for j in range(len(problem.constraints))]
-            )
-            self._work[4][2:] = looked, batch._asked.sums()
-            out = kernels.front_row(
-                batch._plan, batch._offsets, h, t, limits, batch._finite,
-                batch._asked.windows[row], batch._asked.known[row], self._most, patience,
-                self._work,
-            )  # fmt: skip
-            looked = self._work[4][2]
-            if out[0] != kernels.OVERFLOW or looked > self._work[4][3]:
-                break
-        kind, points, nodes, weight, price, totals, covered = out
+        h = instances.tables(0, rows)[0]
+        t = np.concatenate(
+            [instances.tables(1 + j, rows) for j in range(len(problem.constraints))]
+        )  # fmt: skip
+        self._work[4][2:] = 0, batch._asked.sums()
+        kind, points, nodes, weight, price, totals, covered = kernels.front_row(
+            batch._plan, batch._offsets, h, t, limits, batch._finite, batch._asked.windows[row],
+            batch._asked.known[row], self._most, PATIENCE, self._work,
+        )  # fmt: skip
+        if self._constraints == 1:  # what the tolerances make equal need not be read
+            points = points[undominated(points[:, 0], points[:, 1])]
         stored = NodePoints(
             batch._begun[row], batch._variables, nodes, points[:, 2].astype(np.int64)
         )

@@ -173,11 +173,13 @@ def undominated(h: Floats, t: Floats) -> Indices:
 
 def _one_of_equal(run: Indices, h: Floats, t: Floats) -> Indices:
     """Of points that rise, each within a tolerance of the one before: those that stay."""
-    near: list[int] = []
-    for i in run.tolist():
-        if near and h[i] - h[near[-1]] <= h_tolerance(h[i]):
-            continue
-        if near and t[i] <= t[near[-1]] + t_tolerance(t[i]):
-            near.pop()
-        near.append(i)
-    return np.array(near, dtype=np.intp)
+    near: list[tuple[int, float, float]] = []
+    for i, own_h, own_t in zip(run.tolist(), h[run].tolist(), t[run].tolist(), strict=True):
+        if near:
+            _, last_h, last_t = near[-1]
+            if own_h - last_h <= OPTIMALITY_TOLERANCE * max(1.0, abs(own_h)):
+                continue
+            if own_t <= last_t + FEASIBILITY_TOLERANCE * max(1.0, abs(own_t)):
+                near.pop()
+        near.append((i, own_h, own_t))
+    return np.array([i for i, _, _ in near], dtype=np.intp)

@@ -203,7 +203,7 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
     dear, budget, is_dear = _first_budgets(weight, need, SHARES[rounds])
     rounds = rounds + 1 if is_dear else len(SHARES)
-    found = np.zeros(len(work[0]), dtype=np.int64)
+    found = np.empty(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
         asked = np.full(len(weight), -np.inf)
         for k in range(len(weight)):

@@ -14,7 +14,9 @@ from cmpe.tradeoffs.kernels.columns import falling
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j
 BLOCK = 8  # states of a list that are passed over together
-GROUP = 8  # blocks that are passed over together
+GROUP = 8  # blocks that are passed over together, and groups of these
+LEVELS = 4  # states by block, group, group of groups, and all
+THINNED = 1 << 17  # sums from which on they are thinned while more are added
 MANY = 64  # sums from which on dominated ones are looked for at once
 SMALL = 24  # states up to which a list is sorted by insertion
 
@@ -167,26 +169,37 @@ def _raise(points, state, weights, prices, active, room, start):
         room[start + k] = max(room[start + k], projected(points, state, weights, prices, k))
 
 
+@njit(inner=True, nogil=True)
+def room_of(states, references):
+    """How many numbers `combine` needs of its `room` for a list of so many states."""
+    return references * (states // BLOCK + states // (BLOCK * (GROUP - 1)) + 2 * LEVELS)
+
+
 @njit(cache=True, nogil=True)
 def _reaches(points, b, weights, prices, active, room):
-    """What each block of list b, then each group of blocks and all of it reach: (., active)."""
+    """What each block of list b reaches, each group of blocks, and so on up to one: (., active).
+
+    Returns where the blocks, the groups, .. begin (LEVELS + 1,), in rows of `active` numbers.
+    """
     b_low, b_high = b
-    blocks = (b_high - b_low + BLOCK - 1) // BLOCK
-    groups = (blocks + GROUP - 1) // GROUP
-    for place in range((blocks + groups + 1) * active):
+    starts = np.zeros(LEVELS + 1, dtype=np.int64)
+    count = (b_high - b_low + BLOCK - 1) // BLOCK
+    for level in range(LEVELS):
+        starts[level + 1] = starts[level] + count
+        count = (count + GROUP - 1) // GROUP if level + 2 < LEVELS else 1
+    for place in range(starts[LEVELS] * active):
         room[place] = -np.inf
     for state in range(b_low, b_high):
         start = (state - b_low) // BLOCK * active
         _raise(points, state, weights, prices, active, room, start)
-    for block in range(blocks):
-        group = (blocks + block // GROUP) * active
-        for k in range(active):
-            room[group + k] = max(room[group + k], room[block * active + k])
-    for group in range(blocks, blocks + groups):
-        for k in range(active):
-            whole = (blocks + groups) * active + k
-            room[whole] = max(room[whole], room[group * active + k])
-    return blocks, groups
+    for level in range(1, LEVELS):
+        size = GROUP if level + 1 < LEVELS else starts[level]
+        for below in range(starts[level] - starts[level - 1]):
+            own = (starts[level] + below // size) * active
+            part = (starts[level - 1] + below) * active
+            for k in range(active):
+                room[own + k] = max(room[own + k], room[part + k])
+    return starts
 
 
 @njit(cache=True, nogil=True)
@@ -199,12 +212,12 @@ def _is_reached(room, start, near, left, count):
 
 @njit(cache=True, nogil=True)
 def _add_block(
-    points, node, parts, top, i, first, last, weights, prices, near, left, count, stairs, steps
+    points, node, parts, top, i, inside, weights, prices, near, left, count, stairs, steps
 ):  # fmt: skip
-    """Sums of state i with states first..last that some near reference keeps: the new top."""
+    """Sums of state i and states `inside` (first, last) that a reference keeps: the new top."""
     bins, lowest, scale = steps
     value, stair = 0.0, 0
-    for other in range(first, last + 1):
+    for other in range(inside[0], inside[1] + 1):
         if bins > 0:
             value = points[i, H] + points[other, H]
             stair = int((points[i, T] + points[other, T] - lowest) * scale)
@@ -225,10 +238,54 @@ def _add_block(
 
 
 @njit(cache=True, nogil=True)
-def _is_below(points, i, first, last, stairs, steps):
-    """Whether the highest h of states first..last with their lowest t, beside i, is dominated."""
-    stair = int((points[i, T] + points[last, T] - steps[1]) * steps[2])
-    return stairs[stair] >= points[i, H] + points[first, H]
+def _is_below(points, a, b, stairs, steps):
+    """Whether the sum of states a (first, last) and b of two lists can only be dominated.
+
+    The highest h is that of the first ones, the lowest t that of the last.
+    """
+    stair = int((points[a[1], T] + points[b[1], T] - steps[1]) * steps[2])
+    return stairs[stair] >= points[a[0], H] + points[b[0], H]
+
+
+@njit(cache=True, nogil=True)
+def _near_ones(points, a, weights, prices, needs, active, room, whole, near, left):
+    """The references that some sum with states a (first, last) may be near: how many.
+
+    `left` is what each still needs of list b, whose best is in room[whole:].
+    """
+    count = 0
+    for k in range(active):
+        own = projected(points, a[0], weights, prices, k)
+        for i in range(a[0] + 1, a[1] + 1):
+            own = max(own, projected(points, i, weights, prices, k))
+        if room[whole + k] >= needs[k] - own:
+            near[count], left[count] = k, needs[k] - own
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _chosen_blocks(points, a, b, starts, active, room, near, left, count, stairs, steps, chosen):
+    """The blocks of list b, of which some sum with states a (first, last) may stay: how many."""
+    level, place, found = LEVELS - 2, 0, 0
+    while count > 0 and place < starts[level + 1] - starts[level]:
+        size = BLOCK * GROUP**level
+        first = b[0] + place * size
+        inside = (first, min(first + size, b[1]) - 1)
+        if (steps[0] == 0 or not _is_below(points, a, inside, stairs, steps)) and (
+            _is_reached(room, (starts[level] + place) * active, near, left, count)
+        ):
+            if level > 0:
+                level -= 1
+                place *= GROUP
+                continue
+            chosen[found] = place
+            found += 1
+        place += 1
+        while level < LEVELS - 2 and place % GROUP == 0:
+            level += 1
+            place //= GROUP
+    return found
 
 
 @njit(inner=True, nogil=True)
@@ -241,50 +298,48 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
     thinned (`kept_states`); False on overflow. sizes[2] counts the sums that were looked at, of
     which sizes[3] are allowed.
     """
-    b_low, b_high = b
     top = start = sizes[0]
-    if ((b_high - b_low) // BLOCK * (GROUP + 1) // GROUP + 4) * active > room.size:
+    if room_of(b[1] - b[0], active) > room.size:
         return False
-    blocks, groups = _reaches(points, b, weights, prices, active, room)
-    limit = len(points) - BLOCK - 2
+    starts = _reaches(points, b, weights, prices, active, room)
+    whole = (starts[LEVELS] - 1) * active
+    hard = len(points) - BLOCK - 2
+    limit = min(hard, start + THINNED)
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
+    chosen, found = np.arange(starts[1]), starts[1]
     steps = (0, 0.0, 0.0)
-    if points.shape[1] == T + 1 and (a[1] - a[0]) * (b_high - b_low) > MANY:
+    if points.shape[1] == T + 1 and (a[1] - a[0]) * (b[1] - b[0]) > MANY:
         steps = _stairs(points, a, b, known, stairs)
     for i in range(a[0], a[1]):
-        count = 0
-        for k in range(active):
-            need = needs[k] - projected(points, i, weights, prices, k)
-            if room[(blocks + groups) * active + k] >= need:
-                near[count], left[count] = k, need
-                count += 1
-        block, end = 0, blocks if count > 0 else 0
-        while block < end:
-            first = b_low + block * BLOCK
-            if block % GROUP == 0:
-                last = min(first + GROUP * BLOCK, b_high) - 1
-                if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
-                    not _is_reached(room, (blocks + block // GROUP) * active, near, left, count)
-                ):
-                    block += GROUP
-                    continue
-            last = min(first + BLOCK, b_high) - 1
-            if (steps[0] > 0 and _is_below(points, i, first, last, stairs, steps)) or (
-                not _is_reached(room, block * active, near, left, count)
+        if starts[1] >= GROUP and (i - a[0]) % BLOCK == 0:
+            some = (i, min(i + BLOCK, a[1]) - 1)
+            count = _near_ones(
+                points, some, weights, prices, needs, active, room, whole, near, left
+            )
+            found = _chosen_blocks(
+                points, some, b, starts, active, room, near, left, count, stairs, steps, chosen
+            )
+        if found == 0:
+            continue
+        count = _near_ones(points, (i, i), weights, prices, needs, active, room, whole, near, left)
+        for c in range(found if count > 0 else 0):
+            first = b[0] + chosen[c] * BLOCK
+            inside = (first, min(first + BLOCK, b[1]) - 1)
+            if (steps[0] > 0 and _is_below(points, (i, i), inside, stairs, steps)) or (
+                not _is_reached(room, chosen[c] * active, near, left, count)
             ):
-                block += 1
                 continue
-            block += 1
             if top >= limit:
                 top = kept_states(points, parts, start, top)
-                if top >= limit - (limit - start) // 4:
+                if top >= hard - (hard - start) // 4:
                     sizes[0] = top
                     return False
+                limit = min(hard, max(limit, start + 4 * (top - start)))
             top = _add_block(
-                points, node, parts, top, i, first, last, weights, prices, near, left, count,
+                points, node, parts, top, i, inside, weights, prices, near, left, count,
                 stairs, steps,
             )  # fmt: skip
-            sizes[2] += last + 1 - first
+            sizes[2] += inside[1] + 1 - first
         if sizes[2] > sizes[3]:
             return False
     sizes[0] = top

@@ -30,12 +30,13 @@ from cmpe.tradeoffs.kernels.lists import (
     kept_states,
     name_states,
     projected,
+    room_of,
 )
 
 
 @njit(cache=True, nogil=True)
 def workspace(states, messages, constraints, plan, references):
-    """Arrays that all rows of one thread share."""
+    """Arrays that all rows of one thread share; what is not used of the large ones is not there."""
     components = len(plan.component_start) - 1
     return (
         np.empty((states, T + constraints)),  # points
@@ -49,8 +50,8 @@ def workspace(states, messages, constraints, plan, references):
         np.zeros(plan.most_inputs, dtype=np.int64),
         np.zeros(components + 1, dtype=np.int64),  # the list of each component: first
         np.zeros(components + 1, dtype=np.int64),  # and end
-        np.zeros(references * (states // 16 + 64)),  # what blocks of states reach
-        np.zeros(1 << 18),  # the highest h below each t
+        np.empty(room_of(states // 2, references)),  # what blocks of states reach
+        np.empty(max(1 << 18, states // 4)),  # the highest h below each t
     )
 
 
