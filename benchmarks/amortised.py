@@ -71,8 +71,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "messages, 4 rounds": {**MESSAGES, "steps": 4, "width": 8},
     "mlp": MLP,
     "small mlp": {**MLP, "hidden": (512,)},
-    "taught mlp": {**MLP, "annealed": 100},
-    "taught messages": {**MESSAGES, "annealed": 50},
+    "taught mlp": {**MLP, "annealed": 300},
+    "taught messages": {**MESSAGES, "annealed": 300},
 }
 
 
