@@ -14,7 +14,6 @@ from benchmarks.amortised_cells import Cells, Record, with_selector, worth
 
 JUDGED = 320  # rows that are compared with `search`
 AFTER, ALONE = (30, 100, 300, 1000), (100, 300, 1000, 3000)  # sweeps of annealing
-WARM = 0.05  # where annealing begins after a pass, in mean slopes of h
 TIMES = (1, 8)  # batches of 4,096 at once, of annealing alone
 
 
@@ -44,6 +43,7 @@ class DeviceRace:
         """A pass, and what follows it."""
         import torch
 
+        from cmpe.learning.amortised.annealing import WARM
         from cmpe.tensor.answers import improved
 
         loaded = solver._loaded(self.device)[1]

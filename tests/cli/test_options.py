@@ -232,8 +232,8 @@ def test_the_help_names_every_stage():
 def test_stages_go_with_a_run(refused):
     line = refused("solve", "--objective", "nowhere.uai", "--stages", "repair=no")
     assert line == (
-        "--stages (margins, repair, certificate, search_passes, sweeps, levels) goes with a "
-        "trained run, found method auto"
+        "--stages (margins, repair, certificate, search_passes, sweeps, levels, annealing) goes "
+        "with a trained run, found method auto"
     )
 
 

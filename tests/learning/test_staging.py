@@ -23,7 +23,7 @@ class Zeros:
     stop: bool = False
     blocks: int = 0
 
-    def passes(self, block, running):
+    def passes(self, block, limits):
         self.blocks += 1
         if self.stop and self.blocks == 2:
             raise KeyboardInterrupt

@@ -147,6 +147,8 @@ class NeuralSolver:
             raise MethodError("a gap needs a certificate, found a trained network without one")
         if self.stages.levels and not self._is_linear:
             raise MethodError("8-bit levels are for networks with head linear")
+        if self.stages.annealing:
+            raise MethodError("annealing is for networks that answer any evidence or any q")
 
     @property
     def _is_linear(self) -> bool:
@@ -166,8 +168,9 @@ class NeuralSolver:
         """Whether repair or search follow the pass; head `linear` repairs on the way."""
         return not self._is_linear
 
-    def passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
+    def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
+        running = limits.running
         device = self.running.device if running.device == "cpu" else running.device
         predictor, cores = self._predictor(device), running.cores
         if self._is_linear:

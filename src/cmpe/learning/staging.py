@@ -24,7 +24,7 @@ from cmpe.learning.prediction import PASS_ROWS
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
 
 SEARCHED_TOGETHER = 16  # rows that one core searches side by side
 LEAST_SECONDS = 1e-3  # what is left to a row's search when pass and bound took all its time
@@ -43,7 +43,7 @@ class Passing(Protocol):
         """Whether repair or search follow; else the pass has done it."""
         ...
 
-    def passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
+    def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """The network's answers (B, n), and its multipliers (B, m) if it predicts any."""
         ...
 
@@ -74,7 +74,7 @@ def _answer_block(
     """Pass, bound, then what improves the answers in the time that is left."""
     begin = timing.now()
     cores, stages, problem = limits.running.cores, network.stages, block.problem
-    answers, multipliers = network.passes(block, limits.running)
+    answers, multipliers = network.passes(block, limits)
     draft = Draft(block, best_of(problem, [answers, *start]), multipliers)
     proved = CERTIFICATES[stages.certificate](block, multipliers, cores)
     answers = draft.answers

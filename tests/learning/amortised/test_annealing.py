@@ -25,7 +25,7 @@ def _best(problem, given, limits):
 
 
 def _constraints(problem, rows):
-    return np.stack([t.value(rows) for t in problem.models[1:]], axis=1)
+    return np.array([t.value(rows) for t in problem.models[1:]]).reshape(-1, len(rows)).T
 
 
 @pytest.mark.parametrize("problem", [posed(), mixed_problem()], ids=["grid", "mixed"])

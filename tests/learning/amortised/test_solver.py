@@ -155,3 +155,20 @@ def test_an_mlp_is_asked_once():
     _, asked = questions(one.problem, 5, 9)
     question = asked.given.numpy(), asked.limits.numpy()
     np.testing.assert_array_equal(one.replies(*question)[0], one.predict(*question)[0])
+
+
+def test_annealing_follows_the_pass_and_is_never_worse():
+    rows, q = some_rows(8)
+    quick = solver().with_stages(repair=False, certificate="none")
+    cooled = solver().with_stages(repair=False, certificate="none", annealing=20)
+    assert cooled.method == "network + annealing"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QuestionWarning)
+        plain, better, again = (s.solve(limited(q), rows, seed=3) for s in (quick, cooled, cooled))
+    np.testing.assert_array_equal(better.assignments, again.assignments)
+    worth = [
+        np.where(limited(q).is_feasible(s.assignments), s.objective, -np.inf)
+        for s in (plain, better)
+    ]
+    assert (worth[1] >= worth[0]).all()
+    assert (worth[1] > worth[0]).any()

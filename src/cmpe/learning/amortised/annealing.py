@@ -8,6 +8,9 @@ T falling from sweep to sweep (Kirkpatrick, Gelatt, Vecchi 1983). mu_j follows t
 as in `search`: a step up where it is broken, down where not, steps growing on the same sign, up to
 a longest one, and shrinking on a change. The best feasible assignment that was met is kept, row by
 row.
+
+On a GPU all sweeps are one kernel where the problem has at most one constraint and Triton is there
+(`amortised.sweeping`): a hundred times as fast, the same but for its random numbers.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.learning.amortised.sweeping import Sweeps, fits
+from cmpe.learning.amortised.sweeping import Beginning, Sweeps, fits
 from cmpe.learning.amortised.tables import ModelTables
 
 HOTTEST, COLDEST = 0.3, 0.004  # temperatures, in mean slopes of h
+WARM = 0.05  # the hottest one from an answer that is good already
 FIRST_STEP, LONGEST_STEP = 0.25, 1.0  # of mu, in units of violations
 GROWTH, SHRINKING = 1.1, 0.7
 
@@ -33,8 +37,9 @@ class Annealer:
         self._heats = np.geomspace(hottest, COLDEST, sweeps).tolist()
         number = coloured(tables)
         colour = torch.as_tensor(number, device=tables.device)
-        self._classes = [(colour == c).view(-1, 1) for c in range(int(colour.max()) + 1)]
-        self._fused = Sweeps(tables, number) if tables.device.type == "cuda" and fits(tables) else None
+        self._classes = [(colour == c).view(-1, 1) for c in range(int(number.max(initial=-1)) + 1)]
+        can = tables.device.type == "cuda" and fits(tables)
+        self._kernel = Sweeps(tables, number) if can else None
 
     @torch.no_grad()
     def answers(
@@ -47,8 +52,11 @@ class Annealer:
     ) -> Tensor:
         """The best feasible assignments (B, n) met from `start` and `prices` (B, m); -1: none."""
         tables = self.tables
-        if self._fused is not None:
-            return self._kernel(given, limits, start, random, prices)
+        if self._kernel is not None:
+            seed = int(torch.randint(1 << 30, (1,), generator=random, device=random.device))
+            heats = [heat * tables.scale for heat in self._heats]
+            asked = Beginning(given, limits, start, prices)
+            return self._kernel.run(asked, heats, _steps(tables), seed)
         allowed, rows = tables.allowed(given), start.t()
         best, known = torch.full_like(start, -1), torch.full_like(limits[:, :1].sum(1), -torch.inf)
         price = torch.zeros_like(limits) if prices is None else prices
@@ -66,21 +74,6 @@ class Annealer:
             price = torch.where(broken, price + step, price - step).clamp(min=0.0)
             last = broken
         return best
-
-    def _kernel(
-        self,
-        given: Tensor,
-        limits: Tensor,
-        start: Tensor,
-        random: torch.Generator,
-        prices: Tensor | None,
-    ) -> Tensor:
-        """The same by one kernel; its random numbers are others."""
-        unit = float(self.tables.units[0]) if len(self.tables.units) else 0.0
-        seed = int(torch.randint(1 << 30, (1,), generator=random, device=random.device))
-        heats = [heat * self.tables.scale for heat in self._heats]
-        steps = FIRST_STEP * unit, LONGEST_STEP * unit, GROWTH, SHRINKING
-        return self._fused.run(given, limits, start, prices, heats, seed, steps)
 
     def _swept(
         self,
@@ -101,6 +94,12 @@ class Annealer:
             drawn = (slopes / temperature + noise).masked_fill(~allowed, -torch.inf).argmax(1)
             rows = torch.where(mine, drawn, rows)
         return rows
+
+
+def _steps(tables: ModelTables) -> tuple[float, float, float, float]:
+    """Of mu: the first, the longest, growth and shrinking."""
+    unit = float(tables.units[0]) if len(tables.units) else 0.0
+    return FIRST_STEP * unit, LONGEST_STEP * unit, GROWTH, SHRINKING
 
 
 def coloured(tables: ModelTables) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import models_digest
+from cmpe.learning.amortised.annealing import WARM, Annealer
 from cmpe.learning.amortised.compiled import CompiledMessages
 from cmpe.learning.amortised.networks import MessageNetwork, Said, network_of
 from cmpe.learning.amortised.questions import depths
@@ -130,14 +131,43 @@ class AmortisedSolver:
         if self.stages.levels:
             raise MethodError("8-bit levels are for networks with head linear")
 
-    def passes(self, block: Instances, running: Running) -> tuple[Assignments, Floats | None]:
-        """The best answer (B, n) to any of the margins, and mu at the first one."""
-        device = self.running.device if running.device == "cpu" else running.device
+    def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
+        """The best answer (B, n) to any of the margins, annealed if asked for, and mu at the first
+        one."""
+        device = limits.running.device
+        device = self.running.device if device == "cpu" else device
         margins = self.stages.margins or (0.0,)
-        limits, given = block.problem.limits, block.full()
-        said = [self.replies(given, limits - margin, device=device) for margin in margins]
-        self._warn(given, limits, device)
-        return best_of(block.problem, [answers for answers, _ in said]), said[0][1]
+        most, given = block.problem.limits, block.full()
+        said = [self.replies(given, most - margin, device=device) for margin in margins]
+        self._warn(given, most, device)
+        answers, prices = best_of(block.problem, [rows for rows, _ in said]), said[0][1]
+        if not self.stages.annealing:
+            return answers, prices
+        cooled = self.annealed(given, most, (answers, prices), device=device, seed=limits.seed)
+        return best_of(block.problem, [answers, cooled]), prices
+
+    @torch.inference_mode()
+    def annealed(
+        self,
+        given: Assignments,
+        limits: Floats,
+        said: tuple[Assignments, Floats],
+        *,
+        device: str,
+        seed: int = 0,
+    ) -> Assignments:
+        """What `stages.annealing` sweeps make of answers (B, n) and mu (B, m)."""
+        tables, out = self._loaded(device)[0], said[0].copy()
+        annealer = Annealer(tables, self.stages.annealing, WARM)
+        random = torch.Generator(tables.device).manual_seed(seed)
+        asked = np.broadcast_to(limits, (len(given), tables.functions - 1))
+        for start in range(0, len(given), PASS_ROWS):
+            part = slice(start, start + PASS_ROWS)
+            x, q = _tensors(tables, given[part], asked[part])
+            begin, mu = _tensors(tables, said[0][part], said[1][part])
+            found = annealer.answers(x, q, begin, random, mu)
+            out[part] = torch.where(found < 0, begin, found).to(torch.int16).cpu().numpy()
+        return out
 
     def replies(
         self, given: Assignments, limits: Floats, *, device: str | None = None

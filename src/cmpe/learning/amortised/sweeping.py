@@ -9,7 +9,7 @@ of `amortised.annealing` run as they are.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,17 @@ UNROLLED = 8  # tables of a variable that are read at once
 MOST_NUMBERS = 1 << 26  # of the tables
 MOST_VALUES = 32
 FIXED = 64  # marks the state of an observed variable, as in the kernel
+NEVER = -1e30  # h of a value that a variable does not have
+WARP = 32  # threads
+
+
+class Beginning(NamedTuple):
+    """Questions, and where to begin."""
+
+    given: Tensor  # (B, n): -1 where free
+    limits: Tensor  # (B, m)
+    start: Tensor  # (B, n)
+    prices: Tensor | None  # (B, m): the first mu; none: 0
 
 
 class Incidences(NamedTuple):
@@ -38,30 +49,27 @@ class Sweeps:
 
     def __init__(self, tables: ModelTables, colour: Integers) -> None:
         self.tables = tables
-        n, k = tables.variables, tables.width
-        found = _incidences(tables)
-        rank = _ranks(found.owner, n)
-        self.degree = int(rank.max(initial=-1)) + 1
-        self.others = found.others.shape[1]
-        slots, starts = _slots(colour, np.bincount(found.owner, minlength=n))
-        place = np.full(n, -1)
-        place[slots[slots < n]] = np.flatnonzero(slots < n)
-        depth = max(1, self.degree)
-        near = np.full((len(slots), depth, self.others), n)
-        copies = np.zeros((len(slots), depth, *found.tables.shape[1:]))
+        n, found = tables.variables, _incidences(tables)
+        rank, counts = _ranks(found.owner, n), np.bincount(found.owner, minlength=n)
+        self._degree, self._others = max(1, int(counts.max(initial=0))), found.others.shape[1]
+        slots, starts = _slots(colour, counts)
+        is_variable = slots < n
+        place = np.zeros(n, dtype=np.int64)
+        place[slots[is_variable]] = np.flatnonzero(is_variable)
+        near = np.full((len(slots), self._degree, self._others), n)
+        copies = np.zeros((len(slots), self._degree, *found.tables.shape[1:]))
         near[place[found.owner], rank] = found.others
         copies[place[found.owner], rank] = found.tables
-        own = _differences(tables.unary.cpu().double().numpy()).transpose(1, 2, 0)  # (n, K-1, F)
-        own[..., 0][~tables.exists[:, 1:].cpu().numpy()] = -1e30
+        own = tables.unary.cpu().double().numpy().transpose(1, 2, 0)  # (n, K, F)
+        own = own[:, 1:] - own[:, :1]
+        own[..., 0][~tables.exists[:, 1:].cpu().numpy()] = NEVER
         unary = np.zeros((len(slots), *own.shape[1:]))
-        unary[slots < n] = own[slots[slots < n]]
-        counts = np.append(np.bincount(found.owner, minlength=n), 0)[slots]
-        self.width = k
-        self._arrays = [
-            self._int(slots), self._int(counts.reshape(-1, VARIABLES).max(1)), self._int(starts),
-            self._int(near), self._pair(copies), self._pair(unary),
-        ]  # fmt: skip
+        unary[is_variable] = own[slots[is_variable]]
+        most = np.append(counts, 0)[slots].reshape(-1, VARIABLES).max(1)
         self._colours = len(starts) - 1
+        self._arrays = [
+            *map(self._int, (slots, most, starts, near)), self._pair(copies), self._pair(unary)
+        ]  # fmt: skip
 
     def _int(self, values: Integers) -> Tensor:
         return torch.as_tensor(values, dtype=torch.int32, device=self.tables.device).contiguous()
@@ -74,42 +82,46 @@ class Sweeps:
 
     def run(
         self,
-        given: Tensor,
-        limits: Tensor,
-        start: Tensor,
-        prices: Tensor | None,
+        asked: Beginning,
         heats: list[float],
-        seed: int,
         steps: tuple[float, float, float, float],
+        seed: int,
     ) -> Tensor:
         """The best feasible assignments met (B, n), -1 where none was; `steps` are the first and
         the longest of mu, their growth and shrinking."""
         from cmpe.learning.amortised.kernels.sweeps import annealed
 
-        tables, count = self.tables, len(given)
-        device, m = tables.device, tables.functions - 1
+        tables, count = self.tables, len(asked.given)
         rows = -(-count // ROWS) * ROWS
-        states = torch.full((tables.variables + 1, rows), FIXED, dtype=torch.int8, device=device)
-        begin = torch.where(given >= 0, given + FIXED, start).t().to(torch.int8)
-        states[:-1, :count] = begin
+        states, totals, limits, prices = self._placed(asked, rows)
         best = torch.full_like(states, -1)
-        totals = torch.zeros((2, rows), dtype=torch.float64, device=device)
-        totals[: m + 1, :count] = tables.values(tables.certain(start)).t().double()
-        most, price = torch.zeros((2, rows), dtype=torch.float32, device=device)
-        if m:
-            most[:count] = limits[:, 0]
-            if prices is not None:
-                price[:count] = prices[:, 0]
-        inverse = torch.tensor([1.0 / heat for heat in heats], dtype=torch.float32, device=device)
+        inverse = torch.tensor([1.0 / heat for heat in heats], device=tables.device)
         annealed[(rows // ROWS,)](
-            states, best, totals, most, price, *self._arrays, inverse, rows, len(heats),
+            states, best, totals, limits, prices, *self._arrays, inverse, rows, len(heats),
             self._colours, seed, steps[0], steps[1], GROWTH=steps[2], SHRINKING=steps[3],
-            ROWS=ROWS, VARIABLES=VARIABLES, D=max(1, self.degree),
-            UNROLLED=min(UNROLLED, max(1, self.degree)), OTHERS=self.others,
-            K=self.width, LIMITED=bool(m), num_warps=VARIABLES * ROWS // 32,
+            ROWS=ROWS, VARIABLES=VARIABLES, D=self._degree, UNROLLED=min(UNROLLED, self._degree),
+            OTHERS=self._others, K=tables.width, LIMITED=tables.functions > 1,
+            num_warps=VARIABLES * ROWS // WARP,
         )  # fmt: skip
         found = best[:-1, :count].t().long()
         return torch.where(found >= FIXED, found - FIXED, found)
+
+    def _placed(self, asked: Beginning, rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """States (n + 1, rows), h and t (2, rows), q and mu (rows,): whole programs of rows."""
+        tables, count = self.tables, len(asked.given)
+        device = tables.device
+        states = torch.full((tables.variables + 1, rows), FIXED, dtype=torch.int8, device=device)
+        begin = torch.where(asked.given >= 0, asked.given + FIXED, asked.start)
+        states[:-1, :count] = begin.t().to(torch.int8)
+        totals = torch.zeros((2, rows), dtype=torch.float64, device=device)
+        worth = tables.values(tables.certain(asked.start)).t()
+        totals[: tables.functions, :count] = worth.double()
+        limits, prices = torch.zeros((2, rows), device=device)
+        if tables.functions > 1:
+            limits[:count] = asked.limits[:, 0]
+            if asked.prices is not None:
+                prices[:count] = asked.prices[:, 0]
+        return states, totals, limits, prices
 
 
 def fits(tables: ModelTables) -> bool:
@@ -135,9 +147,11 @@ def _incidences(tables: ModelTables) -> Incidences:
         values = values.reshape(tables.functions, len(scopes), *group.shape)
         for i in range(arity):
             rest = [j for j in range(arity) if j != i]
-            own = np.moveaxis(values, [0, *(j + 2 for j in rest), i + 2], [-1, *range(1, arity), arity])
+            own = values.transpose(1, *(j + 2 for j in rest), i + 2, 0)
             full = np.zeros((len(scopes), *[k] * (others + 1), tables.functions))
-            full[(slice(None), *[0] * (others - len(rest)), *map(slice, own.shape[1:]))] = own
+            alone = (0,) * (others - len(rest))
+            here: tuple[Any, ...] = (slice(None), *alone, *map(slice, own.shape[1:]))
+            full[here] = own
             less = full[..., 1:, :] - full[..., :1, :]
             copies.append(less.reshape(len(scopes), k**others, k - 1, tables.functions))
             filled = np.full((len(scopes), others), n)
@@ -148,10 +162,6 @@ def _incidences(tables: ModelTables) -> Incidences:
         none = np.zeros((0, k**others, k - 1, tables.functions))
         return Incidences(np.zeros(0, dtype=np.int64), np.zeros((0, others), dtype=np.int64), none)
     return Incidences(np.concatenate(owner), np.concatenate(near), np.concatenate(copies))
-
-
-def _differences(unary: Floats) -> Floats:
-    return unary[..., 1:] - unary[..., :1]
 
 
 def _ranks(owner: Integers, n: int) -> Integers:

@@ -54,39 +54,80 @@ def _told(states, near, tables, at, mine, rows, k, OTHERS: tl.constexpr, K: tl.c
 
 
 @triton.jit
-def annealed(  # noqa: PLR0913, PLR0915
-    states,  # int8 (n + 1, B): the last variable is none
-    best,  # int8 (n + 1, B)
-    totals,  # float64 (2, B): h and t at the start
-    limits,  # float32 (B,)
-    prices,  # float32 (B,)
-    variables,  # int32 (slots,)
-    degrees,  # int32 (slots / VARIABLES,)
-    colours,  # int32 (colours + 1,): where the blocks of each begin
-    near,  # int32 (slots, D, OTHERS)
-    tables,  # int64 (slots, D, K ^ OTHERS, K - 1): h and t in float32
-    unary,  # int64 (slots, K - 1)
-    heats,  # float32 (sweeps,)
-    rows,  # B
-    sweeps,
-    colour_count,
-    seed,
-    first_step,
-    longest_step,
-    GROWTH: tl.constexpr,
-    SHRINKING: tl.constexpr,
-    ROWS: tl.constexpr,
-    VARIABLES: tl.constexpr,
-    D: tl.constexpr,
-    UNROLLED: tl.constexpr,
-    OTHERS: tl.constexpr,
-    K: tl.constexpr,
+def _drawn(
+    states, near, tables, unary, slot, degree, mine, rows, state, price, heat, key,
+    D: tl.constexpr, UNROLLED: tl.constexpr, OTHERS: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """New values of the variables of a block, and what they change of h and t."""
+    name = mine.to(tl.uint32)[None, :]
+    number = slot.to(tl.uint32)[:, None]
+    if K == 2:
+        chance = _uniform(name, number, key)
+        top = tl.log(1.0 / chance - 1.0)
+    else:
+        top = _gumbel(name, number, key)
+    new = tl.zeros(state.shape, tl.int32)
+    new_h = tl.zeros(state.shape, tl.float32)
+    new_t = tl.zeros(state.shape, tl.float32)
+    old_h = tl.zeros(state.shape, tl.float32)
+    old_t = tl.zeros(state.shape, tl.float32)
+    for k in tl.static_range(1, K):
+        gh, gt = _pair(unary + slot * (K - 1) + (k - 1))
+        gh = tl.zeros(state.shape, tl.float32) + gh[:, None]
+        gt = tl.zeros(state.shape, tl.float32) + gt[:, None]
+        for d in tl.static_range(UNROLLED):
+            at = slot * D + d
+            more_h, more_t = _told(states, near, tables, at, mine, rows, k, OTHERS, K)
+            gh += more_h
+            gt += more_t
+        for d in range(UNROLLED, degree):
+            at = slot * D + d
+            more_h, more_t = _told(states, near, tables, at, mine, rows, k, OTHERS, K)
+            gh += more_h
+            gt += more_t
+        score = (gh - price[None, :] * gt) * heat
+        if K > 2:
+            score += _gumbel(name, number, key ^ ((k * 0x27D4EB2F) & 0xFFFFFFFF))
+        chosen = score > top
+        top = tl.where(chosen, score, top)
+        new = tl.where(chosen, k, new)
+        new_h = tl.where(chosen, gh, new_h)
+        new_t = tl.where(chosen, gt, new_t)
+        was = (state & VALUE) == k
+        old_h = tl.where(was, gh, old_h)
+        old_t = tl.where(was, gt, old_t)
+    return new, new_h - old_h, new_t - old_t
+
+
+@triton.jit
+def _copied(states, best, variables, blocks, mine, rows, better, VARIABLES: tl.constexpr):
+    """Keep the states of the rows that are better than all before."""
+    for block in range(blocks):
+        slot = block * VARIABLES + tl.arange(0, VARIABLES)
+        at = tl.load(variables + slot)[:, None] * rows + mine[None, :]
+        tl.store(best + at, tl.load(states + at), mask=better[None, :])
+
+
+@triton.jit
+def annealed(
+    states, best, totals, limits, prices, variables, degrees, colours, near, tables, unary, heats,
+    rows, sweeps, colour_count, seed, first_step, longest_step,
+    GROWTH: tl.constexpr, SHRINKING: tl.constexpr, ROWS: tl.constexpr, VARIABLES: tl.constexpr,
+    D: tl.constexpr, UNROLLED: tl.constexpr, OTHERS: tl.constexpr, K: tl.constexpr,
     LIMITED: tl.constexpr,
-):
-    """Sweeps of all variables; the best feasible states that were met are left in `best`."""
+):  # fmt: skip
+    """Sweeps of all variables; the best feasible states that were met are left in `best`.
+
+    states, best  int8 (n + 1, B): the last variable is none
+    totals        float64 (2, B): h and t at the start; limits, prices: float32 (B,)
+    variables     int32 (slots,); degrees: int32 (slots / VARIABLES,)
+    colours       int32 (colours + 1,): where the blocks of each begin
+    near          int32 (slots, D, OTHERS)
+    tables        int64 (slots, D, K ^ OTHERS, K - 1): h and t in float32; unary: (slots, K - 1)
+    heats         float32 (sweeps,): 1 / T; rows: B
+    """
     mine = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     one = tl.arange(0, VARIABLES)
-    name = mine.to(tl.uint32)[None, :]
     h = tl.load(totals + mine)
     t = tl.load(totals + rows + mine)
     limit = tl.load(limits + mine)
@@ -106,45 +147,13 @@ def annealed(  # noqa: PLR0913, PLR0915
                 where = states + tl.load(variables + slot)[:, None] * rows + mine[None, :]
                 state = tl.load(where).to(tl.int32)
                 degree = tl.load(degrees + block)
-                number = slot.to(tl.uint32)[:, None]
-                if K == 2:
-                    chance = _uniform(name, number, key)
-                    top = tl.log(1.0 / chance - 1.0)
-                else:
-                    top = _gumbel(name, number, key)
-                new = tl.zeros((VARIABLES, ROWS), tl.int32)
-                new_h = tl.zeros((VARIABLES, ROWS), tl.float32)
-                new_t = tl.zeros((VARIABLES, ROWS), tl.float32)
-                old_h = tl.zeros((VARIABLES, ROWS), tl.float32)
-                old_t = tl.zeros((VARIABLES, ROWS), tl.float32)
-                for k in tl.static_range(1, K):
-                    gh, gt = _pair(unary + slot * (K - 1) + (k - 1))
-                    gh = tl.zeros((VARIABLES, ROWS), tl.float32) + gh[:, None]
-                    gt = tl.zeros((VARIABLES, ROWS), tl.float32) + gt[:, None]
-                    for d in tl.static_range(UNROLLED):
-                        at = slot * D + d
-                        more_h, more_t = _told(states, near, tables, at, mine, rows, k, OTHERS, K)
-                        gh += more_h
-                        gt += more_t
-                    for d in range(UNROLLED, degree):
-                        at = slot * D + d
-                        more_h, more_t = _told(states, near, tables, at, mine, rows, k, OTHERS, K)
-                        gh += more_h
-                        gt += more_t
-                    score = (gh - price[None, :] * gt) * heat
-                    if K > 2:
-                        score += _gumbel(name, number, key ^ ((k * 0x27D4EB2F) & 0xFFFFFFFF))
-                    chosen = score > top
-                    top = tl.where(chosen, score, top)
-                    new = tl.where(chosen, k, new)
-                    new_h = tl.where(chosen, gh, new_h)
-                    new_t = tl.where(chosen, gt, new_t)
-                    was = (state & VALUE) == k
-                    old_h = tl.where(was, gh, old_h)
-                    old_t = tl.where(was, gt, old_t)
+                new, more, up = _drawn(
+                    states, near, tables, unary, slot, degree, mine, rows, state, price, heat, key,
+                    D, UNROLLED, OTHERS, K,
+                )  # fmt: skip
                 changed = (state < FIXED) & (new != state)
-                gained += tl.where(changed, new_h - old_h, 0.0)
-                moved += tl.where(changed, new_t - old_t, 0.0)
+                gained += tl.where(changed, more, 0.0)
+                moved += tl.where(changed, up, 0.0)
                 tl.store(where, new.to(tl.int8), mask=changed)
             tl.debug_barrier()
         h += tl.sum(gained, 0).to(tl.float64)
@@ -153,11 +162,7 @@ def annealed(  # noqa: PLR0913, PLR0915
         better = (h > known) & (broken == 0)
         known = tl.where(better, h, known)
         if tl.max(better.to(tl.int32), 0) > 0:
-            for block in range(blocks):
-                offset = tl.load(variables + block * VARIABLES + one)[:, None] * rows
-                offset += mine[None, :]
-                state = tl.load(states + offset)
-                tl.store(best + offset, state, mask=better[None, :])
+            _copied(states, best, variables, blocks, mine, rows, better, VARIABLES)
         if LIMITED:
             step = tl.minimum(step * tl.where(broken == last, GROWTH, SHRINKING), longest_step)
             price = tl.maximum(tl.where(broken, price + step, price - step), 0.0)
