@@ -243,5 +243,5 @@ def test_stages_are_refused_before_files_are_read(refused, monkeypatch):
     line = refused("solve", "nowhere", "--method", "run", "--stages", "magic=1")
     assert line == (
         "stages are NAME=VALUE, each NAME once of margins, repair, certificate, search_passes, "
-        "sweeps, levels; found 'magic=1'"
+        "sweeps, levels, annealing; found 'magic=1'"
     )

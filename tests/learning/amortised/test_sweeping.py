@@ -51,7 +51,8 @@ for problem in (posed(), Problem(mixed.objective, mixed.constraints[:1]), Proble
     assert ((given < 0) | (found == given))[done].all()
     assert (t <= limits.numpy() + 1e-4)[done].all()
     lost = best[done] - problem.objective.value(found[done])
-    assert lost.min() > -1e-4 and np.median(lost) < 1e-4, lost
+    begun = best - problem.objective.value(maker.ends(maker.tables.allowed(asked.given))[0].numpy())
+    assert lost.min() > -1e-4 and lost.mean() < 0.2 * begun[np.isfinite(begun)].mean(), lost
 print("equal")
 """
 
