@@ -151,7 +151,8 @@ def on_device(records: list[Record]) -> Iterable[str]:
         here = [r for r in mine if (r["model"], r["start"], r["stage"]) == (model, start, stage)]
         small = [r for r in here if r["rows"] == min(r["rows"] for r in here)]
         large = [r for r in here if r["rows"] > small[0]["rows"]]
-        behind = [f"{r['behind_search_10ms']:.2f}" for r in small]
+        at = {r["rate"]: f"{r['behind_search_10ms']:.2f}" for r in small}
+        behind = [at.get(rate, "") for rate in rates]
         yield _line(
             f"{model}, {_name(start)}, {stage}", f"{small[0]['rows_per_s']:,.0f}",
             f"{large[0]['rows_per_s']:,.0f}" if large else "", *behind,

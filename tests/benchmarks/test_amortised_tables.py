@@ -12,7 +12,9 @@ from benchmarks import amortised_tables as tables
 PAGE = Path(__file__).parents[2] / "docs" / "learning.md"
 
 
-@pytest.mark.parametrize("name", ["repaired", "searched", "proved", "paid", "transferred"])
+@pytest.mark.parametrize(
+    "name", ["repaired", "searched", "proved", "paid", "on_device", "transferred"]
+)
 def test_the_page_shows_what_was_kept(name):
     shown = "\n".join(getattr(tables, name)(tables.kept()))
     assert shown.count("\n") > 2
