@@ -18,7 +18,7 @@ from cmpe.tradeoffs.kernels.columns import (
 )
 
 NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
-THINNED = 16  # times the rank: lists from this length on are thinned
+THINNED = 64  # times the rank: lists from this length on are thinned
 
 
 @njit(cache=True, nogil=True)
