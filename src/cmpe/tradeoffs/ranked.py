@@ -35,10 +35,16 @@ class PackedAnswers:
         """h of every answer: (k,)."""
         return self.values[:, 0]
 
-    def solutions(self) -> Solutions:
-        """The answers written out."""
+    @cached_property
+    def assignments(self) -> Values:
+        """The answers (k, n) written out."""
         rows = np.tile(self.begun, (len(self), 1))
         rows[:, self.which] = self.stored.T
+        return rows
+
+    def solutions(self) -> Solutions:
+        """The answers, judged."""
+        rows = self.assignments
         h, t = self.values[:, 0].copy(), self.values[:, 1:].copy()
         whole = Solutions.evaluated(self.problem, rows, (h, t), bound=self.bound, method="best")
         seen = np.zeros(len(self.begun), dtype=bool)
@@ -59,6 +65,11 @@ class ListedAnswers:
     def objective(self) -> Floats:
         """h of every answer: (k,)."""
         return self.whole.objective
+
+    @property
+    def assignments(self) -> Values:
+        """The answers: (k, n)."""
+        return self.whole.assignments
 
     def solutions(self) -> Solutions:
         """The answers."""
@@ -95,7 +106,7 @@ class Ranked:
     @property
     def assignments(self) -> Values:
         """The answers: (k, n)."""
-        return self.answers.assignments
+        return self.kept.assignments
 
     @property
     def infeasible(self) -> bool:

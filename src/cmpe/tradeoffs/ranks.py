@@ -24,7 +24,7 @@ from cmpe.tradeoffs.ranked import PackedAnswers, Ranked, falling
 SPACES = (1 << 16, 1 << 20)  # states of a row: the next where one is too small
 SPARE = 0.5  # of k: further answers that are kept, for ties
 MOST_RANK = 1 << 14  # answers of equal h that are looked through for the first ones
-CHUNK_ENTRIES = 1 << 22  # of values that one compiled call fills in
+CHUNK_ENTRIES = 1 << 24  # of values that one compiled call fills in
 
 
 class RankedBatch:
@@ -56,7 +56,8 @@ class RankedBatch:
     def _parts(self, rows: Indices, rank: int, *further: int) -> Iterator[list[Ranked]]:
         """The best of each row, as many rows at a time as their answers' room allows."""
         entries = len(self._problem.free) + 4 * (1 + len(self._problem.constraints))  # of 2 bytes
-        step = max(1, CHUNK_ENTRIES // (rank * entries))
+        step, lanes = max(1, CHUNK_ENTRIES // (rank * entries)), self._batch.lanes
+        step -= step % lanes if step > lanes else 0  # whole blocks
         for first in range(0, len(rows), step):
             yield self._ranked(rows[first : first + step], rank, *further)
 

@@ -18,28 +18,38 @@ from cmpe.compiling.kernels import replace_highest
 
 H, T = 0, 1  # columns: h, and the first -t
 BLOCK = 16  # states of a list that are passed over together
-SHORT = 32  # states up to which a list is not sorted
+RUN = 8  # numbers that are sorted by insertion
 FREE = -1  # a node of nothing
 
 
 @njit(inner=True, nogil=True)
 def sort_rows(keys, order, spare, count):
-    """`order` becomes the numbers 0..count by falling key (merge sort)."""
+    """`order` becomes the numbers 0..count by falling key (merge sort, of runs by insertion)."""
     for i in range(count):
-        order[i] = i
-    width = 1
+        place, low = i, i // RUN * RUN
+        while place > low and keys[order[place - 1]] < keys[i]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = i
+    width = RUN
     while width < count:
         for low in range(0, count, 2 * width):
             middle, high = min(low + width, count), min(low + 2 * width, count)
-            a, b = low, middle
-            for place in range(low, high):
-                if a < middle and (b >= high or keys[order[a]] >= keys[order[b]]):
+            if middle >= high or keys[order[middle - 1]] >= keys[order[middle]]:
+                continue  # in order already
+            a, b, place = low, middle, low
+            while a < middle and b < high:
+                if keys[order[a]] >= keys[order[b]]:
                     spare[place] = order[a]
                     a += 1
                 else:
                     spare[place] = order[b]
                     b += 1
-        order[:count] = spare[:count]
+                place += 1
+            for left in range(middle - 1, a - 1, -1):  # what is left of the first goes last
+                order[left + high - middle] = order[left]
+            for i in range(low, place):
+                order[i] = spare[i]
         width *= 2
 
 
@@ -100,8 +110,8 @@ def thinned(points, node, low, high, rank, scratch):
 
 @njit(inner=True, nogil=True)
 def reaches(points, state, need):
-    """Whether every column of a state is high enough."""
-    for r in range(len(need)):
+    """Whether every column of a state is high enough; the last ones say no most often."""
+    for r in range(len(need) - 1, -1, -1):
         if points[state, r] < need[r]:
             return False
     return True
@@ -120,15 +130,11 @@ def add_node(nodes, sizes, left, right):
 
 @njit(inner=True, nogil=True)
 def combine(points, node, nodes, sizes, a, b, need, scratch):
-    """Sums of a state of list a and one of list b that reach the need, on top; False without room.
-
-    A list b that is longer than SHORT is sorted by falling -t_1.
-    """
+    """Sums of a state of list a and one of b that reach the need, on top; False without room."""
     (a_low, a_high), (b_low, b_high) = a, b
     rest, highest = scratch[6], scratch[7]
     columns, top = points.shape[1], sizes[0]
     blocks = (b_high - b_low + BLOCK - 1) // BLOCK
-    is_sorted = b_high - b_low > SHORT
     for block in range(blocks):
         first = b_low + block * BLOCK
         for r in range(columns):
@@ -141,8 +147,6 @@ def combine(points, node, nodes, sizes, a, b, need, scratch):
             rest[r] = need[r] - points[i, r]
         for block in range(blocks):
             if not reaches(highest, block, rest):
-                if is_sorted and highest[block, T] < rest[T]:
-                    break
                 continue
             first = b_low + block * BLOCK
             last = min(first + BLOCK, b_high)

@@ -7,7 +7,6 @@ import numpy as np
 from cmpe.compiling.functions import njit
 from cmpe.tradeoffs.kernels.columns import (
     BLOCK,
-    SHORT,
     H,
     T,
     combine,
@@ -19,17 +18,20 @@ from cmpe.tradeoffs.kernels.columns import (
 )
 
 NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
+THINNED = 64  # times the rank: lists from this length on are thinned
 
 
 @njit(cache=True, nogil=True)
 def _highest(points, low, high, best, c, total):
     """best[c]: the highest of each column of a list; `total`, the sum of all, follows."""
     for r in range(len(total)):
-        most = -np.inf
-        for i in range(low, high):
-            most = max(most, points[i, r])
-        total[r] += most - best[c, r]
-        best[c, r] = most
+        total[r] -= best[c, r]
+        best[c, r] = points[low, r]
+    for i in range(low + 1, high):
+        for r in range(len(total)):
+            best[c, r] = points[i, r] if points[i, r] > best[c, r] else best[c, r]
+    for r in range(len(total)):
+        total[r] += best[c, r]
 
 
 @njit(cache=True, nogil=True)
@@ -76,21 +78,12 @@ def _pruned(active, need, best, total, work):
     return True
 
 
-@njit(cache=True, nogil=True)
-def _settle(points, node, sizes, low, rank, scratch):
-    """Bring the list from `low` to the top in order: short enough, sorted by falling -t_1.
-
-    A `rank` of 0: nothing is left out.
-    """
-    if 0 < 4 * rank < sizes[0] - low:
-        sizes[0] = thinned(points, node, low, sizes[0], rank, scratch)
-    if sizes[0] - low > SHORT:
-        sort_list(points, node, low, sizes[0], T, scratch)
-
-
 @njit(inner=True, nogil=True)
 def merged(active, need, rank, work):
-    """Merge the lists to two at most: how many there are; NOTHING or NO_ROOM."""
+    """Merge the lists to two at most: how many there are; NOTHING or NO_ROOM.
+
+    A `rank` of 0: nothing is left out of long lists.
+    """
     points, node, sizes, lists, scratch = work[0], work[1], work[3], work[4], work[5]
     best, total, own = np.zeros((max(1, active), len(need))), np.zeros(len(need)), need.copy()
     if not _pruned(active, need, best, total, work):
@@ -108,7 +101,8 @@ def merged(active, need, rank, work):
             return NO_ROOM
         if sizes[0] == top:
             return NOTHING
-        _settle(points, node, sizes, top, rank, scratch)
+        if 0 < THINNED * rank < sizes[0] - top:
+            sizes[0] = thinned(points, node, top, sizes[0], rank, scratch)
         lists[0, b], lists[1, b] = top, sizes[0]
         for r in range(len(need)):
             total[r] -= best[a, r]

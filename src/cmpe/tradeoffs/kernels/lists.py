@@ -2,7 +2,8 @@
 
 A state is a row of `points`: h, then t_1..t_m. `node` says how it was made: of two nodes, or of one
 bucket's value. A list is sorted by falling h. While states are being collected their two parts wait
-in `parts`; those that stay get a node.
+in `parts`; those that stay get a node. What is called for every pair of blocks is written in place
+(`inline`): the calls took a quarter of the time.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def name_states(parts, node, nodes, sizes, low, high):
     return True
 
 
-@njit(inner=True, nogil=True)
+@njit(nogil=True, inline="always")
 def projected(points, state, weights, prices, k):
     """weight_k h - price_k . t of a state."""
     value = weights[k] * points[state, H]
@@ -202,7 +203,7 @@ def _reaches(points, b, weights, prices, active, room):
     return starts
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True, inline="always")
 def _is_reached(room, start, near, left, count):
     for c in range(count):
         if room[start + near[c]] >= left[c]:
@@ -210,7 +211,7 @@ def _is_reached(room, start, near, left, count):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True, inline="always")
 def _add_block(
     points, node, parts, top, i, inside, weights, prices, near, left, count, stairs, steps
 ):  # fmt: skip
@@ -237,7 +238,7 @@ def _add_block(
     return top
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True, inline="always")
 def _is_below(points, a, b, stairs, steps):
     """Whether the sum of states a (first, last) and b of two lists can only be dominated.
 

@@ -309,7 +309,8 @@ def ranked_batch(
     asked = limits if len(limits) > 0 else np.zeros(1)  # a t of nothing but zeros
     block, (other, losses, tilts) = block_room(plan, len(asked), lanes), tilt_room(plan, lanes)
     room = (
-        np.zeros(buckets * padded(rank), dtype=np.uint16),
+        np.zeros(2 * buckets * padded(rank), dtype=np.uint16),
+        np.zeros((2, rank), dtype=np.int64),
         np.zeros(2 * buckets + 2, dtype=np.int64),
         np.zeros(padded(rank), dtype=np.uint32),
         np.zeros(padded(rank)),

@@ -339,10 +339,9 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
         node[0] = -1
         sizes[0] = 1
         lows[0], highs[0] = 0, 1
-    others = np.empty((len(known), 2))
+    others, lists = np.empty((len(known), 2)), max(1, components)
     for i in range(len(known)):
         others[i, 0], others[i, 1] = known[i, 0] - h[0], known[i, 1] - t[0, 0]
-    lists = max(1, components)
     low, high = merge_lists(lists, roots, weights, prices, budgets, rest, others, work)
     for i in range(max(low, 0), max(high, 0)):
         points[i, H] += h[0]
