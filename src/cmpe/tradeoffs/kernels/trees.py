@@ -7,6 +7,8 @@ is dropped.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cmpe.compiling.functions import njit
@@ -33,9 +35,10 @@ from cmpe.tradeoffs.kernels.lists import (
 )
 
 
-@njit(cache=True, nogil=True)
-def workspace(states, messages, constraints, plan, references):
-    """Arrays that all rows of one thread share."""
+def workspace(
+    states: int, messages: int, constraints: int, plan: Any, references: int
+) -> tuple[Any, ...]:
+    """Arrays that all rows of one thread share, made by numpy: Python calls it once a thread."""
     components = len(plan.component_start) - 1
     return (
         np.empty((states, T + constraints)),  # points
