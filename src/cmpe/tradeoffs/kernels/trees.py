@@ -1,8 +1,7 @@
 """The dynamic programme over the bucket trees: lists of states near some reference.
 
 A partial assignment is kept if, at one of the references, its loss and the least loss that the rest
-of the row must add are within that reference's budget. What another of its bucket entry dominates
-is dropped.
+of the row must add are within that reference's budget. What another of its entry dominates goes.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ from cmpe.tradeoffs.kernels.lists import (
 )
 
 
-def workspace(
-    states: int, messages: int, constraints: int, plan: Any, references: int
-) -> tuple[Any, ...]:
+def workspace(states: int, messages: int, constraints: int, plan: Any, references: int) -> Any:
     """Arrays that all rows of one thread share, made by numpy: Python calls it once a thread."""
     components = len(plan.component_start) - 1
     return (
