@@ -3,7 +3,8 @@
     python -m benchmarks.compiling [--parts exact auto search]
 
 Each part, and `auto`, is run twice in processes of their own that share a cache of their own:
-first empty, then full. `seconds` are CPU seconds of the call, without importing Python modules;
+first empty, then full. `seconds` are CPU seconds of the call, without importing Python modules
+(torch among them, which training imports);
 `functions` are those of this package that were compiled, inner ones included. CPU seconds are
 longer where other work shares the core: `loop` is the median of what a fixed loop
 in Python took meanwhile, in CPU milliseconds, so that two runs can be compared.
@@ -25,12 +26,15 @@ from cmpe.warming import PARTS
 
 COLUMNS = ("part", "functions", "seconds", "loop", "wall", "loading", "megabytes")
 CALL = """
-import json, statistics, sys, threading, time
+import contextlib, json, statistics, sys, threading, time
 import numpy as np
 from cmpe import warming
 from cmpe.compiling import notices
 import cmpe.compiling.functions
 import cmpe.solvers.dispatch
+warming.kernels()
+with contextlib.suppress(ImportError):
+    import torch
 parts = sys.argv[1].split(",")
 count, loops, over = [], [], threading.Event()
 def loop():

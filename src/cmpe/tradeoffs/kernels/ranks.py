@@ -14,6 +14,8 @@ G. How many of those it takes to have k feasible ones is learned from row to row
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cmpe.bounds.kernels.dual import INFEASIBLE, rounding
@@ -38,13 +40,16 @@ TIED = 2e-9  # of 1 + |h|
 COMPLETE, ALL, OVERFLOW, IMPOSSIBLE = range(4)
 
 
-@njit(cache=True, nogil=True)
-def workspace(states, constraints, plan, rank):
-    """Arrays that all rows of one thread share: of the lists, and of their sums."""
+def workspace(states: int, constraints: int, plan: Any, rank: int) -> tuple[Any, Any]:
+    """Arrays that all rows of one thread share: of the lists, and of their sums.
+
+    Python calls it once a thread, so numpy makes them: as compiled code it took 0.7 s to compile.
+    """
     columns, components = T + constraints + len(SCALES), len(plan.component_start)
     room = max(4 * rank, 1024)
     longest = max(states, room)  # of what is sorted
-    lists = state_space(states, constraints, plan, rank, 1 << 22)
+    space = getattr(state_space, "py_func", state_space)  # not compiled, either
+    lists = space(states, constraints, plan, rank, 1 << 22)
     scratch = (
         np.empty(longest),  # to sort with: keys, order, spare, states, nodes
         np.empty(longest, dtype=np.int64),

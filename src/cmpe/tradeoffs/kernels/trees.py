@@ -1,11 +1,12 @@
 """The dynamic programme over the bucket trees: lists of states near some reference.
 
 A partial assignment is kept if, at one of the references, its loss and the least loss that the rest
-of the row must add are within that reference's budget. What another of its bucket entry dominates
-is dropped.
+of the row must add are within that reference's budget. What another of its entry dominates goes.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,11 @@ from cmpe.tradeoffs.kernels.lists import (
 )
 
 
-@njit(cache=True, nogil=True)
-def workspace(states, messages, constraints, plan, references):
-    """Arrays that all rows of one thread share; what is not used of the large ones is not there."""
+def workspace(states: int, messages: int, constraints: int, plan: Any, references: int) -> Any:
+    """Arrays that all rows of one thread share, made by numpy: Python calls it once a thread.
+
+    What is not used of the large ones is not there.
+    """
     components = len(plan.component_start) - 1
     return (
         np.empty((states, T + constraints)),  # points

@@ -44,9 +44,8 @@ class Walk(NamedTuple):
     state: Any  # (1,): of the random numbers
 
 
-@njit(cache=True, nogil=True)
-def room(graph, values):
-    """Room for a point of these tables (E, C)."""
+def room(graph: Any, values: Any) -> Point:
+    """Room for a point of these tables (E, C), made by numpy: Python calls it once a row."""
     width, slots, channels = len(graph.free), len(graph.owner), values.shape[1]
     return Point(
         values,
