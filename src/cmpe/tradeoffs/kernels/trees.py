@@ -53,7 +53,7 @@ def workspace(states: int, messages: int, constraints: int, plan: Any, reference
         np.zeros(plan.most_inputs, dtype=np.int64),
         np.zeros(components + 1, dtype=np.int64),  # the list of each component: first
         np.zeros(components + 1, dtype=np.int64),  # and end
-        np.empty(room_of(states // 2, references)),  # what blocks of states reach
+        np.empty(room_of.py_func(states // 2, references)),  # what blocks of states reach
         np.empty(max(1 << 18, states // 4)),  # the highest h below each t
     )
 
