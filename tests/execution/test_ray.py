@@ -34,6 +34,7 @@ QUICK = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
     "health_check_failure_threshold": 4,
+    "worker_niceness": 0,  # not 15: beside other tests workers would wait for minutes
 }
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 PATIENCE = 60.0  # seconds that a task waits for the other node

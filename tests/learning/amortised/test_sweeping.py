@@ -34,7 +34,7 @@ for problem in (posed(), Problem(mixed.objective, mixed.constraints[:1]), Proble
     limits = asked.limits.clone()
     limits[:5] = -1e6
     start = maker.ends(maker.tables.allowed(asked.given))[1]
-    annealer = Annealer(maker.tables, 30)
+    annealer = Annealer(maker.tables, 16)
     assert annealer._kernel is None
     annealer._kernel = Sweeps(maker.tables, coloured(maker.tables))
     answers = [

@@ -36,10 +36,7 @@ from cmpe.tradeoffs.kernels.lists import (
 
 
 def workspace(states: int, messages: int, constraints: int, plan: Any, references: int) -> Any:
-    """Arrays that all rows of one thread share, made by numpy: Python calls it once a thread.
-
-    What is not used of the large ones is not there.
-    """
+    """Arrays that all rows of one thread share; of the large ones only what is used is there."""
     components = len(plan.component_start) - 1
     return (
         np.empty((states, T + constraints)),  # points
