@@ -35,7 +35,7 @@ def random_model(cards: tuple[int, ...], rng: np.random.Generator) -> LogLinearM
     return LogLinearModel(cards, tuple(factors))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_discrete_problems_with_a_network(seed):
     rng = np.random.default_rng(seed)

@@ -29,12 +29,13 @@ from tests.learning.amortised.test_annealing import _best, _constraints
 from tests.learning.cases import mixed_problem
 
 mixed = mixed_problem()
-for problem in (posed(), Problem(mixed.objective, mixed.constraints[:1]), Problem(mixed.objective)):
+one = Problem(mixed.objective, mixed.constraints[:1])
+for problem, sweeps in ((posed(), 16), (one, 8), (Problem(mixed.objective), 3)):
     maker, asked = questions(problem, 32, 3)
     limits = asked.limits.clone()
     limits[:5] = -1e6
     start = maker.ends(maker.tables.allowed(asked.given))[1]
-    annealer = Annealer(maker.tables, 16)
+    annealer = Annealer(maker.tables, sweeps)
     assert annealer._kernel is None
     annealer._kernel = Sweeps(maker.tables, coloured(maker.tables))
     answers = [
