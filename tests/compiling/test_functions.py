@@ -99,3 +99,11 @@ def test_references_are_counted_only_where_asked():
         after = sys.getrefcount(arrays.values)  # in an assert, pytest holds one more
         assert after == before
     assert counts[True] > counts[False] == 0
+
+
+def test_the_python_function_is_found_compiled_or_not():
+    def one() -> int:
+        return 1
+
+    assert functions.uncompiled(one) is one
+    assert functions.uncompiled(functions.njit(nogil=True)(one)) is one

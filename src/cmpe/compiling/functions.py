@@ -122,3 +122,8 @@ def _name(event: Any) -> str:
 
 event.register("numba:compiler_lock", _Clocks())
 event.register("numba:compile", _Notices())
+
+
+def uncompiled(function: Any) -> Any:
+    """The Python function that was compiled, also where numba was told to compile nothing."""
+    return getattr(function, "py_func", function)

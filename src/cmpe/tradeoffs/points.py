@@ -174,12 +174,13 @@ def undominated(h: Floats, t: Floats) -> Indices:
 def _one_of_equal(run: Indices, h: Floats, t: Floats) -> Indices:
     """Of points that rise, each within a tolerance of the one before: those that stay."""
     near: list[tuple[int, float, float]] = []
-    for i, own_h, own_t in zip(run.tolist(), h[run].tolist(), t[run].tolist(), strict=True):
+    every = (run, h[run], h_tolerance(h[run]), t[run], t_tolerance(t[run]))
+    for i, own_h, close_h, own_t, close_t in zip(*(x.tolist() for x in every), strict=True):
         if near:
             _, last_h, last_t = near[-1]
-            if own_h - last_h <= OPTIMALITY_TOLERANCE * max(1.0, abs(own_h)):
+            if own_h - last_h <= close_h:
                 continue
-            if own_t <= last_t + FEASIBILITY_TOLERANCE * max(1.0, abs(own_t)):
+            if own_t <= last_t + close_t:
                 near.pop()
         near.append((i, own_h, own_t))
     return np.array([i for i, _, _ in near], dtype=np.intp)

@@ -10,7 +10,7 @@ a longest one, and shrinking on a change. The best feasible assignment that was 
 row.
 
 On a GPU all sweeps are one kernel where the problem has at most one constraint and Triton is there
-(`amortised.sweeping`): a hundred times as fast, the same but for its random numbers.
+(`amortised.sweeping`): the same but for its random numbers.
 """
 
 from __future__ import annotations

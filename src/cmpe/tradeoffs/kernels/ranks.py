@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cmpe.bounds.kernels.dual import INFEASIBLE, rounding
-from cmpe.compiling.functions import njit
+from cmpe.compiling.functions import njit, uncompiled
 from cmpe.elimination.kernels import complete
 from cmpe.solvers.exact.kernels.frontiers import list_components
 from cmpe.solvers.exact.kernels.proof import block_room, bound_block, largest_gap, state_space
@@ -48,8 +48,7 @@ def workspace(states: int, constraints: int, plan: Any, rank: int) -> tuple[Any,
     columns, components = T + constraints + len(SCALES), len(plan.component_start)
     room = max(4 * rank, 1024)
     longest = max(states, room)  # of what is sorted
-    space = getattr(state_space, "py_func", state_space)  # not compiled, either
-    lists = space(states, constraints, plan, rank, 1 << 22)
+    lists = uncompiled(state_space)(states, constraints, plan, rank, 1 << 22)
     scratch = (
         np.empty(longest),  # to sort with: keys, order, spare, states, nodes
         np.empty(longest, dtype=np.int64),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.compiling.functions import njit, uncompiled
 from cmpe.elimination.kernels import (
     CARD,
     CHILD,
@@ -50,7 +50,7 @@ def workspace(states: int, messages: int, constraints: int, plan: Any, reference
         np.zeros(plan.most_inputs, dtype=np.int64),
         np.zeros(components + 1, dtype=np.int64),  # the list of each component: first
         np.zeros(components + 1, dtype=np.int64),  # and end
-        np.empty(room_of.py_func(states // 2, references)),  # what blocks of states reach
+        np.empty(uncompiled(room_of)(states // 2, references)),  # what blocks of states reach
         np.empty(max(1 << 18, states // 4)),  # the highest h below each t
     )
 
