@@ -64,7 +64,16 @@ RATES = ((0.08, 0.2), (0.4, 0.6), (0.8, 0.92))
 BUDGETS = (0.1, 0.3, 1.0, 3.0)  # ms a row
 MLP = {"network": "mlp", "hidden": (2048, 1024), "learning_rate": 5e-4, "batch_size": 1024,
        "noise": 0.3, "temperature": 0.6, "reuse": 8}  # fmt: skip
-MESSAGES = {"network": "messages", "steps": 10, "width": 16, "batch_size": 128, "reuse": 8}
+MESSAGES = {
+    "network": "messages",
+    "generations": 0,
+    "steps": 10,
+    "width": 16,
+    "batch_size": 128,
+    "reuse": 8,
+}
+TUNED = {"network": "messages", "steps": 20, "width": 0, "generations": 60}
+UNTRAINED = "untrained messages"  # as they are before training: what learning adds is beside it
 NETWORKS: dict[str, dict[str, Any]] = {
     "messages": MESSAGES,
     "plain messages": {**MESSAGES, "width": 0},
@@ -73,6 +82,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "small mlp": {**MLP, "hidden": (512,)},
     "taught mlp": {**MLP, "annealed": 300},
     "taught messages": {**MESSAGES, "annealed": 300},
+    "tuned messages": TUNED,
+    UNTRAINED: TUNED,
 }
 
 
@@ -101,8 +112,9 @@ def folder_of(options: argparse.Namespace, name: str) -> Path:
 
 def trained(options: argparse.Namespace, name: str, pairs: Any, config: Any) -> Any:
     """The solver of run `name`, trained on; None while its time is not spent."""
+    from cmpe.learning.amortised.questions import Subject
     from cmpe.learning.amortised.solver import AmortisedSolver
-    from cmpe.learning.amortised.training import AmortisedTraining, Subject
+    from cmpe.learning.amortised.training import work_of
     from cmpe.learning.runs import CHECKPOINT, is_finished, is_run
     from cmpe.learning.training.fitting import Session
 
@@ -112,9 +124,10 @@ def trained(options: argparse.Namespace, name: str, pairs: Any, config: Any) -> 
     if options.part not in ("train", "alone", "transfer"):
         return None
     out.mkdir(parents=True, exist_ok=True)
-    tasks = [Subject.of(problem, config, options.device, rows) for problem, rows in pairs]
+    device = "cpu" if config.tuned else options.device
+    tasks = [Subject.of(problem, config, device, rows) for problem, rows in pairs]
     session = Session(out, options.device, resume=(out / CHECKPOINT).exists())
-    work = AmortisedTraining(tasks, config, session)
+    work = work_of(tasks, config, session)
     done = work.train(stop=lambda: options.left() < 10.0)
     last = work.records[-1] if work.records else {}
     print(json.dumps({"run": name, "done": done, "updates": work.updates, **last}), flush=True)
@@ -125,6 +138,9 @@ def amortised(options: argparse.Namespace, model: str) -> Iterator[tuple[str, An
     """(name, solver) of every network of a model that is ready, or is made so."""
     pairs = [(p, rows[: -4 * TEST]) for p, rows in packed(options.data / f"{model}.pkl")]
     for kind in options.networks:
+        if kind == UNTRAINED:
+            yield kind, untrained(pairs[0][0])
+            continue
         for seed in options.seeds:
             if options.left() < 20.0:
                 return
@@ -135,12 +151,26 @@ def amortised(options: argparse.Namespace, model: str) -> Iterator[tuple[str, An
                 yield f"{kind} {seed}", solver
 
 
+def untrained(problem: Any) -> Any:
+    """Messages as they are before any training."""
+    from cmpe.learning.amortised.networks import network_of
+    from cmpe.learning.amortised.runs import AmortisedRun
+    from cmpe.learning.amortised.solver import AmortisedSolver
+    from cmpe.learning.amortised.tables import ModelTables
+
+    config = config_of(UNTRAINED, 0, (1, None))
+    weights = dict(network_of(config, ModelTables(problem)).state_dict())
+    return AmortisedSolver(problem, AmortisedRun(config, "", weights, (0.0, 1.0), 0, True, ""))
+
+
 def train(options: argparse.Namespace) -> Iterator[Record]:
     """Nothing is measured but what training took."""
     from cmpe.learning.runs import read_log
 
     for model in options.models:
         for name, solver in amortised(options, model):
+            if name == UNTRAINED:
+                continue
             kind, _, seed = name.rpartition(" ")
             last = read_log(folder_of(options, f"{model}-{kind}-{seed}"))[-1]
             yield {"model": model, "network": name, "updates": solver.run.updates, **last}
@@ -206,10 +236,10 @@ def _alone_starts(
             rows[at], prices[at] = asked(cell.given[at], cell.limits[at], device="cpu")
         return with_selector(rows), prices
 
-    return {
-        "each alone, once": lambda cell: start(cell, True),
-        "each alone": lambda cell: start(cell, False),
-    }
+    every: dict[str, Start] = {"each alone": lambda cell: start(cell, False)}
+    if any(solver.asked_twice for solver in solvers.values()):
+        every = {"each alone, once": lambda cell: start(cell, True), **every}
+    return every
 
 
 def rate(options: argparse.Namespace) -> Iterator[Record]:
@@ -263,6 +293,7 @@ def transfer(options: argparse.Namespace) -> Iterator[Record]:
                 if options.has(key) or options.left() < 30.0:
                     continue
                 solvers = {"shared": type(shared)(problem, shared.run)}
+                solvers |= {UNTRAINED: untrained(problem)}
                 own = trained(
                     options, f"{problem.name}-{kind}", [(problem, rows[:-TEST])],
                     config_of(kind, 0, options.cell_budget),

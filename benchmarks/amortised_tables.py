@@ -15,7 +15,7 @@ import numpy as np
 KEPT = Path(__file__).parent / "results" / "amortised.jsonl"
 UNSEEN = (0.3, 0.7)
 JUDGED = 320  # rows of a rate
-WITHOUT = ("random", "icm", "messages", "constant")  # starts without a network
+WITHOUT = ("random", "icm", "messages", "constant", "untrained messages")  # nothing is trained
 Record = dict[str, Any]
 
 
@@ -178,12 +178,17 @@ def proved(records: list[Record]) -> Iterable[str]:
 def transferred(records: list[Record]) -> Iterable[str]:
     """Unseen models: mean regret after repair and after 1 ms of `search`."""
     mine = [r for r in records if r["part"] == "transfer"]
-    starts = ("constant", "shared", "own")  # ICM stays in the file: at most seven columns
-    yield _line("model", *(f"{start}, {what}" for what in ("repaired", "1 ms") for start in starts))
-    yield "|---" * (1 + 2 * len(starts)) + "|"
-    for model in dict.fromkeys(r["model"] for r in mine):
-        by = {(r["start"], r["ms"]): f"{r['mean']:.2f}" for r in mine if r["model"] == model}
-        yield _line(model, *(by.get((start, ms), "") for ms in (None, 1.0) for start in starts))
+    starts = ("icm", "constant", "untrained messages", "shared", "own")
+    models = list(dict.fromkeys(r["model"] for r in mine))
+    for ms, what in ((None, "repaired"), (1.0, "after 1 ms of search")):
+        if ms is None:
+            yield _line("start", *models)
+            yield "|---" * (1 + len(models)) + "|"
+        for start in starts:
+            by = {r["model"]: f"{r['mean']:.2f}" for r in mine
+                  if (r["start"], r["ms"]) == (start, ms)}  # fmt: skip
+            if by:
+                yield _line(f"{start}, {what}", *(by.get(model, "") for model in models))
 
 
 def main() -> None:

@@ -214,7 +214,7 @@ def test_a_network_for_any_question_is_measured_too(places, tmp_path):
     _, problem = places
     out = tmp_path / "any"
     args = ["train", str(problem), "--out", str(out), "--any-evidence", "--any-q", "--rows", "50"]
-    trained = CliRunner().invoke(app, [*args, "--set", "updates=3"])
+    trained = CliRunner().invoke(app, [*args, "--set", "generations=2"])
     assert trained.exit_code == 0, trained.output
     for run in (str(out), "shipped:grids"):
         done = CliRunner().invoke(

@@ -346,7 +346,7 @@ def test_a_run_answers_in_parts(call, problem, run, tmp_path):
 
 # --- any evidence, any q ---
 
-ANY = ["--any-evidence", "--any-q", "--rows", "40", "--set", "updates=4", "--set", "batch_size=8"]
+ANY = ["--any-evidence", "--any-q", "--rows", "40", "--set", "generations=2"]
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +355,7 @@ def any_run(problem, tmp_path_factory):
     from cmpe.learning.amortised.training import fit_amortised
 
     path = tmp_path_factory.mktemp("any") / "run"
-    config = AmortisedConfig(updates=4, batch_size=8, rows=40, validation=64)
+    config = AmortisedConfig(generations=2, rows=40)
     fit_amortised(read_directory(problem).problem, config).save(path)
     return path
 
@@ -363,12 +363,12 @@ def any_run(problem, tmp_path_factory):
 def test_one_run_is_trained_for_any_question(call, problem, tmp_path):
     code, out, err = call("train", problem, "--out", tmp_path / "run", *ANY)
     assert (code, err) == (0, "")
-    assert "messages for any evidence and any q, 4 updates" in out
+    assert "messages for any evidence and any q, 2 generations" in out
     code, out, err = call("train", problem, "--out", tmp_path / "run", *ANY)
     assert code == 2
     assert "holds a finished run" in only_line(err)
     code, out, _ = call("train", problem, "--out", tmp_path / "q", *ANY[1:])
-    assert (code, "for any q, 4" in out) == (0, True)
+    assert (code, "for any q, 2" in out) == (0, True)
 
 
 @pytest.mark.filterwarnings("default::cmpe.learning.amortised.solver.QuestionWarning")
@@ -387,7 +387,7 @@ def test_it_answers_any_mask_and_any_limit(call, problem, any_run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        (["--any-q", "--epochs", "3"], "--set updates=N for --epochs"),
+        (["--any-q", "--epochs", "3"], "--set generations=N for --epochs"),
         (["--any-q", "--loss", "mse"], "no other --loss"),
         (["--any-q", "--set", "depth=3"], "NAME one of"),
         (["--any-q", "--set", "questions=3"], "questions must be an object"),

@@ -88,8 +88,8 @@ def train(
         return _train_one(problem_dir, (preset, loss), _settings(set_ or [], known, seed), how)
     if loss not in (None, "ss_cmpe") or preset is not Preset.tuned or epochs is not None:
         raise InputError(
-            "--any-evidence and --any-q train with ss_cmpe by their own settings: no other --loss, "
-            "no --preset, --set updates=N for --epochs"
+            "--any-evidence and --any-q have settings of their own: no other --loss, no --preset, "
+            "--set generations=N for --epochs"
         )
     settings = _amortised_settings(set_ or [], known, seed)
     return _train_amortised(problem_dir, settings, (any_evidence, any_q), how)
@@ -235,8 +235,9 @@ def _train_amortised(
         )
     last, named = read_log(how.out)[-1], " and any ".join(_named(anything))
     typer.echo(
-        f"{how.out}: {config.network} for any {named}, {last['update']} updates, "
-        f"{last['seconds']:.1f} s; on {config.validation} questions that were not trained on: "
+        f"{how.out}: {config.network} for any {named}, {last['update']} "
+        f"{'generations' if config.tuned else 'updates'}, "
+        f"{last['seconds']:.1f} s; on {last['questions']} questions that were not trained on: "
         f"{last['violated']:.2%} violated before repair"
     )
     return 0

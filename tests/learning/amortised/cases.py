@@ -16,7 +16,15 @@ from cmpe.learning.amortised.solver import AmortisedSolver
 from cmpe.learning.amortised.tables import ModelTables
 from cmpe.learning.amortised.training import fit_amortised
 
-QUICK = {"steps": 4, "width": 4, "batch_size": 32, "updates": 40, "rows": 100, "validation": 64}
+QUICK = {
+    "generations": 0,
+    "steps": 4,
+    "width": 4,
+    "batch_size": 32,
+    "updates": 40,
+    "rows": 100,
+    "validation": 64,
+}
 
 
 @cache

@@ -64,7 +64,8 @@ def test_variables_of_one_table_have_different_colours():
 
 
 def test_every_question_of_an_annealed_run_has_an_answer_that_bounds_alpha():
-    from cmpe.learning.amortised.training import AmortisedTraining, Subject
+    from cmpe.learning.amortised.questions import Subject
+    from cmpe.learning.amortised.training import AmortisedTraining
     from cmpe.learning.training.fitting import Session
 
     settings = config(annealed=20, updates=2)

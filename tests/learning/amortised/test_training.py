@@ -12,9 +12,10 @@ import torch
 
 import cmpe
 from cmpe.learning.amortised.networks import network_of
+from cmpe.learning.amortised.questions import Subject
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.stepping import QuestionLoss
-from cmpe.learning.amortised.training import AmortisedTraining, Subject, fit_amortised
+from cmpe.learning.amortised.training import AmortisedTraining, fit_amortised
 from cmpe.learning.runs import read_log
 from cmpe.learning.training.fitting import Session
 from cmpe.solvers.local import improve

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.learning.amortised.config import AmortisedConfig
-from cmpe.learning.amortised.kernels.passes import PassWeights, message_passes
+from cmpe.learning.amortised.kernels.passes import message_passes
+from cmpe.learning.amortised.kernels.pricing import PassWeights
 from cmpe.learning.amortised.kernels.sending import PassTables
-from cmpe.learning.amortised.networks import network_of
+from cmpe.learning.amortised.networks import SURE, network_of
 from cmpe.learning.amortised.tables import ModelTables
 from cmpe.problem import Problem
 
@@ -17,9 +18,16 @@ from cmpe.problem import Problem
 class CompiledMessages:
     """The pass of `networks.MessageNetwork` about one model, without torch."""
 
-    def __init__(self, tables: ModelTables, parameters: dict[str, Tensor]) -> None:
+    def __init__(
+        self, tables: ModelTables, parameters: dict[str, Tensor], *, sure: bool = False
+    ) -> None:
         self._model = _flat(tables)
-        self._net = _weights({k: v.double().cpu().numpy() for k, v in parameters.items()})
+        self.use(parameters, sure=sure)
+
+    def use(self, parameters: dict[str, Tensor], *, sure: bool = False) -> None:
+        """Other weights; `sure` compares t of nearly rounded answers with q."""
+        plain = {k: v.double().cpu().numpy() for k, v in parameters.items()}
+        self._net = _weights(plain, SURE if sure else 0.0)
 
     def predict(self, given: Assignments, limits: Floats) -> tuple[Assignments, Floats]:
         """Rounded answers (B, n) and mu (B, m); given values stay."""
@@ -64,7 +72,7 @@ def _flat(tables: ModelTables) -> PassTables:
     )
 
 
-def _weights(kept: dict[str, Floats]) -> PassWeights:
+def _weights(kept: dict[str, Floats], sure: float) -> PassWeights:
     how = [
         np.column_stack([kept[name], kept[f"{name}_by"]])
         for name in ("log_temperature", "log_sharpness", "damping")
@@ -78,5 +86,7 @@ def _weights(kept: dict[str, Floats]) -> PassWeights:
         kept["price_bias"],
         kept["price_out"],
         kept["price_step"],
+        np.stack([*kept["first_in"], kept["first_bias"], kept["first_out"]]),
         float(kept["first_price"]),
+        sure,
     )

@@ -70,13 +70,14 @@ class AmortisedConfig:
     """What is trained, on what, and how."""
 
     network: str = "messages"  # or mlp
-    steps: int = 8  # messages: rounds
-    width: int = 16  # messages: hidden units of the correction of beliefs; 0: none
+    steps: int = 20  # messages: rounds
+    width: int = 0  # messages: hidden units of the correction of beliefs, learnt by gradients
     hidden: tuple[int, ...] = (512,)  # mlp
     batch_size: int = 64
     chunk: int = 8  # batches of questions that are drawn at once
     reuse: int = 4  # how often each of them is trained on
     updates: int = 2000
+    generations: int = 60  # of tuning, instead of updates (see `tuned`)
     seconds: float | None = None  # end earlier when so many are spent
     learning_rate: float = 3e-3
     contrast: float = 3.0
@@ -111,6 +112,13 @@ class AmortisedConfig:
             raise MethodError(f"hidden must be a list of numbers, found {self.hidden!r}")
         object.__setattr__(self, "hidden", tuple(whole_number("hidden", k, 1) for k in self.hidden))
 
+    @property
+    def tuned(self) -> bool:
+        """Whether the schedule of messages is tuned on repaired answers (`tuning`). Whatever has
+        hidden units, or learns from answers, follows gradients."""
+        plain = self.network == "messages" and not self.width
+        return plain and self.generations > 0 and not (self.taught or self.annealed)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""
         return asdict(self)
@@ -134,7 +142,8 @@ class AmortisedConfig:
 
 _WHOLE = {
     "steps": 1, "width": 0, "batch_size": 1, "chunk": 1, "reuse": 1, "updates": 1, "rows": 1,
-    "refresh": 1, "taught": 0, "annealed": 0, "validation": 1, "looks": 1, "seed": 0,
+    "refresh": 1, "generations": 0, "taught": 0, "annealed": 0, "validation": 1, "looks": 1,
+    "seed": 0,
 }  # fmt: skip
 _REAL = {
     "learning_rate": 0.0, "contrast": 1.0, "beta": 0.0, "temperature": 0.0, "floor": 0.0,

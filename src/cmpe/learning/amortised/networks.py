@@ -9,8 +9,11 @@
                              exp((theta_f(a') + sum over j != i of b_j(a'_j) - m_fj(a'_j)) / T_k)
 
               corrects the beliefs b by a small network of each value's numbers, and moves mu by
-              how far t of the relaxed answer is from q. All weights are shared by variables and
-              tables, so that they serve any model.
+              how far t of the answer is from q: of the relaxed one where weights follow gradients,
+              of the one that is nearly rounded where they are tuned (`tuning`), because the relaxed
+              one lies elsewhere and leaves room that is never used. The first mu is guessed from q
+              and t of the uniform answer. All weights are shared by variables and tables, so that
+              they serve any model.
     mlp       hidden ReLU layers over all variables of one model, with a linear map beside them
               where that has at most LARGEST_SKIP weights;
               inputs are centred evidence, the mask, and q relative to t of the uniform answer.
@@ -39,6 +42,7 @@ LARGEST_ARITY = 4  # of tables that messages are passed through
 LARGEST_SKIP = 1 << 22
 NODE_INPUTS = 7
 PRICE_HIDDEN = 8
+SURE = 32.0  # sharpness of an answer that is nearly rounded
 ABOUT = 2  # numbers of a row that T, sharpness and damping depend on
 FUSED = True  # compile what tables say on a GPU: in training, and for very many rows
 
@@ -91,6 +95,7 @@ class MessageNetwork(nn.Module):
         super().__init__()
         rounds, width = config.steps, config.width
         self.rounds, self.many = rounds, False  # many: so many rows come that compiling pays
+        self.sure = config.tuned
         falling = torch.linspace(math.log(0.5), math.log(0.1), rounds)
         self.log_temperature = nn.Parameter(falling)
         self.log_sharpness = nn.Parameter(torch.full((rounds,), math.log(4.0)))
@@ -107,12 +112,16 @@ class MessageNetwork(nn.Module):
         self.price_out = nn.Parameter(torch.zeros(rounds, PRICE_HIDDEN))
         self.price_step = nn.Parameter(torch.full((rounds,), 1.0))
         self.first_price = nn.Parameter(torch.tensor(-2.0))
+        self.first_in = nn.Parameter(torch.randn(2, PRICE_HIDDEN) / math.sqrt(2.0))
+        self.first_bias = nn.Parameter(torch.zeros(PRICE_HIDDEN))
+        self.first_out = nn.Parameter(torch.zeros(PRICE_HIDDEN))
 
     def forward(self, tables: ModelTables, given: Tensor, limits: Tensor) -> Said:
         """Logits of every variable's values, and the last multipliers."""
         work = _Rounds(tables, given, self.many or torch.is_grad_enabled())
-        raw = self.first_price.expand(limits.shape)
         beliefs = work.beliefs
+        room = _room(tables, given, limits, tables.points(beliefs, work.allowed))
+        raw = self._first(room, work.free)
         for k in range(self.rounds):
             price = torch.nn.functional.softplus(raw)
             theta = work.potentials(price)
@@ -123,7 +132,8 @@ class MessageNetwork(nn.Module):
             beliefs = work.send(theta, beliefs, temperature, damping)
             sharpness = self._by("log_sharpness", k, about).exp()
             points = tables.points(sharpness * beliefs, work.allowed)
-            room = _room(tables, given, limits, points)
+            sure = tables.points(SURE * beliefs, work.allowed) if self.sure else points
+            room = _room(tables, given, limits, sure)
             if self.node_out.shape[1]:
                 beliefs = beliefs + self._correction(
                     k, beliefs, theta, points, (price, room, work.free.unsqueeze(-1))
@@ -151,6 +161,12 @@ class MessageNetwork(nn.Module):
         same, by = getattr(self, name)[k], getattr(self, f"{name}_by")[k]
         found: Tensor = same + by @ about
         return found
+
+    def _first(self, room: Tensor, free: Tensor) -> Tensor:
+        """Raw multipliers (B, m) to begin with, by the room of the uniform answer."""
+        inputs = torch.stack([room, free.unsqueeze(-1).expand_as(room)], -1)
+        hidden = (inputs @ self.first_in + self.first_bias).tanh()
+        return self.first_price + hidden @ self.first_out
 
     def _repricing(self, k: int, raw: Tensor, room: Tensor, free: Tensor) -> Tensor:
         inputs = torch.stack([raw, room, free.unsqueeze(-1).expand_as(raw)], -1)

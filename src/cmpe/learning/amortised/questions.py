@@ -21,6 +21,7 @@ and are rounded. q lies between t(low) and t(high), so that `low` is feasible. F
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,9 +29,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.learning.amortised.config import Intervals, QuestionRange
+from cmpe.arrays import Assignments
+from cmpe.learning.amortised.config import AmortisedConfig, Intervals, QuestionRange
 from cmpe.learning.amortised.tables import ModelTables
+from cmpe.problem import Problem
+from cmpe.sampling import sample
 
+DRAWING = 5  # generators of samples, apart from those of other training
 SETTLING = (2.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.05)  # temperatures, in mean slopes
 MIXTURES = 6  # of low and high: shares of the variables that are high
 SHARES = (0.0, 0.25, 0.5, 1.0)  # of u_j
@@ -90,16 +95,23 @@ class QuestionMaker:
     @torch.no_grad()
     def at_positions(self, given: Tensor, places: Tensor) -> Questions:
         """The questions with q at positions (B, m) between t(low) and t(high)."""
-        tables = self.tables
-        allowed = tables.allowed(given)
-        low, high = self.ends(allowed)
-        worth = [tables.values(tables.certain(end))[:, 1:] for end in (low, high)]
-        limits = worth[0] + places * (worth[1] - worth[0]).clamp(min=0.0)
+        ends = self.ends(self.tables.allowed(given))
+        return self._bounded(given, self._limits(ends, places), ends)
+
+    @torch.no_grad()
+    def limits_of(self, given: Tensor, random: torch.Generator) -> Tensor:
+        """q alone (B, m), at positions that are drawn."""
+        places = _drawn(self.asked.positions, (len(given), self.tables.functions - 1), random)
+        return self._limits(self.ends(self.tables.allowed(given)), places.to(given.device))
+
+    def _limits(self, ends: tuple[Tensor, Tensor], places: Tensor) -> Tensor:
+        low, high = (self.tables.values(self.tables.certain(end))[:, 1:] for end in ends)
+        limits = low + places * (high - low).clamp(min=0.0)
         limits = limits + SLACK * (1.0 + limits.abs())
-        if self.asked.limits is not None:
-            fixed = torch.tensor(self.asked.limits, device=given.device, dtype=limits.dtype)
-            limits = fixed.expand_as(limits)
-        return self._bounded(given, limits, (low, high))
+        if self.asked.limits is None:
+            return limits
+        fixed = torch.tensor(self.asked.limits, device=limits.device, dtype=limits.dtype)
+        return fixed.expand_as(limits)
 
     def masks(self, count: int, random: torch.Generator) -> Tensor:
         """Which variables each of `count` rows observes: (count, n)."""
@@ -180,11 +192,44 @@ class QuestionMaker:
         return torch.stack(found).amax(0)
 
 
+@dataclass
+class Subject:
+    """A model that questions are drawn about."""
+
+    tables: ModelTables
+    maker: QuestionMaker
+    samples: Tensor  # (N, n); the last tenth is only looked at
+    drawn: int = 0  # how often the samples were drawn anew
+
+    @property
+    def trained(self) -> int:
+        """How many of the samples are trained on, the first ones."""
+        return max(1, len(self.samples) - len(self.samples) // 10)
+
+    @classmethod
+    def of(
+        cls, problem: Problem, config: AmortisedConfig, device: str, samples: Assignments | None
+    ) -> Subject:
+        """With samples of the objective, drawn where none are given."""
+        tables = ModelTables(problem, floor=config.floor, device=device)
+        found = drawn(problem, config, 0) if samples is None else samples
+        rows = torch.as_tensor(np.asarray(found, dtype=np.int64), device=tables.device)
+        return cls(tables, QuestionMaker(tables, config.questions), rows)
+
+
+def drawn(problem: Problem, config: AmortisedConfig, number: int) -> Assignments:
+    """Samples of the objective (rows, n), by the seed and a number."""
+    seed = np.random.SeedSequence((config.seed, DRAWING, number))
+    return sample(problem.objective, config.rows, seed).assignments
+
+
 def depths(tables: ModelTables, given: Tensor, limits: Tensor) -> Tensor:
     """Where q lies between the floor of t given evidence and its ceiling, 0 to 1: (B, m).
 
     Cheaper than positions, and told of every question that is asked.
     """
+    if tables.functions == 1:
+        return torch.zeros((len(given), 0), device=given.device)
     wanted = torch.eye(tables.functions, device=tables.device)[1:]
     allowed = tables.allowed(given)
     high, low = tables.ceilings(allowed, wanted), -tables.ceilings(allowed, -wanted)

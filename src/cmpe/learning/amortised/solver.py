@@ -169,15 +169,23 @@ class AmortisedSolver:
             out[part] = torch.where(found < 0, begin, found).to(torch.int16).cpu().numpy()
         return out
 
+    @property
+    def asked_twice(self) -> bool:
+        """Whether `replies` asks twice."""
+        config = self.run.config
+        learnt = config.network == "messages" and not config.tuned
+        return learnt and len(self.problem.constraints) > 0
+
     def replies(
         self, given: Assignments, limits: Floats, *, device: str | None = None
     ) -> tuple[Assignments, Floats]:
-        """`predict`, and for messages once more with q moved by what the first answer left of it.
+        """`predict`, and where that helps once more with q moved by what the first answer left of
+        it.
 
-        A network for all q keeps some distance from each: q + (q - t(y)) leads nearer to q.
+        Messages that follow gradients keep some distance from every q: q + (q - t(y)) leads nearer.
         """
         rows, prices = self.predict(given, limits, device=device)
-        if self.run.config.network != "messages" or not len(self.problem.constraints):
+        if not self.asked_twice:
             return rows, prices
         left = limits - self._constraints(rows, device or self.running.device)
         return self.predict(given, limits + left, device=device)
@@ -230,7 +238,8 @@ class AmortisedSolver:
 
     def _compiled(self, tables: ModelTables) -> CompiledMessages:
         if not self._fast:
-            self._fast.append(CompiledMessages(tables, self.run.parameters))
+            sure = self.run.config.tuned
+            self._fast.append(CompiledMessages(tables, self.run.parameters, sure=sure))
         return self._fast[0]
 
     def _loaded(self, device: str) -> tuple[ModelTables, nn.Module]:

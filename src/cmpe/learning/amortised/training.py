@@ -26,12 +26,12 @@ from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.annealing import Annealer
 from cmpe.learning.amortised.config import AmortisedConfig
 from cmpe.learning.amortised.networks import Said, network_of
-from cmpe.learning.amortised.questions import QuestionMaker, Questions, depths
+from cmpe.learning.amortised.questions import Questions, Subject, depths, drawn
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.solver import AmortisedSolver
 from cmpe.learning.amortised.stepping import QuestionLoss, Stepper, adam_of
-from cmpe.learning.amortised.tables import ModelTables
 from cmpe.learning.amortised.teaching import search_answers
+from cmpe.learning.amortised.tuning.tuner import Tuner
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -42,9 +42,8 @@ from cmpe.learning.runs import (
 )
 from cmpe.learning.training.fitting import Session, interruptible, torch_threads
 from cmpe.problem import Problem, need_problem
-from cmpe.sampling import sample
 
-DRAWING, VALIDATING = 5, 6  # generators of samples, apart from those of other training
+VALIDATING = 6  # the first kind of generators, apart from those of other training
 WARM = 0.02  # the share of a run in which the rate rises
 COOLING = 0.8  # the share of a run in which the entropy bonus falls to 0
 
@@ -67,8 +66,8 @@ def fit_amortised(
         )
     settings, how = config or AmortisedConfig(), session or Session()
     with torch_threads(how.threads), locked(how.out):
-        subject = Subject.of(problem, settings, how.device, samples)
-        work = AmortisedTraining([subject], settings, how)
+        device = "cpu" if settings.tuned else how.device  # tuning runs on a core
+        work = work_of([Subject.of(problem, settings, device, samples)], settings, how)
         with interruptible() as interrupted:
             finished = work.train(stop=interrupted)
         if not finished:
@@ -77,35 +76,12 @@ def fit_amortised(
         return work.solver()
 
 
-@dataclass
-class Subject:
-    """A model that questions are drawn about."""
-
-    tables: ModelTables
-    maker: QuestionMaker
-    samples: Tensor  # (N, n); the last tenth is only looked at
-    drawn: int = 0  # how often the samples were drawn anew
-
-    @property
-    def trained(self) -> int:
-        """How many of the samples are trained on, the first ones."""
-        return max(1, len(self.samples) - len(self.samples) // 10)
-
-    @classmethod
-    def of(
-        cls, problem: Problem, config: AmortisedConfig, device: str, samples: Assignments | None
-    ) -> Subject:
-        """With samples of the objective, drawn where none are given."""
-        tables = ModelTables(problem, floor=config.floor, device=device)
-        found = drawn(problem, config, 0) if samples is None else samples
-        rows = torch.as_tensor(np.asarray(found, dtype=np.int64), device=tables.device)
-        return cls(tables, QuestionMaker(tables, config.questions), rows)
-
-
-def drawn(problem: Problem, config: AmortisedConfig, number: int) -> Assignments:
-    """Samples of the objective (rows, n), by the seed and a number."""
-    seed = np.random.SeedSequence((config.seed, DRAWING, number))
-    return sample(problem.objective, config.rows, seed).assignments
+def work_of(
+    subjects: Sequence[Subject], config: AmortisedConfig, session: Session
+) -> AmortisedTraining | Tuner:
+    """What a config asks for: updates by gradients, or generations of tuning."""
+    kind = Tuner if config.tuned else AmortisedTraining
+    return kind(subjects, config, session)
 
 
 @dataclass
@@ -259,6 +235,7 @@ class AmortisedTraining:
                 f"the loss is not a number after {self.updates} updates; lower the learning rate"
             )
         record: Record = {"update": self.updates, "seconds": self.spent, "loss": float(loss)}
+        record["questions"] = sum(len(asked.given) for _, asked in self._held)
         parts = [self._fared(subject, asked) for subject, asked in self._held]
         record |= {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
         self.records.append({**record, "progress": self.progress})

@@ -7,8 +7,7 @@ block is left out: tables of fixed variables count once, and nothing is said to 
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,63 +27,25 @@ from cmpe.compiling.vectors import (
     tanh,
     times,
 )
+from cmpe.learning.amortised.kernels.pricing import (
+    Asked,
+    PassWeights,
+    first_prices,
+    reprice,
+    softplus,
+    weigh,
+)
 from cmpe.learning.amortised.kernels.sending import PassBlock, PassTables, Singles, send
 
 OUT = -1e4  # as in `tables`
 FARTHEST = 10.0  # a belief is at most so far from the mean where a network reads it
 
 
-class PassWeights(NamedTuple):
-    """The weights of a network of R rounds, as they are used."""
-
-    how: Floats  # (3, R, 3): log T, log sharpness, logit of damping; by `free`; by price
-    node_in: Singles  # (R, 7, H)
-    node_bias: Singles  # (R, H)
-    node_out: Singles
-    price_in: Floats  # (R, 3, P)
-    price_bias: Floats
-    price_out: Floats
-    price_step: Floats  # (R,)
-    first_price: float
-
-
 @njit(counted=False)
-def _softplus(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-@njit(counted=False)
-def _weigh(
-    gram: Floats, how: Floats, asked: tuple[Floats, Floats, Floats], k: int, block: PassBlock
-) -> None:
-    """What round k begins with: 1 and -mu over the size of theta; T, sharpness, damping."""
-    _, free, raw = asked
-    for lane in range(LANES):
-        total, price = 1e-8, 0.0
-        for f in range(len(gram)):
-            one = 1.0 if f == 0 else -_softplus(raw[lane, f - 1])
-            price += max(0.0, -one)
-            for g in range(len(gram)):
-                two = 1.0 if g == 0 else -_softplus(raw[lane, g - 1])
-                total += one * two * gram[f, g]
-        size = math.sqrt(total)
-        for f in range(len(gram)):
-            one = 1.0 if f == 0 else -_softplus(raw[lane, f - 1])
-            block.weights[f, lane] = np.float32(one / size)
-        share, dear = free[lane] / len(block.fixed), price / (1.0 + price)
-        temperature = math.exp(how[0, k, 0] + how[0, k, 1] * share + how[0, k, 2] * dear)
-        sharpness = math.exp(how[1, k, 0] + how[1, k, 1] * share + how[1, k, 2] * dear)
-        damping = how[2, k, 0] + how[2, k, 1] * share + how[2, k, 2] * dear
-        block.how[0, lane] = np.float32(temperature)
-        block.how[1, lane] = np.float32(1.0 / temperature)
-        block.how[2, lane] = np.float32(sharpness)
-        block.how[3, lane] = np.float32(1.0 / (1.0 + math.exp(-damping)) if k else 0.0)
-
-
-@njit(counted=False)
-def _believe(model: PassTables, block: PassBlock) -> None:
-    """Beliefs: theta of each value and all messages; and their soft-max, the points."""
+def _believe(model: PassTables, block: PassBlock, sure: float) -> None:
+    """Beliefs: theta of each value and all messages; their soft-max, and a sure one beside it."""
     width = model.unary.shape[2]
+    steep = spread(np.float32(sure)) if sure > 0.0 else load(block.how, 2)
     for v in range(len(model.cards)):
         if block.fixed[v]:
             continue
@@ -99,21 +60,23 @@ def _believe(model: PassTables, block: PassBlock) -> None:
                 total = plus(total, load(block.messages, model.own[i] * width + value))
             store(block.beliefs, here, total)
             top = most(top, least(total, load(block.bars, here)))
-        every = spread(np.float32(0.0))
+        every, all_sure = spread(np.float32(0.0)), spread(np.float32(0.0))
         for value in range(model.cards[v]):
             here = v * width + value
-            belief = least(load(block.beliefs, here), load(block.bars, here))
-            chance = exp_down(times(load(block.how, 2), minus(belief, top)))
+            below = minus(least(load(block.beliefs, here), load(block.bars, here)), top)
+            chance, near = exp_down(times(load(block.how, 2), below)), exp_down(times(steep, below))
             store(block.points, here, chance)
-            every = plus(every, chance)
+            store(block.sure, here, near)
+            every, all_sure = plus(every, chance), plus(all_sure, near)
         for value in range(model.cards[v]):
             here = v * width + value
             store(block.points, here, over(load(block.points, here), every))
+            store(block.sure, here, over(load(block.sure, here), all_sure))
 
 
 @njit(counted=False)
 def _table_value(model: PassTables, block: PassBlock, f: int, t: int) -> Any:
-    """Table t of function f at the points."""
+    """Table t of function f at the answer that is nearly sure."""
     width, begin = model.unary.shape[2], model.starts[t]
     low, high = model.axes[t], model.axes[t + 1]
     total = spread(np.float32(0.0))
@@ -122,16 +85,16 @@ def _table_value(model: PassTables, block: PassBlock, f: int, t: int) -> Any:
         for i in range(model.cards[v]):
             part = spread(np.float32(0.0))
             for j in range(model.cards[w]):
-                more = times(load(block.points, w * width + j), spread(model.entries[f, e]))
+                more = times(load(block.sure, w * width + j), spread(model.entries[f, e]))
                 part = plus(part, more)
                 e += 1
-            total = plus(total, times(part, load(block.points, v * width + i)))
+            total = plus(total, times(part, load(block.sure, v * width + i)))
         return total
     for e in range(model.starts[t + 1] - begin):
         rest, part = e, spread(model.entries[f, begin + e])
         for a in range(high - 1, low - 1, -1):
             v = model.owner[a]
-            part = times(part, load(block.points, v * width + rest % model.cards[v]))
+            part = times(part, load(block.sure, v * width + rest % model.cards[v]))
             rest //= model.cards[v]
         total = plus(total, part)
     return total
@@ -146,7 +109,7 @@ def _evaluate(model: PassTables, block: PassBlock, low: int, high: int, fixed: b
         for v in range(len(model.cards)):
             if block.fixed[v] == fixed:
                 for value in range(model.cards[v]):
-                    here = load(block.points, v * width + value)
+                    here = load(block.sure, v * width + value)
                     total = plus(total, times(here, spread(model.unary[f, v, value])))
         for i in range(low, high):
             total = plus(total, _table_value(model, block, f, block.order[i]))
@@ -180,42 +143,8 @@ def _correct(model: PassTables, block: PassBlock, net: PassWeights, k: int) -> N
 
 
 @njit(counted=False)
-def _reprice(
-    model: PassTables,
-    block: PassBlock,
-    net: PassWeights,
-    k: int,
-    asked: tuple[Floats, Floats, Floats],
-) -> None:
-    """Move the raw multipliers by how much room each limit leaves; heads of the correction."""
-    limits, free, raw = asked
-    for lane in range(LANES):
-        price, every, share = 0.0, 0.0, free[lane] / len(model.cards)
-        for j in range(raw.shape[1]):
-            room = (limits[lane, j] - block.values[1 + j, lane]) / (
-                model.scale * max(1.0, free[lane])
-            )
-            price, every = price + _softplus(raw[lane, j]), every + room
-            total = net.price_step[k] * room
-            for h in range(net.price_bias.shape[1]):
-                seen = net.price_bias[k, h] + raw[lane, j] * net.price_in[k, 0, h]
-                seen += room * net.price_in[k, 1, h]
-                seen += share * net.price_in[k, 2, h]
-                total += net.price_out[k, h] * math.tanh(seen)
-            raw[lane, j] -= total
-        hidden = net.node_bias.shape[1]
-        for h in range(hidden):
-            same = net.node_bias[k, h] + price * net.node_in[k, 3, h]
-            same += every * net.node_in[k, 4, h] + share * net.node_in[k, 6, h]
-            block.heads[h, lane] = np.float32(same)
-            block.heads[hidden + h, lane] = np.float32(
-                net.node_in[k, 1, h] + price * net.node_in[k, 5, h]
-            )
-
-
-@njit(counted=False)
 def _begin(model: PassTables, block: PassBlock, given: Integers, free: Floats) -> int:
-    """Bars, what is fixed, and the tables that are not; how many tables are live."""
+    """Bars, the uniform answer, what is fixed, the tables that are not; how many are live."""
     width = model.unary.shape[2]
     free[:] = 0.0
     for v in range(len(model.cards)):
@@ -227,7 +156,8 @@ def _begin(model: PassTables, block: PassBlock, given: Integers, free: Floats) -
             for value in range(model.cards[v]):
                 here, barred = v * width + value, seen >= 0 and seen != value
                 block.bars[here, lane] = OUT if barred else -OUT
-                block.points[here, lane] = 1.0 if seen == value else 0.0
+                even = 1.0 / model.cards[v] if seen < 0 else 0.0
+                block.sure[here, lane] = 1.0 if seen == value else even
     block.beliefs[:] = 0.0
     block.messages[:] = 0.0
     count, last = 0, len(model.starts) - 1
@@ -257,7 +187,7 @@ def _answer(
     net: PassWeights,
     block: PassBlock,
     given: Integers,
-    asked: tuple[Floats, Floats, Floats],
+    asked: Asked,
 ) -> None:
     """Beliefs and raw multipliers after the last round."""
     live, tables = _begin(model, block, given, asked[1]), len(model.starts) - 1
@@ -265,13 +195,15 @@ def _answer(
         store(block.values, f, spread(model.constant[f]))
     _evaluate(model, block, live, tables, True)
     _copy(block.values, block.base)
+    _evaluate(model, block, 0, live, False)
+    first_prices(model, block, net, asked)
     for k in range(len(net.node_bias)):
-        _weigh(model.gram, net.how, asked, k, block)
+        weigh(model.gram, net.how, asked, k, block)
         send(model, block, live)
-        _believe(model, block)
+        _believe(model, block, net.sure)
         _copy(block.base, block.values)
         _evaluate(model, block, 0, live, False)
-        _reprice(model, block, net, k, asked)
+        reprice(model, block, net, k, asked)
         _correct(model, block, net, k)
 
 
@@ -292,7 +224,8 @@ def message_passes(
     block = PassBlock(
         np.zeros(one, np.float32), np.zeros(n, np.bool_), np.zeros(len(model.starts), np.int64),
         np.zeros(two, np.float32), np.zeros(one, np.float32), np.zeros(one, np.float32),
-        np.zeros(one, np.float32), np.zeros((len(model.owner) * width, LANES), np.float32),
+        np.zeros(one, np.float32), np.zeros(one, np.float32),
+        np.zeros((len(model.owner) * width, LANES), np.float32),
         np.zeros((longest, LANES), np.float32), np.zeros((largest + width, LANES), np.float32),
         np.zeros(two, np.float32), np.zeros((4, LANES), np.float32), np.zeros(two, np.float32),
         np.zeros((2 * net.node_bias.shape[1], LANES), np.float32),
@@ -304,12 +237,11 @@ def message_passes(
         for lane in range(LANES):
             row = min(begin + lane, count - 1)
             rows[lane], q[lane] = given[row], limits[row]
-        raw[:] = net.first_price
         _answer(model, net, block, rows, (q, free, raw))
         for lane in range(min(LANES, count - begin)):
             _read(model, block.beliefs, lane, rows[lane], answers[begin + lane])
             for j in range(m):
-                prices[begin + lane, j] = _softplus(raw[lane, j])
+                prices[begin + lane, j] = softplus(raw[lane, j])
     return answers, prices
 
 

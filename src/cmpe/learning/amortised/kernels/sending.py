@@ -39,6 +39,7 @@ class PassBlock(NamedTuple):
     beliefs: Singles  # (n K, LANES)
     unary: Singles  # (n K, LANES): theta of single values
     points: Singles  # (n K, LANES)
+    sure: Singles  # (n K, LANES): the same, nearly rounded
     messages: Singles  # (A K, LANES)
     cavity: Singles  # (longest table's values, LANES): what its variables heard elsewhere
     work: Singles  # (largest table + K, LANES)

@@ -1,0 +1,1 @@
+"""A few numbers of message passing, tuned by what the repaired answers are worth."""

@@ -1,0 +1,243 @@
+"""`Tuner`: messages whose schedule is tuned by what their answers are worth after repair.
+
+Gradients follow a relaxed answer, which may be good where the rounded one is not. Message passing
+that nobody has trained is near its best already, and has a dozen numbers that matter: how
+temperature and damping go from the first round to the last and depend on the share of free
+variables, how far mu moves, where it begins. An evolution strategy (`evolution`) changes them.
+A generation asks BLOCKS x LANES new questions; every candidate answers them by the compiled pass,
+answers are repaired as they will be in use, and the mean of h decides. It needs no labels, no
+gradients and no GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cmpe.arrays import Floats
+from cmpe.compiling.vectors import LANES
+from cmpe.errors import InputError
+from cmpe.formats.labels import models_digest
+from cmpe.learning.amortised.compiled import CompiledMessages
+from cmpe.learning.amortised.config import AmortisedConfig
+from cmpe.learning.amortised.networks import network_of
+from cmpe.learning.amortised.questions import Subject, depths
+from cmpe.learning.amortised.runs import AmortisedRun
+from cmpe.learning.amortised.solver import AmortisedSolver
+from cmpe.learning.amortised.teaching import selecting
+from cmpe.learning.amortised.tuning.evolution import Evolution
+from cmpe.learning.runs import CHECKPOINT, Record, read_checkpoint, write_checkpoint, write_log
+from cmpe.learning.training.fitting import Session
+from cmpe.problem import Instances
+from cmpe.problem.groups import by_observed
+from cmpe.solvers.local import improve
+
+NUMBERS = 12  # that are tuned
+FIRST_SIZE = 0.3  # of their changes
+BLOCKS = 4  # masks of a generation
+HELD = 8  # masks that are looked at
+TUNING, LOOKING = 11, 12  # generators, apart from those of other training
+LOST = 10.0  # mean slopes that an answer loses where repair finds nothing feasible
+
+
+@dataclass(frozen=True)
+class SameMask:
+    """Questions with one mask."""
+
+    subject: int
+    instances: Instances  # of the problem with a selector of limits
+    given: Tensor  # (LANES, n)
+    limits: Tensor  # (LANES, m)
+
+
+def scheduled(weights: dict[str, Tensor], numbers: Floats) -> dict[str, Tensor]:
+    """Weights of a message network with changes of its schedule; all 0: as it was."""
+    out = {name: value.clone() for name, value in weights.items()}
+    rounds = len(out["damping"])
+    along = torch.linspace(0.0, 1.0, rounds)
+    a = torch.as_tensor(numbers, dtype=torch.float32)
+    out["log_temperature"] += a[0] + a[1] * along
+    out["log_temperature_by"] += torch.stack([a[2], a[3]])
+    out["damping"] += a[4] + a[5] * along
+    out["damping_by"][:, 0] += a[6]
+    out["price_step"] *= torch.exp(a[7] + a[8] * along)
+    out["first_price"] += a[9]
+    out["first_in"], out["first_out"] = torch.zeros(2, 8), torch.zeros(8)
+    out["first_in"][0, 0] = out["first_in"][1, 1] = 1.0
+    out["first_out"][:2] = a[10:12]
+    return out
+
+
+@dataclass
+class Tuner:
+    """One run of tuning on questions about one model, or about many in turns."""
+
+    subjects: Sequence[Subject]
+    config: AmortisedConfig
+    session: Session
+    records: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        first = self.subjects[0].tables
+        self._start = dict(network_of(self.config, first).state_dict())
+        self._passes = [CompiledMessages(s.tables, self._start) for s in self.subjects]
+        self.evolution = Evolution.around(np.zeros(NUMBERS), FIRST_SIZE)
+        self._before, self._begin = 0.0, time.monotonic()
+        self._kept = self._begin
+        self._held = [self._block(k, LOOKING) for k in range(HELD)]
+        self._known = [self._worth(block, self._start)[0] for block in self._held]
+        if self.session.resume:
+            self._load()
+
+    @property
+    def updates(self) -> int:
+        """Generations that are over."""
+        return self.evolution.generation
+
+    @property
+    def spent(self) -> float:
+        """Seconds, those of the runs that this one resumes included."""
+        return self._before + time.monotonic() - self._begin
+
+    @property
+    def progress(self) -> float:
+        """The share of the run that is over."""
+        by_time = 0.0 if self.config.seconds is None else self.spent / self.config.seconds
+        return min(1.0, max(self.updates / self.config.generations, by_time))
+
+    def train(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Generation after generation until the run is over (True), or it is told to stop."""
+        looked = int(self.progress * self.config.looks)
+        while self.progress < 1.0 and not stop():
+            self._generation()
+            due = int(self.progress * self.config.looks)
+            if due > looked:
+                looked = due
+                self._look()
+            if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
+                self.keep()
+        self.keep()
+        return self.progress >= 1.0
+
+    def _generation(self) -> None:
+        number = self.evolution.generation
+        blocks = [self._block(number * BLOCKS + k, TUNING) for k in range(BLOCKS)]
+        drawn = self.evolution.draw(self._random(number, TUNING + 2))
+        losses = np.zeros(len(drawn))
+        for block in blocks:
+            tables = self.subjects[block.subject].tables
+            worth = np.stack([self._worth(block, scheduled(self._start, a))[0] for a in drawn])
+            known = np.where(np.isfinite(worth), worth, np.inf).min(0)
+            least = np.where(np.isfinite(known), known, 0.0) - LOST * tables.scale
+            losses -= np.where(np.isfinite(worth), worth, least).mean(1) / tables.scale
+        self.evolution = self.evolution.after(drawn, losses)
+
+    def _block(self, number: int, kind: int) -> SameMask:
+        """New questions with one mask."""
+        turn = number % len(self.subjects)
+        subject, maker = self.subjects[turn], self.subjects[turn].maker
+        seed = np.random.SeedSequence((self.config.seed, kind, number)).generate_state(1)[0]
+        random = torch.Generator().manual_seed(int(seed))
+        ends = (0, subject.trained) if kind == TUNING else (subject.trained, len(subject.samples))
+        low = min(ends[0], ends[1] - 1)
+        chosen = torch.randint(low, ends[1], (LANES,), generator=random)
+        given = subject.samples[chosen].masked_fill(~maker.masks(1, random), -1)
+        limits = maker.limits_of(given, random)
+        whole = selecting(subject.tables.problem, limits.double().numpy())
+        rows = np.column_stack([given.numpy(), np.arange(LANES)]).astype(np.int32)
+        [(instances, _)] = by_observed(whole, rows)
+        return SameMask(turn, instances, given, limits)
+
+    def _worth(self, block: SameMask, weights: dict[str, Tensor]) -> tuple[Floats, float]:
+        """h of the repaired answers (LANES,), -inf where none is feasible; the share that had to be
+        repaired."""
+        passes, problem = self._passes[block.subject], block.instances.problem
+        passes.use(weights, sure=True)
+        said, _ = passes.predict(block.given.numpy(), block.limits.double().numpy())
+        rows = np.column_stack([said, np.arange(LANES)]).astype(np.int32)
+        broken = float((~problem.is_feasible(rows)).mean())
+        found = improve(block.instances, rows, pair_moves=False, threads=self.session.threads)
+        value = problem.objective.value(found)
+        return np.where(problem.is_feasible(found), value, -np.inf), broken
+
+    def _random(self, number: int, kind: int) -> np.random.Generator:
+        return np.random.default_rng((self.config.seed, kind, number))
+
+    # --- looks, files ---
+
+    def _look(self) -> None:
+        found = [self._worth(block, self.weights()) for block in self._held]
+        now, known = np.concatenate([worth for worth, _ in found]), np.concatenate(self._known)
+        both = np.isfinite(now) & np.isfinite(known)
+        gain = float((now[both] - known[both]).mean()) if both.any() else 0.0
+        self.records.append({
+            "update": self.updates, "seconds": self.spent, "loss": -gain, "gain": gain,
+            "violated": float(np.mean([broken for _, broken in found])),
+            "questions": len(now), "size": self.evolution.size, "progress": self.progress,
+        })  # fmt: skip
+        if self.session.out is not None:
+            write_log(self.session.out, self.records)
+        if self.session.progress is not None:
+            self.session.progress(self.records[-1])
+
+    def weights(self) -> dict[str, Tensor]:
+        """Those in the middle of the distribution."""
+        return scheduled(self._start, self.evolution.mean)
+
+    def _about(self) -> dict[str, str]:
+        plain = self.config.to_json()
+        plain = {k: v for k, v in plain.items() if k not in ("generations", "seconds")}
+        digest = models_digest(self.subjects[0].tables.problem)
+        return {"models": digest, "settings": json.dumps(plain)}
+
+    def keep(self) -> None:
+        """Write the checkpoint and the run."""
+        self._kept = time.monotonic()
+        if self.session.out is None:
+            return
+        now = self.evolution
+        parts = {"mean": now.mean, "size": np.array(now.size), "shape": now.shape,
+                 "path": now.path, "step_path": now.step_path}  # fmt: skip
+        state = {name: torch.as_tensor(value) for name, value in parts.items()}
+        about = {"updates": now.generation, "seconds": self.spent,
+                 "records": json.dumps(self.records)}  # fmt: skip
+        write_checkpoint(self.session.out, state, {**self._about(), **about})
+        self.run().write(self.session.out)
+
+    def _load(self) -> None:
+        out = self.session.out
+        if out is None or not (Path(out) / CHECKPOINT).exists():
+            raise InputError(f"{out}: nothing to resume: no {CHECKPOINT} there")
+        state, about = read_checkpoint(out)
+        for name, mine in self._about().items():
+            if about.get(name) != mine:
+                raise InputError(f"{out}: the checkpoint is of other {name}")
+        self._before, self.records = about["seconds"], json.loads(about["records"])
+        found = {name: value.numpy() for name, value in state.items() if name != "size"}
+        self.evolution = Evolution(
+            **found, size=float(state["size"]), generation=int(about["updates"])
+        )
+
+    def run(self) -> AmortisedRun:
+        """What a run directory holds of it."""
+        problem = self.subjects[0].tables.problem
+        every = [depths(self.subjects[b.subject].tables, b.given, b.limits).flatten()
+                 for b in self._held]  # fmt: skip
+        found = torch.cat(every)
+        depth = (float(found.min()), float(found.max())) if len(found) else (0.0, 1.0)
+        digest = models_digest(problem) if len(self.subjects) == 1 else ""
+        return AmortisedRun(
+            self.config, digest, self.weights(), depth, self.updates, self.progress >= 1.0,
+            problem.name,
+        )  # fmt: skip
+
+    def solver(self) -> AmortisedSolver:
+        """The tuned network as a solver of the first model."""
+        return AmortisedSolver(self.subjects[0].tables.problem, self.run())

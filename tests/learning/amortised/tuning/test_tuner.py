@@ -1,0 +1,109 @@
+"""Tuning raises what repaired answers are worth, by a seed, resumes, and is a run like others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from cmpe import Problem
+from cmpe.compiling.vectors import LANES
+from cmpe.generation import grid
+from cmpe.learning.amortised.config import AmortisedConfig, QuestionRange
+from cmpe.learning.amortised.networks import network_of
+from cmpe.learning.amortised.questions import Subject
+from cmpe.learning.amortised.solver import AmortisedSolver
+from cmpe.learning.amortised.tables import ModelTables
+from cmpe.learning.amortised.training import fit_amortised
+from cmpe.learning.amortised.tuning.tuner import NUMBERS, Tuner, scheduled
+from cmpe.learning.training.fitting import Session
+from tests.learning.amortised.cases import posed
+from tests.learning.cases import mixed_problem
+from tests.refusals import refused
+
+
+def _config(**changes: object) -> AmortisedConfig:
+    plain = {"steps": 4, "width": 0, "generations": 3, "rows": 60, "validation": 16, "looks": 3}
+    return AmortisedConfig(**{**plain, **changes})  # type: ignore[arg-type]
+
+
+def test_no_change_of_the_schedule_is_the_network_as_it_was():
+    tables = ModelTables(posed())
+    start = dict(network_of(_config(), tables).state_dict())
+    same = scheduled(start, np.zeros(NUMBERS))
+    left = [name for name in start if not name.startswith("first_")]
+    for name in left:
+        torch.testing.assert_close(same[name], start[name])
+    assert not same["first_out"].any()
+    other = scheduled(start, np.full(NUMBERS, 0.1))
+    assert all((other[k] != start[k]).any() for k in ("damping", "price_step", "log_temperature"))
+
+
+def test_what_answers_are_worth_is_followed(monkeypatch):
+    """Here the first price decides, and a question in four has no feasible answer at all."""
+
+    def worth(self, block, weights):
+        value = np.full(LANES, -float((weights["first_price"] + 1.0) ** 2))
+        value[::4] = -np.inf
+        return value, 0.5
+
+    monkeypatch.setattr(Tuner, "_worth", worth)
+    config = _config(generations=25)
+    work = Tuner([Subject.of(posed(3), config, "cpu", None)], config, Session())
+    assert work.train()
+    assert abs(float(work.weights()["first_price"]) + 1.0) < 0.3
+    assert work.records[-1]["gain"] > 0.9
+    assert work.records[-1]["violated"] == 0.5
+
+
+@pytest.mark.parametrize("problem", [posed(3), mixed_problem(), Problem(posed(3).objective)])
+def test_a_resumed_run_ends_where_one_that_was_not_stopped_does(tmp_path, problem):
+    config = _config()
+    whole = fit_amortised(problem, config, Session(tmp_path / "whole"))
+    out = tmp_path / "parts"
+    out.mkdir()
+    work = Tuner([Subject.of(problem, config, "cpu", None)], config, Session(out))
+    assert not work.train(stop=lambda: work.updates == 1)
+    again = fit_amortised(problem, config, Session(out, resume=True))
+    for name, value in whole.run.parameters.items():
+        torch.testing.assert_close(again.run.parameters[name], value)
+    loaded = AmortisedSolver.load(out, problem)
+    free = np.full((2, problem.variables), -1, dtype=np.int32)
+    np.testing.assert_array_equal(
+        loaded.predict(free, problem.limits)[0], again.predict(free, problem.limits)[0]
+    )
+
+
+def test_answers_on_a_core_are_those_of_torch():
+    solver = fit_amortised(posed(3), _config())
+    tables, network = solver._loaded("cpu")
+    free, q = torch.full((2, 9), -1), torch.zeros((2, 1))
+    with torch.inference_mode():
+        said = network(tables, free, q)
+    found = tables.rounded(tables.points(said.logits, tables.allowed(free)))
+    np.testing.assert_array_equal(solver.predict(free.numpy(), q.numpy())[0], found.numpy())
+
+
+def test_another_run_or_another_network_is_refused(tmp_path):
+    out, config = tmp_path / "run", _config(generations=1)
+    refused(lambda: fit_amortised(posed(3), config, Session(out, resume=True)), "nothing to resume")
+    fit_amortised(posed(3), config, Session(out))
+    other = _config(generations=1, steps=5)
+    refused(lambda: fit_amortised(posed(3), other, Session(out, resume=True)), "of other settings")
+
+
+def test_what_has_hidden_units_or_learns_from_answers_is_not_tuned():
+    assert _config().tuned
+    others = ({"network": "mlp"}, {"width": 4}, {"annealed": 5}, {"taught": 5}, {"generations": 0})
+    assert not any(_config(**change).tuned for change in others)
+
+
+def test_one_network_is_tuned_on_several_models_and_for_one_mask():
+    asked = QuestionRange(observed=(0, 4))
+    config = _config(generations=1, questions=asked)
+    problems = [posed(3), Problem(grid(3, 3, seed=9), posed(3).constraints)]
+    work = Tuner([Subject.of(p, config, "cpu", None) for p in problems], config, Session())
+    assert work.train()
+    assert work.solver().run.digest == ""
+    assert {block.subject for block in work._held} == {0, 1}
+    assert all((b.given[:, [0, 4]] >= 0).all() for b in work._held)
