@@ -49,27 +49,30 @@ def _line(*cells: object) -> str:
 
 
 def repaired(records: list[Record]) -> Iterable[str]:
-    """Mean regret after repair by what was seen in training."""
+    """Mean regret after repair by what was seen in training; of earlier calls the networks only."""
     cells = [r for r in records if r["part"] == "cells" and r["ms"] is None]
-    yield _line("model, start", "both seen", "q unseen", "rate unseen", "both unseen", "pass, µs",
+    yield _line("model, start", "both seen", "q unseen", "rate unseen", "both unseen", "ms a row",
                 "violated before repair")  # fmt: skip
     yield "|---" * 7 + "|"
+    last = max(r["call"] for r in cells)
     for call, model in dict.fromkeys((r["call"], r["model"]) for r in cells):
         for start in dict.fromkeys(_name(r["start"]) for r in cells if r["call"] == call):
             mine = [r for r in cells if (r["call"], r["model"], _name(r["start"]))
                     == (call, model, start)]  # fmt: skip
-            if not mine:
+            if not mine or (call < last and start in WITHOUT):
                 continue
             groups = [_mean(mine, _seen(a, b)) for b in (False, True) for a in (False, True)]
             broken = [r["violated_before"] for r in mine if r["violated_before"] is not None]
             share = f"{min(broken):.0%} to {max(broken):.0%}" if broken else ""
-            passed = f"{np.mean([r['pass_us'] for r in mine]):,.0f}"
-            yield _line(f"{model} ({call}), {start}", *groups, passed, share)
+            took = f"{np.mean([r['used_us'] for r in mine]) / 1000:,.1f}"
+            yield _line(f"{model} ({call}), {start}", *groups, took, share)
 
 
 def searched(records: list[Record]) -> Iterable[str]:
-    """Mean regret over all cells after so many ms of `search`, and what a row took in all."""
-    cells = [r for r in records if r["part"] == "cells" and r["ms"] is not None]
+    """Mean regret over all cells after so many ms of `search`, and what a row took in all: of the
+    last call."""
+    last = max(r["call"] for r in records if r["part"] == "cells")
+    cells = [r for r in records if r["part"] == "cells" and r["ms"] and r["call"] == last]
     budgets = sorted({r["ms"] for r in cells})
     yield _line("model, start", *(f"{ms:g} ms" for ms in budgets))
     yield "|---" * (1 + len(budgets)) + "|"
@@ -116,15 +119,16 @@ def reached(curve: Curve, regret: float) -> float:
 
 
 def paid(records: list[Record]) -> Iterable[str]:
-    """After how many rows training has paid, by the core's time that a network's start saves."""
-    yield _line("model, network", "training, GPU s", "kJ", "regret", "its ms a row",
+    """After how many rows training has paid, by the core's time that a network's start saves: of
+    the last call."""
+    last = max(r["call"] for r in records if r["part"] == "cells")
+    yield _line("model, network", "core s of tuning", "regret", "its ms a row",
                 "ms of the best other start", "rows until it has paid")  # fmt: skip
-    yield "|---" * 7 + "|"
-    runs = [r for r in records if r["part"] == "train" and "kilojoules" in r]
+    yield "|---" * 6 + "|"
+    runs = [r for r in records if r["part"] == "train" and r["call"] == last]
     for model, network in dict.fromkeys((r["model"], _name(r["network"])) for r in runs):
         mine = [r for r in runs if (r["model"], _name(r["network"])) == (model, network)]
-        spent = float(np.mean([r["seconds"] * r["gpu_share"] for r in mine]))
-        joules = float(np.mean([r["kilojoules"] for r in mine]))
+        spent = float(np.mean([r["seconds"] for r in mine]))
         every = curves(records, (mine[0]["call"], model))
         others = [c for name, c in every.items() if name in WITHOUT]
         for ms, regret in every.get(network, []):
@@ -134,7 +138,7 @@ def paid(records: list[Record]) -> Iterable[str]:
             saved = (best if known else longest) - ms
             rows = f"{1000 * spent / saved:,.0f}" if saved > 0 else "never"
             yield _line(
-                f"{model}, {network}", f"{spent:.0f}", f"{joules:.0f}", f"{regret:.2f}",
+                f"{model}, {network}", f"{spent:.0f}", f"{regret:.2f}",
                 f"{ms:.1f}", f"{best:.1f}" if known else f"more than {longest:.1f}",
                 rows if known or saved <= 0 else f"less than {rows}",
             )  # fmt: skip
