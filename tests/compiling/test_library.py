@@ -7,8 +7,7 @@ import numpy as np
 
 from cmpe.compiling import notices
 from cmpe.compiling.functions import njit
-from cmpe.compiling.inner import _Unfinished
-from cmpe.compiling.library import Library
+from cmpe.compiling.library import Library, Unfinished
 
 
 def walk(table, starts):
@@ -52,5 +51,32 @@ def test_what_python_calls_is_not_optimised():
     assert any(b"optnone" in attributes for attributes in wrapper.attributes)
 
 
-def test_inner_code_is_left_to_its_callers():
-    assert issubclass(_Unfinished, Library)
+@njit(inner=True)
+def deep(values):
+    return values[0] + 1.0
+
+
+@njit(inner=True)
+def left(values):
+    return deep(values) * 2.0
+
+
+@njit(inner=True)
+def right(values):
+    return deep(values) * 3.0
+
+
+def both(values):
+    return left(values) + right(values)
+
+
+def test_inner_code_is_linked_once_and_left_to_its_callers():
+    value, kind, _ = code(njit(cache=False, inner=False)(both), np.array([4.0]))
+    assert value == 25.0
+    assert kind is Library
+    (compiled,) = left.overloads.values()
+    library = compiled.library
+    assert isinstance(library, Unfinished)
+    assert len(list(library.get_defined_functions())) == 1  # without `deep`
+    whole = library._get_module_for_linking()  # what a library of numba's would ask for
+    assert sum(not f.is_declaration for f in whole.functions) == 2

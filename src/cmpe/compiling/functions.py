@@ -42,13 +42,15 @@ def njit(
     """
     if not counted:
         options["_nrt"] = False
+    if options.pop("inline", None):  # numba's passes that do it are not there: LLVM does it
+        inner = True
 
     def decorate(function: Any) -> Any:
         is_inner = function.__name__.startswith("_") if inner is None else inner
-        if is_inner and "inline" not in options and not numba.config.DISABLE_JIT:
-            return _inner(function, options)
-        if "inline" in options or numba.config.DISABLE_JIT:
+        if numba.config.DISABLE_JIT:
             return numba.njit(**options)(function)
+        if is_inner:
+            return _inner(function, options)
         dispatcher = numba.njit(pipeline_class=Sharing, no_cfunc_wrapper=True, **options)(function)
         if cache:
             keep(dispatcher)

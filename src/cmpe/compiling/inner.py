@@ -20,7 +20,7 @@ from numba.core.compiler import DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
-from cmpe.compiling.library import Library
+from cmpe.compiling.library import Unfinished
 from cmpe.compiling.passes import Lowering
 from cmpe.compiling.shared import Sharing
 
@@ -28,24 +28,12 @@ types: Any = numba_types
 OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-class _Unfinished(Library):
-    """Code to be linked into other code: neither optimised nor made machine code."""
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Translate(Lowering):
     """From numba's own representation to LLVM's, and no further."""
 
     _name = "cmpe_translate"
-    library = _Unfinished
+    library = Unfinished
 
     def run_pass(self, state: Any) -> bool:
         state.flags.no_compile = True

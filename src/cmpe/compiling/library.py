@@ -12,12 +12,40 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import binding
-from numba.core import config
+from numba.core import cgutils, config
 from numba.core.codegen import JITCodeLibrary, _parse_refprune_flags
+
+from cmpe.compiling.text import text
 
 
 class Library(JITCodeLibrary):  # type: ignore[misc]
     """A kernel and all it calls."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Give LLVM the code of a function; it is verified when all functions are there."""
+        self._raise_if_finalized()
+        module = binding.parse_assembly(cgutils.normalize_ir_text(text(ir_module)))
+        module.name = ir_module.name
+        self.add_llvm_module(module)
+
+    def finalize(self) -> None:
+        """Link everything that is called, each function once, and compile it."""
+        seen: set[Any] = set()
+        waiting = list(reversed(self._linking_libraries))
+        while waiting:
+            library = waiting.pop()
+            if library in seen:
+                continue
+            seen.add(library)
+            if isinstance(library, Unfinished):
+                self._final_module.link_in(library.own_module(), preserve=True)
+                waiting += reversed(library._linking_libraries)
+            else:
+                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            self._reload_init.update(library._reload_init)
+        self._optimize_final_module()
+        self._final_module.verify()
+        self._finalize_final_module()
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -42,3 +70,36 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
         manager = builder.getModulePassManager()
         manager.add_refprune_pass(_parse_refprune_flags())
         manager.run(self._final_module, builder)
+
+
+class Unfinished(Library):
+    """Code to be linked into other code: neither optimised nor made machine code."""
+
+    _shared_module: Any
+
+    def finalize(self) -> None:
+        """Nothing is done before a kernel that calls this is compiled."""
+        self._finalized = True
+
+    def own_module(self) -> Any:
+        """The function without what it calls; several kernels may have it."""
+        if self._shared_module is None:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == binding.Linkage.external:
+                    function.linkage = "linkonce_odr"
+            self._shared_module = self._final_module
+        return self._shared_module
+
+    def _get_module_for_linking(self) -> Any:
+        """The function and all it calls, for a library of numba's."""
+        whole = self.own_module().clone()
+        seen, waiting = {self}, list(self._linking_libraries)
+        while waiting:
+            library = waiting.pop()
+            if library not in seen:
+                seen.add(library)
+                is_own = isinstance(library, Unfinished)
+                part = library.own_module() if is_own else library._get_module_for_linking()
+                whole.link_in(part, preserve=True)
+                waiting += library._linking_libraries if is_own else []
+        return whole

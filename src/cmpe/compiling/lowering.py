@@ -24,6 +24,14 @@ _ITER, _STOP, _STEP, _COUNT = range(4)  # fields of an iterator over a range
 _COUNTED: dict[Any, bool] = {}  # types, and whether references are counted in them
 
 
+class _Anonymous:
+    """Where names of values need not differ."""
+
+    def register(self, name: str, deduplicate: bool = False) -> str:
+        """Take any name."""
+        return name
+
+
 class LeanLower(Lower):  # type: ignore[misc]
     """Numba's lowering, with few instructions for what there is most of."""
 
@@ -38,9 +46,25 @@ class LeanLower(Lower):  # type: ignore[misc]
         wrapper.attributes.update(("noinline", "optnone"))
         self.library.add_ir_module(module)
 
+    def setup_function(self, fndesc: Any) -> None:
+        """Begin a function. Names of values are not looked at: `compiling.text` has numbers."""
+        super().setup_function(fndesc)
+        self._borrowed: set[str] = set()  # variables that are arguments
+        self.function.scope = self.entry_block.scope = _Anonymous()
+
+    def lower_block(self, block: Any) -> None:
+        """Some statements. Numba notes before each what an error would say."""
+        self.pre_block(block)
+        for inst in block.body:
+            self.loc = inst.loc
+            self.lower_inst(inst)
+        self.post_block(block)
+
     def lower_inst(self, inst: Any) -> Any:
         """One statement."""
-        if isinstance(inst, ir.Assign) and not isinstance(inst.value, ir.Arg):
+        if isinstance(inst, ir.Assign) and isinstance(inst.value, ir.Arg):
+            self._take(inst)
+        elif isinstance(inst, ir.Assign):
             value = self.lower_assign(self.typeof(inst.target.name), inst)
             self.storevar(value, inst.target.name)
         elif isinstance(inst, ir.Del):
@@ -52,6 +76,22 @@ class LeanLower(Lower):  # type: ignore[misc]
             self.lower_setitem(inst.target, inst.index_var, inst.value, signature)
         else:
             super().lower_inst(inst)
+
+    def _take(self, inst: Any) -> None:
+        """An argument. The caller holds it meanwhile: it is not counted by its own name."""
+        name, own = inst.target.name, self.typeof(inst.target.name)
+        is_only = len(self.func_ir._definitions[name]) == 1
+        is_same = self.typeof("arg." + inst.value.name) == own
+        if is_only and is_same and self._is_counted(own):
+            self._borrowed.add(name)
+            self._alloca_var(name, own)
+            value = self.fnargs[inst.value.index]
+            if name in self._singly_assigned_vars:
+                self._blk_local_varmap[name] = value
+            else:
+                self.builder.store(value, self.getvar(name))
+        else:
+            self.storevar(self.lower_assign(own, inst), name, argidx=inst.value.index)
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
         """The value of an expression."""
@@ -195,19 +235,27 @@ class LeanLower(Lower):  # type: ignore[misc]
 
     # variables
 
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        """Room for a variable. Numba asks LLVM for its size, for debuggers."""
+        if datamodel is None or (self.context.enable_nrt and datamodel.contains_nrt_meminfo()):
+            return cgutils.alloca_once(self.builder, lltype, zfill=False)
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(lltype)
+
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         """Give a variable a value."""
         kind = self.typeof(name)
         is_local = name in self._singly_assigned_vars
-        if argidx is not None or is_local or self._is_counted(kind):
-            super().storevar(value, name, argidx)
+        is_first = argidx is not None  # nothing was there before
+        if is_local or (self._is_counted(kind) and not is_first):
+            super().storevar(value, name)
         else:
             self._alloca_var(name, kind)
             self.builder.store(value, self.getvar(name))
 
     def delvar(self, name: str) -> None:
         """Forget a variable: where no references are counted in it, nothing is left to do."""
-        if self._is_counted(self.typeof(name)):
+        if name not in self._borrowed and self._is_counted(self.typeof(name)):
             super().delvar(name)
         elif name not in self._blk_local_varmap:
             self._singly_assigned_vars.discard(name)

@@ -32,6 +32,7 @@ from cmpe.compiling.passes import Lowering, kernel_passes
 
 types: Any = numba_types
 HASH = hash(tuple(sorted(Flags.options)))  # numba's own, of every Flags there is
+DEFAULTS = {name: option.default for name, option in Flags.options.items()}
 LAST = ("no_cpython_wrapper", "no_cfunc_wrapper", "forceinline")  # of no concern to callees
 
 
@@ -56,8 +57,13 @@ class _QuickFlags(Flags):  # type: ignore[misc]
         return HASH
 
     def __eq__(self, other: object) -> Any:
-        is_same = isinstance(other, Flags) and self._values == other._values
-        return is_same or super().__eq__(other)
+        if not isinstance(other, Flags):
+            return NotImplemented
+        mine, others = self._values, other._values
+        return mine == others or all(
+            mine.get(name, DEFAULTS[name]) == others.get(name, DEFAULTS[name])
+            for name in mine.keys() | others.keys()
+        )
 
 
 class _Remembering(Context):  # type: ignore[misc]
@@ -125,6 +131,13 @@ class _References(NRTContext):  # type: ignore[misc]
         """What is counted in a value: (type, pointer) each."""
         model = self._context.data_model_manager[ty]
         found = [(ty, model.get_nrt_meminfo(builder, val))] if model.has_nrt_meminfo() else []
+        if isinstance(ty, types.BaseTuple):
+            for i, kind in enumerate(ty.types):
+                if type(kind) is types.Array:
+                    found.append((kind, builder.extract_value(val, (i, 0))))
+                elif self._is_counted(kind):
+                    found += self.get_meminfos(builder, kind, builder.extract_value(val, i))
+            return found
         for kind, part in model.traverse(builder):
             if self._is_counted(kind):
                 found += self.get_meminfos(builder, kind, part(val))
