@@ -31,4 +31,6 @@ def test_all_parts_together_compile_the_kernels_of_every_engine():
     for name in warming.PARTS:
         warming.compile_part(name)
     functions = [kernel.py_func for kernel in warming.kernels() if not kernel.overloads]
-    assert not [f for f in functions if f.__module__ not in RARE]
+    assert not [
+        f for f in functions if f.__module__.startswith("cmpe.") and f.__module__ not in RARE
+    ]
