@@ -8,37 +8,28 @@ ends.
 
 from __future__ import annotations
 
-import json
 import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cmpe.arrays import Assignments
-from cmpe.errors import InputError, MethodError
-from cmpe.formats.labels import models_digest
+from cmpe.errors import MethodError
 from cmpe.learning.amortised.annealing import Annealer
 from cmpe.learning.amortised.config import AmortisedConfig
 from cmpe.learning.amortised.networks import Said, network_of
-from cmpe.learning.amortised.questions import Questions, Subject, depths, drawn
-from cmpe.learning.amortised.runs import AmortisedRun
+from cmpe.learning.amortised.questions import Questions, Subject, drawn
 from cmpe.learning.amortised.solver import AmortisedSolver
 from cmpe.learning.amortised.stepping import QuestionLoss, Stepper, adam_of
 from cmpe.learning.amortised.teaching import search_answers
 from cmpe.learning.amortised.tuning.tuner import Tuner
+from cmpe.learning.amortised.working import Course, Held
 from cmpe.learning.runs import (
-    CHECKPOINT,
     Record,
     locked,
-    read_checkpoint,
-    write_checkpoint,
-    write_log,
 )
 from cmpe.learning.training.fitting import Session, interruptible, torch_threads
 from cmpe.problem import Problem, need_problem
@@ -76,24 +67,18 @@ def fit_amortised(
         return work.solver()
 
 
-def work_of(
-    subjects: Sequence[Subject], config: AmortisedConfig, session: Session
-) -> AmortisedTraining | Tuner:
+def work_of(subjects: Sequence[Subject], config: AmortisedConfig, session: Session) -> Course:
     """What a config asks for: updates by gradients, or generations of tuning."""
     kind = Tuner if config.tuned else AmortisedTraining
     return kind(subjects, config, session)
 
 
 @dataclass
-class AmortisedTraining:
-    """One run over questions about one model, or about many in turns."""
-
-    subjects: Sequence[Subject]
-    config: AmortisedConfig
-    session: Session
-    records: list[Record] = field(default_factory=list)
+class AmortisedTraining(Course):
+    """Updates by gradients."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         first = self.subjects[0].tables
         self.network = network_of(self.config, first)
         self.adam = adam_of(self.network, self.config.learning_rate, first.device)
@@ -101,48 +86,27 @@ class AmortisedTraining:
         self._steppers = [Stepper(loss, self.adam, s.maker) for s in self.subjects]
         self._chunks: dict[int, tuple[int, Questions]] = {}
         self._orders: dict[int, Tensor] = {}
-        self.updates, self._before, self._begin = 0, 0.0, time.monotonic()
-        self._kept = self._begin
+        self._loss = torch.zeros(())
         self._held = self._held_out()
         self._taught = [self._teach(number) for number in range(len(self.subjects))]
         if self.session.resume:
-            self._load()
+            self.resume()
 
     @property
-    def spent(self) -> float:
-        """Seconds, those of the runs that this one resumes included."""
-        return self._before + time.monotonic() - self._begin
+    def total(self) -> int:
+        """Updates of the whole run."""
+        return self.config.updates
 
-    @property
-    def progress(self) -> float:
-        """The share of the run that is over."""
-        by_time = 0.0 if self.config.seconds is None else self.spent / self.config.seconds
-        return min(1.0, max(self.updates / self.config.updates, by_time))
-
-    def train(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Update until the run is over (True), or until it is told to stop."""
-        looked = int(self.progress * self.config.looks)
-        while (progress := self.progress) < 1.0 and not stop():
-            loss = self._update(progress)
-            due = int(self.progress * self.config.looks)
-            if due > looked:
-                looked = due
-                self._look(loss)
-            if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
-                self.keep()
-        self.keep()
-        return self.progress >= 1.0
-
-    def _update(self, progress: float) -> Tensor:
-        """One step on questions about one of the models; its loss."""
+    def step(self) -> None:
+        """One update by questions about one of the models."""
+        progress = self.progress
         turn, number = divmod(self.updates, len(self.subjects))
         cool = max(0.0, 1.0 - progress / COOLING)
-        loss = self._steppers[number].step(
+        self._loss = self._steppers[number].step(
             self._batch(number, turn), self.config.learning_rate * _rate(progress),
             self.config.temperature * cool,
         )  # fmt: skip
         self.updates += 1
-        return loss
 
     def _batch(self, number: int, turn: int) -> Questions:
         """The questions of a model's turn. Those of a chunk are drawn at once, and used again and
@@ -229,20 +193,16 @@ class AmortisedTraining:
         return held
 
     @torch.no_grad()
-    def _look(self, loss: Tensor) -> None:
-        if not bool(torch.isfinite(loss)):
+    def look(self) -> Record:
+        """How rounded answers to questions that are held out fare; the last loss."""
+        if not bool(torch.isfinite(self._loss)):
             raise MethodError(
                 f"the loss is not a number after {self.updates} updates; lower the learning rate"
             )
-        record: Record = {"update": self.updates, "seconds": self.spent, "loss": float(loss)}
+        record: Record = {"loss": float(self._loss)}
         record["questions"] = sum(len(asked.given) for _, asked in self._held)
         parts = [self._fared(subject, asked) for subject, asked in self._held]
-        record |= {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
-        self.records.append({**record, "progress": self.progress})
-        if self.session.out is not None:
-            write_log(self.session.out, self.records)
-        if self.session.progress is not None:
-            self.session.progress(self.records[-1])
+        return record | {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
 
     def _fared(self, subject: Subject, asked: Questions) -> dict[str, float]:
         """Rounded answers to questions that are not trained on."""
@@ -258,39 +218,23 @@ class AmortisedTraining:
             "alpha": float(asked.alpha(self.config.contrast, f).mean()),
         }
 
-    def _about(self) -> dict[str, Any]:
-        plain = {k: v for k, v in self.config.to_json().items() if k not in ("updates", "seconds")}
-        return {
-            "models": models_digest(self.subjects[0].tables.problem),
-            "settings": json.dumps(plain),
-        }
+    def weights(self) -> dict[str, Tensor]:
+        """Of the network, as they are."""
+        return {k: v.detach().cpu().clone() for k, v in self.network.state_dict().items()}
 
-    def keep(self) -> None:
-        """Write the checkpoint and the run."""
-        self._kept = time.monotonic()
-        if self.session.out is None:
-            return
+    def held(self) -> Iterable[Held]:
+        """The questions that are held out."""
+        return [(subject, asked.given, asked.limits) for subject, asked in self._held]
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights, and the moments of the optimiser."""
         state = {f"weights/{k}": v.cpu() for k, v in self.network.state_dict().items()}
         for number, moments in self.adam.state_dict()["state"].items():
             state |= {f"adam/{number}/{k}": torch.as_tensor(v).cpu() for k, v in moments.items()}
-        about = {
-            "updates": self.updates,
-            "seconds": self.spent,
-            "records": json.dumps(self.records),
-        }
-        write_checkpoint(self.session.out, state, {**self._about(), **about})
-        self.run().write(self.session.out)
+        return state
 
-    def _load(self) -> None:
-        out = self.session.out
-        if out is None or not (Path(out) / CHECKPOINT).exists():
-            raise InputError(f"{out}: nothing to resume: no {CHECKPOINT} there")
-        state, about = read_checkpoint(out)
-        for name, mine in self._about().items():
-            if about.get(name) != mine:
-                raise InputError(f"{out}: the checkpoint is of other {name}")
-        self.updates, self._before = int(about["updates"]), about["seconds"]
-        self.records = json.loads(about["records"])
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """The inverse of `state`."""
         self.network.load_state_dict(
             {k.removeprefix("weights/"): v for k, v in state.items() if k.startswith("weights/")}
         )
@@ -300,26 +244,6 @@ class AmortisedTraining:
             if kind == "adam":
                 moments.setdefault(int(number), {})["/".join(which)] = value
         self.adam.load_state_dict({**self.adam.state_dict(), "state": moments})
-
-    def run(self) -> AmortisedRun:
-        """What a run directory holds of it."""
-        tables = self.subjects[0].tables
-        weights = {k: v.detach().cpu().clone() for k, v in self.network.state_dict().items()}
-        digest = models_digest(tables.problem) if len(self.subjects) == 1 else ""
-        depth = _depths(self._held)
-        return AmortisedRun(
-            self.config, digest, weights, depth, self.updates, self.progress >= 1.0,
-            tables.problem.name,
-        )  # fmt: skip
-
-    def solver(self) -> AmortisedSolver:
-        """The network as a solver of the first model."""
-        return AmortisedSolver(self.subjects[0].tables.problem, self.run())
-
-
-def _depths(held: list[tuple[Subject, Questions]]) -> tuple[float, float]:
-    every = torch.cat([depths(t.tables, a.given, a.limits).flatten() for t, a in held])
-    return (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
 
 
 def _rate(progress: float) -> float:

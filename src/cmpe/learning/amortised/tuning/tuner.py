@@ -11,11 +11,8 @@ gradients and no GPU.
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,18 +20,12 @@ from torch import Tensor
 
 from cmpe.arrays import Floats
 from cmpe.compiling.vectors import LANES
-from cmpe.errors import InputError
-from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.compiled import CompiledMessages
-from cmpe.learning.amortised.config import AmortisedConfig
 from cmpe.learning.amortised.networks import network_of
-from cmpe.learning.amortised.questions import Subject, depths
-from cmpe.learning.amortised.runs import AmortisedRun
-from cmpe.learning.amortised.solver import AmortisedSolver
 from cmpe.learning.amortised.teaching import selecting
 from cmpe.learning.amortised.tuning.evolution import Evolution
-from cmpe.learning.runs import CHECKPOINT, Record, read_checkpoint, write_checkpoint, write_log
-from cmpe.learning.training.fitting import Session
+from cmpe.learning.amortised.working import Course, Held
+from cmpe.learning.runs import Record
 from cmpe.problem import Instances
 from cmpe.problem.groups import by_observed
 from cmpe.solvers.local import improve
@@ -76,57 +67,27 @@ def scheduled(weights: dict[str, Tensor], numbers: Floats) -> dict[str, Tensor]:
 
 
 @dataclass
-class Tuner:
-    """One run of tuning on questions about one model, or about many in turns."""
-
-    subjects: Sequence[Subject]
-    config: AmortisedConfig
-    session: Session
-    records: list[Record] = field(default_factory=list)
+class Tuner(Course):
+    """Generations of questions about one model, or about many in turns."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         first = self.subjects[0].tables
         self._start = dict(network_of(self.config, first).state_dict())
         self._passes = [CompiledMessages(s.tables, self._start) for s in self.subjects]
         self.evolution = Evolution.around(np.zeros(NUMBERS), FIRST_SIZE)
-        self._before, self._begin = 0.0, time.monotonic()
-        self._kept = self._begin
         self._held = [self._block(k, LOOKING) for k in range(HELD)]
         self._known = [self._worth(block, self._start)[0] for block in self._held]
         if self.session.resume:
-            self._load()
+            self.resume()
 
     @property
-    def updates(self) -> int:
-        """Generations that are over."""
-        return self.evolution.generation
+    def total(self) -> int:
+        """Generations of the whole run."""
+        return self.config.generations
 
-    @property
-    def spent(self) -> float:
-        """Seconds, those of the runs that this one resumes included."""
-        return self._before + time.monotonic() - self._begin
-
-    @property
-    def progress(self) -> float:
-        """The share of the run that is over."""
-        by_time = 0.0 if self.config.seconds is None else self.spent / self.config.seconds
-        return min(1.0, max(self.updates / self.config.generations, by_time))
-
-    def train(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Generation after generation until the run is over (True), or it is told to stop."""
-        looked = int(self.progress * self.config.looks)
-        while self.progress < 1.0 and not stop():
-            self._generation()
-            due = int(self.progress * self.config.looks)
-            if due > looked:
-                looked = due
-                self._look()
-            if time.monotonic() - self._kept > 60.0 * self.session.checkpoint_minutes:
-                self.keep()
-        self.keep()
-        return self.progress >= 1.0
-
-    def _generation(self) -> None:
+    def step(self) -> None:
+        """One generation."""
         number = self.evolution.generation
         blocks = [self._block(number * BLOCKS + k, TUNING) for k in range(BLOCKS)]
         drawn = self.evolution.draw(self._random(number, TUNING + 2))
@@ -138,6 +99,7 @@ class Tuner:
             least = np.where(np.isfinite(known), known, 0.0) - LOST * tables.scale
             losses -= np.where(np.isfinite(worth), worth, least).mean(1) / tables.scale
         self.evolution = self.evolution.after(drawn, losses)
+        self.updates = self.evolution.generation
 
     def _block(self, number: int, kind: int) -> SameMask:
         """New questions with one mask."""
@@ -170,74 +132,30 @@ class Tuner:
     def _random(self, number: int, kind: int) -> np.random.Generator:
         return np.random.default_rng((self.config.seed, kind, number))
 
-    # --- looks, files ---
-
-    def _look(self) -> None:
+    def look(self) -> Record:
+        """What the tuned schedule gains beside the first one."""
         found = [self._worth(block, self.weights()) for block in self._held]
         now, known = np.concatenate([worth for worth, _ in found]), np.concatenate(self._known)
         both = np.isfinite(now) & np.isfinite(known)
         gain = float((now[both] - known[both]).mean()) if both.any() else 0.0
-        self.records.append({
-            "update": self.updates, "seconds": self.spent, "loss": -gain, "gain": gain,
-            "violated": float(np.mean([broken for _, broken in found])),
-            "questions": len(now), "size": self.evolution.size, "progress": self.progress,
-        })  # fmt: skip
-        if self.session.out is not None:
-            write_log(self.session.out, self.records)
-        if self.session.progress is not None:
-            self.session.progress(self.records[-1])
+        violated = float(np.mean([broken for _, broken in found]))
+        return {"loss": -gain, "gain": gain, "violated": violated, "questions": len(now),
+                "size": self.evolution.size}  # fmt: skip
 
     def weights(self) -> dict[str, Tensor]:
         """Those in the middle of the distribution."""
         return scheduled(self._start, self.evolution.mean)
 
-    def _about(self) -> dict[str, str]:
-        plain = self.config.to_json()
-        plain = {k: v for k, v in plain.items() if k not in ("generations", "seconds")}
-        digest = models_digest(self.subjects[0].tables.problem)
-        return {"models": digest, "settings": json.dumps(plain)}
+    def held(self) -> Iterable[Held]:
+        """The questions that are held out."""
+        return [(self.subjects[b.subject], b.given, b.limits) for b in self._held]
 
-    def keep(self) -> None:
-        """Write the checkpoint and the run."""
-        self._kept = time.monotonic()
-        if self.session.out is None:
-            return
-        now = self.evolution
-        parts = {"mean": now.mean, "size": np.array(now.size), "shape": now.shape,
-                 "path": now.path, "step_path": now.step_path}  # fmt: skip
-        state = {name: torch.as_tensor(value) for name, value in parts.items()}
-        about = {"updates": now.generation, "seconds": self.spent,
-                 "records": json.dumps(self.records)}  # fmt: skip
-        write_checkpoint(self.session.out, state, {**self._about(), **about})
-        self.run().write(self.session.out)
+    def state(self) -> dict[str, Tensor]:
+        """The distribution."""
+        return {k: torch.as_tensor(np.asarray(v)) for k, v in vars(self.evolution).items()}
 
-    def _load(self) -> None:
-        out = self.session.out
-        if out is None or not (Path(out) / CHECKPOINT).exists():
-            raise InputError(f"{out}: nothing to resume: no {CHECKPOINT} there")
-        state, about = read_checkpoint(out)
-        for name, mine in self._about().items():
-            if about.get(name) != mine:
-                raise InputError(f"{out}: the checkpoint is of other {name}")
-        self._before, self.records = about["seconds"], json.loads(about["records"])
-        found = {name: value.numpy() for name, value in state.items() if name != "size"}
-        self.evolution = Evolution(
-            **found, size=float(state["size"]), generation=int(about["updates"])
-        )
-
-    def run(self) -> AmortisedRun:
-        """What a run directory holds of it."""
-        problem = self.subjects[0].tables.problem
-        every = [depths(self.subjects[b.subject].tables, b.given, b.limits).flatten()
-                 for b in self._held]  # fmt: skip
-        found = torch.cat(every)
-        depth = (float(found.min()), float(found.max())) if len(found) else (0.0, 1.0)
-        digest = models_digest(problem) if len(self.subjects) == 1 else ""
-        return AmortisedRun(
-            self.config, digest, self.weights(), depth, self.updates, self.progress >= 1.0,
-            problem.name,
-        )  # fmt: skip
-
-    def solver(self) -> AmortisedSolver:
-        """The tuned network as a solver of the first model."""
-        return AmortisedSolver(self.subjects[0].tables.problem, self.run())
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """The inverse of `state`."""
+        parts = {name: value.numpy() for name, value in state.items()}
+        size, generation = float(parts.pop("size")), int(parts.pop("generation"))
+        self.evolution = Evolution(**parts, size=size, generation=generation)
