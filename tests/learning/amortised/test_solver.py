@@ -172,3 +172,13 @@ def test_annealing_follows_the_pass_and_is_never_worse():
     ]
     assert (worth[1] >= worth[0]).all()
     assert (worth[1] > worth[0]).any()
+
+
+def test_weights_of_another_version_say_what_is_missing():
+    run = solver().run
+    fewer = {name: value for name, value in run.parameters.items() if name != "first_in"}
+    other = AmortisedSolver(posed(), replace(run, parameters=fewer))
+    rows = np.full((1, 16), -1, dtype=np.int32)
+    refused(
+        lambda: other.predict(rows, np.zeros(1)), "first_in is missing or unknown; train it again"
+    )

@@ -250,7 +250,11 @@ class AmortisedSolver:
             try:
                 network.load_state_dict(self.run.parameters)
             except RuntimeError:
-                raise MethodError("the weights do not fit the network of config.json") from None
+                odd = sorted(network.state_dict().keys() ^ self.run.parameters.keys())
+                found = f"{odd[0]} is missing or unknown" if odd else "sizes differ"
+                raise MethodError(
+                    f"the weights do not fit the network of config.json: {found}; train it again"
+                ) from None
             self._on[device] = tables, network.eval()
         return self._on[device]
 

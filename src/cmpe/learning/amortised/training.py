@@ -27,10 +27,7 @@ from cmpe.learning.amortised.stepping import QuestionLoss, Stepper, adam_of
 from cmpe.learning.amortised.teaching import search_answers
 from cmpe.learning.amortised.tuning.tuner import Tuner
 from cmpe.learning.amortised.working import Course, Held
-from cmpe.learning.runs import (
-    Record,
-    locked,
-)
+from cmpe.learning.runs import Record, locked
 from cmpe.learning.training.fitting import Session, interruptible, torch_threads
 from cmpe.problem import Problem, need_problem
 
