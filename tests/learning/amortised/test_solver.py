@@ -37,7 +37,7 @@ def test_rows_of_any_mask_are_answered_honestly():
         found = cmpe.solve(problem, rows, method=solver())
         alone = solver().solve(problem, rows)
     np.testing.assert_array_equal(found.assignments, alone.assignments)
-    assert set(found.method) == {"network + repair + optimal bound"}
+    assert set(found.method) == {"network + search + optimal bound"}
     for k, row in enumerate(rows):
         seen = np.flatnonzero(row >= 0)
         check_honest(problem.observing(seen.tolist()), row[seen][None], found.take(np.array([k])))
@@ -53,7 +53,7 @@ def test_a_time_limit_a_start_and_margins():
         begun = cmpe.solve(problem, rows, method=staged, start=best)
         timed = cmpe.solve(problem, rows, method=staged, time_limit=0.01)
     np.testing.assert_allclose(begun.objective, best.objective, atol=1e-6)
-    assert set(begun.method) == {"network x 2 + repair"}
+    assert set(begun.method) == {"network x 2 + search"}
     assert set(timed.method) == {"network x 2 + search"}
     assert (timed.status != Status.UNKNOWN).all()
 

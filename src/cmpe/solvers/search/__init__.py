@@ -37,7 +37,7 @@ METHOD = "search"
 POOL_SHARE = 0.4  # of the time of all rows, for their pool
 POOL_CALL = 0.1  # of what the whole call has left, if that is more
 BYTES_PER_NUMBER = 12  # of a block: as a double and as a float
-BEGINNINGS = ("random", "icm", "messages")
+BEGINNINGS = ("messages", "icm", "random")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Search:
     """
 
     passes: int = PASSES
-    begin: str = "icm"  # or another of BEGINNINGS, for rows without a start
+    begin: str = BEGINNINGS[0]  # or another of them, for rows without a start
     bounds: bool = True  # whether to bound what is cheap to bound
     heat: float = 1.0  # how much noise, in multiples of the usual
 
@@ -98,14 +98,14 @@ def search(
     *,
     multipliers: ArrayLike | None = None,
     budget: Budget | None = None,
-    begin: str = "icm",
+    begin: str = BEGINNINGS[0],
     seed: int = 0,
     threads: int = 1,
 ) -> Assignments:
     """Improve one assignment per row (B, n); evidence is put in, -1 is no start.
 
-    Rows without a start begin at a random assignment, where single moves from one lead (`icm`), or
-    where damped max-product does (`messages`). A feasible assignment is never made worse.
+    Rows without a start begin where soft max-product leads (`messages`), or single moves from a
+    random assignment (`icm`), or at that one (`random`). A feasible assignment is never made worse.
     `multipliers` (B, m) near the right ones save the passes that look for them.
     """
     work = _SearchBatch(instances, checked(instances, assignments), seed, multipliers)
@@ -170,7 +170,7 @@ class _SearchBatch:
             seconds=self._seconds + spent,
         )
 
-    def run(self, budget: Budget, threads: int, begin: str = "icm") -> Iterator[int]:
+    def run(self, budget: Budget, threads: int, begin: str) -> Iterator[int]:
         """How many rows are finished, block after block."""
         if budget.passes < 0:
             raise MethodError(f"passes must be at least 0, found {budget.passes}")
@@ -197,7 +197,7 @@ class _SearchBatch:
         block = SearchBlock(self._shared, part, self.random[rows])
         if self.multipliers is not None:
             block.price(self.multipliers[rows])
-        block.begin(start, kind)
+        block.begin(start, kind, budget)
         self.rows[rows] = block.run(budget, begin)
         self._seconds[rows] = (budget.clock() - begin) / (rows.stop - rows.start)
         return rows

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Integers, Unsigned
 from cmpe.models.conditioning import Gather
 from cmpe.problem import Instances
 from cmpe.solvers.local.graph import Graph, Rules
+from cmpe.solvers.search.messages import message_room, rounds_within
 from cmpe.solvers.search.pool import Subgraphs
 from cmpe.solvers.search.schedule import QUICK, Budget, BudgetClock, schedule
 
@@ -20,7 +22,7 @@ KNOWN_STEP = 0.02  # of the same, where multipliers are given
 REPAIR = 50  # steps on the way
 LARGE = 4096  # slots: above it, the last polish is single moves only
 SWEEPS = 3
-ROUNDS = 6  # of messages, each with its own multipliers
+USUAL = Budget()
 NO_PASSES: Integers = np.zeros(0, dtype=np.int64)
 NO_NUMBERS: Floats = np.zeros(0)
 
@@ -48,7 +50,7 @@ class SearchBlock:
         from cmpe.solvers.search.kernels.lanes import LANES
 
         self._shared, self._part, self._kernels = shared, part, kernels
-        self._quick = QUICK
+        self._quick, self._apart = QUICK, 0.0  # passes for multipliers; seconds of messages
         self._row = np.arange(LANES) % len(part)  # of each lane
         layout = shared.pool.layout
         replica = np.arange(LANES, dtype=np.uint64) // np.uint64(len(part))
@@ -65,27 +67,28 @@ class SearchBlock:
         self._state.multipliers[:] = multipliers[self._row].T
         self._state.steps[:] = KNOWN_STEP * self._shared.scales[:, np.newaxis]
 
-    def begin(self, start: Assignments, kind: str) -> None:
-        """Stand at `start` (B, n), and where a row has none, where `kind` leads."""
+    def begin(self, start: Assignments, kind: str, budget: Budget = USUAL) -> None:
+        """Stand at `start` (B, n), and where a row has none, where `kind` leads: messages if they
+        fit into the time, else single moves. Every other replica of a row begins with these."""
         from cmpe.solvers.search.kernels import starts as start_kernels
 
-        fixed = self._shared
+        fixed, layout = self._shared, self._shared.pool.layout
         free = list(self._part.conditioning.free)
         values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
         self._work(self._kernels.BEGIN, values)
-        if kind == "icm":
-            self._work(self._kernels.CLIMB, values, rules=fixed.rules.unlimited())
-        elif kind == "messages":
-            without = (values < 0).any(axis=0)
+        chosen: NDArray[np.bool_] = np.any(values < 0, axis=0)
+        rounds = rounds_within(layout, budget, len(self._part)) if kind == "messages" else 0
+        if rounds and chosen.any():
+            before = budget.clock()
+            chosen &= np.arange(len(chosen)) // len(self._part) % 2 == 0
+            room = message_room(layout, 1 + len(fixed.scales))
             start_kernels.pass_messages(
-                without,
-                fixed.pool.layout,
-                fixed.rules,
-                fixed.scales,
-                ROUNDS,
-                self._state,
-                self._room,
+                chosen, rounds, layout, fixed.rules, fixed.scales, self._state, self._room, room
             )
+            values[:, chosen] = self._state.z[:, chosen]
+            self._apart = budget.clock() - before
+        if kind != "random":
+            self._work(self._kernels.CLIMB, values, rules=fixed.rules.unlimited())
 
     def _condition(self) -> None:
         from cmpe.models.kernels import condition
@@ -96,7 +99,7 @@ class SearchBlock:
     def run(self, budget: Budget, begin: float) -> Assignments:
         """The best assignment of each row (B, n)."""
         shared = self._shared
-        clock = BudgetClock(budget, begin, len(self._part))
+        clock = BudgetClock(budget, begin, len(self._part), self._apart)
         for passes in schedule(shared.pool, clock, shared.seed, self._quick):
             self._work(self._kernels.RUN, self._state.z, (REPAIR, 0, 0), *passes)
             if shared.stop.is_set():

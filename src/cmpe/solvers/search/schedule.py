@@ -43,17 +43,20 @@ class Budget(NamedTuple):
 class BudgetClock:
     """What is spent of a block's budget, with a reserve for the last polish."""
 
-    def __init__(self, budget: Budget, begin: float, rows: int) -> None:
+    def __init__(self, budget: Budget, begin: float, rows: int, apart: float = 0.0) -> None:
+        """Since `begin` rows were taken up, but for the seconds `apart`."""
+        taken = budget.clock() - begin - apart
         self._begin, self._clock, self.passes = begin, budget.clock, budget.passes
         self.heat = HEAT * budget.heat
         self.thorough, self._total = True, np.inf
         self.kicks = budget.passes // PASSES_PER_KICK
         if budget.seconds is not None:
             total = rows * budget.seconds
-            reserve = POLISH * (budget.clock() - begin)  # polishing takes that often taking up
+            reserve = POLISH * taken  # polishing takes that often taking up
             self.thorough = reserve <= MOST_POLISH * total
             self.kicks = KICKS if reserve <= LEAST_POLISH * total else 0
             self._total = total - reserve * (1.0 if self.thorough else 0.1)
+        self.guess = GUESS * taken / self._total if self._total > 0 else 1.0
 
     @property
     def is_timed(self) -> bool:
@@ -83,7 +86,7 @@ def schedule(
         if clock.is_timed:
             spent = clock.spent()
             ready = spent if done == 0 else ready
-            rate = (spent - ready) / done if done else GUESS * ready  # of the time, a pass
+            rate = (spent - ready) / done if done else clock.guess  # of the time, a pass
             most = CALL if done else max(1, first)  # nothing is timed yet
             count = int(np.clip(1 / SHARES / max(rate, 1e-6), 1, most)) if spent < 1 - rate else 0
             progress = spent + rate * np.arange(count)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from cmpe.arrays import Floats, Integers
 from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import least, load, minus, most, plus, soft, spread, store, times
+from cmpe.compiling.vectors import least, load, minus, plus, spread, store, times
+from cmpe.elimination.kernels import soft_message
 
 Singles = Any  # float32 arrays; those of numbers by row have LANES columns
 
@@ -95,35 +94,11 @@ def _join(model: PassTables, t: int, block: PassBlock) -> None:
         store(block.work, e, total)
 
 
-@njit(counted=False)
-def _say(block: PassBlock, size: int, axis: tuple[int, int, int, int]) -> None:
-    """What a table says to an axis: soft maxima less what was heard, the largest number 0.
-
-    `axis` is its first row in the messages, its values, their stride, and its first row in
-    `cavity`.
-    """
-    first, card, stride, heard = axis
-    warm, inverse, damping = load(block.how, 0), load(block.how, 1), load(block.how, 3)
-    top = spread(np.float32(-1e30))
-    for value in range(card):
-        total = load(block.work, value * stride)
-        for begin in range(value * stride, size, card * stride):
-            for e in range(begin, begin + stride):
-                if e != value * stride:
-                    total = soft(total, load(block.work, e), warm, inverse)
-        total = minus(total, load(block.cavity, heard + value))
-        store(block.work, size + value, total)
-        top = most(top, total)
-    for value in range(card):
-        new = minus(load(block.work, size + value), top)
-        old = load(block.messages, first + value)
-        store(block.messages, first + value, plus(new, times(damping, minus(old, new))))
-
-
 @njit(inner=True, counted=False)
 def send(model: PassTables, block: PassBlock, live: int) -> None:
     """The first `live` tables speak to all their variables that are not fixed."""
     width = model.unary.shape[2]
+    how = load(block.how, 0), load(block.how, 1), load(block.how, 3)
     for i in range(live):
         t = block.order[i]
         size = model.starts[t + 1] - model.starts[t]
@@ -136,5 +111,6 @@ def send(model: PassTables, block: PassBlock, live: int) -> None:
             card = model.cards[model.owner[a]]
             heard -= card
             if not block.fixed[model.owner[a]]:
-                _say(block, size, (a * width, card, stride, heard))
+                axis = a * width, card, stride, heard
+                soft_message(block.messages, block.work, block.cavity, size, axis, how)
             stride *= card

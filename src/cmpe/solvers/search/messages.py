@@ -1,0 +1,52 @@
+"""Where `search` begins: rounds of messages, as many as the time allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cmpe.arrays import Integers
+from cmpe.solvers.search.schedule import Budget
+
+ROUNDS, LEAST_ROUNDS = 20, 8
+SHARE = 0.4  # of the time of a block, for more rounds than the least
+SECONDS_EACH = 2.5e-8  # of LANES rows: an entry of a table, for each of its variables and once more
+CHEAP = 100  # such numbers a free variable: up to it the least rounds cost less than single moves
+
+
+def rounds_within(layout: Any, budget: Budget, rows: int) -> int:
+    """How many rounds a block of rows has time for; 0 where single moves are the quicker start."""
+    if budget.seconds is None:
+        return ROUNDS
+    arity = np.diff(layout.starts).astype(np.float64)
+    work = float((np.diff(layout.offsets) * (1.0 + arity)).sum())
+    time = rows * budget.seconds / max(SECONDS_EACH * work, 1e-9)  # in rounds
+    if time < LEAST_ROUNDS and work > CHEAP * len(layout.cards):
+        return 0
+    return int(np.clip(SHARE * time, LEAST_ROUNDS, ROUNDS))
+
+
+def message_room(layout: Any, functions: int) -> Any:
+    """Nothing is said yet."""
+    from cmpe.solvers.search.kernels.lanes import LANES
+    from cmpe.solvers.search.kernels.starts import MessageRoom
+
+    def ends(sizes: Integers) -> Integers:
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def lanes(rows: int) -> Any:
+        return np.zeros((rows, LANES), dtype=np.float32)
+
+    slots, places = ends(layout.cards), ends(layout.cards[layout.variables])
+    largest, longest = np.diff(layout.offsets), np.diff(places[layout.starts])
+    return MessageRoom(
+        slots,
+        places,
+        lanes(slots[-1]),
+        lanes(places[-1]),
+        lanes(int(longest.max(initial=1))),
+        lanes(int(largest.max(initial=1)) + int(layout.cards.max(initial=1))),
+        lanes(3),
+        np.zeros((functions, functions, LANES)),
+    )
