@@ -21,14 +21,16 @@ def test_one_line_for_the_first_function_and_none_for_others(caplog):
         notices.end("cmpe.a.kernels.two")
     [record] = caplog.records
     assert (record.name, record.levelno) == ("cmpe", logging.WARNING)
-    assert f"compiling exact for this machine, once, about {COSTS['exact'].seconds} s" in (
+    assert f"compiling exact for this machine, once, up to about {COSTS['exact'].seconds} s" in (
         record.getMessage()
     )
 
 
 def test_what_nobody_estimated_is_named_after_its_module(caplog):
     notices.begin("cmpe.models.kernels.evaluate")
-    assert "compiling cmpe.models.kernels for this machine, once; later" in caplog.text
+    assert (
+        "compiling cmpe.models.kernels for this machine, once, some seconds; later" in caplog.text
+    )
 
 
 def test_the_outermost_question_counts():

@@ -39,9 +39,9 @@ class Notice:
     def sentence(self) -> str:
         """What is compiled, how long that takes, and how to do it ahead."""
         about = self.what or self.function.rpartition(".")[0]
-        known = f", about {self.cost.seconds} s" if self.cost else ""
+        known = f"up to about {self.cost.seconds} s" if self.cost else "some seconds"
         return (
-            f"compiling {about} for this machine, once{known}; later runs load it. No time limit "
+            f"compiling {about} for this machine, once, {known}; later runs load it. No time limit "
             "counts this, and `cmpe compile` does all of it ahead."
         )
 
