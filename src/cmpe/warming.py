@@ -166,4 +166,4 @@ def kernels() -> list[Any]:
     for module in pkgutil.walk_packages([str(Path(__file__).parent)], "cmpe."):
         if "kernels" in module.name.split("."):
             import_module(module.name)
-    return DISPATCHERS
+    return [d for d in DISPATCHERS if d.py_func.__module__.startswith("cmpe.")]

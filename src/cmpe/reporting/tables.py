@@ -7,7 +7,7 @@ that look equal at the shown precision share the mark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cmpe.reporting.study import Measured
@@ -153,7 +153,7 @@ def seconds_text(value: float) -> str:
     return f"{value / 1e-6:.2g} µs" if value else "0 s"
 
 
-FORMS = {
+FORMS: dict[str, Callable[[float], str]] = {
     "whole": lambda value: f"{value:,.0f}",
     "ratio": _ratio,
     "nats": _nats,
@@ -162,7 +162,10 @@ FORMS = {
     "seconds": seconds_text,
     "share": _share,
 }
-SPREADS = {"ratio": lambda value: f"{value:.3f}", "nats": lambda value: f"{value:,.2f}"}
+SPREADS: dict[str, Callable[[float], str]] = {  # their tiny ones may read 0
+    "ratio": lambda value: f"{value:.3f}",
+    "nats": lambda value: f"{value:,.2f}",
+}
 
 
 def mark_best(gaps: Sequence[Entry], violations: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
