@@ -20,6 +20,7 @@ class Cost(NamedTuple):
 
 
 COSTS = {
+    "attacks": Cost(16, 3),
     "auto": Cost(59, 9),
     "best": Cost(84, 13),
     "bounds": Cost(54, 13),
