@@ -10,12 +10,14 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PICTURE = re.compile(r'^(!\[[^\]]*\]\(|<img src=")(?!https?://).*[)>]\n\n?', re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
+# In parentheses nothing but such links: "(more)" says nothing to a reader who cannot follow it.
+ASIDE = re.compile(rf"\s*\({LINK.pattern}(?:,\s+{LINK.pattern})*\)")
 MARK = re.compile(r"^<!--.*-->\n", re.MULTILINE)
 
 
 def for_an_index(text: str) -> str:
-    """Relative links become their words; a reader of an index page has no repository."""
-    return MARK.sub("", LINK.sub(r"\1", PICTURE.sub("", text)))
+    """Relative links become their words, or go; a reader of an index page has no repository."""
+    return MARK.sub("", LINK.sub(r"\1", ASIDE.sub("", PICTURE.sub("", text))))
 
 
 class CustomMetadataHook(MetadataHookInterface):

@@ -64,6 +64,7 @@ def test_the_readme_of_an_index_page_has_no_link_into_the_repository():
     assert "<img" not in text
     assert "<!--" not in text
     assert hook.for_an_index("a [b](docs/c.md) [d](https://e)") == "a b [d](https://e)"
+    assert hook.for_an_index("a ([b](c.md), [d\ne](f.md)) g (h)") == "a g (h)"
 
 
 def test_the_version_is_the_same_everywhere():

@@ -82,9 +82,10 @@ MISTAKES = {
     "minus a model with zeros": (lambda: -cmpe.LogLinearModel.from_tables([2], [((0,), [0.0, -np.inf])]), "t >= q is right also with zero potentials"),
     # counts and costs
     "a count of a list": (lambda: cmpe.count(["CVP"]), "expected a dictionary, as in count("),
+    "a chained comparison of a count": (lambda: cmpe.Problem(NET, [1 <= cmpe.count({"CVP": "LOW"}) <= 2]), "written cmpe.between(t, 1, 3)"),
     "a count of an unknown": (lambda: cmpe.Problem(NET, [cmpe.count({"CVPP": "LOW"}) <= 1]), "there is no variable 'CVPP'; did you mean 'CVP'?"),
     "a count of a wrong state": (lambda: cmpe.Problem(NET, [cmpe.count({"CVP": "L0W"}) <= 1]), "variable 'CVP' has no state 'L0W'; did you mean 'LOW'?"),
-    "a cost without a state": (lambda: cmpe.linear({"CVP": 3.0}), "costs by state for 'CVP'"),
+    "a cost without a state": (lambda: cmpe.linear({"CVP": 3.0}), "expected a dictionary, as in linear({'CVP': {'yes': 2.5}}); found float"),
     # answers
     "a slip in an answer": (lambda: cmpe.solve(PROBLEM)[0]["PWCP"], "did you mean 'PCWP'?"),
     # methods and options

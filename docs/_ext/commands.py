@@ -59,7 +59,7 @@ def typed(name: str, kind: Any, info: Any) -> str:
     if isinstance(inner, type) and issubclass(inner, Enum):
         return f"{word} {'|'.join(str(choice.value) for choice in inner)}"
     names = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
-    return f"{word} {names.get(inner, 'FILE')}"
+    return f"{word} {names.get(inner, 'PATH')}"
 
 
 def meaning(text: str, default: Any) -> str:

@@ -4,7 +4,7 @@
 
 A part is a small use of one engine: what it calls is compiled for the types of arrays that every
 use has, and kept (`compiling.cache`). To add a part: a function here or anywhere, and one row of
-`PARTS`. Attacks on networks (`solvers.flips`) are no part: they compile when they are used.
+`PARTS`.
 """
 
 from __future__ import annotations
@@ -110,6 +110,19 @@ def _learning() -> None:
     dispatch.solve(Problem(network, (Constraint(network, -2.0),)), method="exact")
 
 
+def _attacks() -> None:
+    from cmpe.models.relu import ReluNetwork
+    from cmpe.solvers.flips.attack import AttackSettings, AttackStages, attack, guided_attack
+
+    drawn = np.random.default_rng(0)
+    weights = drawn.normal(size=(4, 5)), drawn.normal(size=(3, 4))
+    network = ReluNetwork(weights, (drawn.normal(size=4), drawn.normal(size=3)))
+    images = drawn.random((3, 5))
+    attack(network, images, config=AttackSettings(levels=True))
+    found = (network.decide(images) + 1) % 3, np.full((3, 4), 0.5, dtype=np.float32)
+    guided_attack(network, images, lambda sums, own: found, config=AttackStages("shrink"))
+
+
 PARTS: dict[str, Callable[[], None]] = {  # the longest first
     "search": partial(solve_small, "search", 6),
     "wide": _wide,
@@ -120,6 +133,7 @@ PARTS: dict[str, Callable[[], None]] = {  # the longest first
     "local": partial(solve_small, "local"),
     "cutset networks": _learning,
     "training": _training,
+    "attacks": _attacks,
     "sampling": _sampling,
 }
 
@@ -166,4 +180,4 @@ def kernels() -> list[Any]:
     for module in pkgutil.walk_packages([str(Path(__file__).parent)], "cmpe."):
         if "kernels" in module.name.split("."):
             import_module(module.name)
-    return DISPATCHERS
+    return [d for d in DISPATCHERS if d.py_func.__module__.startswith("cmpe.")]

@@ -199,7 +199,10 @@ def test_without_constrained_rows_the_report_is_json_too(call, tmp_path):
 def test_what_is_not_a_run_is_named(call, places, tmp_path):
     for words, message in (
         ([tmp_path, places[1]], f"{tmp_path}/config.json: cannot be read: No such file"),
-        ([places[0], tmp_path], f"{tmp_path}/problem.json: cannot be read: No such file"),
+        (
+            [places[0], tmp_path],
+            f"{tmp_path}: expected a problem directory, found no problem.json in it",
+        ),
         ([*places, "--rows", "0"], "Invalid value for '--rows'"),
         ([*places, "--format", "uai"], "Invalid value for '--format'"),
     ):

@@ -62,15 +62,15 @@ def test_a_bad_model(refused, name):
 
 
 USAGE = [
-    (["solve"], "give either a problem directory or --objective FILE.uai"),
+    (["solve"], "give either a problem directory or --objective MODEL; found neither"),
     (["solve", "d", "--objective", "m.uai"], "give either a problem directory or --objective"),
     (
         ["solve", "d", "--constraint", "m.uai", "--at-most", "1"],
         "--constraint goes with --objective, not with a directory",
     ),
-    (["solve", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
-    (["solve", "m.uai"], "m.uai/problem.json: cannot be read: Not a directory"),
-    (["bound", "nowhere"], "nowhere/problem.json: cannot be read: No such file or directory"),
+    (["solve", "nowhere"], "nowhere: expected a problem directory, found nothing"),
+    (["solve", "m.uai"], "m.uai: expected a problem directory, found a file; a model is given by"),
+    (["bound", "nowhere"], "nowhere: expected a problem directory, found nothing"),
     (
         [*SOLVE, "--constraint", "m.uai"],
         "needs one --at-most or --at-least: found 1 and 0",
@@ -87,6 +87,36 @@ USAGE = [
 def test_bad_arguments(refused, arguments, message):
     Path("t.uai").write_text("MARKOV 2 2 2 0")
     assert message in refused(*arguments)
+
+
+WRITTEN = [
+    ([*SOLVE, "--output", "a.parquet"], ".parquet", "frames"),
+    ([*SOLVE, "--output", "a/", "--format", "parquet"], ".parquet", "frames"),
+    ([*SOLVE, "--trace", "a.svg"], ".svg", "report"),
+    (["front", *SOLVE[1:], "--output", "a.png"], ".png", "report"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "suffix", "extra"), WRITTEN)
+def test_what_only_an_extra_can_write_is_refused_before_anything_is_solved(
+    refused, monkeypatch, arguments, suffix, extra
+):
+    assert options.WRITERS[suffix][1] == extra
+    monkeypatch.setitem(options.WRITERS, suffix, ("nowhere", extra))
+    monkeypatch.setattr("cmpe.solvers.dispatch.solve", None)
+    line = refused(*arguments)
+    assert line == f"nowhere is not installed; install it with: pip install 'cmpe[{extra}]'"
+
+
+def test_a_front_needs_a_constraint(refused):
+    assert "a front needs --constraint MODEL" in refused("front", "--objective", "m.uai")
+
+
+@pytest.mark.parametrize(("value", "said"), [("three", "found 'three'"), ("", "found ''")])
+def test_a_value_of_another_type_is_shown(refused, value, said):
+    line = refused(*SOLVE, "--constraint", "m.uai", "--at-most", value)
+    assert line.startswith("Invalid value for '--at-most'")
+    assert line.endswith(said)
 
 
 def test_a_learned_model_may_be_named_without_its_suffix(tmp_path):

@@ -249,7 +249,7 @@ def test_without_a_gpu_cuda_is_refused(refused, problem, tmp_path, monkeypatch):
 def test_a_broken_problem_directory_is_named(refused, problem, tmp_path):
     out = ["--out", tmp_path / "run"]
     line = refused("train", tmp_path / "nowhere", *out)
-    assert line.endswith("nowhere/problem.json: cannot be read: No such file or directory")
+    assert line.endswith("nowhere: expected a problem directory, found nothing")
     broken = tmp_path / "broken"
     broken.mkdir()
     for file in problem.iterdir():

@@ -12,6 +12,7 @@ from cmpe.compiling.costs import COSTS
 def nothing_compiled_yet(monkeypatch):
     monkeypatch.setattr(notices, "_begun", 0)
     monkeypatch.setattr(notices, "_asked_for", None)
+    monkeypatch.setattr(notices, "_logged", set())
 
 
 def test_one_line_for_the_first_function_and_none_for_others(caplog):
@@ -21,14 +22,29 @@ def test_one_line_for_the_first_function_and_none_for_others(caplog):
         notices.end("cmpe.a.kernels.two")
     [record] = caplog.records
     assert (record.name, record.levelno) == ("cmpe", logging.WARNING)
-    assert f"compiling exact for this machine, once, about {COSTS['exact'].seconds} s" in (
+    assert f"compiling exact for this machine, once, up to about {COSTS['exact'].seconds} s" in (
         record.getMessage()
+    )
+
+
+def test_what_takes_more_than_was_said_has_a_line_of_its_own(caplog):
+    with notices.asked_for("auto"):
+        notices.begin("cmpe.a.kernels.one")
+        with notices.asked_for("wide", more=True):
+            notices.begin("cmpe.b.kernels.two")
+        notices.begin("cmpe.a.kernels.three")
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "compiling auto for this machine" in first
+    assert f"what wide rows need for this machine, once, up to about {COSTS['wide'].seconds} s" in (
+        second
     )
 
 
 def test_what_nobody_estimated_is_named_after_its_module(caplog):
     notices.begin("cmpe.models.kernels.evaluate")
-    assert "compiling cmpe.models.kernels for this machine, once; later" in caplog.text
+    assert (
+        "compiling cmpe.models.kernels for this machine, once, some seconds; later" in caplog.text
+    )
 
 
 def test_the_outermost_question_counts():

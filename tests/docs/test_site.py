@@ -132,7 +132,7 @@ def test_code_is_copied_without_its_prompt(browser):
     ActionChains(browser).move_to_element(block).perform()  # the button shows itself
     ActionChains(browser).click(block.find_element("css selector", "button.copybtn")).perform()
     wait(browser, lambda b: b.execute_script("return window.copied"))
-    assert browser.execute_script("return window.copied").strip() == "pip install cmpe"
+    assert browser.execute_script("return window.copied").strip() == "pip install ."
 
 
 @pytest.mark.parametrize(("mode", "dark"), [("dark", True), ("light", False)])

@@ -125,7 +125,7 @@ def test_a_changed_file_is_refused(folder):
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    with pytest.raises(InputError, match=rf"{name}: cannot be read: No such file"):
+    with pytest.raises(InputError, match=rf"{name}: cannot be read|found no {name} in it"):
         read_directory(folder)
 
 
@@ -203,11 +203,11 @@ def test_rows_that_do_not_fit_are_refused(folder, rows, kind, message):
 
 
 def test_what_is_no_directory_is_refused(tmp_path, folder):
-    with pytest.raises(InputError, match=r"none/problem\.json: cannot be read: No such file"):
+    with pytest.raises(InputError, match="none: expected a problem directory, found nothing"):
         read_directory(tmp_path / "none")
     shutil.rmtree(folder)
     folder.touch()
-    with pytest.raises(InputError, match=r"problem\.json: cannot be read: Not a directory"):
+    with pytest.raises(InputError, match="expected a problem directory, found a file"):
         read_directory(folder)
 
 

@@ -59,7 +59,7 @@ def test_a_count_may_be_the_objective():
     ("make", "message"),
     [
         (lambda: count("a"), r'as in count\({"A": "yes", "B": "on"}\); found str'),
-        (lambda: linear({"a": 3}), "costs by state for 'a'"),
+        (lambda: linear({"a": 3}), r"as in linear\({'a': {'yes': 2.5}}\); found int"),
         (lambda: linear({"a": {"yes": "3"}}), "the cost of 'a' in state 'yes' must be a number"),
         (lambda: count({"z": 1}).over(DOMAIN), "there is no variable 'z'"),
         (lambda: count({"b": "hgih"}).over(DOMAIN), "'b' has no state 'hgih'; did you mean 'high'"),

@@ -38,7 +38,7 @@ def test_three_sentences(study):
         study(
             cell("a", "exact", optimal=1.0),
             cell("a", "milp:highs", seconds=0.02),
-            cell("a", "tuned+repair", seconds=6e-5, implied_regret_ratio=0.015),
+            cell("a", "tuned+repair", seconds=6e-5, implied_regret_ratio=0.014963),
             cell("w", "exact", "wide", seconds=1.1, proved=1.0),
             cell("w", "milp:highs", "wide", seconds=10.0, regret=53.3),
             cell("v", "exact", "wide", seconds=60.0, proved=0.5),
@@ -63,7 +63,7 @@ def test_only_what_was_measured_is_said(study):
     )
     [network] = verdict(study(cell("a", "tuned+repair", violation=0.25)))
     assert network == (
-        "The trained network with repair breaks its constraint in at most 25.0 % of the rows."
+        "The trained network with repair breaks its constraint in at most 25 % of the rows."
     )
     [wide] = verdict(study(cell("w", "exact", "wide", proved=0.9)))
     assert wide == "Of 1 wide problem none was proved in every row."

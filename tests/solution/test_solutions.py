@@ -98,7 +98,7 @@ def test_indexing_iteration_and_equality():
     assert answers == answers.take(range(3))
     assert answers != answers[:2]
     assert answers != "answers"
-    with pytest.raises(IndexError, match="there are 3 rows, found number 3"):
+    with pytest.raises(IndexError, match="rows are numbered 0 to 2, found 3"):
         answers[3]
 
 

@@ -34,7 +34,7 @@ Try next:
   cmpe solve --help      methods, limits, formats
   cmpe front --help      every trade-off, also as a picture
   cmpe info YOUR.bif     how hard a model is
-  and the gallery: scripts with pictures, in gallery/"""
+  and the gallery of the repository: scripts with pictures"""
 
 
 @dataclass

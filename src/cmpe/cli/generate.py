@@ -9,9 +9,7 @@ import typer
 
 
 def generate(
-    model: Annotated[
-        Path, typer.Argument(help="The model M1: .uai, .LG (also compressed), or a learned .json.")
-    ],
+    model: Annotated[Path, typer.Argument(help="The model M1, a file of any format.")],
     out: Annotated[Path, typer.Option(help="The directory to write.")],
     evidence_fraction: Annotated[float, typer.Option(help="Share of observed variables.")] = 0.6,
     noise_variance: Annotated[

@@ -21,7 +21,9 @@ class InfoFormat(StrEnum):
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="A model file or a problem directory.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A model file or a problem directory.")
+    ],
     format: Annotated[
         InfoFormat, typer.Option(help="For a person or for a program.")
     ] = InfoFormat.table,

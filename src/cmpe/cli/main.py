@@ -124,7 +124,7 @@ def _exit_code() -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        return _fail(error.format_message())  # a usage error of the option parser
+        return _fail(_of_usage(error))
     return code
 
 
@@ -150,6 +150,13 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'output'}: {error.strerror or error}"
     return str(error)
+
+
+def _of_usage(error: Any) -> str:
+    """What the option parser says of a mistake, and the value that it does not say."""
+    reasons: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
+    found = f"; found {reasons[0]['input']!r}" if reasons and "input" in reasons[0] else ""
+    return f"{error.format_message()}{found}"
 
 
 def _fail(message: str) -> int:

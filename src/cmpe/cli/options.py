@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from cmpe.cli.compiling.bars import display
-from cmpe.errors import InputError, MethodError, ModelError
+from cmpe.errors import InputError, MethodError, MissingExtra, ModelError
 from cmpe.learning.shipped import resolved
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Limits
@@ -118,6 +119,9 @@ FORMAT_OF_SUFFIX = {
     ".MPE": Format.uai,
     ".txt": Format.table,
 }
+# Files that the core cannot write: a package that can, and its extra.
+PICTURES = (".svg", ".png", ".pdf")
+WRITERS = {".parquet": ("pyarrow", "frames")} | dict.fromkeys(PICTURES, ("matplotlib", "report"))
 
 
 def read_problem(
@@ -133,10 +137,16 @@ def read_problem(
     from cmpe.problem import Problem
 
     if (directory is None) == (objective is None):
-        raise InputError("give either a problem directory or --objective FILE.uai")
+        found = "neither" if directory is None else "both"
+        raise InputError(f"give either a problem directory or --objective MODEL; found {found}")
     if directory is not None:
         if constraints:
             raise InputError("--constraint goes with --objective, not with a directory")
+        if directory.is_file():
+            raise InputError(
+                f"{directory}: expected a problem directory, found a file; a model is given by "
+                f"--objective {directory}"
+            )
         content = read_directory(directory)
         return _with_limits(content.problem, limits, mirrored), content
     if len(constraints) != len(limits):
@@ -207,7 +217,15 @@ def checked_suffix(output: Path | None, known: Sequence[str]) -> str:
     if suffix not in known:
         raise InputError(f"{output}: expected a suffix of {', '.join(known)}; found {suffix!r}")
     check_writable(output)
+    need_writer(suffix)
     return suffix
+
+
+def need_writer(suffix: str) -> None:
+    """Refuse, before anything is computed, a file that only an extra can write."""
+    package, extra = WRITERS.get(suffix, ("", ""))
+    if package and find_spec(package) is None:
+        raise MissingExtra.named(package, extra)
 
 
 def limits_in_order(

@@ -26,6 +26,7 @@ from cmpe.cli.options import (
     Format,
     limits_in_order,
     method_or_run,
+    need_writer,
     progress_bar,
     read_problem,
     read_rows,
@@ -99,6 +100,8 @@ def solve(
         if file is not None:
             check_writable(file)
     shape = _shape(format, output, problem)
+    for suffix in (f".{shape.value}", "" if trace is None else trace.suffix):
+        need_writer(suffix)
     limits = limits.running_with(start=begun)
     question = _Question(problem, rows, method_or_run(method, problem, staged), limits)
     solutions = _answer(question, _Destination(shape, output))

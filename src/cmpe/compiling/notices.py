@@ -1,6 +1,6 @@
 """Nobody waits in silence: what is said when code is being compiled, and by whom.
 
-The first time in a process that a function of this package is really compiled (not loaded from the
+The first time in a process that a function of an engine is really compiled (not loaded from the
 cache), one line goes to the logger `cmpe` with level WARNING, which Python shows on stderr unless
 told otherwise. It is no `warnings.warn`: there is nothing to mend in the caller's code, and `-W
 error` shall not turn a first use into a failure. To be left alone:
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from cmpe.compiling.costs import COSTS, Cost
 
 logger = logging.getLogger("cmpe")
+NAMES = {"wide": "what wide rows need"}  # where the word of COSTS alone says little
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class Notice:
 
     def sentence(self) -> str:
         """What is compiled, how long that takes, and how to do it ahead."""
-        about = self.what or self.function.rpartition(".")[0]
-        known = f", about {self.cost.seconds} s" if self.cost else ""
+        about = NAMES.get(self.what or "", self.what) or self.function.rpartition(".")[0]
+        known = f"up to about {self.cost.seconds} s" if self.cost else "some seconds"
         return (
-            f"compiling {about} for this machine, once{known}; later runs load it. No time limit "
+            f"compiling {about} for this machine, once, {known}; later runs load it. No time limit "
             "counts this, and `cmpe compile` does all of it ahead."
         )
 
@@ -50,11 +51,13 @@ Teller = Callable[[Notice], None]
 
 
 def log_once(notice: Notice) -> None:
-    """One line for the first function that this process compiles."""
-    if notice.begun == 1 and not notice.is_over:
+    """One line for the first function that this process compiles of each engine."""
+    if notice.what not in _logged and not notice.is_over:
+        _logged.add(notice.what)
         logger.warning("cmpe: %s", notice.sentence())
 
 
+_logged: set[str | None] = set()
 _teller: Teller = log_once
 _asked_for: str | None = None  # of the process: engines compile in threads of their own
 _begun = 0
@@ -72,11 +75,14 @@ def telling(teller: Teller) -> Iterator[None]:
 
 
 @contextmanager
-def asked_for(what: str) -> Iterator[None]:
-    """Say that code compiled within this block is needed for `what`; the outermost block counts."""
+def asked_for(what: str, *, more: bool = False) -> Iterator[None]:
+    """Say that code compiled within this block is needed for `what`.
+
+    The outermost block counts, but for what takes much `more` than its estimate says.
+    """
     global _asked_for
     before = _asked_for
-    _asked_for = before or what
+    _asked_for = what if more else before or what
     try:
         yield
     finally:

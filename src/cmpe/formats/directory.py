@@ -29,7 +29,7 @@ import numpy as np
 from cmpe.arguments import file_path
 from cmpe.arrays import Values
 from cmpe.domain import Domain
-from cmpe.errors import FormatError, ModelError
+from cmpe.errors import FormatError, InputError, ModelError
 from cmpe.formats.evidence import check_rows, read_array
 from cmpe.formats.functions import read_function, write_function
 from cmpe.formats.network import write_arrays
@@ -226,6 +226,19 @@ def _check_hashes(folder: Path, files: Sequence[str], digests: dict[str, str]) -
             raise FormatError.at(folder / name, "sha256", expected, "other")
 
 
+def _description_bytes(folder: Path) -> bytes:
+    try:
+        return read_bytes(folder / DESCRIPTION)
+    except InputError as error:
+        if isinstance(error.__context__, NotADirectoryError):
+            found = "a file"
+        elif isinstance(error.__context__, FileNotFoundError):
+            found = f"no {DESCRIPTION} in it" if folder.is_dir() else "nothing"
+        else:
+            raise
+        raise InputError(f"{folder}: expected a problem directory, found {found}") from None
+
+
 def _description(folder: Path) -> dict[str, Any]:
     file = folder / DESCRIPTION
     optional = {
@@ -235,7 +248,7 @@ def _description(folder: Path) -> dict[str, Any]:
         "mirrored": [],
         "variables": {},
     }
-    description = {**optional, **parse_object(file, read_bytes(file))}
+    description = {**optional, **parse_object(file, _description_bytes(folder))}
     for name, (check, expected) in _FIELDS.items():
         if name not in description or not check(description[name]):
             found = repr(description.get(name, "nothing"))[:60]

@@ -143,7 +143,8 @@ def read_evidence(path: Path | str, problem: Problem, *, ignore_extra: bool = Fa
     if suffix == ".parquet":
         return full_rows_of(path, problem, read_frame(path), ignore_extra=ignore_extra)
     if suffix not in (".npy", ".csv"):
-        raise FormatError(f"{path}: expected a file ending in .evid, .npy, .csv or .parquet")
+        expected = "expected a file ending in .evid, .npy, .csv or .parquet"
+        raise FormatError(f"{path}: {expected}; found {suffix!r}")
     if suffix == ".csv":
         text = read_text(path, encoding="utf-8")
         return rows_of_csv(path, text, problem, ignore_extra=ignore_extra)

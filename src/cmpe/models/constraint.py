@@ -26,6 +26,11 @@ FEASIBILITY_TOLERANCE = 1e-6
 class Condition:
     """What a problem takes as a constraint: a function or a count with a limit."""
 
+    def __bool__(self) -> NoReturn:
+        raise ModelError(
+            "a constraint is neither true nor false; 1 <= t <= 3 is written cmpe.between(t, 1, 3)"
+        )
+
 
 class Limitable(Protocol):
     """What can be given a limit from above and from below."""
@@ -73,11 +78,6 @@ class Constraint(Condition):
     def relation(self) -> str:
         """`<=` or `>=`, as it was given."""
         return ">=" if self.mirrored else "<="
-
-    def __bool__(self) -> NoReturn:
-        raise ModelError(
-            "a constraint is neither true nor false; 1 <= t <= 3 is written cmpe.between(t, 1, 3)"
-        )
 
     def __repr__(self) -> str:
         return f"Constraint({_short(self.function)} {self.relation} {self.limit:g})"

@@ -102,7 +102,7 @@ def linear(costs: Mapping[Any, Mapping[Any, float]]) -> Costs:
     """The sum over variables of the cost of their state; states that are not listed cost 0."""
     _need_mapping(costs, 'linear({"A": {"yes": 2.5}})')
     for variable, by_state in costs.items():
-        _need_mapping(by_state, f"costs by state for {variable!r}, as in {{'yes': 2.5}}")
+        _need_mapping(by_state, f"linear({{{variable!r}: {{'yes': 2.5}}}})")
         for state, cost in by_state.items():
             limit_of(cost, f"the cost of {variable!r} in state {state!r}")
     return Costs({v: dict(by_state) for v, by_state in costs.items()})

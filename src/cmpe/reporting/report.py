@@ -93,7 +93,7 @@ class Report:
     def extent(self) -> str:
         """How much there is, in words."""
         cells = _counted(len(self.study.results.cells), "cell")
-        missing = f", {self.missing} without figures" if self.missing else ""
+        missing = f", {self.missing:,} without figures" if self.missing else ""
         drawn = _counted(len(self.tables), "table"), _counted(len(self.pictures), "figure")
         return f"{drawn[0]} and {drawn[1]} of {cells}{missing}"
 
@@ -253,7 +253,7 @@ def _facts(report: Report) -> str:
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _laid_out(value: Any, level: int = 0) -> Any:

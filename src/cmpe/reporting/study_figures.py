@@ -95,11 +95,13 @@ def _gap_against_violations(study: Study, qs: Sequence[float] | None) -> Drawing
         return None
     width = 3.1 * len(families) + 0.5
     figure, panels = new_panels(len(families), width=width, height=3.2, measured=False)
+    has_printed = False
     for axes, (family, datasets) in zip(panels, families.items(), strict=True):
         for method in (*COMPARED, TUNED):
             ours, printed = _gap_points(study, datasets, qs, method)
             _marks(axes, method, ours)
             _marks(axes, method, printed, hollow=True)
+            has_printed |= bool(printed)
         axes.set_title(_short(family), fontsize=10)
         axes.set_xlabel("violations")
         axes.axvline(MOST_VIOLATIONS, color="0.6", linewidth=0.8, linestyle=":")
@@ -108,10 +110,10 @@ def _gap_against_violations(study: Study, qs: Sequence[float] | None) -> Drawing
     legend_above(figure, *panels)
     title = f"Gap against violations, q = {MAIN_Q:g}" if qs else "Gap against violations, every q"
     which = "data set" if qs else "data set and q"
+    whose = ": filled ours, hollow the paper's" if has_printed else ""
     caption = (
-        f"One mark per {which}: filled ours, hollow the paper's. Closer to the origin is better; "
-        "right of the dotted line violations exceed 0.15. Scales are linear near 0, else "
-        "logarithmic."
+        f"One mark per {which}{whose}. Closer to the origin is better; right of the dotted line "
+        "violations exceed 0.15. Scales are linear near 0, else logarithmic."
     )
     name = "gap-violations-q80" if qs else "gap-violations-all"
     return Drawing(name, title, caption, figure, "The paper's figures")

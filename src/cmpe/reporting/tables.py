@@ -7,13 +7,14 @@ that look equal at the shown precision share the mark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cmpe.reporting.study import Measured
 
 MOST_VIOLATIONS = 0.15
 NOTHING = "–"
+ROUNDING = 1e-9  # what is smaller is what rounding leaves
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,17 @@ def number(found: Measured | None, form: str = "ratio", *, note: str | None = No
     """A figure with its spreads, or the reason why there is none."""
     if found is None:
         return Entry(NOTHING, note=note)
-    show = FORMS[form]
-    text = show(found.mean)
-    if found.rows_std is not None:
-        text += f" ± {show(found.rows_std)}"
+    text, show = FORMS[form](found.mean), SPREADS.get(form, FORMS[form])
+    if found.rows_std is not None and (form != "seconds" or _is_spread(found.rows_std, found)):
+        text += f" ± {show(found.rows_std)}"  # rows that were timed together have no spread
     if found.seeds_std is not None:
         text += f" (± {show(found.seeds_std)})"
     return Entry(text, found.mean, found)
+
+
+def _is_spread(deviation: float, found: Measured) -> bool:
+    """Whether a standard deviation is more than what rounding leaves of equal numbers."""
+    return deviation > ROUNDING * abs(found.mean)
 
 
 def plain(found: Measured | None, form: str = "ratio", *, note: str | None = None) -> Entry:
@@ -108,13 +113,24 @@ def count(value: float | None, *, note: str | None = None) -> Entry:
     return Entry(NOTHING, note=note) if value is None else Entry(f"{value:,.0f}", value)
 
 
+def _decimals(value: float, digits: int) -> str:
+    """So many decimals; one more where these would all be zero, or at least that it is not 0."""
+    value = 0.0 if abs(value) < ROUNDING else value
+    finer = 10.0 ** -(digits + 1)
+    if value == 0 or abs(value) >= 5 * finer:
+        return f"{value:,.{digits}f}"
+    if abs(value) >= finer / 2:
+        return f"{value:.{digits + 1}f}"
+    return f"<{finer:.{digits + 1}f}" if value > 0 else f">-{finer:.{digits + 1}f}"
+
+
 def _ratio(value: float) -> str:
-    """Three decimals as in the paper; fewer digits where these would all be zero."""
-    return f"{value:.0e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+    """Three decimals as in the paper."""
+    return _decimals(value, 3)
 
 
 def _nats(value: float) -> str:
-    return f"{value:.0e}" if 0 < abs(value) < 0.005 else f"{value:,.2f}"
+    return _decimals(value, 2)
 
 
 def _objective(value: float) -> str:
@@ -137,7 +153,7 @@ def seconds_text(value: float) -> str:
     return f"{value / 1e-6:.2g} µs" if value else "0 s"
 
 
-FORMS = {
+FORMS: dict[str, Callable[[float], str]] = {
     "whole": lambda value: f"{value:,.0f}",
     "ratio": _ratio,
     "nats": _nats,
@@ -145,6 +161,10 @@ FORMS = {
     "percent": _percent,
     "seconds": seconds_text,
     "share": _share,
+}
+SPREADS: dict[str, Callable[[float], str]] = {  # their tiny ones may read 0
+    "ratio": lambda value: f"{value:.3f}",
+    "nats": lambda value: f"{value:,.2f}",
 }
 
 

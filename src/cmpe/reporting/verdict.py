@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from cmpe.reporting.headline import OTHERS, TUNED
@@ -60,7 +61,7 @@ def _network(study: Study) -> str | None:
     violated = max(figure.mean for key in keys if (figure := study.figure(key, "violation")))
     shares = [found.mean for key in keys if (found := study.extra(key, "implied_regret_ratio"))]
     regret = (
-        f" and has at most {FORMS['percent'](max(shares))} of the regret of the paper's best method"
+        f" and has at most {_rounded_up(max(shares))} of the regret of the paper's best method"
         if shares
         else ""
     )
@@ -70,7 +71,7 @@ def _network(study: Study) -> str | None:
     judged = (
         f", and is slower than exact on {slower} of {_several(keys, 'data set')}" if slower else ""
     )
-    most = f"breaks its constraint in at most {FORMS['percent'](violated)} of the rows"
+    most = f"breaks its constraint in at most {_rounded_up(violated)} of the rows"
     breaks = most if violated > 0 else "breaks no constraint"
     return f"The trained network with repair {breaks}{regret}{judged}."
 
@@ -115,6 +116,11 @@ def _seconds(study: Study, keys: Iterable[Key]) -> list[float]:
 def _range(seconds: Sequence[float]) -> str:
     least, most = (seconds_text(float(f"{value:.2g}")) for value in (min(seconds), max(seconds)))
     return least if least == most else f"{least} to {most}"
+
+
+def _rounded_up(share: float) -> str:
+    """A percentage that no share exceeds."""
+    return f"{math.ceil(round(1e4 * share, 6)) / 100:g} %"
 
 
 def _several(keys: Sequence[Key], noun: str) -> str:

@@ -156,7 +156,7 @@ class Solutions:
     def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Answer | Solutions:
         if isinstance(rows, int | np.integer):
             if not -len(self) <= rows < len(self):
-                raise IndexError(f"there are {len(self)} rows, found number {rows}")
+                raise IndexError(f"rows are numbered 0 to {len(self) - 1}, found {rows}")
             return Answer(self, int(rows) % len(self))
         return self.take(np.arange(len(self))[rows])
 

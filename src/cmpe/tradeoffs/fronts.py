@@ -15,6 +15,7 @@ import numpy as np
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Values
+from cmpe.compiling.notices import asked_for
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import (
@@ -36,6 +37,7 @@ from cmpe.tradeoffs.points import ListedPoints, loosened
 from cmpe.tradeoffs.wide import wide_front
 
 
+@asked_for("front")
 def front(
     problem: Problem,
     evidence: Evidence | None = None,

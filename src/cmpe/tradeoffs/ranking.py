@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import whole_number
 from cmpe.arrays import Values
+from cmpe.compiling.notices import asked_for
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Status
@@ -31,6 +32,7 @@ FIRST_SHARE = 0.4  # of a wide row's time: for its first answer
 LEAST_SLICE = 0.05  # seconds
 
 
+@asked_for("best")
 def best(
     problem: Problem,
     evidence: Evidence | None = None,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Values
 from cmpe.bounds.lagrangian import lagrangian_dual
+from cmpe.compiling.notices import asked_for
 from cmpe.display import html_table, number_text
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
@@ -98,6 +99,7 @@ class Sensitivity:
         return html_table(repr(self), ("variable", "state", "regret"), cells)
 
 
+@asked_for("sensitivity")
 def sensitivity(
     problem: Problem,
     evidence: Evidence | None = None,

@@ -24,6 +24,14 @@ def test_without_a_terminal_one_line(capsys):
     assert (out, err) == ("", f"cmpe: {FIRST.sentence()}\n")
 
 
+def test_another_engine_is_another_line(capsys):
+    bar = bars.CompilingBar()
+    front = Notice("cmpe.b.kernels.two", "front", 2, False)
+    for notice in (FIRST, front, FIRST):
+        bar(notice)
+    assert capsys.readouterr().err == f"cmpe: {FIRST.sentence()}\ncmpe: {front.sentence()}\n"
+
+
 def test_a_bar_in_a_terminal_that_goes_when_all_is_compiled(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with redirect_stderr(Terminal()) as terminal:

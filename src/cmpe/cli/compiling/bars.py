@@ -30,17 +30,17 @@ def display(*columns: Any) -> Iterator[Progress]:
 
 
 class CompilingBar:
-    """Says once what is compiled and how long it takes; on a terminal a bar shows how far it is."""
+    """Says once for each engine what is compiled, and how long it takes; a bar on a terminal."""
 
     def __init__(self) -> None:
-        self._has_said = False
+        self._said: set[str | None] = set()
         self._stack = ExitStack()
         self._task: tuple[Progress, TaskID] | None = None
 
     def __call__(self, notice: Notice) -> None:
         """Told by `compiling.notices` of every function, before and after."""
-        if not self._has_said:
-            self._has_said = True
+        if notice.what not in self._said:
+            self._said.add(notice.what)
             sys.stderr.write(f"cmpe: {notice.sentence()}\n")
         if not sys.stderr.isatty():
             return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cmpe.cli.options import Format, progress_bar
+from cmpe.cli.options import Format, need_writer, progress_bar
 from cmpe.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def stream_asked(
         return None
     if asked is not None and asked not in SUFFIXES:
         raise InputError(f"parts are json or parquet, found --format {asked.value}")
-    return StreamAsked(output, evidence, SUFFIXES[asked or Format.json], resume, block, running)
+    suffix = SUFFIXES[asked or Format.json]
+    need_writer(f".{suffix}")
+    return StreamAsked(output, evidence, suffix, resume, block, running)
 
 
 def need_folder(output: Path | None, running: Running) -> None:

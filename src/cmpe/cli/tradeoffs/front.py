@@ -12,6 +12,7 @@ import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.options import (
+    PICTURES,
     checked_suffix,
     limits_in_order,
     progress_bar,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from cmpe.problem import Problem
     from cmpe.tradeoffs.front import Front
 
-PICTURES = (".svg", ".png", ".pdf")
 TEXTS = (".json", ".jsonl", ".csv")
 MOST_PANELS = 12  # rows in one picture
 OUTPUT_HELP = (
@@ -69,6 +69,10 @@ def front(
     suffix = "" if stream is not None else checked_suffix(output, TEXTS + PICTURES)
     limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    if not problem.constraints:
+        raise InputError(
+            "a front needs --constraint MODEL with --at-most or --at-least; found none"
+        )
     if stream is not None:
         refuse_beside_parts(row=row)
         options = {"command": "front", "over": over, "between": between, "time_limit": time_limit}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
+from cmpe.compiling.notices import asked_for
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
@@ -61,6 +62,7 @@ class Exact:
         return continue_with(BY_MILP, instances, known, limits)
 
 
+@asked_for("wide", more=True)
 def answer_wide(instances: Instances, limits: Limits) -> Solutions:
     """Wide rows: with a time limit by the race, else by what proves them in the end."""
     if limits.seconds is not None:
