@@ -32,7 +32,7 @@ from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.front import Front, Steps, TracedPoints, joined
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
-from cmpe.tradeoffs.points import ListedPoints, loosened
+from cmpe.tradeoffs.points import ListedPoints, below_finite, loosened
 from cmpe.tradeoffs.wide import wide_front
 
 
@@ -243,10 +243,8 @@ class FrontEnds:
         model = self._model
         if model.is_finite:
             return None
-        least = [f.log_table[np.isfinite(f.log_table)].min(initial=0.0) for f in model.factors]
-        below = float(sum(least)) * (1.0 + 1e-6) - 2.0
         answers = self._solved(
-            self._objective, [Constraint(model, below - 1e-3 * abs(below)), *self._others]
+            self._objective, [Constraint(model, below_finite(model)), *self._others]
         )
         return [self._lowest_of(answers, row) for row in range(len(answers))]
 

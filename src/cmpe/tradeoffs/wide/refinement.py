@@ -1,0 +1,154 @@
+"""The refinement of one wide row: question after question, the most promising one first.
+
+A question's promise is the area that it could take off the band (`questions`), times the share of
+that which questions of its kind took off lately, by the seconds that it will take. A question that
+was asked before has twice the time it had: so nothing that does not move can hold up the rest.
+Slices grow with the time that has passed. Every answer is linked with answers near it
+(`relinking`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cmpe.arrays import Values
+from cmpe.compiling import timing
+from cmpe.problem import Instances
+from cmpe.solvers.base import Limits
+from cmpe.tradeoffs.wide.band import Band
+from cmpe.tradeoffs.wide.pricing import Pricing
+from cmpe.tradeoffs.wide.questions import Kind, Profile, Question
+from cmpe.tradeoffs.wide.relinking import Anchor, Mixtures
+
+FIRST_SLICE = 0.2  # seconds
+GROWTH = 0.1  # of the time so far: a later slice
+LONGEST = 0.1  # of the limit: a slice that was not asked for before
+FORGETS = 0.2  # of what a kind's account says, with every question
+NEAR = 1e-4  # of the size of a multiplier: those are the same question
+FAR = 4.0  # by how much a multiplier grows that leaves the first limits without an answer
+MULTIPLIERS = 5  # that are tried so
+SKIPS = (1, 2, 4, 8)  # neighbours that an answer is linked with
+
+
+@dataclass
+class KindAccount:
+    """What questions of a kind gave and took lately, as shares of what was expected."""
+
+    gain: float = 1.0
+    use: float = 1.0
+
+    def note(self, gain: float, use: float) -> None:
+        """Learn from one question."""
+        self.gain += FORGETS * (min(gain, 4.0) - self.gain)
+        self.use += FORGETS * (min(use, 4.0) - self.use)
+
+
+class Refinement:
+    """One row on its way."""
+
+    def __init__(
+        self, instances: Instances, over: int, window: tuple[float, float], limits: Limits
+    ) -> None:
+        self.band = Band(instances.problem, over)
+        self._window, self._limit = window, limits.seconds or 0.0
+        self._begin = timing.now()
+        self._pricing = Pricing(instances, self.band, limits.running)
+        self._mixtures = Mixtures(instances.problem, over)
+        self._asked: list[Question] = []
+        self._accounts = {kind: KindAccount() for kind in Kind}
+        self._anchors: list[Anchor] = []  # by rising t
+
+    @property
+    def spent(self) -> float:
+        """Seconds so far."""
+        return timing.now() - self._begin
+
+    def run(self) -> Iterator[Question]:
+        """The questions that were asked, until the time is over or nothing is worth asking."""
+        for question in self._first():
+            self._ask(question)
+            yield question
+            if self.spent >= self._limit or self._is_impossible():
+                return
+        while self.spent < self._limit:
+            profile = Profile(self.band, self._window)
+            questions = profile.questions()
+            if not questions:
+                return
+            question = max(questions, key=self._promise)
+            begin, planned = self.spent, self._seconds(question)
+            self._ask(question)
+            gain = (profile.area - Profile(self.band, self._window).area) / question.worth
+            self._accounts[question.kind].note(max(0.0, gain), (self.spent - begin) / planned)
+            yield question
+
+    def _first(self) -> Iterator[Question]:
+        """A line for all limits, and multipliers up to one that answers the lowest of them."""
+        yield Question(Kind.LINE)
+        if self.band.floor > -np.inf:
+            yield Question(Kind.LOWEST)
+        unit, low = self._pricing.unit, self._window[0]
+        for power in range(1 if low == -np.inf else MULTIPLIERS):
+            if (self.band.t <= low).any():
+                return
+            yield Question(Kind.LINE, unit * FAR**power)
+        if not (self.band.t <= low).any():
+            yield Question(Kind.LEAST)
+
+    def _is_impossible(self) -> bool:
+        """Whether no limit has an answer: proved."""
+        return float(self.band.upper(np.array([np.inf]))[0]) == -np.inf
+
+    # --- which comes next ---
+
+    def _promise(self, question: Question) -> float:
+        account = self._accounts[question.kind]
+        return question.worth * account.gain / (account.use * self._seconds(question))
+
+    def _seconds(self, question: Question) -> float:
+        """A slice of the time, doubled each time that the same is asked again."""
+        near = NEAR * self._pricing.unit if question.kind is Kind.LINE else 0.0
+        before = sum(
+            a.kind is question.kind and abs(a.at - question.at) <= near for a in self._asked
+        )
+        share = min(max(FIRST_SLICE, GROWTH * self.spent), LONGEST * self._limit)
+        return max(1e-3, min(share * 2.0**before, self._limit - self.spent))
+
+    # --- asking ---
+
+    def _ask(self, question: Question) -> None:
+        seconds, pricing = self._seconds(question), self._pricing
+        self._asked.append(question)
+        found: Values | None = None
+        match question.kind:
+            case Kind.LINE:
+                found = pricing.price(question.at, seconds)
+            case Kind.LIMIT:
+                found = pricing.limit(question.at, seconds)
+            case Kind.LEAST:
+                found = pricing.least(seconds)
+            case Kind.LOWEST:
+                pricing.lowest(seconds)
+        if found is not None:
+            self._link(found)
+
+    def _link(self, found: Values) -> None:
+        """Mixtures of a new answer (1, n) and answers near it."""
+        t = float(self.band.values(found)[1][0])
+        if not np.isfinite(t):
+            return
+        new, place = Anchor(t, found[0]), bisect_left(self._anchors, t, key=lambda a: a.t)
+        ahead = [self._anchors[place - s] for s in SKIPS if s <= place]
+        behind = self._anchors[place:][: max(SKIPS)]
+        pairs = [(a, new) for a in ahead]
+        pairs += [(new, behind[s - 1]) for s in SKIPS if s <= len(behind)]
+        if any(np.array_equal(a.row, new.row) for pair in pairs for a in pair if a is not new):
+            return
+        self._anchors.insert(place, new)
+        rows = [self._mixtures.between(low, high, self._window) for low, high in pairs]
+        if rows:
+            self.band.add(np.concatenate(rows))
