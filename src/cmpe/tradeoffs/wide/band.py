@@ -36,6 +36,8 @@ from cmpe.tradeoffs.points import ListedPoints, h_tolerance, loosened, t_toleran
 
 ROUNDING = 1e-9  # of the numbers that a line is made of
 EQUAL = 1.001  # tolerances: values of t that are no further apart count as equal
+MOST_POINTS = 10_000
+EVERYWHERE = (-math.inf, math.inf)
 PIECES = 16  # steps from one point to the next, at most
 
 
@@ -51,7 +53,7 @@ class Band:
     floor: float = math.inf
 
     def __post_init__(self) -> None:
-        self.rows = np.zeros((0, self.problem.variables), dtype=self.problem.dtype)
+        self.rows = np.zeros((0, self.problem.variables), dtype=np.uint16)
         self.h, self.t = np.zeros(0), np.zeros(0)  # rising
         if self.problem.models[1 + self.over].is_finite:
             self.floor = -math.inf
@@ -68,6 +70,7 @@ class Band:
         rows = np.concatenate([self.rows, rows[new].astype(self.rows.dtype)])
         h, t = np.append(self.h, h[new]), np.append(self.t, t[new])
         kept = undominated(h, t)
+        kept = kept[_most_useful(h[kept], t[kept])]
         self.rows, self.h, self.t = rows[kept], h[kept], t[kept]
 
     def values(self, rows: Values) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -144,16 +147,33 @@ class Band:
 
     def marks(self) -> Floats:
         """Where the bound or the points may bend, rising: limits, points, crossings of lines."""
-        mu = np.array(sorted(m for m, w in self.lines.items() if math.isfinite(w)))
-        bound = np.array([self.lines[m] for m in mu])
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            crossings = -np.diff(bound) / np.diff(mu)
-        every = np.concatenate([crossings, self.t, [*self.ends, self.least]])
+        every = np.concatenate([self._crossings(), self.t, [*self.ends, self.least]])
         return np.unique(every[np.isfinite(every)])
 
-    def steps(self) -> Steps:
-        """The bound as steps, fine enough not to widen the band by more than a share of it."""
+    def _crossings(self) -> Floats:
+        """Where the least of the lines goes from one to the next."""
+        active: list[tuple[float, float]] = []
+        crossings: list[float] = []
+        for mu in sorted((m for m, w in self.lines.items() if math.isfinite(w)), reverse=True):
+            bound = self.lines[mu]
+            while active:  # from here on the flatter line is lower
+                place = (bound - active[-1][1]) / (active[-1][0] - mu)
+                if not crossings or place > crossings[-1]:
+                    crossings.append(place)
+                    break
+                active.pop()
+                crossings.pop()
+            active.append((mu, bound))
+        return np.array(crossings)
+
+    def steps(self, window: tuple[float, float] = EVERYWHERE) -> Steps:
+        """The bound as steps, fine enough not to widen the band by more than a share of it.
+
+        They are fine in the window; beyond it one bound holds on either side.
+        """
         marks = self.marks()
+        inside = (marks > window[0]) & (marks < window[1])
+        marks = np.unique([*marks[inside], *(q for q in window if math.isfinite(q))])
         if not len(marks):
             return Steps(np.array([np.inf]), self._at_least(np.array([np.inf])))
         low, high = marks[:-1], marks[1:]
@@ -179,8 +199,10 @@ class Band:
         kept = slice(first, int(np.searchsorted(self.t, high, side="right")))
         h, t = self.h[kept], self.t[kept]
         closed = self._is_closed(h, t, (low, high))
-        points = ListedPoints(self.rows[kept])
-        return TracedPoints(h, t, points, closed, None if closed else self.steps(), seconds)
+        points = ListedPoints(self.rows[kept].astype(self.problem.dtype))
+        return TracedPoints(
+            h, t, points, closed, None if closed else self.steps((low, high)), seconds
+        )
 
     def _is_closed(self, h: Floats, t: Floats, window: tuple[float, float]) -> bool:
         """Whether the bound proves that no point is missing, within the tolerances.
@@ -196,3 +218,12 @@ class Band:
         if t[0] <= window[0]:
             return True
         return float(self.upper(t[:1] - EQUAL * t_tolerance(t[:1]))[0]) == -np.inf
+
+
+def _most_useful(h: Floats, t: Floats) -> Indices:
+    """The numbers of at most `MOST_POINTS` of rising points: those that fill the most area."""
+    if len(h) <= MOST_POINTS:
+        return np.arange(len(h))
+    fills = np.full(len(h), np.inf)
+    fills[1:-1] = np.diff(h)[:-1] * np.diff(t)[1:]
+    return np.sort(np.argsort(-fills, kind="stable")[:MOST_POINTS])

@@ -25,7 +25,7 @@ from cmpe.tradeoffs.wide.band import ROUNDING, Band
 
 
 @dataclass(frozen=True)
-class PricedTables:
+class PricedLayout:
     """h and t of a problem in one layout, so that h - mu t is an array of numbers for any mu."""
 
     domain: Domain
@@ -34,7 +34,7 @@ class PricedTables:
     t: Floats  # (E,)
 
     @classmethod
-    def of(cls, h: LogLinearModel, t: LogLinearModel) -> PricedTables:
+    def of(cls, h: LogLinearModel, t: LogLinearModel) -> PricedLayout:
         """Tables over the same variables are one."""
         parts = [_by_scope(model) for model in (h, t)]
         scopes = tuple(sorted({*parts[0], *parts[1]}, key=lambda scope: (len(scope), scope)))
@@ -102,8 +102,8 @@ class Pricing:
         return [c for j, c in enumerate(self._problem.constraints) if j != self.band.over]
 
     @cached_property
-    def _tables(self) -> PricedTables:
-        return PricedTables.of(self._problem.models[0], self._own)
+    def _tables(self) -> PricedLayout:
+        return PricedLayout.of(self._problem.models[0], self._own)
 
     @cached_property
     def unit(self) -> float:

@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Question:
+class BandQuestion:
     """What is asked, of which multiplier or limit, and the area that it could take off."""
 
     kind: Kind
@@ -68,22 +68,28 @@ class Profile:
         mean = 0.5 * (self.upper[1:] + self.upper[:-1])
         return np.clip(mean - lower[:-1], 0.0, MOST_GAP) * np.diff(self.q)
 
-    def questions(self) -> list[Question]:
+    def slack(self, mu: float) -> float:
+        """How far the bound is above the points' hull where that has slope mu."""
+        if not len(self.q):
+            return np.inf
+        return float((self.upper - mu * self.q).max()) - self._band.priced(mu)
+
+    def questions(self) -> list[BandQuestion]:
         """What is worth asking; nothing where bound and points meet."""
         if not len(self.t):
             return self._without_points()
         return [*self._edges(), *self._intervals(), *self._floor(), *self._below()]
 
-    def _without_points(self) -> list[Question]:
+    def _without_points(self) -> list[BandQuestion]:
         """Where no point has a finite t: whatever may find one, or bound what is there."""
         top = float(self._band.upper(np.array([np.inf]))[0])
         best = float(self._band.h.max(initial=-np.inf))
         if top == -np.inf or top <= best + float(h_tolerance(np.array(top))):
             return []
         kinds = [Kind.LINE, Kind.LEAST] + [Kind.LOWEST] * (self._band.floor > -np.inf)
-        return [Question(kind, worth=1.0) for kind in kinds]
+        return [BandQuestion(kind, worth=1.0) for kind in kinds]
 
-    def _edges(self) -> list[Question]:
+    def _edges(self) -> list[BandQuestion]:
         """The slope of each edge of the hull, and 0 beyond its end."""
         hull = self._band.hull()
         t, h = self._band.t[hull], self._band.h[hull]
@@ -93,7 +99,7 @@ class Profile:
         worth = self._between(areas, np.append(t, np.inf))
         return _best(Kind.LINE, np.append(np.diff(h) / np.diff(t), 0.0), worth)
 
-    def _intervals(self) -> list[Question]:
+    def _intervals(self) -> list[BandQuestion]:
         """The limit just below each point: what there is between it and the point before."""
         last = self.q[-1:] if self.q[-1] < self.t[-1] else self.t[-1:]
         inner = self.t[(self.t > self.q[0]) & (self.t < last)]
@@ -111,35 +117,40 @@ class Profile:
         """The limits, in the middle of intervals that are long and were not halved yet."""
         middle = 0.5 * (cuts[1:] + cuts[:-1])
         asked = np.isin(middle + t_tolerance(middle), list(self._band.ends))
-        long = np.diff(cuts) > LONG * (self.q[-1] - self.q[0])
+        least = np.maximum(LONG * (self.q[-1] - self.q[0]), 8.0 * t_tolerance(middle))
+        long = np.diff(cuts) > least
         return np.where(long & ~asked, middle, at)
 
-    def _floor(self) -> list[Question]:
+    def _floor(self) -> list[BandQuestion]:
         """What the bound of t = -inf adds."""
         lower = np.maximum(self._band.of_finite(self.q), self.lower)
         worth = float(self._above(lower).sum()) if self._band.floor > -np.inf else 0.0
-        return [Question(Kind.LOWEST, worth=worth)] if worth > 0.0 else []
+        return [BandQuestion(Kind.LOWEST, worth=worth)] if worth > 0.0 else []
 
-    def _below(self) -> list[Question]:
-        """What there is below the first point with a finite t, where such limits are asked for."""
+    def _below(self) -> list[BandQuestion]:
+        """What there is below the first point with a finite t, where such limits are asked for.
+
+        Nobody knows what it is worth: as much as the same width elsewhere.
+        """
         first = float(self.t[0])
         slack = float(t_tolerance(self.t[:1])[0])
         below = np.array([first - EQUAL * slack])
         upper, lower = float(self._band.upper(below)[0]), float(self._band.lower(below)[0])
         if below[0] <= self._window[0] or upper <= lower + float(h_tolerance(self.h[:1])[0]):
             return []
-        width = min(MOST_GAP, first - max(self._window[0], self._band.least))
+        span = max(1.0, float(self.q[-1] - self.q[0]))
+        width = first - max(self._window[0], self._band.least)
+        worth = (width if width < np.inf else span) * max(1.0, self.area / span)
         if np.isneginf(self._band.t[0]):
-            worth = min(MOST_GAP, width * (upper - lower))
-            return [Question(Kind.LIMIT, first - 2.0 * slack, worth)]
-        return [Question(Kind.LEAST, worth=width * (float(self.h[-1] - self.h[0]) + 1.0))]
+            return [BandQuestion(Kind.LIMIT, first - 2.0 * slack, worth)]
+        return [BandQuestion(Kind.LEAST, worth=worth)]
 
     def _between(self, areas: Floats, cuts: Floats) -> Floats:
         """The sum of the pieces' areas between each two of `cuts`."""
         return np.diff(np.interp(cuts, self.q, np.append(0.0, np.cumsum(areas))))
 
 
-def _best(kind: Kind, at: Floats, worth: Floats) -> list[Question]:
+def _best(kind: Kind, at: Floats, worth: Floats) -> list[BandQuestion]:
     """The few that are worth most."""
     few = np.argsort(-worth, kind="stable")[:CANDIDATES]
-    return [Question(kind, float(at[i]), float(worth[i])) for i in few if worth[i] > 0.0]
+    return [BandQuestion(kind, float(at[i]), float(worth[i])) for i in few if worth[i] > 0.0]

@@ -3,8 +3,8 @@
 A question's promise is the area that it could take off the band (`questions`), times the share of
 that which questions of its kind took off lately, by the seconds that it will take. A question that
 was asked before has twice the time it had: so nothing that does not move can hold up the rest.
-Slices grow with the time that has passed. Every answer is linked with answers near it
-(`relinking`).
+Slices grow where they prove too short, up to a share of the time that has passed. Every answer is
+linked with answers near it (`relinking`).
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cmpe.arrays import Values
+from cmpe.arrays import Indices, Values
 from cmpe.compiling import timing
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
+from cmpe.tradeoffs.points import h_tolerance
 from cmpe.tradeoffs.wide.band import Band
 from cmpe.tradeoffs.wide.pricing import Pricing
-from cmpe.tradeoffs.wide.questions import Kind, Profile, Question
-from cmpe.tradeoffs.wide.relinking import Anchor, Mixtures
+from cmpe.tradeoffs.wide.questions import BandQuestion, Kind, Profile
+from cmpe.tradeoffs.wide.relinking import Anchor, MixedAnswers, Mixtures
 
 FIRST_SLICE = 0.2  # seconds
-GROWTH = 0.1  # of the time so far: a later slice
-LONGEST = 0.1  # of the limit: a slice that was not asked for before
+GROWTH = 0.15  # of the time so far: the longest later one
+LONGEST = 0.1  # of the limit
+HALF = 0.5  # a line that leaves more of the slack there was had too little time
+LONGER = 2.0  # then slices are so much longer
 FORGETS = 0.2  # of what a kind's account says, with every question
 NEAR = 1e-4  # of the size of a multiplier: those are the same question
 FAR = 4.0  # by how much a multiplier grows that leaves the first limits without an answer
 MULTIPLIERS = 5  # that are tried so
 SKIPS = (1, 2, 4, 8)  # neighbours that an answer is linked with
+MOST_MIXED = 512  # mixtures of one pair
 
 
 @dataclass
@@ -58,7 +62,9 @@ class Refinement:
         self._begin = timing.now()
         self._pricing = Pricing(instances, self.band, limits.running)
         self._mixtures = Mixtures(instances.problem, over)
-        self._asked: list[Question] = []
+        self._asked: list[BandQuestion] = []
+        self._first_slice = min(FIRST_SLICE, LONGEST * self._limit)
+        self._pace = self._first_slice
         self._accounts = {kind: KindAccount() for kind in Kind}
         self._anchors: list[Anchor] = []  # by rising t
 
@@ -67,7 +73,7 @@ class Refinement:
         """Seconds so far."""
         return timing.now() - self._begin
 
-    def run(self) -> Iterator[Question]:
+    def run(self) -> Iterator[BandQuestion]:
         """The questions that were asked, until the time is over or nothing is worth asking."""
         for question in self._first():
             self._ask(question)
@@ -80,24 +86,28 @@ class Refinement:
             if not questions:
                 return
             question = max(questions, key=self._promise)
+            slack = profile.slack(question.at)
             begin, planned = self.spent, self._seconds(question)
             self._ask(question)
-            gain = (profile.area - Profile(self.band, self._window).area) / question.worth
+            after = Profile(self.band, self._window)
+            gain = (profile.area - after.area) / question.worth
             self._accounts[question.kind].note(max(0.0, gain), (self.spent - begin) / planned)
+            if question.kind is Kind.LINE and after.slack(question.at) > HALF * slack:
+                self._pace = max(self._pace, min(LONGER * planned, LONGEST * self._limit))
             yield question
 
-    def _first(self) -> Iterator[Question]:
+    def _first(self) -> Iterator[BandQuestion]:
         """A line for all limits, and multipliers up to one that answers the lowest of them."""
-        yield Question(Kind.LINE)
+        yield BandQuestion(Kind.LINE)
         if self.band.floor > -np.inf:
-            yield Question(Kind.LOWEST)
+            yield BandQuestion(Kind.LOWEST)
         unit, low = self._pricing.unit, self._window[0]
         for power in range(1 if low == -np.inf else MULTIPLIERS):
             if (self.band.t <= low).any():
                 return
-            yield Question(Kind.LINE, unit * FAR**power)
+            yield BandQuestion(Kind.LINE, unit * FAR**power)
         if not (self.band.t <= low).any():
-            yield Question(Kind.LEAST)
+            yield BandQuestion(Kind.LEAST)
 
     def _is_impossible(self) -> bool:
         """Whether no limit has an answer: proved."""
@@ -105,22 +115,23 @@ class Refinement:
 
     # --- which comes next ---
 
-    def _promise(self, question: Question) -> float:
+    def _promise(self, question: BandQuestion) -> float:
         account = self._accounts[question.kind]
         return question.worth * account.gain / (account.use * self._seconds(question))
 
-    def _seconds(self, question: Question) -> float:
+    def _seconds(self, question: BandQuestion) -> float:
         """A slice of the time, doubled each time that the same is asked again."""
+        share = min(self._pace, max(self._first_slice, GROWTH * self.spent))
+        return max(1e-3, min(share * 2.0 ** self._times(question), self._limit - self.spent))
+
+    def _times(self, question: BandQuestion) -> int:
+        """How often the same was asked before."""
         near = NEAR * self._pricing.unit if question.kind is Kind.LINE else 0.0
-        before = sum(
-            a.kind is question.kind and abs(a.at - question.at) <= near for a in self._asked
-        )
-        share = min(max(FIRST_SLICE, GROWTH * self.spent), LONGEST * self._limit)
-        return max(1e-3, min(share * 2.0**before, self._limit - self.spent))
+        return sum(a.kind is question.kind and abs(a.at - question.at) <= near for a in self._asked)
 
     # --- asking ---
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: BandQuestion) -> None:
         seconds, pricing = self._seconds(question), self._pricing
         self._asked.append(question)
         found: Values | None = None
@@ -138,17 +149,28 @@ class Refinement:
 
     def _link(self, found: Values) -> None:
         """Mixtures of a new answer (1, n) and answers near it."""
-        t = float(self.band.values(found)[1][0])
-        if not np.isfinite(t):
+        h, t, _ = self.band.values(found)
+        if not np.isfinite(t[0]):
             return
-        new, place = Anchor(t, found[0]), bisect_left(self._anchors, t, key=lambda a: a.t)
-        ahead = [self._anchors[place - s] for s in SKIPS if s <= place]
-        behind = self._anchors[place:][: max(SKIPS)]
-        pairs = [(a, new) for a in ahead]
-        pairs += [(new, behind[s - 1]) for s in SKIPS if s <= len(behind)]
-        if any(np.array_equal(a.row, new.row) for pair in pairs for a in pair if a is not new):
+        new = Anchor(float(h[0]), float(t[0]), found[0])
+        place = bisect_left(self._anchors, new.t, key=lambda anchor: anchor.t)
+        behind = self._anchors[max(0, place - max(SKIPS)) : place][::-1]
+        ahead = self._anchors[place : place + max(SKIPS)]
+        if any(np.array_equal(near.row, new.row) for near in (*behind, *ahead)):
             return
         self._anchors.insert(place, new)
-        rows = [self._mixtures.between(low, high, self._window) for low, high in pairs]
-        if rows:
-            self.band.add(np.concatenate(rows))
+        pairs = [(behind[s - 1], new) for s in SKIPS if s <= len(behind)]
+        pairs += [(new, ahead[s - 1]) for s in SKIPS if s <= len(ahead)]
+        for low, high in pairs:
+            mixed = self._mixtures.between(low, high)
+            self.band.add(mixed.rows(self._wanted(mixed)))
+
+    def _wanted(self, mixed: MixedAnswers) -> Indices:
+        """The mixtures that are better than the points so far, at limits that are asked for."""
+        low, high = self._window
+        better = mixed.h > self.band.lower(mixed.t) + h_tolerance(mixed.h)
+        better &= (mixed.t <= high) & (np.append(mixed.t[1:], np.inf) > low)
+        found = np.flatnonzero(better)
+        if len(found) > MOST_MIXED:
+            found = found[np.linspace(0, len(found) - 1, MOST_MIXED).astype(np.intp)]
+        return found

@@ -30,14 +30,29 @@ from cmpe.problem import Problem
 from cmpe.tradeoffs.points import undominated
 
 CORE = 8
-MOST = 512  # mixtures of one pair
 
 
 class Anchor(NamedTuple):
     """An answer with a finite t."""
 
+    h: float
     t: float
     row: Values  # (n,)
+
+
+@dataclass(frozen=True)
+class MixedAnswers:
+    """Mixtures of two answers; h and t are right but for rounding."""
+
+    h: Floats  # (P,)
+    t: Floats  # (P,)
+    ends: tuple[Values, Values]  # (n,) each
+    part: Integers  # (n,) the component of each variable, -1 where the answers agree
+    flipped: NDArray[np.bool_]  # (P, K + 1) which components are as in the second answer
+
+    def rows(self, which: Indices) -> Values:
+        """The assignments of some of them: (P, n)."""
+        return np.where(self.flipped[which][:, self.part], self.ends[1], self.ends[0])
 
 
 class Mixtures:
@@ -48,20 +63,16 @@ class Mixtures:
         self._functions = tuple(_Slots.of(models[j].flat) for j in (0, 1 + over))
         self._variables = problem.variables
 
-    def between(self, low: Anchor, high: Anchor, window: tuple[float, float]) -> Values:
-        """Undominated mixtures (P, n) of two answers, with t in the window, or little outside."""
+    def between(self, low: Anchor, high: Anchor) -> MixedAnswers:
+        """Undominated mixtures of two answers, by rising t."""
         part = self._components(low.row != high.row)
-        trades = Trades.of(*(slots.changes(low.row, high.row, part) for slots in self._functions))
+        changes = [slots.changes(low.row, high.row, part) for slots in self._functions]
+        trades = Trades.of(*changes)
         chosen = trades.choices()
-        h, t = trades.sums(chosen)
+        h, t = (base + chosen @ each for base, each in zip(trades.base, trades.added, strict=True))
         kept = undominated(h, t)
-        t = low.t + trades.base + t[kept]
-        first = max(0, int(np.searchsorted(t, window[0], side="right")) - 1)
-        kept = kept[first : 1 + int(np.searchsorted(t, window[1], side="right"))]
-        if len(kept) > MOST:
-            kept = kept[np.linspace(0, len(kept) - 1, MOST).astype(np.intp)]
-        flipped = trades.components(chosen[kept])  # (P, K)
-        return np.where(np.pad(flipped, ((0, 0), (0, 1)))[:, part], high.row, low.row)
+        flipped = np.pad(trades.components(chosen[kept]), ((0, 0), (0, 1)))  # none in no component
+        return MixedAnswers(low.h + h[kept], low.t + t[kept], (low.row, high.row), part, flipped)
 
     def _components(self, different: NDArray[np.bool_]) -> Integers:
         """The component of every variable that differs, -1 of the others: (n,)."""
@@ -110,7 +121,8 @@ class _Slots:
         own = np.maximum.reduceat(part[self.variables], self.starts)
         mine = own >= 0
         change = self._at(high)[mine] - self._at(low)[mine]
-        total: Floats = np.bincount(own[mine], weights=change, minlength=components)
+        total = np.zeros(components)
+        np.add.at(total, own[mine], change)
         return total
 
     def _at(self, assignment: Values) -> Floats:
@@ -124,20 +136,19 @@ class Trades:
     """Components between two answers, and which of them give some h for some t."""
 
     taken: NDArray[np.bool_]  # (K,) as the cheapest mixture has them
-    base: float  # what those add to t
+    base: Floats  # (2,) what those add to h and t
     order: Indices  # (R,) the components that trade, the steepest first
-    h: Floats  # (R,) what each trade adds, above 0
-    t: Floats  # (R,)
+    added: Floats  # (2, R) what each trade adds to h and t, above 0
 
     @classmethod
     def of(cls, dh: Floats, dt: Floats) -> Trades:
         """Of the changes of all components."""
-        trade = (dh * dt > 0.0) & np.isfinite(dh) & np.isfinite(dt)
+        trade = dh * dt > 0.0
         taken = np.where(trade, dh < 0.0, (dh >= 0.0) & (dt <= 0.0))
         which = np.flatnonzero(trade)
         order = which[np.argsort(-dh[which] / dt[which], kind="stable")]
-        base = float(dt[taken].sum())
-        return cls(taken, base, order, np.abs(dh[order]), np.abs(dt[order]))
+        both = np.stack([dh, dt])
+        return cls(taken, both[:, taken].sum(axis=1), order, np.abs(both[:, order]))
 
     def choices(self) -> NDArray[np.bool_]:
         """Which trades are made (C, R): every beginning, varied in its core."""
@@ -152,10 +163,6 @@ class Trades:
             out.append(block)
         out.append(np.ones((1, count), dtype=bool))
         return np.concatenate(out)
-
-    def sums(self, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """h and t of each choice, less those of the cheapest mixture."""
-        return chosen @ self.h, chosen @ self.t
 
     def components(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which components are as in the higher answer: (C, K)."""
