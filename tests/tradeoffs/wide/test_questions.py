@@ -98,3 +98,12 @@ def test_a_window_ends_at_its_own_limit():
     band.least = 0.0
     assert asked(band, (0.0, 0.0))[Kind.LIMIT][0].at == 0.0
     assert Profile(band, (0.0, 0.5)).area < Profile(band, EVERYWHERE).area
+
+
+def test_a_window_beyond_all_points_is_looked_at():
+    band = band_of([0.0, 1.0], [0.0, 1.0])
+    band.add(np.array([[1]]))
+    band.add_line(0.0, 1.5)
+    for window in ((4.0, 6.0), (4.0, np.inf)):
+        assert Profile(band, window).area > 0.0
+        assert asked(band, window)[Kind.LINE][0].at == 0.0

@@ -84,7 +84,7 @@ def test_slices_double_when_the_same_is_asked_again():
     problem = Problem(model, [model.perturb(0.5, 1) <= 0.0])
     refinement = Refinement(problem.given(), 0, EVERYWHERE, Limits(50.0))
     first = next(refinement.run())
-    assert refinement._seconds(first) == pytest.approx(2.0 * 0.2)
+    assert refinement._seconds(first) == pytest.approx(2.0 * 0.1)
 
 
 def test_accounts_follow_what_came_out():

@@ -53,7 +53,9 @@ class Band:
     floor: float = math.inf
 
     def __post_init__(self) -> None:
-        self.rows = np.zeros((0, self.problem.variables), dtype=np.uint16)
+        cards = self.problem.objective.cardinalities
+        kind = np.min_scalar_type(max(cards, default=1) - 1)  # many points are kept small
+        self.rows = np.zeros((0, self.problem.variables), dtype=kind)
         self.h, self.t = np.zeros(0), np.zeros(0)  # rising
         if self.problem.models[1 + self.over].is_finite:
             self.floor = -math.inf

@@ -53,7 +53,8 @@ class Profile:
         if len(self.t):
             first, last = float(self.t[0]), float(self.t[-1])
             low = max(window[0], first)
-            high = max(low, min(loosened(window[1]), last + BEYOND * max(1.0, last - first)))
+            beyond = max(low, last) + BEYOND * max(1.0, last - first)
+            high = max(low, loosened(window[1]) if window[1] < np.inf else beyond)
             marks = band.marks()
             self.q = np.unique([low, *marks[(marks > low) & (marks < high)], high])
         self.upper, self.lower = band.upper(self.q), band.lower(self.q)

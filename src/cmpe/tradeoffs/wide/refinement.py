@@ -25,8 +25,8 @@ from cmpe.tradeoffs.wide.pricing import Pricing
 from cmpe.tradeoffs.wide.questions import BandQuestion, Kind, Profile
 from cmpe.tradeoffs.wide.relinking import Anchor, MixedAnswers, Mixtures
 
-FIRST_SLICE = 0.2  # seconds
-GROWTH = 0.15  # of the time so far: the longest later one
+FIRST_SLICE = 0.1  # seconds
+GROWTH = 0.25  # of the time so far: the longest later one
 LONGEST = 0.1  # of the limit
 HALF = 0.5  # a line that leaves more of the slack there was had too little time
 LONGER = 2.0  # then slices are so much longer
