@@ -22,6 +22,9 @@ from cmpe.solvers.base import Running
 from cmpe.solvers.dispatch import solve
 from cmpe.tradeoffs.points import below_finite, loosened
 from cmpe.tradeoffs.wide.band import ROUNDING, Band
+from cmpe.tradeoffs.wide.splits import SharedSplit
+
+SPLIT_SHARE = 0.4  # of the time of a line, where its bound is a split's
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class PricedLayout:
         return cls(h.domain, scopes, *values)
 
     def at(self, mu: float) -> LogLinearModel:
-        """h - mu t, -inf where h or t is."""
-        return self._model(self.h - mu * self._finite_t)
+        """h - mu t, -inf where h or t is; h itself for mu = 0."""
+        return self._model(self.h - mu * self._finite_t if mu > 0.0 else self.h.copy())
 
     def negated(self) -> LogLinearModel:
         """-t, -inf where h or t is."""
@@ -89,6 +92,11 @@ class Pricing:
     band: Band
     running: Running
 
+    @cached_property
+    def split(self) -> SharedSplit:
+        """The relaxation that serves all multipliers."""
+        return SharedSplit(self.running.memory)
+
     @property
     def _problem(self) -> Problem:
         return self.instances.problem
@@ -110,13 +118,19 @@ class Pricing:
         """The size of a multiplier: how much h varies against how much t does."""
         return self._tables.unit
 
-    def price(self, mu: float, seconds: float) -> Values | None:
-        """The best h - mu t: a line for the band, and the answer (1, n) if there is one."""
-        objective = self._tables.at(mu) if mu > 0.0 else self._problem.models[0]
+    def price(self, mu: float, seconds: float, *, apart: bool = False) -> Values | None:
+        """The best h - mu t: a line for the band, and the answer (1, n) if there is one.
+
+        Bound and answer may come from one solve, or `apart` from the shared split and search.
+        """
         finite = np.isfinite(self.band.t)
         start = self._best(self.band.h - mu * np.where(finite, self.band.t, 0.0), finite)
-        found = self._solved(objective, self._others, seconds, start)
+        problem = self._posed(self._tables.at(mu), self._others)
+        method = "search" if apart else "auto"
+        found = self._solved(problem, (1.0 - SPLIT_SHARE * apart) * seconds, start, method)
         bound = float(found.bound[0])
+        if apart:
+            bound = min(bound, self.split.bound(self._given(problem), SPLIT_SHARE * seconds))
         self.band.add_line(mu, bound)
         if mu == 0.0:  # that speaks of t = -inf too
             self.band.floor = min(self.band.floor, bound)
@@ -125,14 +139,15 @@ class Pricing:
     def limit(self, q: float, seconds: float) -> Values | None:
         """The best h with t <= q, which bounds every lower limit; the answer, if there is one."""
         start = self._best(self.band.h, self.band.t <= q)
-        found = self._solved(self._problem.models[0], self._limited(q), seconds, start)
+        found = self._solved(self._limited(q), seconds, start)
         self.band.add_end(loosened(q), float(found.bound[0]))
         return found.assignments if found.feasible[0] else None
 
     def least(self, seconds: float) -> Values | None:
         """The least finite t: nothing but t = -inf is below it; the answer, if there is one."""
         start = self._best(-self.band.t, np.isfinite(self.band.t))
-        found = self._solved(self._tables.negated(), self._others, seconds, start)
+        problem = self._posed(self._tables.negated(), self._others)
+        found = self._solved(problem, seconds, start)
         bound = -float(found.bound[0])
         if math.isfinite(bound):
             bound -= ROUNDING * (1.0 + abs(bound))
@@ -142,13 +157,23 @@ class Pricing:
     def lowest(self, seconds: float) -> None:
         """The best h with t = -inf: the floor of the band."""
         start = self._best(self.band.h, np.isneginf(self.band.t))
-        limited = self._limited(below_finite(self._own))
-        found = self._solved(self._problem.models[0], limited, seconds, start)
+        found = self._solved(self._limited(below_finite(self._own)), seconds, start)
         self.band.floor = min(self.band.floor, float(found.bound[0]))
 
-    def _limited(self, q: float) -> list[Constraint]:
+    def enlarge_split(self, spent: float, seconds: float) -> bool:
+        """Make a split for all multipliers, or a larger one; whether there is a new one."""
+        problem = self._posed(self._tables.at(self.unit), self._others)
+        return self.split.enlarge(self._given(problem), spent, seconds)
+
+    def _posed(self, objective: LogLinearModel, constraints: list[Constraint]) -> Problem:
+        return Problem(objective, constraints, self._problem.evidence_variables)
+
+    def _given(self, problem: Problem) -> Instances:
+        return Instances(problem, self.instances.evidence)
+
+    def _limited(self, q: float) -> Problem:
         own = self._problem.constraints[self.band.over]
-        return [replace(own, at_most=q), *self._others]
+        return self._posed(self._problem.models[0], [replace(own, at_most=q), *self._others])
 
     def _best(self, value: Floats, allowed: NDArray[np.bool_]) -> Values | None:
         """The point (1, n) of the highest value among those that are allowed."""
@@ -157,15 +182,11 @@ class Pricing:
         return self.band.rows[[int(np.argmax(np.where(allowed, value, -np.inf)))]]
 
     def _solved(
-        self,
-        objective: LogLinearModel,
-        constraints: list[Constraint],
-        seconds: float,
-        start: Values | None,
+        self, problem: Problem, seconds: float, start: Values | None, method: str = "auto"
     ) -> Solutions:
-        problem = Problem(objective, constraints, self._problem.evidence_variables)
         told = replace(self.running, progress=None, start=start)
-        found = solve(problem, self.instances.evidence, time_limit=seconds, running=told)
+        evidence = self.instances.evidence
+        found = solve(problem, evidence, method=method, time_limit=seconds, running=told)
         if found.feasible[0]:
             self.band.add(found.assignments)
         return found

@@ -30,6 +30,9 @@ GROWTH = 0.25  # of the time so far: the longest later one
 LONGEST = 0.1  # of the limit
 HALF = 0.5  # a line that leaves more of the slack there was had too little time
 LONGER = 2.0  # then slices are so much longer
+SPLIT_AFTER = 3.0  # seconds: no split is made before
+SPLIT_PATIENCE = 0.25  # of the time that is left: how long one may take to make
+TRUSTED = 2  # times that the split is asked for a line, before branch and bound is
 FORGETS = 0.2  # of what a kind's account says, with every question
 NEAR = 1e-4  # of the size of a multiplier: those are the same question
 FAR = 4.0  # by how much a multiplier grows that leaves the first limits without an answer
@@ -93,8 +96,17 @@ class Refinement:
             gain = (profile.area - after.area) / question.worth
             self._accounts[question.kind].note(max(0.0, gain), (self.spent - begin) / planned)
             if question.kind is Kind.LINE and after.slack(question.at) > HALF * slack:
-                self._pace = max(self._pace, min(LONGER * planned, LONGEST * self._limit))
+                self._be_patient(planned)
             yield question
+
+    def _be_patient(self, planned: float) -> None:
+        """Lines that had so many seconds are loose: a split, or more time for each."""
+        soon = self.spent < min(SPLIT_AFTER, LONGEST * self._limit)
+        seconds = SPLIT_PATIENCE * (self._limit - self.spent)
+        if not soon and self._pricing.enlarge_split(self.spent, seconds):
+            self._asked = [a for a in self._asked if a.kind is not Kind.LINE]
+        else:
+            self._pace = max(self._pace, min(LONGER * planned, LONGEST * self._limit))
 
     def _first(self) -> Iterator[BandQuestion]:
         """A line for all limits, and multipliers up to one that answers the lowest of them."""
@@ -133,17 +145,18 @@ class Refinement:
 
     def _ask(self, question: BandQuestion) -> None:
         seconds, pricing = self._seconds(question), self._pricing
-        self._asked.append(question)
         found: Values | None = None
         match question.kind:
             case Kind.LINE:
-                found = pricing.price(question.at, seconds)
+                apart = pricing.split.is_made and self._times(question) < TRUSTED
+                found = pricing.price(question.at, seconds, apart=apart)
             case Kind.LIMIT:
                 found = pricing.limit(question.at, seconds)
             case Kind.LEAST:
                 found = pricing.least(seconds)
             case Kind.LOWEST:
                 pricing.lowest(seconds)
+        self._asked.append(question)
         if found is not None:
             self._link(found)
 
