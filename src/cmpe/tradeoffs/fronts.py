@@ -49,8 +49,8 @@ def front(
 
     The other constraints hold as given. `between` = (a, b) asks for the points that answer a limit
     from a to b only. `time_limit` is in seconds per row: what is not complete then has a bound for
-    every limit. Rows too wide for elimination are searched and bounded at chosen limits until their
-    time is over (60 s without a limit).
+    every limit. Rows too wide for elimination have a certified band, refined until their time is
+    over (60 s without a limit).
     """
     need_problem(problem, "front")
     if not problem.constraints:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Values
 from cmpe.domain import Domain
+from cmpe.errors import TooLarge
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.solution import Solutions
@@ -185,8 +186,13 @@ class Pricing:
         self, problem: Problem, seconds: float, start: Values | None, method: str = "auto"
     ) -> Solutions:
         told = replace(self.running, progress=None, start=start)
-        evidence = self.instances.evidence
-        found = solve(problem, evidence, method=method, time_limit=seconds, running=told)
+        ask = partial(solve, problem, self.instances.evidence, time_limit=seconds, running=told)
+        try:
+            found = ask(method=method)
+        except TooLarge:
+            if method == "auto":
+                raise
+            found = ask(method="auto")
         if found.feasible[0]:
             self.band.add(found.assignments)
         return found

@@ -8,6 +8,7 @@ follows where the first is too loose.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 from cmpe.bounds.base import Work
 from cmpe.bounds.relaxation import Relaxation
@@ -53,4 +54,6 @@ class SharedSplit:
         if self._split is None or not self._split.fits(instances.conditioning):
             return math.inf
         work = Work(seconds, memory=self._memory)
-        return float(Splitting(self._split).upper_bound(instances, work).upper[0])
+        with suppress(TooLarge):
+            return float(Splitting(self._split).upper_bound(instances, work).upper[0])
+        return math.inf
