@@ -8,8 +8,9 @@ Parts, each of which goes on where the last call ended (`--seconds` are those of
 
     train     one network a model, seed and kind: `--total` updates each
     alone     a network for each cell (mask rate, position of q) alone: `--cell-total` updates each
-    cells     regret of both in 5 x 5 cells, after repair and after 0.1, 0.3, 1, 3 ms of `search` on
-              one core, beside starts without a network
+    cells     regret of both in 5 x 5 cells, after the passes of `search` that a network's answers go
+              through by default and after 0.1, 0.3, 1, 3 ms of it on one core, beside starts
+              without a network
     rate      rows a second on the device, batches of 4,096: a pass, single moves, annealing
     proved    what `exact` takes, where it proves
     transfer  one network for random grids, on unseen ones and on larger ones
@@ -202,7 +203,7 @@ def alone(options: argparse.Namespace) -> Iterator[Record]:
 
 
 def measured(options: argparse.Namespace) -> Iterator[Record]:
-    """Cells of every model and rate, through repair and through `search`."""
+    """Cells of every model and rate, through some passes of `search` and through more of it."""
     for model in options.models:
         [(problem, rows)] = packed(options.data / f"{model}.pkl")
         solvers = dict(amortised(options, model))

@@ -163,15 +163,15 @@ def with_selector(rows: Any) -> Any:
 
 
 def _improved(cell: Cells, kind: str, start: tuple[Any, Any], ms: float | None) -> Any:
-    from cmpe.solvers.local import improve
+    from cmpe.learning.amortised.solver import ANSWER_PASSES
     from cmpe.solvers.search import BEGINNINGS, search
     from cmpe.solvers.search.schedule import Budget
 
     rows, prices = start
-    if ms is None:
-        return improve(cell.instances, rows)
-    begin = kind if kind in BEGINNINGS else "icm"
-    budget = Budget(seconds=ms / 1000, clock=time.thread_time)
+    begin = kind if kind in BEGINNINGS else BEGINNINGS[0]
+    budget = Budget(ANSWER_PASSES)
+    if ms is not None:
+        budget = Budget(seconds=ms / 1000, clock=time.thread_time)
     return search(cell.instances, rows, multipliers=prices, budget=budget, begin=begin)
 
 
@@ -181,7 +181,8 @@ def raced(
     stages: Sequence[float | None],
     options: argparse.Namespace,
 ) -> Iterator[Record]:
-    """Every start through every stage (None is repair), with regret by position."""
+    """Every start through every stage (None is what a network's answers go through without a time
+    limit), with regret by position."""
     from cmpe.solvers.search import search
     from cmpe.solvers.search.schedule import Budget
 
@@ -194,8 +195,6 @@ def raced(
         before = start(cell)[0]
         violated = None if (before < 0).any() else float((~problem.is_feasible(before)).mean())
         for ms in stages:
-            if ms is None and kind in ("random", "messages"):
-                continue
             few = replace(
                 cell,
                 instances=cell.instances.take(slice(0, 16)),

@@ -14,7 +14,8 @@ Parts, each of which leaves results/front_PART.jsonl:
   growth  Ising strips of growing length
   hull    the points that toulbar2's MultiCFN finds (supported ones, by its own account) beside the
           complete front, on grids
-  wide    the certified band of Grids_17 at 10 % evidence and of a 50 x 50 grid over time
+  wide    the certified band of Grids_17 at 10 % evidence (by elimination too, which is what
+          `cmpe.front` does with it), of a 50 x 50 grid and of Grids_17 without evidence over time
 
 Times are CPU seconds of one thread, so that other work on the machine does not count. Of `fronts`
 and `best` a journal keeps what was done: the same command goes on where it stopped. With --workers
@@ -36,15 +37,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cmpe
-from benchmarks.frame import HERE, Record, Recorder, parser, print_table
+from benchmarks.frame import HERE, UAI_FILES, Record, Recorder, parser, print_table
 from benchmarks.front_rows import NAMES, best, fronts, made, pack
 from cmpe.generation import grid
+from cmpe.solvers.exact import too_wide
+from cmpe.tradeoffs.front import TracedPoints
 from cmpe.tradeoffs.wide import refine
 
 LENGTHS = (10, 20, 40, 80, 160)
 SIDES = (3, 4, 5, 6, 7)
 DIGITS = 6  # of toulbar2's costs
 MARKS = 400  # limits at which a band is measured
+HALF_WINDOW = 100.0  # nats: these limits are from so much below q to so much above it
+APART = 1.05  # records of a band: by this factor in time
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,28 +170,48 @@ def supported_by_toulbar2(
 
 def wide(options: Namespace) -> Iterator[Record]:
     """The area between points and bound over time, in nats squared."""
-    content = made("Grids_17", 0.1)
-    model = grid(50, 50, seed=options.seed)
-    t = model.perturb(0.1, 1)
-    sampled = t.value(cmpe.sample(t, 20, 0).assignments)
-    ising = cmpe.Problem(model, [t <= float(np.quantile(sampled, 0.3))])
-    for name, problem, rows in (
-        ("Grids_17, 10 %", content.problem, content.test[:1]),
-        ("Ising 50 x 50", ising, np.zeros((1, 0), dtype=np.int32)),
-    ):
-        q = problem.limits[0]
-        window = (q - 100.0, q + 100.0)
-        marks = np.linspace(*window, MARKS)
-        for traced in refine(problem.given(rows), 0, window, cmpe.Limits(options.seconds)):
-            upper = traced.bound(marks)
-            low = np.append(-np.inf, traced.h)[np.searchsorted(traced.t, marks, side="right")]
-            known = np.isfinite(upper) & np.isfinite(low)
-            area = float(np.trapezoid(np.where(known, upper - low, 0.0), marks))
+    for name, problem, rows in _wide_rows(options.seed):
+        window = (problem.limits[0] - HALF_WINDOW, problem.limits[0] + HALF_WINDOW)
+        if not too_wide(problem, cmpe.Limits()):
+            front = cmpe.front(problem, rows, between=window, time_limit=options.seconds)[0]
             yield {
-                "problem": name, "seconds": traced.seconds, "points": len(traced.h),
-                "area": area, "covered": float(known.mean()),
-                "widest": float((upper - low)[known].max(initial=0.0)),
+                "problem": f"{name}, by elimination", "seconds": front.seconds,
+                "points": len(front), "complete": front.complete,
+                **_width(front.traced, np.linspace(*window, MARKS)),
             }  # fmt: skip
+        written = 0.0
+        limits = cmpe.Limits(options.seconds)
+        for traced in refine(problem.given(rows), 0, window, limits):
+            last = traced.complete or traced.seconds >= options.seconds
+            if last or traced.seconds >= APART * written:
+                written = traced.seconds
+                yield {
+                    "problem": name, "seconds": written, "points": len(traced.h),
+                    "complete": traced.complete, **_width(traced, np.linspace(*window, MARKS)),
+                }  # fmt: skip
+
+
+def _wide_rows(seed: int) -> Iterator[tuple[str, cmpe.Problem, NDArray[np.generic]]]:
+    """Problems, each with one row of evidence."""
+    content = made("Grids_17", 0.1)
+    yield "Grids_17, 10 %", content.problem, content.test[:1]
+    nothing = np.zeros((1, 0), dtype=np.int32)
+    grids = cmpe.read_uai(UAI_FILES / "Grids_17.uai")
+    for name, model in (("Ising 50 x 50", grid(50, 50, seed=seed)), ("Grids_17, 0 %", grids)):
+        t = model.perturb(0.1, 1)
+        sampled = t.value(cmpe.sample(t, 20, 0).assignments)
+        yield name, cmpe.Problem(model, [t <= float(np.quantile(sampled, 0.3))]), nothing
+
+
+def _width(traced: TracedPoints, marks: NDArray[np.float64]) -> Record:
+    """The band at some limits; what lies between a limit without an answer and -inf is closed."""
+    upper = traced.bound(marks)
+    low = np.append(-np.inf, traced.h)[np.searchsorted(traced.t, marks, side="right")]
+    gap = np.where(upper == -np.inf, 0.0, upper - np.where(upper == -np.inf, 0.0, low))
+    known = np.isfinite(gap)
+    area = float(np.trapezoid(np.where(known, gap, 0.0), marks))
+    widest = float(gap[known].max(initial=0.0))
+    return {"area": area, "covered": float(known.mean()), "widest": widest}
 
 
 PARTS: dict[str, Callable[[Namespace], Iterator[Record]]] = {

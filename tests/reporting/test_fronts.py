@@ -1,9 +1,13 @@
 """Pictures of fronts."""
 
+import numpy as np
+
 import cmpe
 from cmpe import LogLinearModel, Problem
 from cmpe.reporting.figures import rendered
 from cmpe.reporting.fronts import draw_fronts
+from cmpe.tradeoffs.front import Front, Steps, TracedPoints
+from cmpe.tradeoffs.points import ListedPoints
 from tests.problems import worked_example
 from tests.refusals import refused
 
@@ -33,3 +37,17 @@ def test_lower_limits_and_rows_without_points():
 
 def test_nothing_to_draw():
     refused(lambda: draw_fronts([]), "at least one front")
+
+
+def test_the_band_is_drawn_from_the_point_before_to_the_bound_at_the_next_mark():
+    rows = np.zeros((2, 4), dtype=np.int32)
+    steps = Steps(np.array([1.0, 2.0, 3.0, np.inf]), np.array([2.0, 4.0, 5.0, 5.0]))
+    traced = TracedPoints(
+        np.array([1.0, 4.0]), np.array([1.0, 3.0]), ListedPoints(rows), False, steps
+    )
+    front = Front(worked_example(), 0, traced, np.zeros(4, dtype=bool))
+    band = draw_fronts([front]).axes[0].collections[0].get_paths()[0].vertices
+    for q, low, high in ((1.0, 1.0, 4.0), (2.0, 1.0, 5.0), (3.0, 1.0, 5.0)):
+        inside = band[band[:, 0] == q, 1]
+        assert inside.min() == low
+        assert inside.max() == high

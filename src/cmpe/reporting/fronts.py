@@ -44,7 +44,7 @@ def _draw(front: Front, axes: Any, name: str) -> None:
     t, h = t[kept], h[kept]
     where = "post" if sign > 0 else "pre"
     if len(t):
-        _band(front, axes, t, sign, where)
+        _band(front, axes, sign)
         axes.step(t, h, where=where, color=BLUE, linewidth=1.1, label=f"{len(front)} points")
         corners = front.supported[kept]
         if corners.sum() <= MARKED:
@@ -65,24 +65,23 @@ def _draw(front: Front, axes: Any, name: str) -> None:
         axes.legend(loc=place, facecolor="white", edgecolor="none", framealpha=1.0)
 
 
-def _band(front: Front, axes: Any, t: Any, sign: float, where: str) -> None:
-    """From the points to the bound, where they differ."""
-    if front.complete:
+def _band(front: Front, axes: Any, sign: float) -> None:
+    """From the points to the bound, where they differ.
+
+    Between two marks the best point is that of the lower mark, and the bound that of the higher.
+    """
+    traced = front.traced
+    if front.complete or traced.steps is None:
         return
-    marks = np.unique([*t, *(q for q, _ in front.steps if math.isfinite(q))])
-    low = np.array([front.traced.h[_last(front, sign * q)] for q in marks])
-    inside = np.isfinite(low)
-    upper = np.array([front.bound(q) for q in marks])
+    ends = np.append(traced.steps.at, traced.t)
+    marks = np.unique(ends[np.isfinite(ends) & (ends >= traced.t[np.isfinite(traced.t)][0])])
+    low = np.append(-np.inf, traced.h)[np.searchsorted(traced.t, marks, side="right")]
+    upper = traced.bound(marks)
     top = np.where(np.isfinite(upper), upper, np.nan)
     axes.fill_between(
-        marks[inside], low[inside], top[inside], step=where, color=GREY, alpha=0.35, linewidth=0.0,
-        label="between points and bound",
+        sign * np.repeat(marks, 2)[1:-1], np.repeat(low[:-1], 2), np.repeat(top[1:], 2),
+        color=GREY, alpha=0.35, linewidth=0.0, label="between points and bound",
     )  # fmt: skip
-
-
-def _last(front: Front, q: float) -> int:
-    """The number of the last point with t <= q, as engines count; the first if there is none."""
-    return max(0, int(np.searchsorted(front.traced.t, q, side="right")) - 1)
 
 
 def _limit(front: Front, axes: Any, t: Any) -> None:

@@ -33,7 +33,7 @@ from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.front import Front, Steps, TracedPoints, joined
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
-from cmpe.tradeoffs.points import ListedPoints, loosened
+from cmpe.tradeoffs.points import ListedPoints, below_finite, loosened
 from cmpe.tradeoffs.wide import wide_front
 
 
@@ -51,8 +51,8 @@ def front(
 
     The other constraints hold as given. `between` = (a, b) asks for the points that answer a limit
     from a to b only. `time_limit` is in seconds per row: what is not complete then has a bound for
-    every limit. Rows too wide for elimination are searched and bounded at chosen limits until their
-    time is over (60 s without a limit).
+    every limit. Rows too wide for elimination have a certified band, refined until their time is
+    over (60 s without a limit).
     """
     need_problem(problem, "front")
     if not problem.constraints:
@@ -245,10 +245,8 @@ class FrontEnds:
         model = self._model
         if model.is_finite:
             return None
-        least = [f.log_table[np.isfinite(f.log_table)].min(initial=0.0) for f in model.factors]
-        below = float(sum(least)) * (1.0 + 1e-6) - 2.0
         answers = self._solved(
-            self._objective, [Constraint(model, below - 1e-3 * abs(below)), *self._others]
+            self._objective, [Constraint(model, below_finite(model)), *self._others]
         )
         return [self._lowest_of(answers, row) for row in range(len(answers))]
 

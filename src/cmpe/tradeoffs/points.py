@@ -137,6 +137,13 @@ def loosened(q: float) -> float:
     return q + FEASIBILITY_TOLERANCE * max(1.0, abs(q)) if math.isfinite(q) else q
 
 
+def below_finite(model: LogLinearModel) -> float:
+    """A limit that only a value of -inf keeps to."""
+    least = [f.log_table[np.isfinite(f.log_table)].min(initial=0.0) for f in model.factors]
+    below = float(sum(least)) * (1.0 + 1e-6) - 2.0
+    return below - 1e-3 * abs(below)
+
+
 def t_tolerance(t: Floats) -> Floats:
     """How far apart values of a constraint may be to count as equal; 0 at -inf."""
     return np.where(np.isfinite(t), FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(t)), 0.0)
