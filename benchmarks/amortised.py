@@ -8,8 +8,8 @@ Parts, each of which goes on where the last call ended (`--seconds` are those of
 
     train     one network a model, seed and kind: `--total` updates each
     alone     a network for each cell (mask rate, position of q) alone: `--cell-total` updates each
-    cells     regret of both in 5 x 5 cells, after the passes of `search` that a network's answers go
-              through by default and after 0.1, 0.3, 1, 3 ms of it on one core, beside starts
+    cells     regret of both in 5 x 5 cells, after the passes of `search` that answers go
+              through by default, and after 0.1, 0.3, 1, 3 ms of it on one core, beside starts
               without a network
     rate      rows a second on the device, batches of 4,096: a pass, single moves, annealing
     proved    what `exact` takes, where it proves

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--others", nargs="+", default=list(OTHERS), help="the other solvers")
     options.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="of the others")
     options.add_argument("--limit", type=float, default=10.0, help="their seconds a row")
-    options.add_argument("--begin", choices=BEGINNINGS, default="icm")
+    options.add_argument("--begin", choices=BEGINNINGS, default=BEGINNINGS[0])
     options.add_argument("--budgets", nargs="+", type=int, default=list(MILLISECONDS))
     chosen = options.parse_args(arguments)
     wrong = 0

@@ -124,7 +124,7 @@ def answers(instances: Instances, kind: str, start: Start, stage: str, ms: float
             cards = np.asarray(instances.problem.objective.cardinalities)
             rows = np.random.default_rng(0).integers(0, cards, rows.shape).astype(np.int32)
         return improve(instances, rows, sweeps=SWEEPS[stage])
-    begin = kind if kind in BEGINNINGS else "icm"
+    begin = kind if kind in BEGINNINGS else BEGINNINGS[0]
     budget = Budget(seconds=ms / 1000, clock=time.thread_time)
     return search(instances, rows, multipliers=prices, budget=budget, begin=begin)
 

@@ -169,19 +169,15 @@ def undominated(h: Floats, t: Floats) -> Indices:
     if far.all():
         return kept
     alone = np.append(far, True) & np.append(True, far)
-    out = [kept[alone]]
-    ends = np.flatnonzero(np.append(far, True)) + 1
-    begins = np.append(0, ends[:-1])
-    runs = np.flatnonzero(ends - begins > 1)
-    out += [_one_of_equal(kept[begins[r] : ends[r]], h, t) for r in runs]
-    both = np.concatenate(out)
+    both = np.concatenate([kept[alone], _one_of_equal(kept[~alone], h, t)])
     return both[np.lexsort((h[both], t[both]))]
 
 
-def _one_of_equal(run: Indices, h: Floats, t: Floats) -> Indices:
-    """Of points that rise, each within a tolerance of the one before: those that stay."""
+def _one_of_equal(rising: Indices, h: Floats, t: Floats) -> Indices:
+    """Of points that rise, some within a tolerance of the one before: those that stay."""
     near: list[tuple[int, float, float]] = []
-    every = (run, h[run], h_tolerance(h[run]), t[run], t_tolerance(t[run]))
+    high, far = h[rising], t[rising]
+    every = (rising, high, h_tolerance(high), far, t_tolerance(far))
     for i, own_h, close_h, own_t, close_t in zip(*(x.tolist() for x in every), strict=True):
         if near:
             _, last_h, last_t = near[-1]
