@@ -5,11 +5,11 @@ import math
 import numpy as np
 from hypothesis import given, settings
 
-from cmpe import LogLinearModel, Problem, Running
-from cmpe.tradeoffs.wide.band import Band
-from cmpe.tradeoffs.wide.pricing import PricedLayout, Pricing
+from cmpe import LogLinearModel, Problem
+from cmpe.tradeoffs.wide.pricing import PricedLayout
 from tests.problems import Shape, random_problem, seeds
 from tests.tradeoffs.truth import enumerated
+from tests.tradeoffs.wide.cases import priced_rows
 
 
 @settings(max_examples=40)
@@ -33,15 +33,7 @@ def test_priced_tables_are_the_priced_function(seed):
 @settings(max_examples=60)
 @given(seeds)
 def test_every_answer_gives_a_bound_that_holds(seed):
-    problem, evidence = random_problem(seed, Shape(constraints=3))
-    if not problem.constraints:
-        return
-    over = seed % len(problem.constraints)
-    for row, truth in enumerate(enumerated(problem, evidence)):
-        band = Band(problem, over)
-        pricing = Pricing(problem.given(evidence).take(slice(row, row + 1)), band, Running())
-        good = truth.satisfied(over)
-        h, t = truth.h[good], truth.t[good, over]
+    for pricing, band, h, t in priced_rows(seed):
         finite = np.isfinite(t)
         for mu in (0.0, 0.5):
             found = pricing.price(mu, 1.0)

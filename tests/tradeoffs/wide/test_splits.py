@@ -12,8 +12,8 @@ from cmpe.generation import grid
 from cmpe.tradeoffs.wide.band import Band
 from cmpe.tradeoffs.wide.pricing import PricedLayout, Pricing
 from cmpe.tradeoffs.wide.splits import SIZES, SharedSplit
-from tests.problems import Shape, random_problem, seeds
-from tests.tradeoffs.truth import enumerated
+from tests.problems import seeds
+from tests.tradeoffs.wide.cases import priced_rows
 
 
 def instances_of(mu, side=8):
@@ -50,16 +50,8 @@ def test_no_time_for_a_split_is_no_error():
 @settings(max_examples=40)
 @given(seeds)
 def test_lines_of_splits_hold(seed):
-    problem, evidence = random_problem(seed, Shape(constraints=3))
-    if not problem.constraints:
-        return
-    over = seed % len(problem.constraints)
-    for row, truth in enumerate(enumerated(problem, evidence)):
-        band = Band(problem, over)
-        pricing = Pricing(problem.given(evidence).take(slice(row, row + 1)), band, Running())
+    for pricing, band, h, t in priced_rows(seed):
         pricing.enlarge_split(0.0, 60.0)
-        good = truth.satisfied(over)
-        h, t = truth.h[good], truth.t[good, over]
         finite = np.isfinite(t)
         for mu in (0.0, 0.5):
             pricing.price(mu, 0.02, apart=True)

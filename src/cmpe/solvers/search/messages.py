@@ -9,8 +9,8 @@ import numpy as np
 from cmpe.arrays import Integers
 from cmpe.solvers.search.schedule import Budget
 
-ROUNDS, LEAST_ROUNDS = 20, 8
-SHARE = 0.4  # of the time of a block, for more rounds than the least
+ROUNDS, LEAST_ROUNDS = 20, 6
+SHARE = 0.2  # of the time of a block, for more rounds than the least
 SECONDS_EACH = 2.5e-8  # of LANES rows: an entry of a table, for each of its variables and once more
 CHEAP = 100  # such numbers a free variable: up to it the least rounds cost less than single moves
 
