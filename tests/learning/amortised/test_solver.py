@@ -43,6 +43,15 @@ def test_rows_of_any_mask_are_answered_honestly():
         check_honest(problem.observing(seen.tolist()), row[seen][None], found.take(np.array([k])))
 
 
+def test_passes_of_search_follow_unless_repair_is_named():
+    usual = solver()
+    assert usual.method == "network + search + optimal bound"
+    assert usual.with_stages(certificate="none").method == "network + search"
+    assert usual.with_stages(repair=True, certificate="none").method == "network + repair"
+    assert usual.with_stages(repair=False, certificate="none").method == "network"
+    assert usual.with_stages(search_passes=0, certificate="none").method == "network + repair"
+
+
 def test_a_time_limit_a_start_and_margins():
     rows, q = some_rows(2)
     problem = limited(q + 1.0)
