@@ -35,7 +35,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 
 MANY = 1 << 18  # rows from which compiling for the GPU pays
-ANSWER_PASSES = 24  # of search: as dear as repair with pairs, and leaves a fifth of the regret
+ANSWER_PASSES = 24  # of search: no dearer than repair with pairs, about half the regret
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
 
