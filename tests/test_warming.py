@@ -22,7 +22,6 @@ RARE = {  # kernels that no part calls, or not all of
     "cmpe.bounds.kernels.dual",
     "cmpe.bounds.kernels.loss",
     "cmpe.models.tractable.kernels.trees",
-    "cmpe.solvers.search.kernels.starts",
 }
 
 

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,58 +18,31 @@ def propagation(instances, *, coloured):
     return Propagation(graph, wide.row_tables(slice(None)), wide), wide
 
 
-def compiled_beliefs(instances, mu, sweeps):
-    """The beliefs of the compiled sweep, one row of evidence in every lane."""
-    from cmpe.solvers.search.kernels import starts as kernels
-    from cmpe.solvers.search.kernels.lanes import LANES
-
+def beliefs_of(instances, mu, sweeps):
+    """The sums of messages, by the formula: each table sends after those before it."""
     wide = WideTables(instances, "cpu")
-    given = wide.row_tables(slice(None))
-    tables = np.concatenate([wide.floored(given.h)[None].numpy(), given.t.numpy()])
-    lanes = np.repeat(tables.reshape(-1, 1), LANES, axis=1).astype(np.float32)
-    layout = Lanes(wide)
-    slots, places, largest = kernels._starts.py_func(layout)
-    beliefs, messages, work, changes = (
-        np.zeros(shape, dtype=np.float32)
-        for shape in (
-            (slots[-1], LANES), (places[-1], LANES), (largest, LANES),
-            (4, int(layout.cards.max()), LANES),
-        )
-    )  # fmt: skip
-    weights = np.repeat(np.array([[1.0], *([-m] for m in mu)]), LANES, axis=1).astype(np.float32)
-    for _ in range(sweeps):
-        for f in range(len(layout.offsets) - 1):
-            sweep_table(kernels, f, layout, (slots, places, lanes, weights, beliefs, messages),
-                        work, changes)  # fmt: skip
-    return beliefs[:, 0]
-
-
-def sweep_table(kernels, f, layout, arrays, work, changes):
-    slots, places, tables, weights, beliefs, messages = arrays
-    low, high = layout.starts[f], layout.starts[f + 1]
-    if low == high:
-        return
-    kernels._gather.py_func(f, layout, slots, places, tables, weights, beliefs, messages, work)
-    for s in range(low, high):
-        new = changes[s - low]
-        kernels._send.py_func(f, s, layout, slots, places, beliefs, messages, work, new)
-    for s in range(low, high):
-        v = layout.variables[s]
-        card = layout.cards[v]
-        beliefs[slots[v] : slots[v] + card] += changes[s - low, :card]
-
-
-class Lanes:
-    """What the compiled messages read of a structure."""
-
-    def __init__(self, wide):
-        layout = wide.structure.layout
-        self.offsets, self.starts, self.strides = layout.offsets, layout.starts, layout.strides
-        self.variables, self.cards = wide.axis_variable, wide.cards
+    given, layout = wide.row_tables(slice(None)), wide.structure.layout
+    theta = wide.floored(given.h).numpy()[:, 0] - np.tensordot(mu, given.t.numpy()[:, :, 0], 1)
+    cards = np.asarray(wide.cards)
+    heard = [np.zeros(card) for card in cards]
+    said = {}
+    for _, f in product(range(sweeps), range(len(layout.offsets) - 1)):
+        scope = [int(v) for v in wide.axis_variable[layout.starts[f] : layout.starts[f + 1]]]
+        table = theta[layout.offsets[f] : layout.offsets[f + 1]].reshape(cards[scope])
+        others = [heard[v] - said.get((f, v), 0.0) for v in scope]
+        for axis, own in enumerate(others):
+            table = table + own.reshape([-1 if k == axis else 1 for k in range(len(scope))])
+        for axis, v in enumerate(scope):
+            rest = tuple(k for k in range(len(scope)) if k != axis)
+            new = table.max(axis=rest) - others[axis]
+            before = said.get((f, v), np.zeros(cards[v]))
+            said[f, v] = before + 0.5 * (new - new.max() - before)
+            heard[v] = others[axis] + said[f, v]
+    return np.concatenate(heard)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 6])
-def test_messages_are_those_of_the_compiled_code(seed):
+def test_messages_are_those_of_the_formula(seed):
     shape = Shape(variables=4, values=3, arity=3, factors=5, zeros=False)
     problem = random_problem(1000 + seed, shape)[0].observing(())
     instances = problem.given()
@@ -75,7 +50,7 @@ def test_messages_are_those_of_the_compiled_code(seed):
     mu = 0.3 + np.arange(len(problem.constraints))
     work, wide = propagation(instances, coloured=False)
     work.sweep(wide.like.new_tensor(mu)[:, None], 4)
-    expected = compiled_beliefs(instances, mu, 4)
+    expected = beliefs_of(instances, mu, 4)
     assert np.allclose(work.beliefs[:, 0].numpy(), expected, atol=1e-4)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from cmpe.arrays import Integers
 from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import load, minus, most, plus, soft, spread, store, times
 from cmpe.elimination.plan import Bucket, Plan
 from cmpe.models.flat import FlatTables, strides_of
 
@@ -294,29 +293,3 @@ def totals(plan, tables, choice, total):
                         offsets[lane] += stride * choice[parent, lane]
             for lane in range(lanes):
                 total[lane] += tables[offsets[lane], lane]
-
-
-@njit(inner=True, counted=False)
-def soft_message(messages, work, cavity, size, axis, how):
-    """What a table says to one of its axes: soft maxima less what was heard, the largest number 0.
-
-    Rows of LANES numbers. `work` is the table with all that was heard added, `axis` the first row
-    in the messages, the number of values, their stride, and the first row in `cavity`, which is
-    what the axis heard; `how` is the temperature, 1 / that, and the share of the old message.
-    """
-    first, card, stride, heard = axis
-    warm, inverse, damping = how
-    top = spread(np.float32(-1e30))
-    for value in range(card):
-        total = load(work, value * stride)
-        for begin in range(value * stride, size, card * stride):
-            for e in range(begin, begin + stride):
-                if e != value * stride:
-                    total = soft(total, load(work, e), warm, inverse)
-        total = minus(total, load(cavity, heard + value))
-        store(work, size + value, total)
-        top = most(top, total)
-    for value in range(card):
-        new = minus(load(work, size + value), top)
-        old = load(messages, first + value)
-        store(messages, first + value, plus(new, times(damping, minus(old, new))))

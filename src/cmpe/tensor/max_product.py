@@ -1,7 +1,12 @@
 """Damped max-product on tensors, all rows at once: where rows without a start begin.
 
-The messages are those of `solvers.search.kernels.starts`, but the order in which tables send is
-given up for as few levels as a greedy colouring finds: fewer, larger operations.
+A table f sends variable v
+
+    m_fv(x) = max over the other variables of  f + sum over u != v of (b_u - m_fu),
+
+where b_u is the sum of all messages to u; new messages are averaged with old ones (Pearl 1988).
+Tables send one after the other in as few levels as a greedy colouring finds: fewer, larger
+operations. On a core `search` has softer ones (`solvers.search.kernels.starts`).
 """
 
 from __future__ import annotations

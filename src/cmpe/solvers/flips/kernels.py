@@ -21,7 +21,7 @@ BLOCK = 16  # inputs whose largest |slope| is kept as one number
 RELAXED = {"nnan", "nsz", "reassoc", "contract", "ninf"}
 
 
-@njit(cache=True, nogil=True, fastmath=RELAXED)
+@njit(inner=True, nogil=True, fastmath=RELAXED)
 def score(image, slope, scores, tops):
     """|slope| of every input that can still move, 0 elsewhere; the largest of every block."""
     n = len(image)
@@ -36,7 +36,7 @@ def score(image, slope, scores, tops):
         tops[b] = best
 
 
-@njit(cache=True, nogil=True, fastmath=RELAXED)
+@njit(inner=True, nogil=True, fastmath=RELAXED)
 def take(scores, tops):
     """The input with the largest score, taken out; -1 where all are 0."""
     largest = np.float32(0.0)
@@ -59,7 +59,7 @@ def take(scores, tops):
     return found
 
 
-@njit(cache=True, nogil=True, fastmath=RELAXED)
+@njit(inner=True, nogil=True, fastmath=RELAXED)
 def dot(a, b):
     """sum a b."""
     total = 0.0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from cmpe.arrays import Floats, Integers
 from cmpe.compiling.functions import njit
 from cmpe.compiling.vectors import least, load, minus, plus, spread, store, times
-from cmpe.elimination.kernels import soft_message
+from cmpe.elimination.messages.kernels import soft_message
 
 Singles = Any  # float32 arrays; those of numbers by row have LANES columns
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from cmpe.compiling.functions import njit
 from cmpe.compiling.vectors import load, minus, plus, spread, store, times
-from cmpe.elimination.kernels import soft_message
+from cmpe.elimination.messages.kernels import soft_message
 from cmpe.solvers.search.kernels.lanes import LANES
 from cmpe.solvers.search.kernels.loop import STEEP, evaluate_all, judge
 

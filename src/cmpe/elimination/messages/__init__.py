@@ -1,0 +1,1 @@
+"""Messages from tables to their variables."""
