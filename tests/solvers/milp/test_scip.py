@@ -1,6 +1,8 @@
 """SCIP as a back-end."""
 
+import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,3 +77,20 @@ def test_a_search_that_was_stopped_without_an_answer_has_its_bound(monkeypatch):
     monkeypatch.setattr(scip, "_model", lambda *_: (Stopped(), []))
     found = maximise(programs.program([1], [], [], []), Limits(), None)
     assert (found.columns, found.bound, found.infeasible) == (None, 4.5, False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_optimum_that_ties_at_a_limit_is_not_reduced_away(seed):
+    """With weak dual reductions SCIP 10.0 proved 0.967 with three seeds of twelve, 0 among them."""
+    kept = json.loads(Path(__file__).with_name("weak_reduction.json").read_text(encoding="utf-8"))
+
+    def model(factors):
+        tables = tuple(Factor(tuple(scope), np.array(table)) for scope, table in factors)
+        return LogLinearModel(tuple(kept["cardinalities"]), tables)
+
+    limits = tuple(Constraint(model(factors), q) for factors, q in kept["constraints"])
+    problem = Problem(model(kept["objective"]), limits)
+    truth = cmpe.solve(problem, method="exhaustive").objective
+    found = cmpe.solve(problem, method="milp:scip", seed=seed)
+    np.testing.assert_allclose(found.objective, truth)
+    assert (found.bound >= truth).all()

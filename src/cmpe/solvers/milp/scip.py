@@ -21,6 +21,7 @@ _OPTIONS = {
     "limits/absgap": 0.0,
     "numerics/feastol": 1e-9,
     "numerics/dualfeastol": 1e-9,
+    "misc/allowweakdualreds": False,  # SCIP 10 loses optima that tie at a limit by them
     "display/verblevel": 0,
     "misc/catchctrlc": False,
 }
