@@ -85,8 +85,9 @@ def test_an_unknown_command_is_one_line():
     assert run("nonsense") == (2, "", UNKNOWN)
 
 
-def test_a_reader_that_goes_away_is_no_error(problem):
-    arguments = [COMMAND, "solve", str(problem), "--method", "exhaustive"]
+@pytest.mark.parametrize("what", [["solve", "{}", "--method", "exhaustive"], ["--help"]])
+def test_a_reader_that_goes_away_is_no_error(problem, what):
+    arguments = [COMMAND, *(word.format(problem) for word in what)]
     buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     pipe = subprocess.PIPE
     with subprocess.Popen(arguments, stdout=pipe, stderr=pipe, env=buffered) as process:

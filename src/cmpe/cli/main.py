@@ -114,6 +114,10 @@ def _exit_code() -> int:
     except BrokenPipeError:  # the reader of our output went away: not our error
         _forget_output()
         return 0
+    except SystemExit as stop:  # rich answers a reader that went away with exit code 1
+        if isinstance(stop.__context__, BrokenPipeError):
+            return 0
+        raise
     except (CmpeError, MemoryError, OSError, KeyboardInterrupt) as error:
         return _fail(_sentence(error))
     except ModuleNotFoundError as error:

@@ -5,7 +5,7 @@ import pytest
 
 from cmpe import LogLinearModel, read_model, write_model
 from cmpe.errors import InputError
-from cmpe.formats.tables.bayes import conditionals, numbers_in
+from cmpe.formats.tables.bayes import NotNormalised, conditionals, numbers_in
 from tests.formats.tables.networks import random_network, same
 from tests.refusals import refused
 
@@ -67,3 +67,22 @@ def test_numbers():
     for text in ("1_0", "x"):
         with pytest.raises(ValueError, match=r"_|x"):
             numbers_in(text)
+
+
+def test_rows_that_do_not_sum_to_one_are_told_and_used(tmp_path):
+    path = tmp_path / "slip.bif"
+    text = (
+        "network n {} variable A {{ type discrete [ 2 ] {{ yes, no }}; }}\n"
+        "variable B {{ type discrete [ 2 ] {{ yes, no }}; }}\n"
+        "probability ( A ) {{ table 0.3, {last}; }}\n"
+        "probability ( B | A ) {{ (yes) 0.1, 0.9; (no) 0.6, {low}; }}\n"
+    ).replace("network n {}", "network n {{}}")
+    path.write_text(text.format(last=0.7, low=0.6))
+    with pytest.warns(NotNormalised, match=r"slip.bif: P\(B \| A=no\) sums to 1.2, not to 1; used"):
+        model = read_model(path)
+    np.testing.assert_allclose(np.exp(model.value(np.array([[1, 0], [1, 1]]))), [0.42, 0.42])
+    path.write_text(text.format(last=0.5, low=0.6))
+    with pytest.warns(NotNormalised, match=r"P\(A\) sums to 0.8, the first of 2 rows"):
+        read_model(path)
+    path.write_text(text.format(last=0.7, low=0.405))  # files round: no warning, so no error here
+    read_model(path)

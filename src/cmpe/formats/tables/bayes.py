@@ -7,6 +7,7 @@ table for each variable, which sums to 1 over that variable, and no cycle of par
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -22,6 +23,11 @@ from cmpe.models.loglinear import LogLinearModel
 MOST_ENTRIES = 1 << 26  # of all tables: half a GiB
 MOST_PARENTS = 62  # A NumPy array has at most 64 axes.
 NORMALISED = 1e-4  # Files round; what is written must sum to 1 this closely.
+ODD = 0.01  # A row that is read and sums to 1 less closely is probably a slip.
+
+
+class NotNormalised(UserWarning):
+    """A table that is read as P(child | parents) does not sum to 1."""
 
 
 @dataclass
@@ -87,6 +93,7 @@ class BayesBuilder:
         if missing:
             raise self.error("the end", f"a table of {self.names[missing[0]]!r}", "none")
         order = sorted(self.scopes)
+        self._warn_of_sums(order)
         with np.errstate(divide="ignore"):
             values = np.log(np.concatenate([self.tables[v] for v in order]))
         cards = tuple(map(len, self.states))
@@ -95,6 +102,25 @@ class BayesBuilder:
         except ModelError as error:
             raise FormatError(f"{self.path}: {error}") from None
         return LogLinearModel.from_flat(domain, [self.scopes[v] for v in order], values)
+
+    def _warn_of_sums(self, order: Sequence[int]) -> None:
+        """Name the first row that does not sum to 1, and how many there are; all are used as they
+        are, since files hold potentials, too."""
+        rows = {v: self.tables[v].reshape(-1, len(self.states[v])).sum(axis=1) for v in order}
+        odd = {v: np.flatnonzero(np.abs(sums - 1.0) > ODD) for v, sums in rows.items()}
+        if not (count := sum(map(len, odd.values()))):
+            return
+        child = next(v for v in order if len(odd[v]))
+        row, parents = int(odd[child][0]), self.scopes[child][:-1]
+        at = np.unravel_index(row, [len(self.states[v]) for v in parents]) if parents else ()
+        given = [f"{self.names[v]}={self.states[v][k]}" for v, k in zip(parents, at, strict=True)]
+        named = " | ".join([self.names[child], *([", ".join(given)] if given else [])])
+        rest = f", the first of {count} rows that do not sum to 1" if count > 1 else ", not to 1"
+        warnings.warn(
+            f"{self.path}: P({named}) sums to {rows[child][row]:.6g}{rest}; used as it is",
+            NotNormalised,
+            stacklevel=2,
+        )
 
 
 def numbers_in(text: str) -> Floats:
