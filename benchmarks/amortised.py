@@ -2,15 +2,16 @@
 
     python -m benchmarks.amortised prepare                        here: models and samples
     PYTHONPATH=src:. python benchmarks/amortised.py PART ... --out OUT      where torch is
-    python -m benchmarks.amortised import OUT/amortised.jsonl     here: keep what was measured
+    python -m benchmarks.amortised import OUT/amortised.jsonl --call N
+                                                                  here: keep what run N measured
 
 Parts, each of which goes on where the last call ended (`--seconds` are those of one call):
 
     train     one network a model, seed and kind: `--total` updates each
     alone     a network for each cell (mask rate, position of q) alone: `--cell-total` updates each
-    cells     regret of both in 5 x 5 cells, after the passes of `search` that answers go
-              through by default, and after 0.1, 0.3, 1, 3 ms of it on one core, beside starts
-              without a network
+    cells     regret of both in 5 x 5 cells: after repair by moves, after single moves, after
+              these and the passes of `search` that answers go through by default, and after 0.1,
+              0.3, 1, 3 ms of search on one core, beside starts without a network
     rate      rows a second on the device, batches of 4,096: a pass, single moves, annealing
     proved    what `exact` takes, where it proves
     transfer  one network for random grids, on unseen ones and on larger ones
@@ -62,6 +63,7 @@ DATA = HERE.parent / "build" / "amortised"
 MODELS = ("Grids_17", "Segmentation_14", "Ising_50")
 SEEN = ((0.0, 0.2), (0.4, 0.6), (0.8, 1.0))
 RATES = ((0.08, 0.2), (0.4, 0.6), (0.8, 0.92))
+STAGES = ("repair", "moves", "passes")
 BUDGETS = (0.1, 0.3, 1.0, 3.0)  # ms a row
 MLP = {"network": "mlp", "hidden": (2048, 1024), "learning_rate": 5e-4, "batch_size": 1024,
        "noise": 0.3, "temperature": 0.6, "reuse": 8}  # fmt: skip
@@ -73,7 +75,7 @@ MESSAGES = {
     "batch_size": 128,
     "reuse": 8,
 }
-TUNED = {"network": "messages", "steps": 20, "width": 0, "generations": 60}
+TUNED = {"network": "messages", "steps": 20, "width": 0, "generations": 120}
 UNTRAINED = "untrained messages"  # as they are before training: what learning adds is beside it
 NETWORKS: dict[str, dict[str, Any]] = {
     "messages": MESSAGES,
@@ -203,7 +205,7 @@ def alone(options: argparse.Namespace) -> Iterator[Record]:
 
 
 def measured(options: argparse.Namespace) -> Iterator[Record]:
-    """Cells of every model and rate, through some passes of `search` and through more of it."""
+    """Cells of every model and rate, through every stage."""
     for model in options.models:
         [(problem, rows)] = packed(options.data / f"{model}.pkl")
         solvers = dict(amortised(options, model))
@@ -214,7 +216,7 @@ def measured(options: argparse.Namespace) -> Iterator[Record]:
             cell = cells(problem, rows[-options.rows :], rate, options.seed)
             starts = starts_of(options, problem, solvers, rows[: -4 * TEST])
             starts |= _alone_starts(options, model, rate, problem)
-            for record in raced(cell, starts, (None, *options.budgets), options):
+            for record in raced(cell, starts, (*STAGES, *options.budgets), options):
                 yield {**key, "unseen_rate": rate in (0.3, 0.7), **record}
 
 
@@ -302,7 +304,7 @@ def transfer(options: argparse.Namespace) -> Iterator[Record]:
                 solvers |= {} if own is None else {"own": own}
                 cell = cells(problem, rows[-options.rows :], share, options.seed)
                 starts = starts_of(options, problem, solvers, rows[:-TEST])
-                for record in raced(cell, starts, (None, 1.0), options):
+                for record in raced(cell, starts, ("repair", "passes", 1.0), options):
                     yield {**key, **record}
 
 
@@ -345,6 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("part", choices=("prepare", "import", *PARTS))
     add("files", nargs="*", type=Path, help="of import")
+    add("--call", type=int, default=1, help="of import: the number of the run")
     add("--models", nargs="+", default=list(MODELS))
     add("--networks", nargs="+", default=["messages", "mlp"], choices=list(NETWORKS))
     add("--seeds", nargs="+", type=int, default=[0])
@@ -371,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.part == "prepare":
         prepare(options)
     elif options.part == "import":
-        _import(options.files)
+        _import(options.files, options.call)
     else:
         _run(options, kept)
 
@@ -407,10 +410,11 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
-def _import(files: Sequence[Path]) -> None:
+def _import(files: Sequence[Path], call: int) -> None:
     """Keep the records of files, each once, beside the other results."""
     path = HERE / "results" / "amortised.jsonl"
-    every = dict.fromkeys([*_lines(path), *(line for file in files for line in _lines(file))])
+    made = (json.dumps({"call": call, **json.loads(line)}) for f in files for line in _lines(f))
+    every = dict.fromkeys([*_lines(path), *made])
     path.write_text("".join(f"{line}\n" for line in every), encoding="utf-8")
 
 

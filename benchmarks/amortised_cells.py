@@ -132,6 +132,8 @@ def _selected(problem: Any, observed: Any, given: Any, limits: Any) -> Any:
 # --- contestants ---
 
 Start = Callable[[Cells], tuple[Any, Any]]
+Stage = str | float  # repair, moves (single ones), passes (moves and 24 passes); ms of search
+LEAST_SECONDS = 1e-5
 
 
 def starts_of(
@@ -162,27 +164,38 @@ def with_selector(rows: Any) -> Any:
     return np.concatenate([rows, np.arange(len(rows))[:, None]], axis=1).astype(np.int32)
 
 
-def _improved(cell: Cells, kind: str, start: tuple[Any, Any], ms: float | None) -> Any:
+def _improved(cell: Cells, kind: str, start: tuple[Any, Any], stage: Stage) -> Any:
+    """Answers after a stage. Those of a network, and constant ones, go through single moves before
+    they are searched, as the product has it; `search` makes its own beginnings itself."""
     from cmpe.learning.amortised.solver import ANSWER_PASSES
+    from cmpe.solvers.local import improve
     from cmpe.solvers.search import BEGINNINGS, search
     from cmpe.solvers.search.schedule import Budget
 
     rows, prices = start
-    begin = kind if kind in BEGINNINGS else BEGINNINGS[0]
+    if stage == "repair":
+        return improve(cell.instances, rows)
+    begin, own = time.thread_time(), kind in BEGINNINGS
+    if not own or stage == "moves":
+        rows = improve(cell.instances, rows, sweeps=0)
+    if stage == "moves":
+        return rows
     budget = Budget(ANSWER_PASSES)
-    if ms is not None:
-        budget = Budget(seconds=ms / 1000, clock=time.thread_time)
-    return search(cell.instances, rows, multipliers=prices, budget=budget, begin=begin)
+    if not isinstance(stage, str):
+        left = stage / 1000 - (time.thread_time() - begin) / len(rows)
+        budget = Budget(seconds=max(LEAST_SECONDS, left), clock=time.thread_time)
+    how = kind if own else BEGINNINGS[0]
+    return search(cell.instances, rows, multipliers=prices, budget=budget, begin=how)
 
 
 def raced(
     cell: Cells,
     starts: dict[str, Start],
-    stages: Sequence[float | None],
+    stages: Sequence[Stage],
     options: argparse.Namespace,
 ) -> Iterator[Record]:
-    """Every start through every stage (None is what a network's answers go through without a time
-    limit), with regret by position."""
+    """Every start through every stage, with regret by position. Of what `search` begins with by
+    itself only single moves (icm) can be repaired."""
     from cmpe.solvers.search import search
     from cmpe.solvers.search.schedule import Budget
 
@@ -194,25 +207,31 @@ def raced(
     for kind, start in starts.items():
         before = start(cell)[0]
         violated = None if (before < 0).any() else float((~problem.is_feasible(before)).mean())
-        for ms in stages:
-            few = replace(
-                cell,
-                instances=cell.instances.take(slice(0, 16)),
-                given=cell.given[:16],
-                limits=cell.limits[:16],
-            )
-            _improved(few, kind, start(few), ms)  # compiles
-            begin = time.process_time()
-            said = start(cell)
-            passed = time.process_time() - begin
-            rows = _improved(cell, kind, said, ms)
-            used = 1e6 * (time.process_time() - begin) / len(rows)
-            about = {"start": kind, "ms": ms, "used_us": used, "pass_us": 1e6 * passed / len(rows)}
+        for stage in stages:
+            if stage in ("repair", "moves") and kind in ("random", "messages"):
+                continue
+            about, rows = _timed(cell, kind, start, stage)
             found.append(({**about, "violated_before": violated}, worth(problem, rows)))
     for _, values in found:
         best = np.maximum(best, values)
     for about, values in found:
         yield {**about, **_regrets(best, values, cell.places)}
+
+
+def _timed(cell: Cells, kind: str, start: Start, stage: Stage) -> tuple[Record, Any]:
+    """Answers of a start after a stage, and CPU time a row: of the pass, and of all."""
+    few = replace(
+        cell, instances=cell.instances.take(slice(0, 16)), given=cell.given[:16],
+        limits=cell.limits[:16],
+    )  # fmt: skip
+    _improved(few, kind, start(few), stage)  # compiles
+    begin = time.process_time()
+    said = start(cell)
+    passed = time.process_time() - begin
+    rows = _improved(cell, kind, said, stage)
+    used = 1e6 * (time.process_time() - begin) / len(rows)
+    named = {"stage": stage, "ms": None} if isinstance(stage, str) else {"ms": stage}
+    return {"start": kind, **named, "used_us": used, "pass_us": 1e6 * passed / len(rows)}, rows
 
 
 def worth(problem: Any, rows: Any) -> Any:

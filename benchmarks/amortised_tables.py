@@ -48,23 +48,58 @@ def _line(*cells: object) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
+def _stage(record: Record) -> str:
+    """repair, moves or passes; runs before the sixth had one stage without a time limit."""
+    return str(record.get("stage") or ("repair" if record["call"] < 5 else "passes"))
+
+
 def repaired(records: list[Record]) -> Iterable[str]:
-    """Regret after repair by moves: networks of the first calls beside what nobody has trained."""
-    yield from _by_what_was_seen(records, lambda call, last: call < last, "violated before repair")
+    """Regret after repair by moves: every network beside what nobody has trained."""
+    cells = [r for r in _untimed(records) if _stage(r) == "repair"]
+    yield from _by_what_was_seen(cells, "violated before repair")
 
 
 def answered(records: list[Record]) -> Iterable[str]:
-    """Regret after the passes of `search` that answers go through by default: of the last call."""
-    yield from _by_what_was_seen(records, lambda call, last: call == last, "violated before")
-
-
-def _by_what_was_seen(
-    records: list[Record], wanted: Callable[[int, int], bool], broken: str
-) -> Iterable[str]:
-    """Mean regret by what was seen in training; of what is not trained the latest call only."""
-    cells = [r for r in records if r["part"] == "cells" and r["ms"] is None]
+    """Regret after the stages that answers go through by default: of the last call."""
+    cells = [r for r in _untimed(records) if _stage(r) == "passes"]
     last = max(r["call"] for r in cells)
-    cells = [r for r in cells if wanted(r["call"], last)]
+    yield from _by_what_was_seen([r for r in cells if r["call"] == last], "violated before")
+
+
+def compared(records: list[Record]) -> Iterable[str]:
+    """One network for all cells beside a network for each, by stage, over all cells: of the last
+    call."""
+    cells = _untimed(records)
+    last = max(r["call"] for r in cells)
+    cells = [r for r in cells if r["call"] == last]
+    yield _line("model, after", "one for all", "each alone", "ratio", "worst seed", "ms a row",
+                "violated")  # fmt: skip
+    yield "|---" * 7 + "|"
+    for model, stage in dict.fromkeys((r["model"], _stage(r)) for r in cells):
+        here = [r for r in cells if (r["model"], _stage(r)) == (model, stage)]
+        alone = [r for r in here if r["start"] == "each alone"]
+        ours = [r for r in here if _name(r["start"]).startswith("`")]
+        one, each = _regret(ours), _regret(alone)
+        seeds = dict.fromkeys(r["start"] for r in ours)
+        worst = max(_regret([r for r in ours if r["start"] == seed]) for seed in seeds)
+        yield _line(
+            f"{model}, {stage}", f"{one:.3f}", f"{each:.3f}", f"{one / each:.2f}",
+            f"{worst / each:.2f}", f"{np.mean([r['used_us'] for r in ours]) / 1000:.2f}",
+            sum(r["violated"] for r in ours),
+        )  # fmt: skip
+
+
+def _untimed(records: list[Record]) -> list[Record]:
+    return [r for r in records if r["part"] == "cells" and r["ms"] is None]
+
+
+def _regret(records: list[Record]) -> float:
+    """Mean over cells."""
+    return float(np.mean([value for r in records for value in r["regret"].values()]))
+
+
+def _by_what_was_seen(cells: list[Record], broken: str) -> Iterable[str]:
+    """Mean regret by what was seen in training; of what is not trained the latest call only."""
     latest = max(r["call"] for r in cells)
     yield _line("model, start", "both seen", "q unseen", "rate unseen", "both unseen", "ms a row",
                 broken)  # fmt: skip
@@ -197,17 +232,18 @@ def proved(records: list[Record]) -> Iterable[str]:
 
 
 def transferred(records: list[Record]) -> Iterable[str]:
-    """Unseen models: mean regret after 24 passes and after 1 ms of `search`."""
-    mine = [r for r in records if r["part"] == "transfer"]
+    """Unseen models: mean regret after each stage: of the last call."""
+    every = [r for r in records if r["part"] == "transfer"]
+    mine = [r for r in every if r["call"] == max(r["call"] for r in every)]
     starts = ("icm", "constant", "messages", "untrained messages", "shared", "own")
     models = list(dict.fromkeys(r["model"] for r in mine))
-    for ms, what in ((None, "after 24 passes"), (1.0, "after 1 ms of search")):
-        if ms is None:
-            yield _line("start", *models)
-            yield "|---" * (1 + len(models)) + "|"
+    yield _line("start", *models)
+    yield "|---" * (1 + len(models)) + "|"
+    for what, ms, stage in (("after repair", None, "repair"), ("by default", None, "passes"),
+                            ("after 1 ms of search", 1.0, None)):  # fmt: skip
         for start in starts:
             by = {r["model"]: f"{r['mean']:.2f}" for r in mine
-                  if (r["start"], r["ms"]) == (start, ms)}  # fmt: skip
+                  if (r["start"], r["ms"], r.get("stage")) == (start, ms, stage)}  # fmt: skip
             if by:
                 yield _line(f"{start}, {what}", *(by.get(model, "") for model in models))
 
@@ -215,7 +251,7 @@ def transferred(records: list[Record]) -> Iterable[str]:
 def main() -> None:
     """Print all of them."""
     records = kept()
-    for table in (repaired, answered, searched, proved, paid, on_device, transferred):
+    for table in (compared, repaired, answered, searched, proved, paid, on_device, transferred):
         print("\n".join(table(records)), end="\n\n")
 
 

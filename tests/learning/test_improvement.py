@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import cmpe
-from cmpe.learning.improvement import Draft, searches
+from cmpe.learning.improvement import LEAST_SECONDS, Draft, searches, time_left
 from cmpe.learning.pipeline import Pipeline
 from cmpe.queries import adversarial
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.local import improve
 from tests.learning.cases import GRID, check_honest, mixed_problem, untrained
 from tests.learning.losses.test_functions import images, small_network
 
@@ -55,6 +56,31 @@ def test_search_begins_at_the_predicted_multiplier(grid_solver, monkeypatch):
         GRID.problem.given(GRID.test), grid_solver.calibrated_margin()
     )[1]
     np.testing.assert_array_equal(given["multipliers"], wanted)
+
+
+def test_search_begins_after_single_moves_unless_repair_is_off(grid_solver, monkeypatch):
+    from cmpe.learning import improvement as module
+
+    begun = []
+    monkeypatch.setattr(module, "search", lambda _, rows, **options: begun.append(rows) or rows)
+    rows = GRID.problem.given(GRID.test)
+    answers = np.where(rows.full() < 0, 1, rows.full()).astype(np.int32)
+    draft, seconds = Draft(rows, answers), Limits(1.0)
+    draft.improved(Pipeline(search_passes=5), Limits())
+    draft.improved(Pipeline(), seconds)
+    draft.improved(Pipeline(repair=False), seconds)
+    moved = improve(rows, answers, sweeps=0)
+    assert (moved != answers).any()
+    np.testing.assert_array_equal(begun[0], moved)
+    np.testing.assert_array_equal(begun[1], moved)
+    np.testing.assert_array_equal(begun[2], answers)
+
+
+def test_what_a_stage_took_is_taken_from_the_time_of_a_row(monkeypatch):
+    monkeypatch.setattr("cmpe.compiling.timing.now", lambda: 10.0)
+    assert time_left(Limits(), 4.0, 3) == Limits()
+    assert time_left(Limits(5.0), 4.0, 3).seconds == 3.0
+    assert time_left(Limits(1.0), 4.0, 3).seconds == LEAST_SECONDS
 
 
 def test_fewer_sweeps_are_a_cheaper_repair(grid_solver):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import reduce
 from typing import Protocol
 
@@ -18,7 +17,7 @@ from cmpe.arrays import FREE, Assignments, Floats
 from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.learning.certificates import CERTIFICATES, Certified
-from cmpe.learning.improvement import Draft
+from cmpe.learning.improvement import Draft, time_left
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import PASS_ROWS
 from cmpe.problem import Instances, Problem
@@ -27,7 +26,6 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
 
 SEARCHED_TOGETHER = 16  # rows that one core searches side by side
-LEAST_SECONDS = 1e-3  # what is left to a row's search when pass and bound took all its time
 
 
 class Passing(Protocol):
@@ -80,7 +78,7 @@ def _answer_block(
     answers = draft.answers
     if network.improves:
         rows = _open_rows(draft, proved, limits.gap)
-        answers = draft.improved_where(rows, stages, _left(limits, begin, len(block)))
+        answers = draft.improved_where(rows, stages, time_left(limits, begin, len(block)))
     return Solutions.of(
         problem, best_of(problem, [answers, *start]),
         bound=proved.bound, infeasible=proved.infeasible,
@@ -125,14 +123,6 @@ def _open_rows(draft: Draft, proved: Certified, gap: float) -> NDArray[np.intp]:
         draft.instances.problem, draft.answers, bound=proved.bound, infeasible=proved.infeasible
     )
     return np.flatnonzero(~(known.gap <= gap) & (known.status != Status.INFEASIBLE))
-
-
-def _left(limits: Limits, begin: float, rows: int) -> Limits:
-    """The limits of a row less what the block has used of its time."""
-    if limits.seconds is None:
-        return limits
-    spent = (timing.now() - begin) / max(1, rows)
-    return replace(limits, seconds=max(LEAST_SECONDS, limits.seconds - spent))
 
 
 def _interrupted(instances: Instances, finished: list[Solutions]) -> Interrupted:

@@ -49,5 +49,7 @@ def test_hostile_files(tmp_path, old, new, message):
 def test_words_may_stand_close_to_quotes(tmp_path):
     """Mutations of sound files found that these ran together."""
     path = tmp_path / "m.net"
-    path.write_text('net { } node A { states = ("no""yes"x); } potential (A) { data = (0.2 0.3 0.5); }')
+    path.write_text(
+        'net { } node A { states = ("no""yes"x); } potential (A) { data = (0.2 0.3 0.5); }'
+    )
     assert read_net(path).cardinalities == (3,)

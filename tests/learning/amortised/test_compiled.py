@@ -43,6 +43,21 @@ def test_rounded_answers_and_multipliers_are_those_of_torch(problem, width):
     assert sure.mean() > 0.9
 
 
+def test_answers_lean_over_the_limit_as_far_as_they_are_told():
+    problem = posed(6)
+    tables = ModelTables(problem)
+    weights = dict(network_of(config(steps=12, width=0), tables).state_dict())
+    _, asked = questions(problem, 64, 2)
+    given, limits = asked.given.numpy(), asked.limits.numpy()
+    share = []
+    for lean in (-3.0, 0.0, 3.0):
+        weights["lean"] = torch.tensor([lean, 0.0, 0.0])
+        found, _ = CompiledMessages(tables, weights, sure=True).predict(given, limits)
+        t = problem.constraints[0].function.value(found)
+        share.append(float((t > limits[:, 0]).mean()))
+    assert share[0] < share[1] < share[2]
+
+
 def test_no_rows_are_no_answers():
     found, prices = untrained(posed()).predict(np.zeros((0, 16), dtype=np.int32), np.zeros((0, 1)))
     assert found.shape == (0, 16)

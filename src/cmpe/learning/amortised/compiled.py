@@ -77,6 +77,8 @@ def _weights(kept: dict[str, Floats], sure: float) -> PassWeights:
         np.column_stack([kept[name], kept[f"{name}_by"]])
         for name in ("log_temperature", "log_sharpness", "damping")
     ]
+    steps = kept["price_step_by"]
+    how.append(np.column_stack([np.zeros(len(steps)), steps]))
     return PassWeights(
         np.stack(how),
         kept["node_in"].astype(np.float32),
@@ -86,6 +88,7 @@ def _weights(kept: dict[str, Floats], sure: float) -> PassWeights:
         kept["price_bias"],
         kept["price_out"],
         kept["price_step"],
+        kept["lean"],
         np.stack([*kept["first_in"], kept["first_bias"], kept["first_out"]]),
         float(kept["first_price"]),
         sure,

@@ -77,7 +77,7 @@ class AmortisedConfig:
     chunk: int = 8  # batches of questions that are drawn at once
     reuse: int = 4  # how often each of them is trained on
     updates: int = 2000
-    generations: int = 60  # of tuning, instead of updates (see `tuned`)
+    generations: int = 120  # of tuning, instead of updates (see `tuned`)
     seconds: float | None = None  # end earlier when so many are spent
     learning_rate: float = 3e-3
     contrast: float = 3.0

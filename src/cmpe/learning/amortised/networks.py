@@ -11,7 +11,9 @@
               corrects the beliefs b by a small network of each value's numbers, and moves mu by
               how far t of the answer is from q: of the relaxed one where weights follow gradients,
               of the one that is nearly rounded where they are tuned (`tuning`), because the relaxed
-              one lies elsewhere and leaves room that is never used. The first mu is guessed from q
+              one lies elsewhere and leaves room that is never used. Steps of mu depend on the same
+              two numbers as T, and follow q plus a learnt *lean* times the root of the number of
+              free variables: moves mend a small violation well. The first mu is guessed from q
               and t of the uniform answer. All weights are shared by variables and tables, so that
               they serve any model.
     mlp       hidden ReLU layers over all variables of one model, with a linear map beside them
@@ -43,7 +45,8 @@ LARGEST_SKIP = 1 << 22
 NODE_INPUTS = 7
 PRICE_HIDDEN = 8
 SURE = 32.0  # sharpness of an answer that is nearly rounded
-ABOUT = 2  # numbers of a row that T, sharpness and damping depend on
+ABOUT = 2  # numbers of a row that T, sharpness, damping and the steps of mu depend on
+LEAN = 10.0  # a lean of 1 is a tenth of the root of the free variables, in mean slopes
 FUSED = True  # compile what tables say on a GPU: in training, and for very many rows
 
 
@@ -111,6 +114,8 @@ class MessageNetwork(nn.Module):
         self.price_bias = nn.Parameter(torch.zeros(rounds, PRICE_HIDDEN))
         self.price_out = nn.Parameter(torch.zeros(rounds, PRICE_HIDDEN))
         self.price_step = nn.Parameter(torch.full((rounds,), 1.0))
+        self.price_step_by = nn.Parameter(torch.zeros(rounds, ABOUT))
+        self.lean = nn.Parameter(torch.zeros(1 + ABOUT))
         self.first_price = nn.Parameter(torch.tensor(-2.0))
         self.first_in = nn.Parameter(torch.randn(2, PRICE_HIDDEN) / math.sqrt(2.0))
         self.first_bias = nn.Parameter(torch.zeros(PRICE_HIDDEN))
@@ -138,7 +143,9 @@ class MessageNetwork(nn.Module):
                 beliefs = beliefs + self._correction(
                     k, beliefs, theta, points, (price, room, work.free.unsqueeze(-1))
                 )
-            raw = raw - self.price_step[k] * room - self._repricing(k, raw, room, work.free)
+            step = self.price_step[k] * (self.price_step_by[k] @ about).exp().unsqueeze(-1)
+            aim = room + self._leaning(given, about)
+            raw = raw - step * aim - self._repricing(k, raw, room, work.free)
         return Said(sharpness * beliefs, torch.nn.functional.softplus(raw))
 
     def _correction(
@@ -161,6 +168,12 @@ class MessageNetwork(nn.Module):
         same, by = getattr(self, name)[k], getattr(self, f"{name}_by")[k]
         found: Tensor = same + by @ about
         return found
+
+    def _leaning(self, given: Tensor, about: Tensor) -> Tensor:
+        """How much more room than there is mu is moved by: (B, 1)."""
+        free = (given < 0).sum(1).clamp(min=1)
+        lean = (self.lean[0] + self.lean[1:] @ about) / (LEAN * free.sqrt())
+        return lean.unsqueeze(-1)
 
     def _first(self, room: Tensor, free: Tensor) -> Tensor:
         """Raw multipliers (B, m) to begin with, by the room of the uniform answer."""

@@ -35,8 +35,17 @@ def test_no_change_of_the_schedule_is_the_network_as_it_was():
     for name in left:
         torch.testing.assert_close(same[name], start[name])
     assert not same["first_out"].any()
-    other = scheduled(start, np.full(NUMBERS, 0.1))
-    assert all((other[k] != start[k]).any() for k in ("damping", "price_step", "log_temperature"))
+    names = ("damping", "damping_by", "price_step", "price_step_by", "log_temperature",
+             "log_temperature_by", "lean", "first_price", "first_out")  # fmt: skip
+    changed: set[str] = set()
+    for number in range(NUMBERS):
+        one = np.zeros(NUMBERS)
+        one[number] = 0.1
+        other = scheduled(start, one)
+        here = {name for name in names if (other[name] != same[name]).any()}
+        assert len(here) == 1, f"number {number} changes {here}"
+        changed |= here
+    assert changed == set(names)
 
 
 def test_what_answers_are_worth_is_followed(monkeypatch):

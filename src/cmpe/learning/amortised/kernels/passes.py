@@ -198,7 +198,7 @@ def _answer(
     _evaluate(model, block, 0, live, False)
     first_prices(model, block, net, asked)
     for k in range(len(net.node_bias)):
-        weigh(model.gram, net.how, asked, k, block)
+        weigh(model.gram, net, asked, k, block)
         send(model, block, live)
         _believe(model, block, net.sure)
         _copy(block.base, block.values)
@@ -227,7 +227,7 @@ def message_passes(
         np.zeros(one, np.float32), np.zeros(one, np.float32),
         np.zeros((len(model.owner) * width, LANES), np.float32),
         np.zeros((longest, LANES), np.float32), np.zeros((largest + width, LANES), np.float32),
-        np.zeros(two, np.float32), np.zeros((4, LANES), np.float32), np.zeros(two, np.float32),
+        np.zeros(two, np.float32), np.zeros((6, LANES), np.float32), np.zeros(two, np.float32),
         np.zeros((2 * net.node_bias.shape[1], LANES), np.float32),
     )  # fmt: skip
     answers, prices = np.zeros((count, n), np.int64), np.zeros((count, m))

@@ -12,13 +12,15 @@ from cmpe.compiling.functions import njit
 from cmpe.compiling.vectors import LANES
 from cmpe.learning.amortised.kernels.sending import PassBlock, PassTables, Singles
 
+LEAN = 10.0  # as in `networks`
 Asked = tuple[Floats, Floats, Floats]  # q (LANES, m), free variables (LANES,), raw mu (LANES, m)
 
 
 class PassWeights(NamedTuple):
     """The weights of a network of R rounds, as they are used."""
 
-    how: Floats  # (3, R, 3): log T, log sharpness, logit of damping; by `free`; by price
+    how: Floats  # (4, R, 3): log T, log sharpness, logit of damping, log of what steps of mu are
+    # multiplied by; each by `free` and by price
     node_in: Singles  # (R, 7, H)
     node_bias: Singles  # (R, H)
     node_out: Singles
@@ -26,6 +28,7 @@ class PassWeights(NamedTuple):
     price_bias: Floats
     price_out: Floats
     price_step: Floats  # (R,)
+    lean: Floats  # (3,): of what mu follows; by `free`, by price
     first: Floats  # (4, P): by the room of the uniform answer, by `free`, bias, out
     first_price: float
     sure: float  # sharpness of the answer whose t is compared with q; 0: as sharp as the others
@@ -38,8 +41,10 @@ def softplus(x: float) -> float:
 
 
 @njit(inner=True, counted=False)
-def weigh(gram: Floats, how: Floats, asked: Asked, k: int, block: PassBlock) -> None:
-    """What round k begins with: 1 and -mu over the size of theta; T, sharpness, damping."""
+def weigh(gram: Floats, net: PassWeights, asked: Asked, k: int, block: PassBlock) -> None:
+    """What round k begins with: 1 and -mu over the size of theta; T, sharpness, damping; the size
+    of steps of mu, and how far they lean."""
+    how, lean = net.how, net.lean
     _, free, raw = asked
     for lane in range(LANES):
         total, price = 1e-8, 0.0
@@ -61,6 +66,10 @@ def weigh(gram: Floats, how: Floats, asked: Asked, k: int, block: PassBlock) -> 
         block.how[1, lane] = np.float32(1.0 / temperature)
         block.how[2, lane] = np.float32(sharpness)
         block.how[3, lane] = np.float32(1.0 / (1.0 + math.exp(-damping)) if k else 0.0)
+        step = math.exp(how[3, k, 0] + how[3, k, 1] * share + how[3, k, 2] * dear)
+        block.how[4, lane] = np.float32(net.price_step[k] * step)
+        more = (lean[0] + lean[1] * share + lean[2] * dear) / LEAN
+        block.how[5, lane] = np.float32(more / math.sqrt(max(1.0, free[lane])))
 
 
 @njit(counted=False)
@@ -100,7 +109,7 @@ def reprice(
         for j in range(raw.shape[1]):
             room = _room(model, block, asked, lane, j)
             price, every = price + softplus(raw[lane, j]), every + room
-            total = net.price_step[k] * room
+            total = block.how[4, lane] * (room + block.how[5, lane])
             for h in range(net.price_bias.shape[1]):
                 seen = net.price_bias[k, h] + raw[lane, j] * net.price_in[k, 0, h]
                 seen += room * net.price_in[k, 1, h]

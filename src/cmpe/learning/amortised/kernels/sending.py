@@ -43,7 +43,7 @@ class PassBlock(NamedTuple):
     cavity: Singles  # (longest table's values, LANES): what its variables heard elsewhere
     work: Singles  # (largest table + K, LANES)
     weights: Singles  # (F, LANES): 1, -mu over the size of theta
-    how: Singles  # (4, LANES): T, 1 / T, sharpness, damping
+    how: Singles  # (6, LANES): T, 1 / T, sharpness, damping, step of mu, lean
     values: Singles  # (F, LANES)
     heads: Singles  # (2 H, LANES): what hidden units read that is the same for all values
 

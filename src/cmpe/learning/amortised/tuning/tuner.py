@@ -1,12 +1,15 @@
 """`Tuner`: messages whose schedule is tuned by what their answers are worth after repair.
 
 Gradients follow a relaxed answer, which may be good where the rounded one is not. Message passing
-that nobody has trained is near its best already, and has a dozen numbers that matter: how
-temperature and damping go from the first round to the last and depend on the share of free
-variables, how far mu moves, where it begins. An evolution strategy (`evolution`) changes them.
-A generation asks BLOCKS x LANES new questions; every candidate answers them by the compiled pass,
-answers are repaired by single moves (with pairs a row of 2,500 variables took 36 ms instead of 2),
-and the mean of h decides. It needs no labels, no gradients and no GPU.
+that nobody has trained is near its best already, and has some numbers that matter: how temperature
+and damping go from the first round to the last and depend on the share of free variables and on mu,
+how far mu moves, where it begins, and how far its answers *lean* over the limit. The last one
+matters most: single moves mend a violation by the cheapest changes, but rarely use up room that an
+answer leaves, so answers that violate a little are the better ones after repair. An evolution
+strategy (`evolution`) changes the numbers. A generation asks BLOCKS x LANES new questions; every
+candidate answers them by the compiled pass, answers are repaired by single moves (with pairs a row
+of 2,500 variables took 36 ms instead of 2), and the mean of h decides. It needs no labels, no
+gradients and no GPU.
 """
 
 from __future__ import annotations
@@ -30,8 +33,9 @@ from cmpe.problem import Instances
 from cmpe.problem.groups import by_observed
 from cmpe.solvers.local import improve
 
-NUMBERS = 12  # that are tuned
+NUMBERS = 18  # that are tuned
 FIRST_SIZE = 0.3  # of their changes
+LEAN, FIRST_LEAN = 12, 2.0  # which of them, and what it begins with; the others begin with 0
 BLOCKS = 4  # masks of a generation
 HELD = 8  # masks that are looked at
 TUNING, LOOKING, DRAWING = 11, 12, 13  # generators, apart from those of other training
@@ -64,6 +68,9 @@ def scheduled(weights: dict[str, Tensor], numbers: Floats) -> dict[str, Tensor]:
         out[name].zero_()
     out["first_in"][0, 0] = out["first_in"][1, 1] = 1.0  # the room, and the share of free ones
     out["first_out"][:2] = a[10:12]
+    out["lean"] = a[LEAN : LEAN + 3].clone()
+    out["price_step_by"] += a[15:17]
+    out["damping_by"][:, 1] += a[17]
     return out
 
 
@@ -76,7 +83,9 @@ class Tuner(Course):
         first = self.subjects[0].tables
         self._start = dict(network_of(self.config, first).state_dict())
         self._passes = [CompiledMessages(s.tables, self._start) for s in self.subjects]
-        self.evolution = Evolution.around(np.zeros(NUMBERS), FIRST_SIZE)
+        middle = np.zeros(NUMBERS)
+        middle[LEAN] = FIRST_LEAN
+        self.evolution = Evolution.around(middle, FIRST_SIZE)
         self._held = [self._block(k, LOOKING) for k in range(HELD)]
         self._known = [self._worth(block, self._start)[0] for block in self._held]
         if self.session.resume:
