@@ -364,6 +364,7 @@ def test_one_run_is_trained_for_any_question(call, problem, tmp_path):
     code, out, err = call("train", problem, "--out", tmp_path / "run", *ANY)
     assert (code, err) == (0, "")
     assert "messages for any evidence and any q, 2 generations" in out
+    assert "nats above untuned messages after repair" in out
     code, out, err = call("train", problem, "--out", tmp_path / "run", *ANY)
     assert code == 2
     assert "holds a finished run" in only_line(err)
