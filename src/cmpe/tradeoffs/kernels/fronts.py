@@ -19,6 +19,7 @@ from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
 from cmpe.tradeoffs.kernels.columns import falling
+from cmpe.tradeoffs.kernels.guesses import guess_budgets, learn_budgets
 from cmpe.tradeoffs.kernels.lists import H, T
 from cmpe.tradeoffs.kernels.references import LANES, descend, find_hull, load_weighted, slopes_of
 from cmpe.tradeoffs.kernels.trees import row_list
@@ -184,17 +185,19 @@ def _first_budgets(weight, need, share):
 
 
 @njit(cache=True, nogil=True)
-def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, work):
+def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, guess, work):
     """The front of one row: (kind, points, nodes, weight, price, totals, covered).
 
     h (E,), t (m, E): the front is over t_1, within the window of its values; `known` (h, t) are
     points that exist (needed where there are several constraints). `most` references are used, and
-    no more than `patience` times a smaller budget where the space is too small. A point is h, t_1
-    and its node. What is missing has a loss above `covered` at every reference.
+    no more than `patience` times a smaller budget where the space is too small. `guess` is what
+    rows before taught (`guesses`). A point is h, t_1 and its node. What is missing has a loss above
+    `covered` at every reference.
     """
     prepare(h, t, limits, finite, offsets)
     hull, (weight, price), tables, totals, slack = make_references(plan, h, t, limits, window, most)
-    covered, need = np.full(len(weight), -np.inf), np.zeros(len(weight))
+    nothing, need = np.full(len(weight), -np.inf), np.zeros(len(weight))
+    covered = nothing.copy()
     points, nodes = np.zeros((0, 3)), np.zeros((0, 2), dtype=np.int32)
     if len(hull) == 0:
         return IMPOSSIBLE, points, nodes, weight, price, totals, covered
@@ -203,6 +206,9 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
     dear, budget, is_dear = _first_budgets(weight, need, SHARES[rounds])
     rounds = rounds + 1 if is_dear else len(SHARES)
+    if guess[0, 0] >= 0.0:
+        guess_budgets(guess, weight, dear, budget)
+        rounds = len(SHARES)
     found = np.empty(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
         asked = np.full(len(weight), -np.inf)
@@ -226,6 +232,8 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
             asked[k] = covered[k] + slack[k]
         both = _front_of_both(points, begun, window)
         if uncovered(both, window, weight, price, totals, asked, need) == 0:
+            uncovered(both, window, weight, price, totals, nothing, need)
+            learn_budgets(guess, need)
             return COMPLETE, points, nodes, weight, price, totals, covered
         for k in range(len(weight)):
             if rounds < len(SHARES):  # of few points the corners cost too much
