@@ -50,13 +50,16 @@ class NarrowBatch:
     """Rows of one structure, and the space that compiled calls share."""
 
     def __init__(self, instances: Instances, asked: RowWindows) -> None:
+        from cmpe.elimination.kernels import COMPONENT, VARIABLE
+
         need_short_values(instances.problem)
         self._instances = instances
         self._problem = instances.problem
         self._asked = asked
         self._plan = instances.problem.compiled_plan
         self._offsets = instances.conditioning.layout.offsets
-        self._variables = np.ascontiguousarray(self._plan.buckets[:, 0])
+        self._variables = np.ascontiguousarray(self._plan.buckets[:, VARIABLE])
+        self._components = np.ascontiguousarray(self._plan.buckets[:, COMPONENT])
         self._tables = EvaluatedTables.of(self._problem.models)
         self._begun = instances.complete(np.zeros((len(instances), len(self._problem.free))))
         self._limits = loosened_limits(instances)
@@ -147,7 +150,7 @@ class _Space:
         stored = NodePoints(
             batch._begun[row], batch._variables, nodes, points[:, 2].astype(np.int64)
         )
-        values = stored.values(batch._tables)
+        values = stored.values(batch._tables, batch._components)
         lines = _BoundLines(weight, price[:, 0], totals - np.maximum(covered, 0.0))
         return _Found(values[:, 0], values[:, 1:], stored, kind != kernels.OVERFLOW, lines)
 

@@ -65,23 +65,24 @@ class NodePoints:
 
     def assignments(self, which: Indices) -> Values:
         """The assignments (P, n) of the points `which`."""
-        rows = np.empty((len(which), len(self.begun)), dtype=self.begun.dtype)
-        self._recall(which, EvaluatedTables.of([]), rows, np.zeros((0, 0)))
-        return rows
-
-    def values(self, tables: EvaluatedTables) -> Floats:
-        """The functions at all points (P, F), as `LogLinearModel.value` has them."""
-        out = np.empty((len(self.roots), len(tables.begins) - 1))
-        rows = np.zeros((0, len(self.begun)), dtype=self.begun.dtype)
-        self._recall(slice(None), tables, rows, out)
-        return out
-
-    def _recall(
-        self, which: Indices | slice, tables: EvaluatedTables, rows: Values, out: Floats
-    ) -> None:
         from cmpe.tradeoffs.kernels.reading import recall
 
-        recall(self.nodes, self.roots[which], self.variables, self.begun, tables, rows, out)
+        rows = np.empty((len(which), len(self.begun)), dtype=self.begun.dtype)
+        recall(self.nodes, self.roots[which], self.variables, self.begun, rows)
+        return rows
+
+    def values(self, tables: EvaluatedTables, component: NDArray[np.int64]) -> Floats:
+        """The functions at all points (P, F), but for rounding as `LogLinearModel.value` has them.
+
+        `component` is that of each bucket: no table has variables of two.
+        """
+        from cmpe.tradeoffs.kernels.values import point_values
+
+        out = np.empty((len(self.roots), len(tables.begins) - 1))
+        point_values(
+            self.nodes, self.roots, self.variables, component, self.begun, tables, out
+        )  # fmt: skip
+        return out
 
 
 class EvaluatedTables(NamedTuple):

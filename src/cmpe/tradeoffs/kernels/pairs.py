@@ -27,13 +27,14 @@ STEPS = 8  # of the stairs, for each state of the two lists
 def _stairs(points, a, b, known, stairs):
     """Steps of t over the sums of two sorted lists: (how many, lowest t, per t).
 
-    stairs[i] is the highest h of `known` points (h, t), by falling h, below step i.
+    None with several constraints. stairs[i] is the highest h of `known` points (h, t), by falling h, below step i.
     """
     (a_low, a_high), (b_low, b_high) = a, b
     lowest = points[a_high - 1, T] + points[b_high - 1, T]
     highest = points[a_low, T] + points[b_low, T]
     bins = min(len(stairs) - 2, STEPS * (a_high - a_low + b_high - b_low + len(known)))
-    if not highest > lowest:
+    if points.shape[1] > T + 1 or not highest > lowest:
+        stairs[0] = -np.inf
         return 0, 0.0, 0.0
     scale = 0.999 * bins / (highest - lowest)
     place, best = 0, -np.inf
@@ -63,8 +64,8 @@ def _corners(points, ends):
 
 
 @njit(cache=True, nogil=True)
-def _best_of(points, ends, corners, weights, prices, k, best, hint):
-    """The state that reference k likes best, not unlike state `hint`; best[k] is its value."""
+def _best_of(points, ends, corners, weights, prices, k, hint):
+    """The state that reference k likes best, perhaps like state `hint`, and its value."""
     highest, state = projected(points, hint, weights, prices, k), hint
     for block in range(len(corners)):
         if projected(corners, block, weights, prices, k) <= highest:
@@ -74,16 +75,15 @@ def _best_of(points, ends, corners, weights, prices, k, best, hint):
             value = projected(points, i, weights, prices, k)
             if value > highest:
                 highest, state = value, i
-    best[k] = highest
-    return state
+    return state, highest
 
 
 @njit(cache=True, nogil=True)
 def _near_states(points, ends, corners, weights, prices, k, best, budget, side):
     """Put the states whose loss at reference k is within its budget in bins of their loss.
 
-    `best` (K,) is that of the list. side[0] receives the state, its h, t_1, its loss here and at
-    the reference before; side[1] where each bin begins; side[2] is scratch.
+    `best` is that of the list. side[0] receives the state, its h, t_1 and its loss, in the order of
+    the list within a bin; side[1] where each bin begins; side[2] is scratch.
     """
     found, starts, (states, bins, losses) = side
     levels = len(starts) - 1
@@ -91,11 +91,11 @@ def _near_states(points, ends, corners, weights, prices, k, best, budget, side):
     starts[:] = 0
     count = 0
     for block in range(len(corners)):
-        if best[k] - projected(corners, block, weights, prices, k) > budget:
+        if best - projected(corners, block, weights, prices, k) > budget:
             continue
         first = ends[0] + block * BLOCK
         for i in range(first, min(first + BLOCK, ends[1])):
-            loss = best[k] - projected(points, i, weights, prices, k)
+            loss = best - projected(points, i, weights, prices, k)
             if loss <= budget:
                 level = int(loss * scale)
                 states[count], bins[count], losses[count] = i, level, loss
@@ -109,8 +109,6 @@ def _near_states(points, ends, corners, weights, prices, k, best, budget, side):
         starts[bins[c] + 1] = place
         found[0, place], found[1, place], found[2, place] = i, points[i, H], points[i, T]
         found[3, place] = losses[c]
-        if k > 0:
-            found[4, place] = best[k - 1] - projected(points, i, weights, prices, k - 1)
     for level in range(levels):
         starts[level] = starts[level + 1]
     starts[levels] = count
@@ -120,7 +118,42 @@ def _near_states(points, ends, corners, weights, prices, k, best, budget, side):
 def _room_for(size, levels):
     """What `_near_states` writes of a list of so many states."""
     scratch = (np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size))
-    return np.zeros((5, size)), np.zeros(levels + 1, np.int64), scratch
+    return np.zeros((4, size)), np.zeros(levels + 1, np.int64), scratch
+
+
+@njit(cache=True, nogil=True)
+def _strips(weights, prices, needs, active):
+    """Which reference to ask about a sum of which t: (reference, lowest t, highest t) of each.
+
+    One is near where h >= need_k + mu_k t, for some k: for the k of which that line is lowest at
+    its t. References come by rising mu, that of t alone last: near it is whatever has t <= -need.
+    With several constraints there is no such order, and every reference is asked about every sum.
+    """
+    which, lows, highs = np.arange(active), np.full(active, -np.inf), np.full(active, np.inf)
+    if prices.shape[1] > 1:
+        return which, lows, highs
+    count = 0
+    for k in range(active):
+        high = np.inf
+        while count > 0:
+            last = which[count - 1]
+            rise = prices[k, 0] - prices[last, 0]
+            if weights[k] == 0.0:
+                high = -needs[k] / prices[k, 0]
+            elif rise > 0.0:
+                high = (needs[last] - needs[k]) / rise
+            else:
+                high = np.inf if needs[k] < needs[last] else -np.inf
+            if high < highs[count - 1]:
+                break
+            count -= 1
+            high = np.inf
+        if count > 0:
+            lows[count - 1] = max(high, lows[count - 1])
+        if high > -np.inf:
+            which[count], lows[count], highs[count] = k, -np.inf, high
+            count += 1
+    return which[:count], lows[:count], highs[:count]
 
 
 @njit(nogil=True, inline="always")
@@ -130,13 +163,22 @@ def _add_sum(points, node, parts, top, i, other):
     parts[top, 0], parts[top, 1] = node[i], node[other]
 
 
+@njit(nogil=True, inline="always")
+def _is_new(points, state, asked):
+    """With several constraints: whether the reference before has not called a sum near."""
+    weights, prices, needs, k = asked
+    if prices.shape[1] == 1 or k == 0:
+        return True
+    return projected(points, state, weights, prices, k - 1) < needs[k - 1]
+
+
 @njit(cache=True, nogil=True)
 def _make_room(points, parts, top, more, space):
     """Thin the sums where `more` might not fit: the new top, -1 on overflow.
 
     `space` is where they begin, where they are thinned, and the end of the space.
     """
-    start, limit, hard = space
+    start, limit, hard = space[0], space[1], space[2]
     if top + more <= limit:
         return top
     top = kept_states(points, parts, start, top)
@@ -147,32 +189,56 @@ def _make_room(points, parts, top, more, space):
 
 
 @njit(cache=True, nogil=True)
-def _add_bins(points, node, parts, top, space, one, two, level, budgets, stairs, steps):
+def _seen_sums(right, first, last, h, t, within, stairs, scale, hits):
+    """The states of `right` whose sum with one of h, t is near and not dominated: how many.
+
+    Written without branches: which ones they are cannot be foreseen.
+    """
+    count = 0
+    for y in range(first, last):
+        stair = int((t + right[2, y]) * scale)
+        is_good = (right[3, y] <= within) & (stairs[stair] < h + right[1, y])
+        hits[count] = y
+        count += 1 if is_good else 0
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _add_bins(points, node, parts, top, space, one, two, level, strip, asked, stairs, steps, hits):
     """Sums of a bin of one list and one of the other whose numbers add up to `level`: the new top.
 
-    `budgets` are those of this reference and of the one before, which has its sums already. -1 on
-    overflow.
+    `strip` is the budget and the range of t, `asked` the reference (`_is_new`). -1 on overflow; the number of sums looked at is added
+    to space[3].
     """
     (left, left_starts, _), (right, right_starts, _) = one, two
     bins, lowest, scale = steps
-    value, stair = 0.0, 0
+    budget, low, high = strip
     for own in range(level + 1):
         first, last = right_starts[level - own], right_starts[level - own + 1]
-        for x in range(left_starts[own], left_starts[own + 1] if last > first else 0):
-            top = _make_room(points, parts, top, last - first, space)
+        end, after = first, left_starts[own + 1]
+        for x in range(after - 1, (left_starts[own] if last > first else after) - 1, -1):
+            t = left[2, x]
+            while first < last and right[2, first] > high - t:
+                first += 1
+            end = max(first, end)
+            while end < last and right[2, end] >= low - t:
+                end += 1
+            top = _make_room(points, parts, top, end - first, space)
             if top < 0:
                 return -1
-            h, t = left[1, x], left[2, x] - lowest
-            within, before = budgets[0] - left[3, x], budgets[1] - left[4, x]
-            for y in range(first, last):
-                if right[4, y] <= before or right[3, y] > within:
+            space[3] += end - first
+            count = _seen_sums(
+                right, first, end, left[1, x], t - lowest, budget - left[3, x], stairs, scale, hits
+            )
+            for c in range(count):
+                y = hits[c]
+                value = left[1, x] + right[1, y]
+                stair = int((t - lowest + right[2, y]) * scale)
+                if stairs[stair] >= value:
                     continue
-                if bins > 0:
-                    value = h + right[1, y]
-                    stair = int((t + right[2, y]) * scale)
-                    if stairs[stair] >= value:
-                        continue
                 _add_sum(points, node, parts, top, int(left[0, x]), int(right[0, y]))
+                if not _is_new(points, top, asked):
+                    continue
                 top += 1
                 stair += 1
                 while stair <= bins and stairs[stair] < value:
@@ -217,15 +283,6 @@ def _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active):
     return True
 
 
-@njit(cache=True, nogil=True)
-def _looked_at(one, two):
-    """How many sums the bins hold."""
-    total, levels = 0, len(one[1]) - 1
-    for level in range(levels):
-        total += (one[1][level + 1] - one[1][level]) * two[1][levels - level]
-    return total
-
-
 @njit(inner=True, nogil=True)
 def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, known, stairs):
     """Sums of a state of list a and one of list b that some reference calls near, on top.
@@ -239,25 +296,28 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
     if product <= FEW:
         return _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active)
     top, hard, levels = sizes[0], len(points) - 2, FEW_LEVELS if product < MANY else LEVELS
-    space = np.array([top, min(hard, top + THINNED), hard])
-    steps = _stairs(points, a, b, known, stairs) if points.shape[1] == T + 1 else (0, 0.0, 0.0)
-    best, corners = (np.empty(active), np.empty(active)), (_corners(points, a), _corners(points, b))
+    space = np.array([top, min(hard, top + THINNED), hard, 0])
+    steps = _stairs(points, a, b, known, stairs)
+    corners = (_corners(points, a), _corners(points, b))
     one, two = _room_for(a[1] - a[0], levels), _room_for(b[1] - b[0], levels)
-    budget, before, i, j = -1.0, -1.0, a[0], b[0]
-    for k in range(active):
-        i = _best_of(points, a, corners[0], weights, prices, k, best[0], i)
-        j = _best_of(points, b, corners[1], weights, prices, k, best[1], j)
-        budget, before = best[0][k] + best[1][k] - needs[k], max(-1.0, budget)
-        if not budget >= 0.0:
+    hits, i, j = np.empty(b[1] - b[0], dtype=np.int64), a[0], b[0]
+    which, lows, highs = _strips(weights, prices, needs, active)
+    for s in range(len(which)):
+        k = which[s]
+        i, best = _best_of(points, a, corners[0], weights, prices, k, i)
+        j, other = _best_of(points, b, corners[1], weights, prices, k, j)
+        budget = best + other - needs[k]
+        if not budget >= 0.0 or sizes[2] + space[3] > sizes[3]:
             continue
-        _near_states(points, a, corners[0], weights, prices, k, best[0], budget, one)
-        _near_states(points, b, corners[1], weights, prices, k, best[1], budget, two)
-        sizes[2] += _looked_at(one, two)
-        for level in range(levels if sizes[2] <= sizes[3] else 0):
+        _near_states(points, a, corners[0], weights, prices, k, best, budget, one)
+        _near_states(points, b, corners[1], weights, prices, k, other, budget, two)
+        strip, asked = (budget, lows[s], highs[s]), (weights, prices, needs, k)
+        for level in range(levels):
             top = _add_bins(
-                points, node, parts, top, space, one, two, level, (budget, before), stairs, steps
+                points, node, parts, top, space, one, two, level, strip, asked, stairs, steps, hits
             )
             if top < 0:
                 return False
     sizes[0] = top
+    sizes[2] += space[3]
     return sizes[2] <= sizes[3]
