@@ -145,11 +145,8 @@ class _Space:
             batch._plan, batch._offsets, h, t, limits, batch._finite, batch._asked.windows[row],
             batch._asked.known[row], self._most, PATIENCE, self._guess, self._work,
         )  # fmt: skip
-        if self._constraints == 1:  # what the tolerances make equal need not be read
-            points = points[undominated(points[:, 0], points[:, 1])]
-        stored = NodePoints(
-            batch._begun[row], batch._variables, nodes, points[:, 2].astype(np.int64)
-        )
+        roots = points[::-1, 2].astype(np.int64)  # by rising h and t
+        stored = NodePoints(batch._begun[row], batch._variables, nodes, roots)
         values = stored.values(batch._tables, batch._components)
         lines = _BoundLines(weight, price[:, 0], totals - np.maximum(covered, 0.0))
         return _Found(values[:, 0], values[:, 1:], stored, kind != kernels.OVERFLOW, lines)

@@ -45,7 +45,31 @@ def _stairs(points, a, b, known, stairs):
             place += 1
         best = known[i, 0]
     stairs[place : bins + 2] = best
+    _settle(known, bins, lowest, scale, stairs)
     return bins, lowest, scale
+
+
+@njit(cache=True, nogil=True)
+def _settle(known, bins, lowest, scale, stairs):
+    """Let no sum pass whose t is where nothing is missing: from known[i, 1] to the t before it.
+
+    Steps at the ends stay as they are: they may reach beyond.
+    """
+    i = len(known) - 1
+    while i >= 0:
+        first = max(0.0, (known[i, 1] - lowest) * scale + 2.0)
+        is_settled = False
+        while i >= 0 and known[i, 2] > 0.0:
+            is_settled = True
+            i -= 1
+        if not is_settled:
+            i -= 1
+            continue
+        last = float(bins + 2)
+        if i >= 0:
+            last = min(last, (known[i, 1] - lowest) * scale - 1.0)
+        for place in range(int(min(first, last)), int(last)):
+            stairs[place] = np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -288,7 +312,8 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
     """Sums of a state of list a and one of list b that some reference calls near, on top.
 
     A sum stays where weight_k h - price_k . t >= needs_k for one of the first `active` references.
-    `known` (h, t), by falling h: what these dominate need not stay. `stairs` is scratch. Sums that
+    `known` (h, t, ..), by falling h: what these dominate need not stay, nor what has a t from that
+    of one up to that of the one before, where the third column says so. `stairs` is scratch. Sums that
     fill the space are thinned (`kept_states`); False on overflow. sizes[2] counts the sums that
     were looked at, of which sizes[3] are allowed.
     """

@@ -98,7 +98,7 @@ def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, stairs):
         return True
     if not combine(
         points, node, parts, sizes, (bottom, high), child, weights, prices, needs, active,
-        np.empty((0, 2)), stairs,
+        np.empty((0, 3)), stairs,
     ):  # fmt: skip
         return False
     end = kept_states(points, parts, high, sizes[0])
@@ -300,11 +300,12 @@ def _two_shortest(lows, highs, active):
 
 
 @njit(inner=True, nogil=True)
-def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
+def row_list(plan, h, t, tables, weight, price, budget, limits, known, settled, work):
     """The states of a whole row that are near some reference: (first, end), -1 on overflow.
 
     A budget of -inf: nothing near that reference is wanted. What `known` points (h, t_1), by
-    falling h, dominate may be left out. Constants (entry 0 of h and t) are added. A bucket-free
+    falling h, dominate may be left out, and so may what has its t between one that is `settled` and
+    the one before. Constants (entry 0 of h and t) are added. A bucket-free
     row is one state.
     """
     points, node, sizes, lows, highs = work[0], work[1], work[4], work[9], work[10]
@@ -337,9 +338,10 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
         node[0] = -1
         sizes[0] = 1
         lows[0], highs[0] = 0, 1
-    others, lists = np.empty((len(known), 2)), max(1, components)
+    others, lists = np.empty((len(known), 3)), max(1, components)
     for i in range(len(known)):
         others[i, 0], others[i, 1] = known[i, 0] - h[0], known[i, 1] - t[0, 0]
+        others[i, 2] = 1.0 if settled[i] else 0.0
     low, high = merge_lists(lists, roots, weights, prices, budgets, rest, others, work)
     for i in range(max(low, 0), max(high, 0)):
         points[i, H] += h[0]
