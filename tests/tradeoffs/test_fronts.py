@@ -24,7 +24,7 @@ def assert_front(problem, evidence, over):
         np.testing.assert_allclose(front.traced.h, h, atol=1e-9)
         np.testing.assert_allclose(front.traced.t, t, atol=1e-9)
         rows = front.assignments()
-        np.testing.assert_array_equal(problem.objective.value(rows), front.objective)
+        np.testing.assert_allclose(problem.objective.value(rows), front.objective, 1e-13, 1e-13)
 
 
 @pytest.mark.parametrize("constraints", [1, 2, 3])

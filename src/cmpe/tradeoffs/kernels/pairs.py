@@ -286,8 +286,6 @@ def _highest(points, ends, weights, prices, active):
 def _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active):
     """The same for short lists: every sum of a state that may be near is looked at."""
     top = sizes[0]
-    if top + FEW + 2 >= len(points):
-        return False
     highest = _highest(points, b, weights, prices, active)
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
     for i in range(a[0], a[1]):
@@ -297,6 +295,8 @@ def _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active):
             near[count], left[count] = k, lacks
             count += 1 if highest[k] >= lacks else 0
         for other in range(b[0], b[1] if count > 0 else 0):
+            if top + 2 >= len(points):
+                return False
             for c in range(count):
                 if projected(points, other, weights, prices, near[c]) >= left[c]:
                     _add_sum(points, node, parts, top, i, other)
@@ -304,7 +304,7 @@ def _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active):
                     break
     sizes[0] = top
     sizes[2] += (a[1] - a[0]) * (b[1] - b[0])
-    return True
+    return sizes[2] <= sizes[3]
 
 
 @njit(inner=True, nogil=True)

@@ -4,7 +4,8 @@ No table has variables of two components. So a function is a constant and a sum 
 component, and a point is made of one node per component, of which there are few, however many
 points there are. Each of these is read once, and its part of every function added up from the
 tables; nodes above add two numbers. So nothing is taken on trust from what made the points, and a
-point costs a few additions.
+point costs a few additions. What these round off is kept beside the sums, so that a value does not
+depend on the order in which components were joined.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _arranged(given, bounds, of_bucket, components):
 
 @njit(cache=True, nogil=True)
 def _add_parts(nodes, component, top, components, values, given, begins, parts):
-    """parts (N, F): each function's part of a component, at every node that is on top of it."""
+    """parts (N, 2 F): each function's part of a component, at every node that is on top of it."""
     first, starts, slots = given
     runs = written_out(nodes, component)
     buckets = 1
@@ -101,14 +102,26 @@ def _add_parts(nodes, component, top, components, values, given, begins, parts):
             lanes = min(LANES, places[c + 1] - low)
             for lane in range(lanes):
                 read_runs(nodes, runs, order[low + lane], stack, block, lane)
-            for j in range(parts.shape[1]):
+            for j in range(parts.shape[1] // 2):
                 f = j * (components + 1) + c
                 add_up(
                     values, first, starts, slots, begins[f], begins[f + 1], block, index, total,
                     padded(lanes),
                 )  # fmt: skip
                 for lane in range(lanes):
-                    parts[order[low + lane], j] = total[lane]
+                    parts[order[low + lane], 2 * j] = total[lane]
+
+
+@njit(nogil=True, inline="always")
+def _add_both(parts, left, right, whole):
+    """Sums, and beside each what rounding took from it (Knuth's two-sum)."""
+    for j in range(0, parts.shape[1], 2):
+        a, b = parts[left, j], parts[right, j]
+        total = a + b
+        second = total - a
+        lost = (a - (total - second)) + (b - second)
+        parts[whole, j] = total
+        parts[whole, j + 1] = parts[left, j + 1] + parts[right, j + 1] + lost
 
 
 @njit(cache=True, nogil=True)
@@ -132,12 +145,14 @@ def point_values(nodes, roots, variables, of_bucket, begun, tables, out):
             constants[j] += tables[0][given[0][f]]
     component = _components(nodes, of_bucket)
     top = _topmost(nodes, roots, component)
-    parts = np.zeros((len(nodes), functions))
+    parts = np.zeros((len(nodes), 2 * functions))
     _add_parts(nodes, component, top, components, tables[0], given, begins, parts)
     for i in range(len(nodes)):
         if component[i] < 0:
-            for j in range(functions):
-                parts[i, j] = parts[nodes[i, 0], j] + parts[nodes[i, 1], j]
+            _add_both(parts, nodes[i, 0], nodes[i, 1], i)
     for i in range(len(roots)):
         for j in range(functions):
-            out[i, j] = constants[j] + (parts[roots[i], j] if roots[i] >= 0 else 0.0)
+            out[i, j] = constants[j]
+            if roots[i] >= 0:
+                whole, lost = parts[roots[i], 2 * j], parts[roots[i], 2 * j + 1]
+                out[i, j] += whole + lost if whole > -np.inf else whole
