@@ -77,9 +77,43 @@ def kept_states(points, parts, low, high):
 
 
 @njit(cache=True, nogil=True)
+def _by_falling_h(points, low, high):
+    """The numbers of states low..high, from 0 on, by falling h; equal ones stay in order.
+
+    Each goes to one of as many bins, which are sorted by insertion; by merging if one is crowded.
+    """
+    count = high - low
+    keys, bins, starts = np.empty(count), np.empty(count, np.int64), np.zeros(count + 1, np.int64)
+    least, most, crowd = np.inf, -np.inf, 0
+    for i in range(count):
+        keys[i] = points[low + i, H]
+        least, most = min(least, keys[i]), max(most, keys[i])
+    scale = (count - 1) / (most - least) if least < most else 0.0
+    for i in range(count):
+        bins[i] = int((most - keys[i]) * scale)
+        starts[bins[i] + 1] += 1
+        crowd = max(crowd, starts[bins[i] + 1])
+    if crowd > SMALL or not scale < np.inf:
+        return falling(keys)
+    for i in range(count):
+        starts[i + 1] += starts[i]
+    order = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        order[starts[bins[i]]] = i
+        starts[bins[i]] += 1
+    for i in range(1, count):
+        own, place = order[i], i
+        while place > 0 and keys[order[place - 1]] < keys[own]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = own
+    return order
+
+
+@njit(cache=True, nogil=True)
 def _front_of_many(points, parts, low, high):
     """The same for one t: a sweep in the order of falling h."""
-    order = falling(points[low:high, H])
+    order = _by_falling_h(points, low, high)
     kept = np.empty(high - low, dtype=np.int64)
     count = 0
     least = np.inf

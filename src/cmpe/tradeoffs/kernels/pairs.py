@@ -16,8 +16,7 @@ from cmpe.compiling.functions import njit
 from cmpe.tradeoffs.kernels.lists import H, T, kept_states, projected
 
 BLOCK = 16  # states of a list that are passed over together
-LEVELS, FEW_LEVELS = 16, 4  # bins of losses within a budget, for long lists and short ones
-MANY = 1 << 14  # sums of two long lists
+LEVELS = 8  # bins of losses within a budget
 THINNED = 1 << 17  # sums from which on they are thinned while more are added
 FEW = 2048  # sums up to which all are looked at
 STEPS = 8  # of the stairs, for each state of the two lists
@@ -110,8 +109,7 @@ def _near_states(points, ends, corners, weights, prices, k, best, budget, side):
     the list within a bin; side[1] where each bin begins; side[2] is scratch.
     """
     found, starts, (states, bins, losses) = side
-    levels = len(starts) - 1
-    scale = (1.0 - 1e-9) * levels / max(budget, 1e-300)
+    scale = (1.0 - 1e-9) * LEVELS / max(budget, 1e-300)
     starts[:] = 0
     count = 0
     for block in range(len(corners)):
@@ -125,7 +123,7 @@ def _near_states(points, ends, corners, weights, prices, k, best, budget, side):
                 states[count], bins[count], losses[count] = i, level, loss
                 starts[level + 1] += 1
                 count += 1
-    for level in range(levels):
+    for level in range(LEVELS):
         starts[level + 1] += starts[level]
     for c in range(count - 1, -1, -1):
         i = states[c]
@@ -133,16 +131,16 @@ def _near_states(points, ends, corners, weights, prices, k, best, budget, side):
         starts[bins[c] + 1] = place
         found[0, place], found[1, place], found[2, place] = i, points[i, H], points[i, T]
         found[3, place] = losses[c]
-    for level in range(levels):
+    for level in range(LEVELS):
         starts[level] = starts[level + 1]
-    starts[levels] = count
+    starts[LEVELS] = count
 
 
 @njit(cache=True, nogil=True)
-def _room_for(size, levels):
+def _room_for(size):
     """What `_near_states` writes of a list of so many states."""
     scratch = (np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size))
-    return np.zeros((4, size)), np.zeros(levels + 1, np.int64), scratch
+    return np.zeros((4, size)), np.zeros(LEVELS + 1, np.int64), scratch
 
 
 @njit(cache=True, nogil=True)
@@ -271,37 +269,51 @@ def _add_bins(points, node, parts, top, space, one, two, level, strip, asked, st
     return top
 
 
-@njit(cache=True, nogil=True)
-def _highest(points, ends, weights, prices, active):
-    """What the best state of a list reaches at each reference."""
-    out = np.full(active, -np.inf)
-    for state in range(ends[0], ends[1]):
+@njit(nogil=True, inline="always")
+def _reach(points, state, weights, prices, active, out):
+    """What a state reaches at each reference (written so that it vectorises for one constraint)."""
+    h, t = points[state, H], points[state, T]
+    for k in range(active):
+        out[k] = weights[k] * h - prices[k, 0] * t
+    for j in range(1, prices.shape[1]):
+        t = points[state, T + j]
         for k in range(active):
-            value = projected(points, state, weights, prices, k)
-            out[k] = value if value > out[k] else out[k]
-    return out
+            out[k] -= prices[k, j] * t
+
+
+@njit(cache=True, nogil=True)
+def _near_ones(reached, highest, needs, active, near, left):
+    """The references that some sum may be near, and what each still needs: how many."""
+    count = 0
+    for k in range(active):
+        near[count], left[count] = k, needs[k] - reached[k]
+        count += 1 if highest[k] >= left[count] else 0
+    return count
 
 
 @njit(cache=True, nogil=True)
 def _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active):
     """The same for short lists: every sum of a state that may be near is looked at."""
-    top = sizes[0]
-    highest = _highest(points, b, weights, prices, active)
+    top, last = sizes[0], 0
     near, left = np.empty(active, dtype=np.int64), np.empty(active)
-    for i in range(a[0], a[1]):
-        count = 0
+    reached, highest = np.empty(active), np.full(active, -np.inf)
+    for other in range(b[0], b[1]):
+        _reach(points, other, weights, prices, active, reached)
         for k in range(active):
-            lacks = needs[k] - projected(points, i, weights, prices, k)
-            near[count], left[count] = k, lacks
-            count += 1 if highest[k] >= lacks else 0
+            highest[k] = reached[k] if reached[k] > highest[k] else highest[k]
+    for i in range(a[0], a[1]):
+        _reach(points, i, weights, prices, active, reached)
+        count = _near_ones(reached, highest, needs, active, near, left)
         for other in range(b[0], b[1] if count > 0 else 0):
             if top + 2 >= len(points):
                 return False
-            for c in range(count):
-                if projected(points, other, weights, prices, near[c]) >= left[c]:
+            for c in range(count):  # from the one that the state before was near
+                own = last + c - (count if last + c >= count else 0)
+                if projected(points, other, weights, prices, near[own]) >= left[own]:
                     _add_sum(points, node, parts, top, i, other)
-                    top += 1
+                    top, last = top + 1, own
                     break
+        last = 0
     sizes[0] = top
     sizes[2] += (a[1] - a[0]) * (b[1] - b[0])
     return sizes[2] <= sizes[3]
@@ -320,11 +332,11 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
     product = (a[1] - a[0]) * (b[1] - b[0])
     if product <= FEW:
         return _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active)
-    top, hard, levels = sizes[0], len(points) - 2, FEW_LEVELS if product < MANY else LEVELS
+    top, hard = sizes[0], len(points) - 2
     space = np.array([top, min(hard, top + THINNED), hard, 0])
     steps = _stairs(points, a, b, known, stairs)
     corners = (_corners(points, a), _corners(points, b))
-    one, two = _room_for(a[1] - a[0], levels), _room_for(b[1] - b[0], levels)
+    one, two = _room_for(a[1] - a[0]), _room_for(b[1] - b[0])
     hits, i, j = np.empty(b[1] - b[0], dtype=np.int64), a[0], b[0]
     which, lows, highs = _strips(weights, prices, needs, active)
     for s in range(len(which)):
@@ -336,13 +348,15 @@ def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, kn
             continue
         _near_states(points, a, corners[0], weights, prices, k, best, budget, one)
         _near_states(points, b, corners[1], weights, prices, k, other, budget, two)
-        strip, asked = (budget, lows[s], highs[s]), (weights, prices, needs, k)
-        for level in range(levels):
+        strip, asked, begin = (budget, lows[s], highs[s]), (weights, prices, needs, k), top
+        for level in range(LEVELS):
             top = _add_bins(
                 points, node, parts, top, space, one, two, level, strip, asked, stairs, steps, hits
             )
             if top < 0:
                 return False
+        if begin < top and prices.shape[1] == 1:  # strips are in order: sorted, all nearly is
+            top = kept_states(points, parts, begin, top)
     sizes[0] = top
     sizes[2] += space[3]
     return sizes[2] <= sizes[3]
