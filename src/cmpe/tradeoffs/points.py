@@ -160,7 +160,7 @@ def undominated(h: Floats, t: Floats) -> Indices:
 
     Values within the tolerances count as equal, and one point of equal ones stays.
     """
-    from cmpe.tradeoffs.kernels.equals import one_of_equal
+    from cmpe.tradeoffs.kernels.values import one_of_equal
 
     kept: Indices = one_of_equal(h, t, OPTIMALITY_TOLERANCE, FEASIBILITY_TOLERANCE)
     return kept

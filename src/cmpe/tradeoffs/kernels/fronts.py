@@ -175,15 +175,34 @@ def _collect(work, found, count):
 
 
 @njit(cache=True, nogil=True)
-def _first_budgets(weight, need, share):
-    """What the first corners cost, the budgets of the first round, whether any corner costs."""
+def _first_budgets(weight, need, rounds, guess):
+    """What the first corners cost, the budgets of the first round, and how many shares are used."""
     dear, budget, is_dear = np.full(len(weight), np.inf), need.copy(), False
     for k in range(len(weight)):
         if weight[k] > 0.0:
             dear[k] = max(0.0, need[k])
-            budget[k] = share * dear[k]
+            budget[k] = SHARES[rounds] * dear[k]
             is_dear = is_dear or dear[k] > 0.0
-    return dear, budget, is_dear
+    if guess[0, 0] >= 0.0:
+        guess_budgets(guess, weight, dear, budget)
+        return dear, budget, len(SHARES)
+    return dear, budget, rounds + 1 if is_dear else len(SHARES)
+
+
+@njit(cache=True, nogil=True)
+def _next_budgets(budget, covered, need, dear, rounds):
+    """What the corners found cost; of few points they cost too much, so only a share at first."""
+    for k in range(len(budget)):
+        wanted = min(need[k], SHARES[rounds] * dear[k]) if rounds < len(SHARES) else need[k]
+        budget[k] = max(covered[k], wanted)
+
+
+@njit(cache=True, nogil=True)
+def _smaller_budgets(budget, covered):
+    for k in range(len(budget)):
+        if budget[k] > covered[k]:
+            start = max(0.0, covered[k])
+            budget[k] = start + (budget[k] - start) / 4.0
 
 
 @njit(cache=True, nogil=True)
@@ -203,15 +222,12 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
     points, nodes = np.zeros((0, 3)), np.zeros((0, 2), dtype=np.int32)
     if len(hull) == 0:
         return IMPOSSIBLE, points, nodes, weight, price, totals, covered
-    begun = _front_of_both(known[falling(known[:, 0])], hull[: len(hull) if t.shape[0] == 1 else 0], window)
+    supported = hull[: len(hull) if t.shape[0] == 1 else 0]
+    begun = _front_of_both(known[falling(known[:, 0])], supported, window)
     settled = np.zeros(len(begun) + 1, dtype=np.bool_)
     uncovered(begun, window, weight, price, totals, covered, settled, need)
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
-    dear, budget, is_dear = _first_budgets(weight, need, SHARES[rounds])
-    rounds = rounds + 1 if is_dear else len(SHARES)
-    if guess[0, 0] >= 0.0:
-        guess_budgets(guess, weight, dear, budget)
-        rounds = len(SHARES)
+    dear, budget, rounds = _first_budgets(weight, need, rounds, guess)
     found = np.empty(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
         asked = np.full(len(weight), -np.inf)
@@ -225,10 +241,7 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
             patience -= 1
             if work[4][2] > work[4][3] or patience < 0:
                 break
-            for k in range(len(weight)):
-                if budget[k] > covered[k]:
-                    start = max(0.0, covered[k])
-                    budget[k] = start + (budget[k] - start) / 4.0
+            _smaller_budgets(budget, covered)
             continue
         count = _front_of(work[0], low, high, limits, window, found)
         points, nodes = _together(points, nodes, _collect(work, found, count), window)
@@ -242,10 +255,7 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
             learn_budgets(guess, need)
             return COMPLETE, points, nodes, weight, price, totals, covered
         uncovered(points, window, weight, price, totals, asked, settled, wider)
-        for k in range(len(weight)):
-            if rounds < len(SHARES):  # of few points the corners cost too much
-                need[k] = min(need[k], SHARES[rounds] * dear[k])
-            budget[k] = max(covered[k], need[k])
+        _next_budgets(budget, covered, need, dear, rounds)
         rounds += 1
     if len(points) == 0:  # at least the supported ones
         looked, work[4][2] = work[4][2], -(1 << 40)

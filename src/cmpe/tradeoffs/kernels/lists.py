@@ -158,3 +158,61 @@ def projected(points, state, weights, prices, k):
     for j in range(prices.shape[1]):
         value -= prices[k, j] * points[state, T + j]
     return value
+
+
+@njit(nogil=True, inline="always")
+def add_sum(points, node, parts, top, i, other):
+    """State `top` becomes the sum of two others."""
+    for column in range(points.shape[1]):
+        points[top, column] = points[i, column] + points[other, column]
+    parts[top, 0], parts[top, 1] = node[i], node[other]
+
+
+@njit(nogil=True, inline="always")
+def _reach(points, state, weights, prices, active, out):
+    """What a state reaches at each reference (written so that it vectorises for one constraint)."""
+    h, t = points[state, H], points[state, T]
+    for k in range(active):
+        out[k] = weights[k] * h - prices[k, 0] * t
+    for j in range(1, prices.shape[1]):
+        t = points[state, T + j]
+        for k in range(active):
+            out[k] -= prices[k, j] * t
+
+
+@njit(cache=True, nogil=True)
+def _near_ones(reached, highest, needs, active, near, left):
+    """The references that some sum may be near, and what each still needs: how many."""
+    count = 0
+    for k in range(active):
+        near[count], left[count] = k, needs[k] - reached[k]
+        count += 1 if highest[k] >= left[count] else 0
+    return count
+
+
+@njit(inner=True, nogil=True)
+def all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active):
+    """Sums of short lists that some reference calls near (as `pairs.combine`), all looked at."""
+    top, last = sizes[0], 0
+    near, left = np.empty(active, dtype=np.int64), np.empty(active)
+    reached, highest = np.empty(active), np.full(active, -np.inf)
+    for other in range(b[0], b[1]):
+        _reach(points, other, weights, prices, active, reached)
+        for k in range(active):
+            highest[k] = reached[k] if reached[k] > highest[k] else highest[k]
+    for i in range(a[0], a[1]):
+        _reach(points, i, weights, prices, active, reached)
+        count = _near_ones(reached, highest, needs, active, near, left)
+        for other in range(b[0], b[1] if count > 0 else 0):
+            if top + 2 >= len(points):
+                return False
+            for c in range(count):  # from the one that the state before was near
+                own = last + c - (count if last + c >= count else 0)
+                if projected(points, other, weights, prices, near[own]) >= left[own]:
+                    add_sum(points, node, parts, top, i, other)
+                    top, last = top + 1, own
+                    break
+        last = 0
+    sizes[0] = top
+    sizes[2] += (a[1] - a[0]) * (b[1] - b[0])
+    return sizes[2] <= sizes[3]

@@ -2,10 +2,14 @@
 
 At a reference, what a state lacks of the best of its list is its *loss*, and a sum is near where
 both losses together are within a *budget*. So per reference only states whose own loss is within it
-matter: they are few, and are put in LEVELS bins by their loss. Two bins whose numbers add up to
-less than LEVELS hold only sums that are near; those whose numbers add up to more hold none. Bins
-are taken by rising sum: what dominates a sum loses less than it at every reference, so that it is
-there first, and dominated sums are seen at one look at the *stairs*, the highest h below each t.
+matter: they are few, and are put in LEVELS bins by their loss. Of two bins whose numbers add up to
+LEVELS or more no sum is near. Bins are taken by rising sum: what dominates a sum loses less than it
+at every reference, so that it is there first, and dominated sums are seen at one look at the
+*stairs*, the highest h below each t.
+
+With one constraint, the t of a sum says which reference it is nearest: losses at two of them differ
+by a constant and a multiple of t. So each reference has a strip of t (`_strips`), and no sum is
+looked at twice.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
-from cmpe.tradeoffs.kernels.lists import H, T, kept_states, projected
+from cmpe.tradeoffs.kernels.lists import H, T, add_sum, all_sums, kept_states, projected
 
 BLOCK = 16  # states of a list that are passed over together
 LEVELS = 8  # bins of losses within a budget
@@ -26,7 +30,8 @@ STEPS = 8  # of the stairs, for each state of the two lists
 def _stairs(points, a, b, known, stairs):
     """Steps of t over the sums of two sorted lists: (how many, lowest t, per t).
 
-    None with several constraints. stairs[i] is the highest h of `known` points (h, t), by falling h, below step i.
+    None with several constraints. stairs[i] is the highest h of `known` points (h, t), by falling
+    h, below step i.
     """
     (a_low, a_high), (b_low, b_high) = a, b
     lowest = points[a_high - 1, T] + points[b_high - 1, T]
@@ -179,13 +184,6 @@ def _strips(weights, prices, needs, active):
 
 
 @njit(nogil=True, inline="always")
-def _add_sum(points, node, parts, top, i, other):
-    for column in range(points.shape[1]):
-        points[top, column] = points[i, column] + points[other, column]
-    parts[top, 0], parts[top, 1] = node[i], node[other]
-
-
-@njit(nogil=True, inline="always")
 def _is_new(points, state, asked):
     """With several constraints: whether the reference before has not called a sum near."""
     weights, prices, needs, k = asked
@@ -229,8 +227,8 @@ def _seen_sums(right, first, last, h, t, within, stairs, scale, hits):
 def _add_bins(points, node, parts, top, space, one, two, level, strip, asked, stairs, steps, hits):
     """Sums of a bin of one list and one of the other whose numbers add up to `level`: the new top.
 
-    `strip` is the budget and the range of t, `asked` the reference (`_is_new`). -1 on overflow; the number of sums looked at is added
-    to space[3].
+    `strip` is the budget and the range of t, `asked` the reference (`_is_new`). -1 on overflow; the
+    number of sums looked at is added to space[3].
     """
     (left, left_starts, _), (right, right_starts, _) = one, two
     bins, lowest, scale = steps
@@ -258,7 +256,7 @@ def _add_bins(points, node, parts, top, space, one, two, level, strip, asked, st
                 stair = int((t - lowest + right[2, y]) * scale)
                 if stairs[stair] >= value:
                     continue
-                _add_sum(points, node, parts, top, int(left[0, x]), int(right[0, y]))
+                add_sum(points, node, parts, top, int(left[0, x]), int(right[0, y]))
                 if not _is_new(points, top, asked):
                     continue
                 top += 1
@@ -269,69 +267,18 @@ def _add_bins(points, node, parts, top, space, one, two, level, strip, asked, st
     return top
 
 
-@njit(nogil=True, inline="always")
-def _reach(points, state, weights, prices, active, out):
-    """What a state reaches at each reference (written so that it vectorises for one constraint)."""
-    h, t = points[state, H], points[state, T]
-    for k in range(active):
-        out[k] = weights[k] * h - prices[k, 0] * t
-    for j in range(1, prices.shape[1]):
-        t = points[state, T + j]
-        for k in range(active):
-            out[k] -= prices[k, j] * t
-
-
-@njit(cache=True, nogil=True)
-def _near_ones(reached, highest, needs, active, near, left):
-    """The references that some sum may be near, and what each still needs: how many."""
-    count = 0
-    for k in range(active):
-        near[count], left[count] = k, needs[k] - reached[k]
-        count += 1 if highest[k] >= left[count] else 0
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active):
-    """The same for short lists: every sum of a state that may be near is looked at."""
-    top, last = sizes[0], 0
-    near, left = np.empty(active, dtype=np.int64), np.empty(active)
-    reached, highest = np.empty(active), np.full(active, -np.inf)
-    for other in range(b[0], b[1]):
-        _reach(points, other, weights, prices, active, reached)
-        for k in range(active):
-            highest[k] = reached[k] if reached[k] > highest[k] else highest[k]
-    for i in range(a[0], a[1]):
-        _reach(points, i, weights, prices, active, reached)
-        count = _near_ones(reached, highest, needs, active, near, left)
-        for other in range(b[0], b[1] if count > 0 else 0):
-            if top + 2 >= len(points):
-                return False
-            for c in range(count):  # from the one that the state before was near
-                own = last + c - (count if last + c >= count else 0)
-                if projected(points, other, weights, prices, near[own]) >= left[own]:
-                    _add_sum(points, node, parts, top, i, other)
-                    top, last = top + 1, own
-                    break
-        last = 0
-    sizes[0] = top
-    sizes[2] += (a[1] - a[0]) * (b[1] - b[0])
-    return sizes[2] <= sizes[3]
-
-
 @njit(inner=True, nogil=True)
 def combine(points, node, parts, sizes, a, b, weights, prices, needs, active, known, stairs):
     """Sums of a state of list a and one of list b that some reference calls near, on top.
 
     A sum stays where weight_k h - price_k . t >= needs_k for one of the first `active` references.
     `known` (h, t, ..), by falling h: what these dominate need not stay, nor what has a t from that
-    of one up to that of the one before, where the third column says so. `stairs` is scratch. Sums that
-    fill the space are thinned (`kept_states`); False on overflow. sizes[2] counts the sums that
-    were looked at, of which sizes[3] are allowed.
+    of one up to that of the one before, where the third column says so. `stairs` is scratch. Sums
+    that fill the space are thinned (`kept_states`); False on overflow. sizes[2] counts the sums
+    that were looked at, of which sizes[3] are allowed.
     """
-    product = (a[1] - a[0]) * (b[1] - b[0])
-    if product <= FEW:
-        return _all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active)
+    if (a[1] - a[0]) * (b[1] - b[0]) <= FEW:
+        return all_sums(points, node, parts, sizes, a, b, weights, prices, needs, active)
     top, hard = sizes[0], len(points) - 2
     space = np.array([top, min(hard, top + THINNED), hard, 0])
     steps = _stairs(points, a, b, known, stairs)

@@ -1,4 +1,4 @@
-"""The values of functions at many points that are made of nodes, component by component.
+"""The values of functions at many points that are made of nodes, and which points stay.
 
 No table has variables of two components. So a function is a constant and a sum of one part per
 component, and a point is made of one node per component, of which there are few, however many
@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.compiling.functions import njit
+from cmpe.tradeoffs.kernels.columns import falling
 from cmpe.tradeoffs.kernels.reading import add_up, given_tables, padded, read_runs, written_out
 
 LANES = 64  # nodes that are read together
@@ -156,3 +157,26 @@ def point_values(nodes, roots, variables, of_bucket, begun, tables, out):
             if roots[i] >= 0:
                 whole, lost = parts[roots[i], 2 * j], parts[roots[i], 2 * j + 1]
                 out[i, j] += whole + lost if whole > -np.inf else whole
+
+
+@njit(cache=True, nogil=True)
+def one_of_equal(h, t, close_h, close_t):
+    """The numbers of the points that stay, by rising t and h.
+
+    Values no farther apart than close_h and close_t, times themselves or 1, count as equal; a t of
+    -inf is equal to itself only.
+    """
+    kept, count, highest = np.empty(len(h), dtype=np.int64), 0, -np.inf
+    for i in falling(-t):
+        if count > 0 and h[i] <= highest:
+            continue
+        highest = h[i]
+        if count > 0:
+            last = kept[count - 1]
+            if h[i] - h[last] <= close_h * max(1.0, abs(h[i])):
+                continue
+            if t[i] <= t[last] + (close_t * max(1.0, abs(t[i])) if t[i] > -np.inf else 0.0):
+                count -= 1
+        kept[count] = i
+        count += 1
+    return kept[:count]
