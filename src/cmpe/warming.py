@@ -86,7 +86,7 @@ def _fronts() -> None:
     from cmpe.tradeoffs.ranking import best
     from cmpe.tradeoffs.sensitivity import sensitivity
 
-    front(_problem(), [[1]])
+    front(_problem(), [[1]])[0].assignments()
     for constraints in (1, 0):
         best(_problem(constraints=constraints), [[1]], 2)
         sensitivity(_problem(constraints=constraints), [[1]])

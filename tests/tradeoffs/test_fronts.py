@@ -24,7 +24,7 @@ def assert_front(problem, evidence, over):
         np.testing.assert_allclose(front.traced.h, h, atol=1e-9)
         np.testing.assert_allclose(front.traced.t, t, atol=1e-9)
         rows = front.assignments()
-        np.testing.assert_array_equal(problem.objective.value(rows), front.objective)
+        np.testing.assert_allclose(problem.objective.value(rows), front.objective, 1e-13, 1e-13)
 
 
 @pytest.mark.parametrize("constraints", [1, 2, 3])
@@ -43,6 +43,21 @@ def test_fronts_of_many_points(seed):
     if problem.constraints:
         free = problem.observing(())
         assert_front(free, None, seed % len(problem.constraints))
+
+
+@pytest.mark.parametrize("limits", [1, 2])
+def test_long_lists_of_many_components(limits):
+    """t follows h, so that fronts are long; rows after the first have learned budgets."""
+    rng = np.random.default_rng(3)
+    scopes = [(2 * c, 2 * c + 1) for c in range(7)] + [(2 * c, 14) for c in range(7)]
+    tables = [(scope, rng.normal(size=(2, 2 + 2 * (scope[1] == 14)))) for scope in scopes]
+    noisy = [(scope, table + 0.02 * rng.normal(size=table.shape)) for scope, table in tables]
+    other = [(scope, rng.normal(size=table.shape)) for scope, table in tables]
+    h, t, u = (LogLinearModel.from_tables([2] * 14 + [4], x) for x in (tables, noisy, other))
+    problem = Problem(h, [t <= 0.0, u <= 1.0][:limits], [14])
+    evidence = [[value] for value in range(4)]
+    assert_front(problem, evidence, 0)
+    assert min(map(len, cmpe.front(problem, evidence))) > (300 if limits == 1 else 60)
 
 
 @settings(max_examples=25)

@@ -1,6 +1,7 @@
 """Assignments by number, and what dominates within the tolerances."""
 
 import numpy as np
+import pytest
 
 from cmpe.generation import grid
 from cmpe.tradeoffs.points import (
@@ -43,12 +44,14 @@ def test_points_of_several_kinds():
     assert JoinedPoints.of([]).assignments(np.zeros(0, dtype=int)).shape == (0, 0)
 
 
-def test_values_of_nodes_are_those_of_the_functions_to_the_last_bit():
+@pytest.mark.parametrize("components", [1, 6])
+def test_values_of_nodes_are_those_of_the_functions(components):
+    """Of variables that no table joins, a component each or all together."""
     rng = np.random.default_rng(5)
     model = grid(4, 5, seed=3)
     functions = [model, model.perturb(0.3, 1), model.perturb(2.0, 2)]
     begun = rng.integers(0, 2, 20).astype(np.int32)
-    free = np.array([3, 0, 7, 12, 19, 8])
+    free = np.array([3, 0, 9, 12, 19, 6])
     nodes = [[-1 - value, -1 - k] for k in range(6) for value in range(2)]
     roots = []
     for _ in range(150):
@@ -61,8 +64,9 @@ def test_values_of_nodes_are_those_of_the_functions_to_the_last_bit():
     rows = points.assignments(np.arange(150))
     assert (np.delete(rows, free, axis=1) == np.delete(begun, free)).all()
     assert len(np.unique(rows, axis=0)) > 40
-    values = points.values(EvaluatedTables.of(functions))
-    assert np.array_equal(values, np.stack([f.value(rows) for f in functions], axis=1))
+    values = points.values(EvaluatedTables.of(functions), np.arange(6) % components)
+    whole = np.stack([f.value(rows) for f in functions], axis=1)
+    np.testing.assert_allclose(values, whole, rtol=1e-13, atol=1e-13)
 
 
 def test_nodes_of_many_leaves():

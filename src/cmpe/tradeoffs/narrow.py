@@ -50,13 +50,16 @@ class NarrowBatch:
     """Rows of one structure, and the space that compiled calls share."""
 
     def __init__(self, instances: Instances, asked: RowWindows) -> None:
+        from cmpe.elimination.kernels import COMPONENT, VARIABLE
+
         need_short_values(instances.problem)
         self._instances = instances
         self._problem = instances.problem
         self._asked = asked
         self._plan = instances.problem.compiled_plan
         self._offsets = instances.conditioning.layout.offsets
-        self._variables = np.ascontiguousarray(self._plan.buckets[:, 0])
+        self._variables = np.ascontiguousarray(self._plan.buckets[:, VARIABLE])
+        self._components = np.ascontiguousarray(self._plan.buckets[:, COMPONENT])
         self._tables = EvaluatedTables.of(self._problem.models)
         self._begun = instances.complete(np.zeros((len(instances), len(self._problem.free))))
         self._limits = loosened_limits(instances)
@@ -96,20 +99,22 @@ class _Space:
     """What one thread works in."""
 
     def __init__(self, batch: NarrowBatch) -> None:
+        from cmpe.tradeoffs.kernels.guesses import PLACES
         from cmpe.tradeoffs.kernels.trees import workspace
 
         self._batch = batch
         self._constraints = len(batch._problem.constraints)
         self._most = REFERENCES if self._constraints == 1 else FEW_REFERENCES
-        references, plan = self._most + 40, batch._plan  # room for them
-        states = max([s for s in SPACES if self._bytes(s, references) <= batch.memory], default=0)
+        plan = batch._plan
+        states = max([s for s in SPACES if self._bytes(s) <= batch.memory], default=0)
+        self._guess = np.full((2, PLACES), -1.0)  # nothing was learned yet
         self._work: Any = workspace(
-            states or SPACES[0], plan.total - plan.entries, self._constraints, plan, references
+            states or SPACES[0], plan.total - plan.entries, self._constraints, plan
         )
 
-    def _bytes(self, states: int, references: int) -> int:
-        """What `workspace` takes: points, nodes of 44 bytes, what blocks of 16 states reach."""
-        return states * (8 * (1 + self._constraints) + 44 + 5 * references // 8)
+    def _bytes(self, states: int) -> int:
+        """What `workspace` takes: points, nodes of 44 bytes, and as much again while merging."""
+        return states * (16 * (1 + self._constraints) + 96)
 
     def front(self, row: int) -> TracedPoints:
         """The front of one row, its limits narrowed where a point misses the tolerance."""
@@ -138,14 +143,11 @@ class _Space:
         self._work[4][2:] = 0, batch._asked.sums()
         kind, points, nodes, weight, price, totals, covered = kernels.front_row(
             batch._plan, batch._offsets, h, t, limits, batch._finite, batch._asked.windows[row],
-            batch._asked.known[row], self._most, PATIENCE, self._work,
+            batch._asked.known[row], self._most, PATIENCE, self._guess, self._work,
         )  # fmt: skip
-        if self._constraints == 1:  # what the tolerances make equal need not be read
-            points = points[undominated(points[:, 0], points[:, 1])]
-        stored = NodePoints(
-            batch._begun[row], batch._variables, nodes, points[:, 2].astype(np.int64)
-        )
-        values = stored.values(batch._tables)
+        roots = points[::-1, 2].astype(np.int64)  # by rising h and t
+        stored = NodePoints(batch._begun[row], batch._variables, nodes, roots)
+        values = stored.values(batch._tables, batch._components)
         lines = _BoundLines(weight, price[:, 0], totals - np.maximum(covered, 0.0))
         return _Found(values[:, 0], values[:, 1:], stored, kind != kernels.OVERFLOW, lines)
 

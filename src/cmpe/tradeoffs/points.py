@@ -65,23 +65,24 @@ class NodePoints:
 
     def assignments(self, which: Indices) -> Values:
         """The assignments (P, n) of the points `which`."""
-        rows = np.empty((len(which), len(self.begun)), dtype=self.begun.dtype)
-        self._recall(which, EvaluatedTables.of([]), rows, np.zeros((0, 0)))
-        return rows
-
-    def values(self, tables: EvaluatedTables) -> Floats:
-        """The functions at all points (P, F), as `LogLinearModel.value` has them."""
-        out = np.empty((len(self.roots), len(tables.begins) - 1))
-        rows = np.zeros((0, len(self.begun)), dtype=self.begun.dtype)
-        self._recall(slice(None), tables, rows, out)
-        return out
-
-    def _recall(
-        self, which: Indices | slice, tables: EvaluatedTables, rows: Values, out: Floats
-    ) -> None:
         from cmpe.tradeoffs.kernels.reading import recall
 
-        recall(self.nodes, self.roots[which], self.variables, self.begun, tables, rows, out)
+        rows = np.empty((len(which), len(self.begun)), dtype=self.begun.dtype)
+        recall(self.nodes, self.roots[which], self.variables, self.begun, rows)
+        return rows
+
+    def values(self, tables: EvaluatedTables, component: NDArray[np.int64]) -> Floats:
+        """The functions at all points (P, F), but for rounding as `LogLinearModel.value` has them.
+
+        `component` is that of each bucket: no table has variables of two.
+        """
+        from cmpe.tradeoffs.kernels.values import point_values
+
+        out = np.empty((len(self.roots), len(tables.begins) - 1))
+        point_values(
+            self.nodes, self.roots, self.variables, component, self.begun, tables, out
+        )  # fmt: skip
+        return out
 
 
 class EvaluatedTables(NamedTuple):
@@ -159,31 +160,7 @@ def undominated(h: Floats, t: Floats) -> Indices:
 
     Values within the tolerances count as equal, and one point of equal ones stays.
     """
-    order = np.lexsort((-h, t))
-    highest = np.maximum.accumulate(h[order])
-    rises = np.concatenate([[True], h[order][1:] > highest[:-1]])
-    kept: Indices = order[rises[: len(order)]]
-    own_h, own_t = h[kept], t[kept]
-    with np.errstate(invalid="ignore"):
-        far = (np.diff(own_h) > h_tolerance(own_h[1:])) & (np.diff(own_t) > t_tolerance(own_t[1:]))
-    if far.all():
-        return kept
-    alone = np.append(far, True) & np.append(True, far)
-    both = np.concatenate([kept[alone], _one_of_equal(kept[~alone], h, t)])
-    return both[np.lexsort((h[both], t[both]))]
+    from cmpe.tradeoffs.kernels.values import one_of_equal
 
-
-def _one_of_equal(rising: Indices, h: Floats, t: Floats) -> Indices:
-    """Of points that rise, some within a tolerance of the one before: those that stay."""
-    near: list[tuple[int, float, float]] = []
-    high, far = h[rising], t[rising]
-    every = (rising, high, h_tolerance(high), far, t_tolerance(far))
-    for i, own_h, close_h, own_t, close_t in zip(*(x.tolist() for x in every), strict=True):
-        if near:
-            _, last_h, last_t = near[-1]
-            if own_h - last_h <= close_h:
-                continue
-            if own_t <= last_t + close_t:
-                near.pop()
-        near.append((i, own_h, own_t))
-    return np.array([i for i, _, _ in near], dtype=np.intp)
+    kept: Indices = one_of_equal(h, t, OPTIMALITY_TOLERANCE, FEASIBILITY_TOLERANCE)
+    return kept

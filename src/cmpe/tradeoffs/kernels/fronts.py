@@ -19,6 +19,7 @@ from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
 from cmpe.tradeoffs.kernels.columns import falling
+from cmpe.tradeoffs.kernels.guesses import guess_budgets, learn_budgets
 from cmpe.tradeoffs.kernels.lists import H, T
 from cmpe.tradeoffs.kernels.references import LANES, descend, find_hull, load_weighted, slopes_of
 from cmpe.tradeoffs.kernels.trees import row_list
@@ -42,14 +43,15 @@ def _cost(weight, price, totals, k, h, t):
 
 
 @njit(inner=True, nogil=True)
-def uncovered(known, window, weight, price, totals, covered, out):
+def uncovered(known, window, weight, price, totals, covered, settled, out):
     """What references must cover so that `known` (h, t), by falling h, lacks nothing.
 
     A corner whose cost is covered at some reference is settled; the others go to the reference
-    at which they cost least. -inf: nothing. Returns how many are not settled.
-    `totals` = W + lambda . q.
+    at which they cost least. -inf: nothing. Returns how many are not settled; settled[i] says so of
+    the corner below and before point i. `totals` = W + lambda . q.
     """
     out[:] = -np.inf
+    settled[:] = True
     count, left, best = len(known), 0, 0
     for i in range(count + 1):
         corner_t = window[1] if i == 0 else min(window[1], known[i - 1, 1])
@@ -65,6 +67,7 @@ def uncovered(known, window, weight, price, totals, covered, out):
         least = _cost(weight, price, totals, best, corner_h, corner_t)
         if least > covered[best] or least == np.inf:
             left += 1
+            settled[i] = False
             if least < np.inf:
                 out[best] = max(out[best], least)
     return left
@@ -172,52 +175,73 @@ def _collect(work, found, count):
 
 
 @njit(cache=True, nogil=True)
-def _first_budgets(weight, need, share):
-    """What the first corners cost, the budgets of the first round, whether any corner costs."""
+def _first_budgets(weight, need, rounds, guess):
+    """What the first corners cost, the budgets of the first round, and how many shares are used."""
     dear, budget, is_dear = np.full(len(weight), np.inf), need.copy(), False
     for k in range(len(weight)):
         if weight[k] > 0.0:
             dear[k] = max(0.0, need[k])
-            budget[k] = share * dear[k]
+            budget[k] = SHARES[rounds] * dear[k]
             is_dear = is_dear or dear[k] > 0.0
-    return dear, budget, is_dear
+    if guess[0, 0] >= 0.0:
+        guess_budgets(guess, weight, dear, budget)
+        return dear, budget, len(SHARES)
+    return dear, budget, rounds + 1 if is_dear else len(SHARES)
 
 
 @njit(cache=True, nogil=True)
-def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, work):
+def _next_budgets(budget, covered, need, dear, rounds):
+    """What the corners found cost; of few points they cost too much, so only a share at first."""
+    for k in range(len(budget)):
+        wanted = min(need[k], SHARES[rounds] * dear[k]) if rounds < len(SHARES) else need[k]
+        budget[k] = max(covered[k], wanted)
+
+
+@njit(cache=True, nogil=True)
+def _smaller_budgets(budget, covered):
+    for k in range(len(budget)):
+        if budget[k] > covered[k]:
+            start = max(0.0, covered[k])
+            budget[k] = start + (budget[k] - start) / 4.0
+
+
+@njit(cache=True, nogil=True)
+def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, guess, work):
     """The front of one row: (kind, points, nodes, weight, price, totals, covered).
 
     h (E,), t (m, E): the front is over t_1, within the window of its values; `known` (h, t) are
     points that exist (needed where there are several constraints). `most` references are used, and
-    no more than `patience` times a smaller budget where the space is too small. A point is h, t_1
-    and its node. What is missing has a loss above `covered` at every reference.
+    no more than `patience` times a smaller budget where the space is too small. `guess` is what
+    rows before taught (`guesses`). A point is h, t_1 and its node. What is missing has a loss above
+    `covered` at every reference.
     """
     prepare(h, t, limits, finite, offsets)
     hull, (weight, price), tables, totals, slack = make_references(plan, h, t, limits, window, most)
-    covered, need = np.full(len(weight), -np.inf), np.zeros(len(weight))
+    nothing, need = np.full(len(weight), -np.inf), np.zeros(len(weight))
+    covered, wider = nothing.copy(), need.copy()
     points, nodes = np.zeros((0, 3)), np.zeros((0, 2), dtype=np.int32)
     if len(hull) == 0:
         return IMPOSSIBLE, points, nodes, weight, price, totals, covered
-    begun = _front_of_both(known, hull[: len(hull) if t.shape[0] == 1 else 0], window)
-    uncovered(begun, window, weight, price, totals, covered, need)
+    supported = hull[: len(hull) if t.shape[0] == 1 else 0]
+    begun = _front_of_both(known[falling(known[:, 0])], supported, window)
+    settled = np.zeros(len(begun) + 1, dtype=np.bool_)
+    uncovered(begun, window, weight, price, totals, covered, settled, need)
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
-    dear, budget, is_dear = _first_budgets(weight, need, SHARES[rounds])
-    rounds = rounds + 1 if is_dear else len(SHARES)
+    dear, budget, rounds = _first_budgets(weight, need, rounds, guess)
     found = np.empty(len(work[0]), dtype=np.int64)
     for _ in range(MOST_ROUNDS):
         asked = np.full(len(weight), -np.inf)
         for k in range(len(weight)):
             if budget[k] > covered[k]:
                 asked[k] = budget[k] + slack[k]
-        low, high = row_list(plan, h, t, tables, weight, price, asked, limits, points[:, :2], work)
+        low, high = row_list(
+            plan, h, t, tables, weight, price, asked, limits, points[:, :2], settled, work
+        )
         if low < 0:
             patience -= 1
             if work[4][2] > work[4][3] or patience < 0:
                 break
-            for k in range(len(weight)):
-                if budget[k] > covered[k]:
-                    start = max(0.0, covered[k])
-                    budget[k] = start + (budget[k] - start) / 4.0
+            _smaller_budgets(budget, covered)
             continue
         count = _front_of(work[0], low, high, limits, window, found)
         points, nodes = _together(points, nodes, _collect(work, found, count), window)
@@ -225,16 +249,19 @@ def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience
             covered[k] = max(covered[k], budget[k])
             asked[k] = covered[k] + slack[k]
         both = _front_of_both(points, begun, window)
-        if uncovered(both, window, weight, price, totals, asked, need) == 0:
+        settled = np.zeros(max(len(points), len(both)) + 1, dtype=np.bool_)
+        if uncovered(both, window, weight, price, totals, asked, settled, need) == 0:
+            uncovered(both, window, weight, price, totals, nothing, settled, need)
+            learn_budgets(guess, need)
             return COMPLETE, points, nodes, weight, price, totals, covered
-        for k in range(len(weight)):
-            if rounds < len(SHARES):  # of few points the corners cost too much
-                need[k] = min(need[k], SHARES[rounds] * dear[k])
-            budget[k] = max(covered[k], need[k])
+        uncovered(points, window, weight, price, totals, asked, settled, wider)
+        _next_budgets(budget, covered, need, dear, rounds)
         rounds += 1
     if len(points) == 0:  # at least the supported ones
         looked, work[4][2] = work[4][2], -(1 << 40)
-        low, high = row_list(plan, h, t, tables, weight, price, slack, limits, begun[:0], work)
+        low, high = row_list(
+            plan, h, t, tables, weight, price, slack, limits, begun[:0], settled, work
+        )
         count = _front_of(work[0], max(low, 0), max(high, 0), limits, window, found)
         points, nodes = _collect(work, found, count)
         work[4][2] = looked
@@ -257,25 +284,25 @@ def _together(points, nodes, more, window):
         is_leaf = more[1][i, 1] < 0
         for side in range(2):
             parts[own + i, side] = more[1][i, side] + (0 if is_leaf else own)
-    return _front_of_both(both, both[:0], window), parts
+    return _front_of_both(both[:count], both[count:], window), parts
 
 
 @njit(cache=True, nogil=True)
 def _front_of_both(some, others, window):
-    """The front of two sets of points (h, t, ..), by falling h and t, within the window."""
+    """The front of two sets of points (h, t, ..) by falling h, within the window."""
     columns = min(some.shape[1], others.shape[1])
-    both = np.empty((len(some) + len(others), columns))
-    both[: len(some)] = some[:, :columns]
-    both[len(some) :] = others[:, :columns]
-    order = falling(both[:, 0])
-    out = np.empty_like(both)
-    count = 0
-    for i in order:
-        if both[i, 1] > window[1] or (count > 0 and both[i, 1] >= out[count - 1, 1]):
+    out = np.empty((len(some) + len(others), columns))
+    count, i, j = 0, 0, 0
+    while i < len(some) or j < len(others):
+        is_first = j == len(others) or (i < len(some) and some[i, 0] >= others[j, 0])
+        own, place = (some, i) if is_first else (others, j)
+        i, j = (i + 1, j) if is_first else (i, j + 1)
+        if own[place, 1] > window[1] or (count > 0 and own[place, 1] >= out[count - 1, 1]):
             continue
-        out[count] = both[i]
+        for column in range(columns):
+            out[count, column] = own[place, column]
         count += 1
-        if both[i, 1] <= window[0]:
+        if own[place, 1] <= window[0]:
             break
     return out[:count]
 

@@ -1,4 +1,4 @@
-"""Assignments read back from nodes, and the values of functions there, many at a time.
+"""Assignments read back from nodes, and the values of functions of many of them.
 
 A node is made of two others that come before it, or is -1 - value and -1 - bucket. Small nodes are
 written out first, as *runs* of buckets and values side by side: of a walk from a root down to every
@@ -11,22 +11,22 @@ import numpy as np
 
 from cmpe.compiling.functions import njit
 
-LANES = 64  # points that are read together
 RUN = 32  # leaves of a node that is written out
 
 
-@njit(cache=True, nogil=True)
-def _written_out(nodes):
+@njit(inner=True, nogil=True)
+def written_out(nodes, component):
     """The runs of small nodes: where each begins (N + 1,), and all leaves (., 2).
 
-    A node without a run has more than RUN leaves.
+    A node without a run has more than RUN leaves, or its `component` is below 0.
     """
     count = len(nodes)
     size = np.ones(count, dtype=np.int64)
     starts = np.zeros(count + 1, dtype=np.int64)
     for i in range(count):
         if nodes[i, 1] >= 0:
-            size[i] = min(RUN + 1, size[nodes[i, 0]] + size[nodes[i, 1]])
+            both = size[nodes[i, 0]] + size[nodes[i, 1]]
+            size[i] = min(RUN + 1, both) if component[i] >= 0 else RUN + 1
         starts[i + 1] = starts[i] + (size[i] if size[i] <= RUN else 0)
     leaves = np.empty((starts[count], 2), dtype=np.int32)
     for i in range(count):
@@ -41,8 +41,8 @@ def _written_out(nodes):
     return starts, leaves
 
 
-@njit(cache=True, nogil=True)
-def _read_runs(nodes, runs, root, stack, block, lane):
+@njit(inner=True, nogil=True)
+def read_runs(nodes, runs, root, stack, block, lane):
     """What a node decides, into column `lane` of `block`; a leaf is a run of one."""
     starts, leaves = runs
     depth = 0
@@ -98,8 +98,8 @@ def _add_constants(values, first, f, total, lanes):
         total[lane] = (((total[lane] + a) + b) + c) + d
 
 
-@njit(cache=True, nogil=True)
-def _add_up(values, first, starts, slots, low, high, block, index, total, lanes):
+@njit(inner=True, nogil=True)
+def add_up(values, first, starts, slots, low, high, block, index, total, lanes):
     """The sum of tables low..high, in that order, for every lane."""
     for lane in range(lanes):
         total[lane] = 0.0
@@ -144,32 +144,23 @@ def write_values(tables, given, room, out, low, lanes):
     block, index, total = room
     width = padded(lanes)
     for j in range(len(bounds) - 1):
-        _add_up(values, first, starts, slots, bounds[j], bounds[j + 1], block, index, total, width)
+        add_up(values, first, starts, slots, bounds[j], bounds[j + 1], block, index, total, width)
         for lane in range(lanes):
             out[low + lane, j] = total[lane]
 
 
 @njit(cache=True, nogil=True)
-def recall(nodes, roots, variables, begun, tables, rows, out):
-    """The assignments that `roots` stand for, into `rows`, and the functions' values, into `out`.
+def recall(nodes, roots, variables, begun, rows):
+    """The assignments that `roots` stand for, into `rows` (P, n).
 
-    `variables` has the variable of each bucket; what has none is as in `begun` (n,). `tables` are
-    values, offsets, starts, variables and strides (`FlatTables`), and where each function begins
-    (F + 1,). rows (P, n) and out (P, F) may have no rows: then they are not asked for.
+    `variables` has the variable of each bucket; what has none is as in `begun` (n,).
     """
-    runs = _written_out(nodes)
-    given = given_tables(begun, variables, tables)
+    runs = written_out(nodes, np.zeros(len(nodes), dtype=np.int64))
     stack = np.zeros(2 * len(variables) + 2, dtype=np.int64)
-    block = np.zeros((len(variables), LANES), dtype=np.uint16)
-    room = (block, np.zeros(LANES, dtype=np.uint32), np.zeros(LANES))
-    for low in range(0, len(roots), LANES):
-        lanes = min(LANES, len(roots) - low)
-        for lane in range(lanes):
-            _read_runs(nodes, runs, roots[low + lane], stack, block, lane)
-        for lane in range(lanes if len(rows) > 0 else 0):
-            for v in range(len(begun)):
-                rows[low + lane, v] = begun[v]
-            for k in range(len(variables)):
-                rows[low + lane, variables[k]] = block[k, lane]
-        if len(out) > 0:
-            write_values(tables, given, room, out, low, lanes)
+    block = np.zeros((len(variables), 1), dtype=np.uint16)
+    for i in range(len(roots)):
+        read_runs(nodes, runs, roots[i], stack, block, 0)
+        for v in range(len(begun)):
+            rows[i, v] = begun[v]
+        for k in range(len(variables)):
+            rows[i, variables[k]] = block[k, 0]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cmpe.compiling.functions import njit, uncompiled
+from cmpe.compiling.functions import njit
 from cmpe.elimination.kernels import (
     CARD,
     CHILD,
@@ -26,16 +26,15 @@ from cmpe.elimination.kernels import (
 from cmpe.tradeoffs.kernels.lists import (
     H,
     T,
-    combine,
     copy_state,
     kept_states,
     name_states,
     projected,
-    room_of,
 )
+from cmpe.tradeoffs.kernels.pairs import combine
 
 
-def workspace(states: int, messages: int, constraints: int, plan: Any, references: int) -> Any:
+def workspace(states: int, messages: int, constraints: int, plan: Any) -> Any:
     """Arrays that all rows of one thread share; of the large ones only what is used is there."""
     components = len(plan.component_start) - 1
     return (
@@ -50,7 +49,6 @@ def workspace(states: int, messages: int, constraints: int, plan: Any, reference
         np.zeros(plan.most_inputs, dtype=np.int64),
         np.zeros(components + 1, dtype=np.int64),  # the list of each component: first
         np.zeros(components + 1, dtype=np.int64),  # and end
-        np.empty(uncompiled(room_of)(states // 2, references)),  # what blocks of states reach
         np.empty(max(1 << 18, states // 4)),  # the highest h below each t
     )
 
@@ -84,7 +82,7 @@ def _join_single(points, node, nodes, sizes, state, other):
 
 
 @njit(cache=True, nogil=True)
-def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, stairs):
+def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, stairs):
     """Join the states from `bottom` on with a child's list: True, or False without room.
 
     `scan` is (weights, prices, needs, active): the references that are still near.
@@ -100,7 +98,7 @@ def _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, sta
         return True
     if not combine(
         points, node, parts, sizes, (bottom, high), child, weights, prices, needs, active,
-        np.empty((0, 2)), room, stairs,
+        np.empty((0, 3)), stairs,
     ):  # fmt: skip
         return False
     end = kept_states(points, parts, high, sizes[0])
@@ -116,7 +114,7 @@ def _pair_states(plan, k, a, h, t, values, near, scan, base, work):
 
     `near` are the numbers of the references in `scan`; `base` is what each asks of the pair.
     """
-    (points, node, parts, nodes, sizes, starts, ends, _, offsets, _, _, room, stairs) = work
+    (points, node, parts, nodes, sizes, starts, ends, _, offsets, _, _, stairs) = work
     inputs, entries, active = plan.inputs, plan.entries, scan[3]
     first, count = plan.buckets[k, INPUTS], plan.buckets[k, INPUT_COUNT]
     bottom = sizes[0]
@@ -139,7 +137,7 @@ def _pair_states(plan, k, a, h, t, values, near, scan, base, work):
             base[r] += values[place, near[r]]
             scan[2][r] = base[r]
         child = (starts[place - entries], ends[place - entries])
-        if not _add_child(points, node, parts, nodes, sizes, bottom, child, scan, room, stairs):
+        if not _add_child(points, node, parts, nodes, sizes, bottom, child, scan, stairs):
             return False
         if sizes[0] == bottom:
             break
@@ -225,7 +223,7 @@ def _least_of(points, low, high, column):
 @njit(cache=True, nogil=True)
 def _merge_two(a, b, roots, least, rest, weight, price, budget, known, work):
     """The sums of lists a and b that may stay, on top: False on overflow."""
-    (points, node, parts, nodes, sizes, _, _, _, _, lows, highs, room, stairs) = work
+    (points, node, parts, nodes, sizes, _, _, _, _, lows, highs, stairs) = work
     needs = np.empty(len(weight))
     for r in range(len(weight)):
         needs[r] = roots[a, r] + roots[b, r] - budget[r]
@@ -233,7 +231,7 @@ def _merge_two(a, b, roots, least, rest, weight, price, budget, known, work):
     small, big = (a, b) if highs[a] - lows[a] <= highs[b] - lows[b] else (b, a)
     if not combine(
         points, node, parts, sizes, (lows[small], highs[small]), (lows[big], highs[big]),
-        weight, price, needs, len(weight), known, room, stairs,
+        weight, price, needs, len(weight), known, stairs,
     ):  # fmt: skip
         return False
     kept = top
@@ -302,11 +300,12 @@ def _two_shortest(lows, highs, active):
 
 
 @njit(inner=True, nogil=True)
-def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
+def row_list(plan, h, t, tables, weight, price, budget, limits, known, settled, work):
     """The states of a whole row that are near some reference: (first, end), -1 on overflow.
 
     A budget of -inf: nothing near that reference is wanted. What `known` points (h, t_1), by
-    falling h, dominate may be left out. Constants (entry 0 of h and t) are added. A bucket-free
+    falling h, dominate may be left out, and so may what has its t between one that is `settled` and
+    the one before. Constants (entry 0 of h and t) are added. A bucket-free
     row is one state.
     """
     points, node, sizes, lows, highs = work[0], work[1], work[4], work[9], work[10]
@@ -339,9 +338,10 @@ def row_list(plan, h, t, tables, weight, price, budget, limits, known, work):
         node[0] = -1
         sizes[0] = 1
         lows[0], highs[0] = 0, 1
-    others, lists = np.empty((len(known), 2)), max(1, components)
+    others, lists = np.empty((len(known), 3)), max(1, components)
     for i in range(len(known)):
         others[i, 0], others[i, 1] = known[i, 0] - h[0], known[i, 1] - t[0, 0]
+        others[i, 2] = 1.0 if settled[i] else 0.0
     low, high = merge_lists(lists, roots, weights, prices, budgets, rest, others, work)
     for i in range(max(low, 0), max(high, 0)):
         points[i, H] += h[0]
