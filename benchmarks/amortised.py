@@ -44,6 +44,7 @@ from benchmarks.amortised_cells import (
     KIND,
     LEVELS,
     TEST,
+    THRICE,
     UNSEEN,
     Cells,
     Record,
@@ -53,6 +54,7 @@ from benchmarks.amortised_cells import (
     prepare,
     raced,
     starts_of,
+    thrice,
     with_selector,
 )
 from benchmarks.amortised_device import DeviceRace
@@ -230,16 +232,26 @@ def _alone_starts(
     if any(solver is None for solver in solvers.values()):
         return {}
 
-    def start(cell: Cells, once: bool) -> tuple[Any, Any]:
-        rows = np.zeros((len(cell.given), problem.variables), dtype=np.int32)
-        prices = np.zeros((len(cell.given), 1))
+    def reply(given: Any, limits: Any, places: Any, once: bool = False) -> tuple[Any, Any]:
+        rows = np.zeros((len(given), problem.variables), dtype=np.int32)
+        prices = np.zeros((len(given), 1))
         for place, solver in solvers.items():
-            at = np.flatnonzero(cell.places[: len(cell.given)] == place)
+            at = np.flatnonzero(places[: len(given)] == place)
             asked = solver.predict if once else solver.replies
-            rows[at], prices[at] = asked(cell.given[at], cell.limits[at], device="cpu")
+            rows[at], prices[at] = asked(given[at], limits[at], device="cpu")
+        return rows, prices
+
+    def start(cell: Cells, once: bool) -> tuple[Any, Any]:
+        rows, prices = reply(cell.given, cell.limits, cell.places, once)
         return with_selector(rows), prices
 
+    def often(cell: Cells) -> tuple[Any, Any]:
+        three = thrice(lambda given, limits: reply(given, limits, cell.places), solvers[LEVELS[0]])
+        return three(cell)
+
     every: dict[str, Start] = {"each alone": lambda cell: start(cell, False)}
+    if all(solver.run.config.tuned for solver in solvers.values()):
+        every[f"{THRICE} each alone"] = often
     if any(solver.asked_twice for solver in solvers.values()):
         every = {"each alone, once": lambda cell: start(cell, True), **every}
     return every

@@ -16,6 +16,7 @@ KEPT = Path(__file__).parent / "results" / "amortised.jsonl"
 UNSEEN = (0.3, 0.7)
 JUDGED = 320  # rows of a rate
 WITHOUT = ("random", "icm", "messages", "constant", "untrained messages")  # nothing is trained
+THRICE = "thrice"  # asked at three leans
 Record = dict[str, Any]
 
 
@@ -27,6 +28,9 @@ def kept() -> list[Record]:
 def _name(start: str) -> str:
     """A start without the seed of its network."""
     kind, _, seed = start.rpartition(" ")
+    often, _, rest = kind.partition(" ")
+    if often == THRICE and seed.isdigit():
+        return f"`{rest}`, thrice"
     return f"`{kind}`" if kind and seed.isdigit() else start
 
 
@@ -67,26 +71,20 @@ def answered(records: list[Record]) -> Iterable[str]:
 
 
 def compared(records: list[Record]) -> Iterable[str]:
-    """One network for all cells beside a network for each, by stage, over all cells: of the last
-    call."""
+    """One network for all cells beside a network for each, by stage, over all cells, each asked
+    once and at three leans: of the last call."""
     cells = _untimed(records)
-    last = max(r["call"] for r in cells)
-    cells = [r for r in cells if r["call"] == last]
-    yield _line("model, after", "one for all", "each alone", "ratio", "worst seed", "ms a row",
-                "violated")  # fmt: skip
+    cells = [r for r in cells if r["call"] == max(r["call"] for r in cells)]
+    yield _line("model, after", "one for all", "thrice", "each alone", "thrice", "once / once",
+                "thrice / once")  # fmt: skip
     yield "|---" * 7 + "|"
     for model, stage in dict.fromkeys((r["model"], _stage(r)) for r in cells):
         here = [r for r in cells if (r["model"], _stage(r)) == (model, stage)]
-        alone = [r for r in here if r["start"] == "each alone"]
-        ours = [r for r in here if _name(r["start"]).startswith("`")]
-        one, each = _regret(ours), _regret(alone)
-        seeds = dict.fromkeys(r["start"] for r in ours)
-        worst = max(_regret([r for r in ours if r["start"] == seed]) for seed in seeds)
-        yield _line(
-            f"{model}, {stage}", f"{one:.3f}", f"{each:.3f}", f"{one / each:.2f}",
-            f"{worst / each:.2f}", f"{np.mean([r['used_us'] for r in ours]) / 1000:.2f}",
-            sum(r["violated"] for r in ours),
-        )  # fmt: skip
+        asked = ("`tuned messages`", "`tuned messages`, thrice", "each alone", "thrice each alone")
+        each = [_regret([r for r in here if _name(r["start"]) == start]) for start in asked]
+        shown = [f"{value:.3f}" if np.isfinite(value) else "" for value in each]
+        ratios = [f"{each[k] / each[2]:.2f}" if np.isfinite(each[k]) else "" for k in (0, 1)]
+        yield _line(f"{model}, {stage}", *shown, *ratios)
 
 
 def _untimed(records: list[Record]) -> list[Record]:
@@ -94,8 +92,9 @@ def _untimed(records: list[Record]) -> list[Record]:
 
 
 def _regret(records: list[Record]) -> float:
-    """Mean over cells."""
-    return float(np.mean([value for r in records for value in r["regret"].values()]))
+    """Mean over cells; NaN of none."""
+    every = [value for r in records for value in r["regret"].values()]
+    return float(np.mean(every)) if every else float("nan")
 
 
 def _by_what_was_seen(cells: list[Record], broken: str) -> Iterable[str]:

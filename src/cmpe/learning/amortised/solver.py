@@ -6,6 +6,7 @@ outside what was trained on is answered too, with a warning.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.annealing import WARM, Annealer
 from cmpe.learning.amortised.compiled import CompiledMessages
-from cmpe.learning.amortised.networks import MessageNetwork, Said, network_of
+from cmpe.learning.amortised.networks import LEAN, MessageNetwork, Said, network_of
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
@@ -33,9 +34,11 @@ from cmpe.problem import Evidence, Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.local import improve
 
 MANY = 1 << 18  # rows from which compiling for the GPU pays
 ANSWER_PASSES = 24  # of search: no dearer than repair with pairs, about half the regret
+LEANS = (0.0, -2.0, 2.0)  # beside what was tuned: the best of three leaves a fifth less
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
 
@@ -85,7 +88,20 @@ class AmortisedSolver:
 
     def stages_run(self, problem: Problem, seconds: float | None) -> str:
         """The same with a time limit."""
-        return self.stages.method(1, searches=searches(problem, self.stages, seconds))
+        asked = len(self._margins(problem, seconds))
+        return self.stages.method(asked, searches=searches(problem, self.stages, seconds))
+
+    def _margins(self, problem: Problem, seconds: float | None) -> tuple[float, ...]:
+        """What the network is asked to keep below q. Tuned messages are asked once for each of
+        LEANS where time does not press: other leans lead to other answers."""
+        if self.stages.margins:
+            return self.stages.margins
+        stages = self.stages
+        often = self.run.config.tuned and stages.repair and not stages.annealing
+        if not often or seconds is not None or not problem.constraints:
+            return (0.0,)
+        scale = self._loaded("cpu")[0].scale * math.sqrt(max(1, len(problem.free))) / LEAN
+        return tuple(-lean * scale for lean in LEANS)
 
     trained_margins: ClassVar[tuple[float, ...]] = ()  # it is told q
 
@@ -133,15 +149,18 @@ class AmortisedSolver:
             raise MethodError("8-bit levels are for networks with head linear")
 
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
-        """The best answer (B, n) to any of the margins, annealed if asked for, and mu at the first
-        one."""
+        """The best answer (B, n) to any of the margins after single moves, annealed if asked for,
+        and mu at the first one."""
         device = limits.running.device
         device = self.running.device if device == "cpu" else device
-        margins = self.stages.margins or (0.0,)
         most, given = block.problem.limits, block.full()
+        margins = self._margins(block.problem, limits.seconds)
         said = [self.replies(given, most - margin, device=device) for margin in margins]
         self._warn(given, most, device)
-        answers, prices = best_of(block.problem, [rows for rows, _ in said]), said[0][1]
+        rows = [answers for answers, _ in said]
+        if len(rows) > 1 and self.stages.repair:
+            rows = [improve(block, r, sweeps=0, threads=limits.running.cores) for r in rows]
+        answers, prices = best_of(block.problem, rows), said[0][1]
         if not self.stages.annealing:
             return answers, prices
         cooled = self.annealed(given, most, (answers, prices), device=device, seed=limits.seed)

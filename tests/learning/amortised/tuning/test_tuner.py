@@ -17,6 +17,9 @@ from cmpe.learning.amortised.tables import ModelTables
 from cmpe.learning.amortised.training import fit_amortised
 from cmpe.learning.amortised.tuning.tuner import NUMBERS, Tuner, scheduled
 from cmpe.learning.training.fitting import Session
+from cmpe.solution import Solutions
+from cmpe.solvers.base import Limits
+from cmpe.solvers.local import improve
 from tests.learning.amortised.cases import posed
 from tests.learning.cases import mixed_problem
 from tests.refusals import refused
@@ -116,3 +119,33 @@ def test_one_network_is_tuned_on_several_models_and_for_one_mask():
     assert work.solver().run.digest == ""
     assert {block.subject for block in work._held} == {0, 1}
     assert all((b.given[:, [0, 4]] >= 0).all() for b in work._held)
+
+
+def test_tuned_messages_are_asked_at_three_leans_where_time_does_not_press(monkeypatch):
+    problem = posed(4)
+    solver = fit_amortised(problem, _config(generations=1))
+    assert solver.method == "network x 3 + search + optimal bound"
+    assert solver.stages_run(problem, 1.0) == "network + search + optimal bound"
+    assert solver.with_stages(repair=False, certificate="none").method == "network"
+    free = Problem(problem.objective)
+    assert solver.stages_run(free, None) == "network + search + optimal bound"
+    block = problem.observing([0]).given(np.zeros((5, 1), dtype=np.int32))
+    asked, told = [], AmortisedSolver.replies
+
+    def replies(self, given, limits, *, device=None):
+        asked.append(float(limits[0]))
+        return told(self, given, limits, device=device)
+
+    monkeypatch.setattr(AmortisedSolver, "replies", replies)
+    found, prices = solver.passes(block, Limits())
+    q = float(problem.limits[0])
+    assert asked[1] < asked[0] == q < asked[2]
+    np.testing.assert_allclose(asked[2] - q, q - asked[1])
+    every = [told(solver, block.full(), np.array([limit])) for limit in asked]
+    np.testing.assert_array_equal(prices, every[0][1])
+    moved = [Solutions.of(problem, improve(block, rows, sweeps=0)) for rows, _ in every]
+    best = np.max([np.where(s.feasible, s.objective, -np.inf) for s in moved], axis=0)
+    np.testing.assert_allclose(Solutions.of(problem, found).objective, best)
+    asked.clear()
+    solver.passes(block, Limits(1.0))
+    assert asked == [q]
