@@ -56,7 +56,7 @@ class Draft:
         little, as answers of tuned messages do on purpose, in a tenth of the time and better."""
         begin, start, cores = timing.now(), self.answers, limits.running.cores
         if pipeline.repair:
-            start = improve(self.instances, start, sweeps=0, threads=cores)
+            start = moved(self.instances, start, cores)
             limits = time_left(limits, begin, len(start))
         budget = Budget(pipeline.search_passes or PASSES, limits.seconds)
         return search(
@@ -75,6 +75,11 @@ class Draft:
         out = self.answers.copy()
         out[rows] = self.take(rows).improved(pipeline, limits)
         return out
+
+
+def moved(instances: Instances, answers: Assignments, cores: int) -> Assignments:
+    """Answers (B, n) mended and improved by single moves."""
+    return improve(instances, answers, sweeps=0, threads=cores)
 
 
 def time_left(limits: Limits, begin: float, rows: int) -> Limits:

@@ -26,7 +26,7 @@ from cmpe.learning.amortised.networks import LEAN, MessageNetwork, Said, network
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
-from cmpe.learning.improvement import searches
+from cmpe.learning.improvement import moved, searches
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import PASS_ROWS
 from cmpe.learning.staging import best_of, staged_answer
@@ -34,7 +34,6 @@ from cmpe.problem import Evidence, Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.local import improve
 
 MANY = 1 << 18  # rows from which compiling for the GPU pays
 ANSWER_PASSES = 24  # of search: no dearer than repair with pairs, about half the regret
@@ -159,7 +158,7 @@ class AmortisedSolver:
         self._warn(given, most, device)
         rows = [answers for answers, _ in said]
         if len(rows) > 1 and self.stages.repair:
-            rows = [improve(block, r, sweeps=0, threads=limits.running.cores) for r in rows]
+            rows = [moved(block, answers, limits.running.cores) for answers in rows]
         answers, prices = best_of(block.problem, rows), said[0][1]
         if not self.stages.annealing:
             return answers, prices
