@@ -13,7 +13,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "learning.md"
 
 
 @pytest.mark.parametrize(
-    "name", ["repaired", "answered", "searched", "proved", "paid", "on_device", "transferred"]
+    "name",
+    ["compared", "repaired", "answered", "searched", "proved", "paid", "on_device", "transferred"],
 )
 def test_the_page_shows_what_was_kept(name):
     shown = "\n".join(getattr(tables, name)(tables.kept()))

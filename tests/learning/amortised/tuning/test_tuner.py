@@ -121,6 +121,7 @@ def test_one_network_is_tuned_on_several_models_and_for_one_mask():
     assert all((b.given[:, [0, 4]] >= 0).all() for b in work._held)
 
 
+@pytest.mark.filterwarnings("ignore::cmpe.learning.amortised.solver.QuestionWarning")
 def test_tuned_messages_are_asked_at_three_leans_where_time_does_not_press(monkeypatch):
     problem = posed(4)
     solver = fit_amortised(problem, _config(generations=1))
