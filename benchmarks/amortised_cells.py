@@ -173,17 +173,13 @@ def starts_of(
 def thrice(reply: Reply, solver: Any) -> Start:
     """The best of a network's answers at three leans, after single moves: what the product does
     without a time limit."""
-    from cmpe.learning.amortised.networks import LEAN
-    from cmpe.learning.amortised.solver import LEANS
     from cmpe.solvers.local import improve
-
-    scale = solver._loaded("cpu")[0].scale / LEAN
 
     def start(cell: Cells) -> tuple[Any, Any]:
         free, problem = (cell.given[0] < 0).sum(), cell.instances.problem
         moved, values, prices = [], [], []
-        for lean in LEANS:
-            rows, mu = reply(cell.given, cell.limits + lean * scale * np.sqrt(free))
+        for more in solver.leans(int(free)):
+            rows, mu = reply(cell.given, cell.limits + more)
             moved.append(improve(cell.instances, with_selector(rows), sweeps=0))
             values.append(worth(problem, moved[-1]))
             prices.append(mu)

@@ -38,6 +38,7 @@ from torch import Tensor, nn
 
 from cmpe.errors import MethodError
 from cmpe.learning.amortised.config import AmortisedConfig
+from cmpe.learning.amortised.kernels.pricing import LEAN_UNIT
 from cmpe.learning.amortised.tables import OUT, ModelTables, Potentials
 
 LARGEST_ARITY = 4  # of tables that messages are passed through
@@ -46,7 +47,6 @@ NODE_INPUTS = 7
 PRICE_HIDDEN = 8
 SURE = 32.0  # sharpness of an answer that is nearly rounded
 ABOUT = 2  # numbers of a row that T, sharpness, damping and the steps of mu depend on
-LEAN = 10.0  # a lean of 1 is a tenth of the root of the free variables, in mean slopes
 FUSED = True  # compile what tables say on a GPU: in training, and for very many rows
 
 
@@ -172,7 +172,7 @@ class MessageNetwork(nn.Module):
     def _leaning(self, given: Tensor, about: Tensor) -> Tensor:
         """How much more room than there is mu is moved by: (B, 1)."""
         free = (given < 0).sum(1).clamp(min=1)
-        lean = (self.lean[0] + self.lean[1:] @ about) / (LEAN * free.sqrt())
+        lean = (self.lean[0] + self.lean[1:] @ about) / (LEAN_UNIT * free.sqrt())
         return lean.unsqueeze(-1)
 
     def _first(self, room: Tensor, free: Tensor) -> Tensor:

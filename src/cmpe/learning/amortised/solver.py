@@ -22,7 +22,8 @@ from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.annealing import WARM, Annealer
 from cmpe.learning.amortised.compiled import CompiledMessages
-from cmpe.learning.amortised.networks import LEAN, MessageNetwork, Said, network_of
+from cmpe.learning.amortised.kernels.pricing import LEAN_UNIT
+from cmpe.learning.amortised.networks import MessageNetwork, Said, network_of
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
@@ -99,8 +100,12 @@ class AmortisedSolver:
         often = self.run.config.tuned and stages.repair and not stages.annealing
         if not often or seconds is not None or not problem.constraints:
             return (0.0,)
-        scale = self._loaded("cpu")[0].scale * math.sqrt(max(1, len(problem.free))) / LEAN
-        return tuple(-lean * scale for lean in LEANS)
+        return tuple(-more for more in self.leans(len(problem.free)))
+
+    def leans(self, free: int) -> tuple[float, ...]:
+        """LEANS with so many free variables: by how much q is moved, in nats."""
+        unit = self._loaded("cpu")[0].scale * math.sqrt(max(1, free)) / LEAN_UNIT
+        return tuple(lean * unit for lean in LEANS)
 
     trained_margins: ClassVar[tuple[float, ...]] = ()  # it is told q
 

@@ -12,7 +12,7 @@ from cmpe.compiling.functions import njit
 from cmpe.compiling.vectors import LANES
 from cmpe.learning.amortised.kernels.sending import PassBlock, PassTables, Singles
 
-LEAN = 10.0  # as in `networks`
+LEAN_UNIT = 10.0  # a lean of 1: the root of the number of free variables over this, in mean slopes
 Asked = tuple[Floats, Floats, Floats]  # q (LANES, m), free variables (LANES,), raw mu (LANES, m)
 
 
@@ -68,7 +68,7 @@ def weigh(gram: Floats, net: PassWeights, asked: Asked, k: int, block: PassBlock
         block.how[3, lane] = np.float32(1.0 / (1.0 + math.exp(-damping)) if k else 0.0)
         step = math.exp(how[3, k, 0] + how[3, k, 1] * share + how[3, k, 2] * dear)
         block.how[4, lane] = np.float32(net.price_step[k] * step)
-        more = (lean[0] + lean[1] * share + lean[2] * dear) / LEAN
+        more = (lean[0] + lean[1] * share + lean[2] * dear) / LEAN_UNIT
         block.how[5, lane] = np.float32(more / math.sqrt(max(1.0, free[lane])))
 
 

@@ -35,7 +35,7 @@ from cmpe.solvers.local import improve
 
 NUMBERS = 18  # that are tuned
 FIRST_SIZE = 0.3  # of their changes
-LEAN, FIRST_LEAN = 12, 2.0  # which of them, and what it begins with; the others begin with 0
+LEAN_AT, FIRST_LEAN = 12, 2.0  # which of them, and what it begins with; the others begin with 0
 BLOCKS = 4  # masks of a generation
 HELD = 8  # masks that are looked at
 TUNING, LOOKING, DRAWING = 11, 12, 13  # generators, apart from those of other training
@@ -68,7 +68,7 @@ def scheduled(weights: dict[str, Tensor], numbers: Floats) -> dict[str, Tensor]:
         out[name].zero_()
     out["first_in"][0, 0] = out["first_in"][1, 1] = 1.0  # the room, and the share of free ones
     out["first_out"][:2] = a[10:12]
-    out["lean"] = a[LEAN : LEAN + 3].clone()
+    out["lean"] = a[LEAN_AT : LEAN_AT + 3].clone()
     out["price_step_by"] += a[15:17]
     out["damping_by"][:, 1] += a[17]
     return out
@@ -84,7 +84,7 @@ class Tuner(Course):
         self._start = dict(network_of(self.config, first).state_dict())
         self._passes = [CompiledMessages(s.tables, self._start) for s in self.subjects]
         middle = np.zeros(NUMBERS)
-        middle[LEAN] = FIRST_LEAN
+        middle[LEAN_AT] = FIRST_LEAN
         self.evolution = Evolution.around(middle, FIRST_SIZE)
         self._held = [self._block(k, LOOKING) for k in range(HELD)]
         self._known = [self._worth(block, self._start)[0] for block in self._held]
