@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,16 +25,14 @@ from cmpe.arrays import FREE, Assignments, Unsigned
 from cmpe.compiling import timing
 from cmpe.errors import Interrupted
 from cmpe.execution.threads import over_threads
-from cmpe.models.conditioning import Conditioning, Gather
 from cmpe.problem import Instances
 from cmpe.problem.starts import by_leaf, checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.local.graph import Graph, Rules, joined
+from cmpe.solvers.local.graph import Rules, compiled
 
 CHUNK = 512  # rows of one compiled call, at most
 CHUNK_ENTRIES = 1 << 21  # of the tables of all its rows: Ctrl-C waits for a call
-_COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather]] = WeakKeyDictionary()
 
 
 class Effort(NamedTuple):
@@ -130,11 +127,8 @@ class _LocalBatch:
     """One batch on its way through the compiled calls; `rows` (B, n) are improved in place."""
 
     def __init__(self, instances: Instances, rows: Assignments, seeds: Unsigned) -> None:
-        structure = instances.conditioning
-        if structure not in _COMPILED:
-            _COMPILED[structure] = Graph.of(structure), joined(structure)
         rules = Rules.of(instances.problem)
-        self._fixed = (*_COMPILED[structure], rules, rules.unlimited())
+        self._fixed = (*compiled(instances.conditioning), rules, rules.unlimited())
         self._instances, self._seeds = instances, seeds
         self._seconds = np.zeros(len(rows))
         self.rows, self.finished = rows, 0

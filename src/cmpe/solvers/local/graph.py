@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from cmpe.problem import Problem
 
 PADDING = 1e-9  # of max(1, |q|): the search adds up tables in another order than the problem
 LEAST_GAIN = 1e-12  # of h's largest entry, or of 1000: what rounding could feign
+_COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather]] = WeakKeyDictionary()
 
 
 class Rules(NamedTuple):
@@ -111,6 +113,13 @@ def _arcs(
     u = variable[other]
     strides = layout.strides[axis], layout.strides[other]
     return np.stack([table[axis], *strides, u, slots[u], slots[u + 1]], axis=1).astype(np.int64)
+
+
+def compiled(structure: Conditioning) -> tuple[Graph, Gather]:
+    """The graph and the gather of what evidence leaves, made once."""
+    if structure not in _COMPILED:
+        _COMPILED[structure] = Graph.of(structure), joined(structure)
+    return _COMPILED[structure]
 
 
 def joined(structure: Conditioning) -> Gather:

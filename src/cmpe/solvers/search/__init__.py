@@ -28,7 +28,7 @@ from cmpe.problem import Instances
 from cmpe.problem.starts import checked, not_worse
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.local.graph import Graph, Rules, joined, mean_spread
+from cmpe.solvers.local.graph import Graph, Rules, compiled, mean_spread
 from cmpe.solvers.search.block import SearchBlock, Shared
 from cmpe.solvers.search.pool import PoolMaker, pool_maker
 from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
@@ -131,7 +131,7 @@ class _SearchBatch:
         structure, problem = instances.conditioning, instances.problem
         if structure not in _COMPILED:
             maker = pool_maker(structure, KINDS)
-            _COMPILED[structure] = Graph.of(structure), joined(structure), maker
+            _COMPILED[structure] = (*compiled(structure), maker)
         graph, gather, maker = _COMPILED[structure]
         rules = Rules.of(problem)
         scales = mean_spread(problem.models[0]) * rules.weights
