@@ -43,18 +43,18 @@ if __package__ in (None, ""):  # run as a file: the repository's root is one fol
 from benchmarks.amortised_cells import (
     KIND,
     LEVELS,
+    MIXED,
     TEST,
-    THRICE,
     UNSEEN,
     Cells,
     Record,
     Start,
     cells,
+    mixing,
     packed,
     prepare,
     raced,
     starts_of,
-    thrice,
     with_selector,
 )
 from benchmarks.amortised_device import DeviceRace
@@ -232,26 +232,29 @@ def _alone_starts(
     if any(solver is None for solver in solvers.values()):
         return {}
 
-    def reply(given: Any, limits: Any, places: Any, once: bool = False) -> tuple[Any, Any]:
-        rows = np.zeros((len(given), problem.variables), dtype=np.int32)
-        prices = np.zeros((len(given), 1))
+    def reply(cell: Cells, number: int = 0, once: bool = False) -> tuple[Any, Any]:
+        rows = np.zeros((len(cell.given), problem.variables), dtype=np.int32)
+        prices = np.zeros((len(cell.given), 1))
         for place, solver in solvers.items():
-            at = np.flatnonzero(places[: len(given)] == place)
+            at = np.flatnonzero(cell.places[: len(rows)] == place)
             asked = solver.predict if once else solver.replies
-            rows[at], prices[at] = asked(given[at], limits[at], device="cpu")
+            rows[at], prices[at] = asked(
+                cell.given[at], cell.limits[at], device="cpu", schedule=number
+            )
         return rows, prices
 
     def start(cell: Cells, once: bool) -> tuple[Any, Any]:
-        rows, prices = reply(cell.given, cell.limits, cell.places, once)
+        rows, prices = reply(cell, once=once)
         return with_selector(rows), prices
 
+    schedules = min(solver.schedules for solver in solvers.values())
+
     def often(cell: Cells) -> tuple[Any, Any]:
-        three = thrice(lambda given, limits: reply(given, limits, cell.places), solvers[LEVELS[0]])
-        return three(cell)
+        return mixing(lambda x, q, number: reply(cell, number), schedules)(cell)
 
     every: dict[str, Start] = {"each alone": lambda cell: start(cell, False)}
-    if all(solver.run.config.tuned for solver in solvers.values()):
-        every[f"{THRICE} each alone"] = often
+    if schedules > 1:
+        every[f"{MIXED} each alone"] = often
     if any(solver.asked_twice for solver in solvers.values()):
         every = {"each alone, once": lambda cell: start(cell, True), **every}
     return every

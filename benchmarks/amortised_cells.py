@@ -132,8 +132,8 @@ def _selected(problem: Any, observed: Any, given: Any, limits: Any) -> Any:
 # --- contestants ---
 
 Start = Callable[[Cells], tuple[Any, Any]]
-Reply = Callable[[Any, Any], tuple[Any, Any]]  # of evidence and q: answers and multipliers
-THRICE = "thrice"
+Reply = Callable[[Any, Any, int], tuple[Any, Any]]  # of evidence, q and the number of a schedule
+MIXED = "mixed"
 Stage = str | float  # repair, moves (single ones), passes (moves and 24 passes); ms of search
 LEAST_SECONDS = 1e-5
 
@@ -157,34 +157,29 @@ def starts_of(
 
         return start
 
-    def once(solver: Any) -> Reply:
-        return lambda given, limits: solver.replies(given, limits, device="cpu")
+    def reply(solver: Any) -> Reply:
+        return lambda x, q, number: solver.replies(x, q, device="cpu", schedule=number)
 
     own: dict[str, Start] = dict.fromkeys(("random", "icm", "messages"), none)
-    often = {k: thrice(once(s), s) for k, s in solvers.items() if k.startswith("tuned")}
+    often = {k: s for k, s in solvers.items() if s.schedules > 1}
     return {
         **own,
         "constant": constant,
         **{k: asked(s) for k, s in solvers.items()},
-        **{f"{THRICE} {k}": start for k, start in often.items()},
+        **{f"{MIXED} {k}": mixing(reply(s), s.schedules) for k, s in often.items()},
     }
 
 
-def thrice(reply: Reply, solver: Any) -> Start:
-    """The best of a network's answers at three leans, after single moves: what the product does
-    without a time limit."""
+def mixing(reply: Reply, schedules: int) -> Start:
+    """A mixture of a network's answers by all its schedules, after single moves: what the product
+    does without a time limit."""
     from cmpe.solvers.local import improve
+    from cmpe.solvers.local.mixing import mixed
 
     def start(cell: Cells) -> tuple[Any, Any]:
-        free, problem = (cell.given[0] < 0).sum(), cell.instances.problem
-        moved, values, prices = [], [], []
-        for more in solver.leans(int(free)):
-            rows, mu = reply(cell.given, cell.limits + more)
-            moved.append(improve(cell.instances, with_selector(rows), sweeps=0))
-            values.append(worth(problem, moved[-1]))
-            prices.append(mu)
-        best = np.argmax(values, axis=0)
-        return np.stack(moved)[best, np.arange(len(best))], prices[0]
+        said = [reply(cell.given, cell.limits, number) for number in range(schedules)]
+        moved = [improve(cell.instances, with_selector(rows), sweeps=0) for rows, _ in said]
+        return mixed(cell.instances, moved), said[0][1]
 
     return start
 
@@ -240,7 +235,7 @@ def raced(
         for stage in stages:
             if stage in ("repair", "moves") and kind in ("random", "messages"):
                 continue
-            if kind.startswith(THRICE) and stage not in ("repair", "passes"):
+            if kind.startswith(MIXED) and not isinstance(stage, str):
                 continue
             about, rows = _timed(cell, kind, start, stage)
             found.append(({**about, "violated_before": violated}, worth(problem, rows)))

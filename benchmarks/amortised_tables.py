@@ -16,7 +16,7 @@ KEPT = Path(__file__).parent / "results" / "amortised.jsonl"
 UNSEEN = (0.3, 0.7)
 JUDGED = 320  # rows of a rate
 WITHOUT = ("random", "icm", "messages", "constant", "untrained messages")  # nothing is trained
-THRICE = "thrice"  # asked at three leans
+OFTEN = ("thrice", "mixed")  # asked at three leans; by all schedules, and mixed
 Record = dict[str, Any]
 
 
@@ -29,8 +29,8 @@ def _name(start: str) -> str:
     """A start without the seed of its network."""
     kind, _, seed = start.rpartition(" ")
     often, _, rest = kind.partition(" ")
-    if often == THRICE and seed.isdigit():
-        return f"`{rest}`, thrice"
+    if often in OFTEN and seed.isdigit():
+        return f"`{rest}`, {often}"
     return f"`{kind}`" if kind and seed.isdigit() else start
 
 
@@ -72,19 +72,19 @@ def answered(records: list[Record]) -> Iterable[str]:
 
 def compared(records: list[Record]) -> Iterable[str]:
     """One network for all cells beside a network for each, by stage, over all cells, each asked
-    once and at three leans: of the last call."""
+    once and by all schedules: of the last call."""
     cells = _untimed(records)
     cells = [r for r in cells if r["call"] == max(r["call"] for r in cells)]
-    yield _line("model, after", "one for all", "thrice", "each alone", "thrice", "once / once",
-                "thrice / once")  # fmt: skip
+    yield _line("model, after", "one for all, once", "each alone, once", "once / once",
+                "one for all, mixed", "each alone, mixed", "mixed / mixed")  # fmt: skip
     yield "|---" * 7 + "|"
     for model, stage in dict.fromkeys((r["model"], _stage(r)) for r in cells):
         here = [r for r in cells if (r["model"], _stage(r)) == (model, stage)]
-        asked = ("`tuned messages`", "`tuned messages`, thrice", "each alone", "thrice each alone")
+        asked = ("`tuned messages`", "each alone", "`tuned messages`, mixed", "mixed each alone")
         each = [_regret([r for r in here if _name(r["start"]) == start]) for start in asked]
         shown = [f"{value:.3f}" if np.isfinite(value) else "" for value in each]
-        ratios = [f"{each[k] / each[2]:.2f}" if np.isfinite(each[k]) else "" for k in (0, 1)]
-        yield _line(f"{model}, {stage}", *shown, *ratios)
+        ratios = [f"{each[k] / each[k + 1]:.2f}" if np.isfinite(each[k]) else "" for k in (0, 2)]
+        yield _line(f"{model}, {stage}", *shown[:2], ratios[0], *shown[2:], ratios[1])
 
 
 def _untimed(records: list[Record]) -> list[Record]:
@@ -234,7 +234,8 @@ def transferred(records: list[Record]) -> Iterable[str]:
     """Unseen models: mean regret after each stage: of the last call."""
     every = [r for r in records if r["part"] == "transfer"]
     mine = [r for r in every if r["call"] == max(r["call"] for r in every)]
-    starts = ("icm", "constant", "messages", "untrained messages", "shared", "own")
+    starts = ("icm", "constant", "messages", "untrained messages", "shared", "own", "mixed shared",
+              "mixed own")  # fmt: skip
     models = list(dict.fromkeys(r["model"] for r in mine))
     yield _line("start", *models)
     yield "|---" * (1 + len(models)) + "|"

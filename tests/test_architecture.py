@@ -214,6 +214,7 @@ def test_lazy_and_guarded_imports_are_told_apart(tmp_path):
 ASK_ENGINES = {
     "cmpe.learning.adversarial",
     "cmpe.learning.amortised.teaching",
+    "cmpe.learning.amortised.tuning.portfolio",
     "cmpe.learning.amortised.tuning.tuner",
     "cmpe.learning.certificates",
     "cmpe.learning.improvement",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from torch import Tensor
 
@@ -28,6 +30,12 @@ class CompiledMessages:
         """Other weights; `sure` compares t of nearly rounded answers with q."""
         plain = {k: v.double().cpu().numpy() for k, v in parameters.items()}
         self._net = _weights(plain, SURE if sure else 0.0)
+
+    def like(self, parameters: dict[str, Tensor]) -> CompiledMessages:
+        """The same pass about the same model with other weights."""
+        other = copy(self)
+        other.use(parameters, sure=self._net.sure > 0.0)
+        return other
 
     def predict(self, given: Assignments, limits: Floats) -> tuple[Assignments, Floats]:
         """Rounded answers (B, n) and mu (B, m); given values stay."""

@@ -78,6 +78,7 @@ class AmortisedConfig:
     reuse: int = 4  # how often each of them is trained on
     updates: int = 2000
     generations: int = 120  # of tuning, instead of updates (see `tuned`)
+    schedules: int = 8  # of tuned messages: how many are kept, and asked where time does not press
     seconds: float | None = None  # end earlier when so many are spent
     learning_rate: float = 3e-3
     contrast: float = 3.0
@@ -142,8 +143,8 @@ class AmortisedConfig:
 
 _WHOLE = {
     "steps": 1, "width": 0, "batch_size": 1, "chunk": 1, "reuse": 1, "updates": 1, "rows": 1,
-    "refresh": 1, "generations": 0, "taught": 0, "annealed": 0, "validation": 1, "looks": 1,
-    "seed": 0,
+    "refresh": 1, "generations": 0, "schedules": 1, "taught": 0, "annealed": 0, "validation": 1,
+    "looks": 1, "seed": 0,
 }  # fmt: skip
 _REAL = {
     "learning_rate": 0.0, "contrast": 1.0, "beta": 0.0, "temperature": 0.0, "floor": 0.0,

@@ -15,6 +15,7 @@ from torch import Tensor
 from cmpe.arguments import real_number, whole_number
 from cmpe.errors import FormatError, InputError
 from cmpe.learning.amortised.config import AmortisedConfig
+from cmpe.learning.amortised.tuning.schedules import NUMBERS, scheduled
 from cmpe.learning.runs import (
     AMORTISED,
     CONFIG,
@@ -24,6 +25,8 @@ from cmpe.learning.runs import (
     kept_weights,
     write_run,
 )
+
+SCHEDULES = "schedules"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,14 @@ class AmortisedRun:
     updates: int = 0
     finished: bool = True
     name: str = ""
+    schedules: Tensor | None = None  # (K, NUMBERS): changes of the parameters, each asked
+
+    @property
+    def weights(self) -> list[dict[str, Tensor]]:
+        """Those of every network that is asked, the best first."""
+        if self.schedules is None:
+            return [self.parameters]
+        return [scheduled(self.parameters, numbers) for numbers in self.schedules]
 
     def write(self, folder: Path | str) -> None:
         """Write weights, and the config that names them."""
@@ -50,7 +61,8 @@ class AmortisedRun:
             "training": self.config.to_json(),
             "depths": list(self.depths),
         }
-        write_run(folder, described, self.parameters)
+        schedules = {} if self.schedules is None else {SCHEDULES: self.schedules}
+        write_run(folder, described, {**self.parameters, **schedules})
 
     @classmethod
     def read(cls, folder: Path | str) -> AmortisedRun:
@@ -66,4 +78,10 @@ class AmortisedRun:
             wrong = str(error) if isinstance(error, InputError) else repr(error)
             raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
         weights = kept_weights(place / WEIGHTS, found.get("weights_sha256"))
-        return cls(config, digest, weights, (low, high), updates, found["finished"], name)
+        schedules = weights.pop(SCHEDULES, None)
+        if config.tuned and (schedules is None or schedules.shape[1:] != (NUMBERS,)):
+            wanted = f"schedules of {NUMBERS} numbers each"
+            raise FormatError.at(place / WEIGHTS, SCHEDULES, wanted, "none; train it again")
+        return cls(
+            config, digest, weights, (low, high), updates, found["finished"], name, schedules
+        )

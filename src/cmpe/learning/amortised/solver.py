@@ -6,7 +6,6 @@ outside what was trained on is answered too, with a warning.
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +21,11 @@ from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.annealing import WARM, Annealer
 from cmpe.learning.amortised.compiled import CompiledMessages
-from cmpe.learning.amortised.kernels.pricing import LEAN_UNIT
 from cmpe.learning.amortised.networks import MessageNetwork, Said, network_of
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
-from cmpe.learning.improvement import moved, searches
+from cmpe.learning.improvement import mixture, searches
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import PASS_ROWS
 from cmpe.learning.staging import best_of, staged_answer
@@ -38,7 +36,6 @@ from cmpe.solvers.base import Limits, Running
 
 MANY = 1 << 18  # rows from which compiling for the GPU pays
 ANSWER_PASSES = 24  # of search: no dearer than repair with pairs, about half the regret
-LEANS = (0.0, -2.0, 2.0)  # beside what was tuned: the best of three leaves a fifth less
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
 
@@ -54,7 +51,7 @@ class AmortisedSolver:
     run: AmortisedRun
     stages: Pipeline = field(default_factory=lambda: _stages())
     running: Running = Running()
-    _on: dict[str, tuple[ModelTables, nn.Module]] = field(default_factory=dict, init=False)
+    _on: dict[str, tuple[ModelTables, list[nn.Module]]] = field(default_factory=dict, init=False)
     _fast: list[CompiledMessages] = field(default_factory=list, init=False)
 
     @classmethod
@@ -88,24 +85,22 @@ class AmortisedSolver:
 
     def stages_run(self, problem: Problem, seconds: float | None) -> str:
         """The same with a time limit."""
-        asked = len(self._margins(problem, seconds))
+        asked = len(self._asked(seconds))
         return self.stages.method(asked, searches=searches(problem, self.stages, seconds))
 
-    def _margins(self, problem: Problem, seconds: float | None) -> tuple[float, ...]:
-        """What the network is asked to keep below q. Tuned messages are asked once for each of
-        LEANS where time does not press: other leans lead to other answers."""
-        if self.stages.margins:
-            return self.stages.margins
+    def _asked(self, seconds: float | None) -> list[tuple[int, float]]:
+        """Which schedules are asked, and what they are to keep below q. Those of tuned messages are
+        all asked where time does not press: others lead to other answers."""
         stages = self.stages
-        often = self.run.config.tuned and stages.repair and not stages.annealing
-        if not often or seconds is not None or not problem.constraints:
-            return (0.0,)
-        return tuple(-more for more in self.leans(len(problem.free)))
+        if stages.margins:
+            return [(0, margin) for margin in stages.margins]
+        often = seconds is None and stages.repair and not stages.annealing
+        return [(number, 0.0) for number in range(self.schedules if often else 1)]
 
-    def leans(self, free: int) -> tuple[float, ...]:
-        """LEANS with so many free variables: by how much q is moved, in nats."""
-        unit = self._loaded("cpu")[0].scale * math.sqrt(max(1, free)) / LEAN_UNIT
-        return tuple(lean * unit for lean in LEANS)
+    @property
+    def schedules(self) -> int:
+        """How many networks there are to ask: those of tuned messages differ in their schedule."""
+        return 1 if self.run.schedules is None else len(self.run.schedules)
 
     trained_margins: ClassVar[tuple[float, ...]] = ()  # it is told q
 
@@ -153,18 +148,20 @@ class AmortisedSolver:
             raise MethodError("8-bit levels are for networks with head linear")
 
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
-        """The best answer (B, n) to any of the margins after single moves, annealed if asked for,
-        and mu at the first one."""
+        """A mixture (B, n) of all answers after single moves, or the best of them, annealed if that
+        is asked for; mu of the first."""
         device = limits.running.device
         device = self.running.device if device == "cpu" else device
-        most, given = block.problem.limits, block.full()
-        margins = self._margins(block.problem, limits.seconds)
-        said = [self.replies(given, most - margin, device=device) for margin in margins]
+        most, given, cores = block.problem.limits, block.full(), limits.running.cores
+        said = [
+            self.replies(given, most - margin, device=device, schedule=number)
+            for number, margin in self._asked(limits.seconds)
+        ]
         self._warn(given, most, device)
-        rows = [answers for answers, _ in said]
+        rows, prices = [answers for answers, _ in said], said[0][1]
         if len(rows) > 1 and self.stages.repair:
-            rows = [moved(block, answers, limits.running.cores) for answers in rows]
-        answers, prices = best_of(block.problem, rows), said[0][1]
+            rows = [mixture(block, rows, cores)]
+        answers = best_of(block.problem, rows)
         if not self.stages.annealing:
             return answers, prices
         cooled = self.annealed(given, most, (answers, prices), device=device, seed=limits.seed)
@@ -201,14 +198,14 @@ class AmortisedSolver:
         return learnt and len(self.problem.constraints) > 0
 
     def replies(
-        self, given: Assignments, limits: Floats, *, device: str | None = None
+        self, given: Assignments, limits: Floats, *, device: str | None = None, schedule: int = 0
     ) -> tuple[Assignments, Floats]:
         """`predict`, and where that helps once more with q moved by what the first answer left of
         it.
 
         Messages that follow gradients keep some distance from every q: q + (q - t(y)) leads nearer.
         """
-        rows, prices = self.predict(given, limits, device=device)
+        rows, prices = self.predict(given, limits, device=device, schedule=schedule)
         if not self.asked_twice:
             return rows, prices
         left = limits - self._constraints(rows, device or self.running.device)
@@ -224,16 +221,16 @@ class AmortisedSolver:
 
     @torch.inference_mode()
     def predict(
-        self, given: Assignments, limits: Floats, *, device: str | None = None
+        self, given: Assignments, limits: Floats, *, device: str | None = None, schedule: int = 0
     ) -> tuple[Assignments, Floats]:
         """One pass: rounded answers (B, n) and mu (B, m) to evidence (B, n), -1 where free, of any
         masks, with q (m,) or (B, m). On a core messages are passed by compiled loops."""
         where = device or self.running.device
-        tables, network = self._loaded(where)
+        tables, network = self._loaded(where, schedule)
         count = len(given)
         asked = np.broadcast_to(limits, (count, tables.functions - 1))
         if where == "cpu" and isinstance(network, MessageNetwork):
-            return self._compiled(tables).predict(given, asked)
+            return self._compiled(tables, schedule).predict(given, asked)
         if isinstance(network, MessageNetwork):
             network.many = network.many or count >= MANY
         rows = np.zeros((count, tables.variables), dtype=np.int32)
@@ -260,27 +257,32 @@ class AmortisedSolver:
         broken: NDArray[np.bool_] = (found > q).any(1).numpy()
         return broken
 
-    def _compiled(self, tables: ModelTables) -> CompiledMessages:
+    def _compiled(self, tables: ModelTables, schedule: int) -> CompiledMessages:
         if not self._fast:
-            sure = self.run.config.tuned
-            self._fast.append(CompiledMessages(tables, self.run.parameters, sure=sure))
-        return self._fast[0]
+            first, *others = self.run.weights
+            fast = CompiledMessages(tables, first, sure=self.run.config.tuned)
+            self._fast.extend([fast, *map(fast.like, others)])
+        return self._fast[schedule]
 
-    def _loaded(self, device: str) -> tuple[ModelTables, nn.Module]:
+    def _loaded(self, device: str, schedule: int = 0) -> tuple[ModelTables, nn.Module]:
         if device not in self._on:
             config = self.run.config
             tables = ModelTables(self.problem, floor=config.floor, device=device)
-            network = network_of(config, tables)
-            try:
-                network.load_state_dict(self.run.parameters)
-            except RuntimeError:
-                odd = sorted(network.state_dict().keys() ^ self.run.parameters.keys())
-                found = f"{odd[0]} is missing or unknown" if odd else "sizes differ"
-                raise MethodError(
-                    f"the weights do not fit the network of config.json: {found}; train it again"
-                ) from None
-            self._on[device] = tables, network.eval()
-        return self._on[device]
+            self._on[device] = tables, [self._network(tables, w) for w in self.run.weights]
+        tables, networks = self._on[device]
+        return tables, networks[schedule]
+
+    def _network(self, tables: ModelTables, weights: dict[str, Tensor]) -> nn.Module:
+        network = network_of(self.run.config, tables)
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError:
+            odd = sorted(network.state_dict().keys() ^ weights.keys())
+            found = f"{odd[0]} is missing or unknown" if odd else "sizes differ"
+            raise MethodError(
+                f"the weights do not fit the network of config.json: {found}; train it again"
+            ) from None
+        return network.eval()
 
     def _warn(self, given: Assignments, limits: Floats, device: str) -> None:
         """Say which questions lie outside what was trained on."""

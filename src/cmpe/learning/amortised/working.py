@@ -70,6 +70,14 @@ class Course(ABC):
     def restore(self, state: dict[str, Tensor]) -> None:
         """The inverse of `state`."""
 
+    def schedules(self) -> Tensor | None:
+        """Changes of the weights' schedule, where there are any."""
+        return None
+
+    def finish(self) -> None:
+        """What is to be done when the last step is over."""
+        return
+
     # --- what they share ---
 
     @property
@@ -89,6 +97,8 @@ class Course(ABC):
         while self.progress < 1.0 and not stop():
             self.step()
             due = int(self.progress * self.config.looks)
+            if self.progress >= 1.0:
+                self.finish()
             if due > looked:
                 looked = due
                 self._tell({"update": self.updates, "seconds": self.spent, **self.look()})
@@ -141,7 +151,7 @@ class Course(ABC):
         digest = models_digest(problem) if len(self.subjects) == 1 else ""
         return AmortisedRun(
             self.config, digest, self.weights(), depth, self.updates, self.progress >= 1.0,
-            problem.name,
+            problem.name, self.schedules(),
         )  # fmt: skip
 
     def solver(self) -> AmortisedSolver:

@@ -3,7 +3,7 @@ evolution strategy: a tutorial", its default settings, without negative weights)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,10 +32,14 @@ class Evolution:
         """Draws of a generation."""
         return 4 + int(3 * np.log(len(self.mean)))
 
-    def draw(self, random: np.random.Generator) -> Floats:
-        """Candidates (L, n)."""
+    def wider(self, times: float) -> Evolution:
+        """The same distribution, so many times as wide."""
+        return replace(self, size=times * self.size)
+
+    def draw(self, random: np.random.Generator, count: int | None = None) -> Floats:
+        """Candidates (L, n), as many as a generation has unless `count` says otherwise."""
         values, axes = np.linalg.eigh(self.shape)
-        normal = random.standard_normal((self.candidates, len(self.mean)))
+        normal = random.standard_normal((count or self.candidates, len(self.mean)))
         drawn: Floats = self.mean + self.size * (normal * np.sqrt(values)) @ axes.T
         return drawn
 

@@ -9,7 +9,8 @@ answer leaves, so answers that violate a little are the better ones after repair
 strategy (`evolution`) changes the numbers. A generation asks BLOCKS x LANES new questions; every
 candidate answers them by the compiled pass, answers are repaired by single moves (with pairs a row
 of 2,500 variables took 36 ms instead of 2), and the mean of h decides. It needs no labels, no
-gradients and no GPU.
+gradients and no GPU. In the end some more schedules are chosen that complement the tuned one
+(`portfolio`).
 """
 
 from __future__ import annotations
@@ -21,24 +22,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cmpe.arrays import Floats
+from cmpe.arrays import Assignments, Floats
 from cmpe.compiling.vectors import LANES
 from cmpe.learning.amortised.compiled import CompiledMessages
 from cmpe.learning.amortised.networks import network_of
 from cmpe.learning.amortised.teaching import selecting
 from cmpe.learning.amortised.tuning.evolution import Evolution
+from cmpe.learning.amortised.tuning.portfolio import candidates, complements
+from cmpe.learning.amortised.tuning.schedules import LEAN, NUMBERS, scheduled
 from cmpe.learning.amortised.working import Course, Held
+from cmpe.learning.improvement import moved
 from cmpe.learning.runs import Record
 from cmpe.problem import Instances
 from cmpe.problem.groups import by_observed
-from cmpe.solvers.local import improve
+from cmpe.solvers.local.mixing import mixed
 
-NUMBERS = 18  # that are tuned
-FIRST_SIZE = 0.3  # of their changes
-LEAN_AT, FIRST_LEAN = 12, 2.0  # which of them, and what it begins with; the others begin with 0
+FIRST_SIZE = 0.3  # of changes of numbers
+FIRST_LEAN = 2.0  # the other numbers begin with 0
 BLOCKS = 4  # masks of a generation
 HELD = 8  # masks that are looked at
-TUNING, LOOKING, DRAWING = 11, 12, 13  # generators, apart from those of other training
+EVERY, BEST = 10, 4  # of every tenth generation the four best candidates are kept, to choose from
+CHOOSING = 8  # masks that schedules are chosen on
+TUNING, LOOKING, DRAWING, CHOICE, POOL = 11, 12, 13, 14, 15  # generators, apart from other ones
 LOST = 10.0  # mean slopes that an answer loses where repair finds nothing feasible
 
 
@@ -52,28 +57,6 @@ class SameMask:
     limits: Tensor  # (LANES, m)
 
 
-def scheduled(weights: dict[str, Tensor], numbers: Floats) -> dict[str, Tensor]:
-    """Weights of a message network with changes of its schedule; all 0: as it was."""
-    out = {name: value.clone() for name, value in weights.items()}
-    rounds = len(out["damping"])
-    along = torch.linspace(0.0, 1.0, rounds)
-    a = torch.as_tensor(numbers, dtype=torch.float32)
-    out["log_temperature"] += a[0] + a[1] * along
-    out["log_temperature_by"] += torch.stack([a[2], a[3]])
-    out["damping"] += a[4] + a[5] * along
-    out["damping_by"][:, 0] += a[6]
-    out["price_step"] *= torch.exp(a[7] + a[8] * along)
-    out["first_price"] += a[9]
-    for name in ("first_in", "first_out"):
-        out[name].zero_()
-    out["first_in"][0, 0] = out["first_in"][1, 1] = 1.0  # the room, and the share of free ones
-    out["first_out"][:2] = a[10:12]
-    out["lean"] = a[LEAN_AT : LEAN_AT + 3].clone()
-    out["price_step_by"] += a[15:17]
-    out["damping_by"][:, 1] += a[17]
-    return out
-
-
 @dataclass
 class Tuner(Course):
     """Generations of questions about one model, or about many in turns."""
@@ -84,10 +67,11 @@ class Tuner(Course):
         self._start = dict(network_of(self.config, first).state_dict())
         self._passes = [CompiledMessages(s.tables, self._start) for s in self.subjects]
         middle = np.zeros(NUMBERS)
-        middle[LEAN_AT] = FIRST_LEAN
-        self.evolution = Evolution.around(middle, FIRST_SIZE)
         self._held = [self._block(k, LOOKING) for k in range(HELD)]
-        self._known = [self._worth(block, self._start)[0] for block in self._held]
+        self._known = [self._worth(block, middle[None])[0] for block in self._held]
+        middle[LEAN] = FIRST_LEAN
+        self.evolution = Evolution.around(middle, FIRST_SIZE)
+        self._earlier, self._chosen = np.zeros((0, NUMBERS)), np.zeros((0, NUMBERS))
         if self.session.resume:
             self.resume()
 
@@ -105,10 +89,13 @@ class Tuner(Course):
         losses = np.zeros(len(drawn))
         for block in blocks:
             tables = self.subjects[block.subject].tables
-            worth = np.stack([self._worth(block, scheduled(self._start, a))[0] for a in drawn])
+            worth = np.stack([self._worth(block, a[None])[0] for a in drawn])
             known = np.where(np.isfinite(worth), worth, np.inf).min(0)
             least = np.where(np.isfinite(known), known, 0.0) - LOST * tables.scale
             losses -= np.where(np.isfinite(worth), worth, least).mean(1) / tables.scale
+        if number % EVERY == 0:
+            best = np.argsort(losses, kind="stable")[:BEST]
+            self._earlier = np.concatenate([self._earlier, drawn[best]])
         self.evolution = self.evolution.after(drawn, losses)
         self.updates = self.evolution.generation
 
@@ -118,7 +105,7 @@ class Tuner(Course):
         subject, maker = self.subjects[turn], self.subjects[turn].maker
         seed = np.random.SeedSequence((self.config.seed, kind, number)).generate_state(1)[0]
         random = torch.Generator().manual_seed(int(seed))
-        ends = (0, subject.trained) if kind == TUNING else (subject.trained, len(subject.samples))
+        ends = (0, subject.trained) if kind != LOOKING else (subject.trained, len(subject.samples))
         low = min(ends[0], ends[1] - 1)
         chosen = torch.randint(low, ends[1], (LANES,), generator=random)
         given = subject.samples[chosen].masked_fill(~maker.masks(1, random), -1)
@@ -128,21 +115,42 @@ class Tuner(Course):
         [(instances, _)] = by_observed(whole, rows)
         return SameMask(turn, instances, given, limits)
 
-    def _worth(self, block: SameMask, weights: dict[str, Tensor]) -> tuple[Floats, float]:
-        """h of the repaired answers (LANES,), -inf where none is feasible; the share that had to be
-        repaired."""
+    def finish(self) -> None:
+        """Choose the schedules that are kept."""
+        random = np.random.default_rng((self.config.seed, POOL))
+        pool = candidates(self.evolution, self._earlier, random)
+        if self.config.schedules == 1:
+            pool = pool[:1]
+        blocks = [self._block(k, CHOICE) for k in range(CHOOSING if len(pool) > 1 else 0)]
+        answers = [[self._moved(block, a)[0] for block in blocks] for a in pool]
+        asked, threads = [block.instances for block in blocks], self.session.threads
+        self._chosen = pool[complements(asked, answers, self.config.schedules, threads)]
+
+    def _moved(self, block: SameMask, numbers: Floats) -> tuple[Assignments, float]:
+        """Answers of a schedule after single moves, with the selector: (LANES, n + 1); the share
+        that had to be repaired."""
         passes, problem = self._passes[block.subject], block.instances.problem
-        passes.use(weights, sure=True)
+        passes.use(scheduled(self._start, torch.as_tensor(numbers)), sure=True)
         said, _ = passes.predict(block.given.numpy(), block.limits.double().numpy())
         rows = np.column_stack([said, np.arange(LANES)]).astype(np.int32)
         broken = float((~problem.is_feasible(rows)).mean())
-        found = improve(block.instances, rows, pair_moves=False, threads=self.session.threads)
+        return moved(block.instances, rows, self.session.threads), broken
+
+    def _worth(self, block: SameMask, schedules: Floats) -> tuple[Floats, float]:
+        """h of the mixed answers of schedules (K, NUMBERS), -inf where none is feasible: (LANES,);
+        the share of the first one's answers that had to be repaired."""
+        problem = block.instances.problem
+        every = [self._moved(block, numbers) for numbers in schedules]
+        found = every[0][0]
+        if len(every) > 1:
+            rows = [answers for answers, _ in every]
+            found = mixed(block.instances, rows, threads=self.session.threads)
         value = problem.objective.value(found)
-        return np.where(problem.is_feasible(found), value, -np.inf), broken
+        return np.where(problem.is_feasible(found), value, -np.inf), every[0][1]
 
     def look(self) -> Record:
-        """What the tuned schedule gains beside the first one."""
-        found = [self._worth(block, self.weights()) for block in self._held]
+        """What the tuned schedules gain beside the first one."""
+        found = [self._worth(block, self.schedules().numpy()) for block in self._held]
         now, known = np.concatenate([worth for worth, _ in found]), np.concatenate(self._known)
         both = np.isfinite(now) & np.isfinite(known)
         gain = float((now[both] - known[both]).mean()) if both.any() else 0.0
@@ -151,19 +159,25 @@ class Tuner(Course):
                 "size": self.evolution.size}  # fmt: skip
 
     def weights(self) -> dict[str, Tensor]:
-        """Those in the middle of the distribution."""
-        return scheduled(self._start, self.evolution.mean)
+        """Those that schedules change."""
+        return self._start
+
+    def schedules(self) -> Tensor:
+        """Those that were chosen; before that the middle of the distribution."""
+        return torch.as_tensor(self._chosen if len(self._chosen) else self.evolution.mean[None])
 
     def held(self) -> Iterable[Held]:
         """The questions that are held out."""
         return [(self.subjects[b.subject], b.given, b.limits) for b in self._held]
 
     def state(self) -> dict[str, Tensor]:
-        """The distribution."""
-        return {k: torch.as_tensor(np.asarray(v)) for k, v in vars(self.evolution).items()}
+        """The distribution, and what there is to choose from."""
+        plain = {k: torch.as_tensor(np.asarray(v)) for k, v in vars(self.evolution).items()}
+        return {**plain, "earlier": torch.as_tensor(self._earlier)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """The inverse of `state`."""
         parts = {name: value.numpy() for name, value in state.items()}
+        self._earlier = parts.pop("earlier")
         size, generation = float(parts.pop("size")), int(parts.pop("generation"))
         self.evolution = Evolution(**parts, size=size, generation=generation)
