@@ -54,6 +54,8 @@ from benchmarks.amortised_cells import (
     packed,
     prepare,
     raced,
+    reply_of,
+    rows_of,
     starts_of,
     with_selector,
 )
@@ -232,31 +234,30 @@ def _alone_starts(
     if any(solver is None for solver in solvers.values()):
         return {}
 
-    def reply(cell: Cells, number: int = 0, once: bool = False) -> tuple[Any, Any]:
-        rows = np.zeros((len(cell.given), problem.variables), dtype=np.int32)
+    def by_place(cell: Cells, start: Callable[[Any, Cells], tuple[Any, Any]]) -> tuple[Any, Any]:
+        rows = np.zeros((len(cell.given), problem.variables + 1), dtype=np.int32)
         prices = np.zeros((len(cell.given), 1))
         for place, solver in solvers.items():
-            at = np.flatnonzero(cell.places[: len(rows)] == place)
-            asked = solver.predict if once else solver.replies
-            rows[at], prices[at] = asked(
-                cell.given[at], cell.limits[at], device="cpu", schedule=number
-            )
-        return rows, prices
+            at = np.flatnonzero(cell.places == place)
+            if len(at):
+                rows[at], prices[at] = start(solver, rows_of(cell, at))
+        return with_selector(rows[:, :-1]), prices
 
-    def start(cell: Cells, once: bool) -> tuple[Any, Any]:
-        rows, prices = reply(cell, once=once)
-        return with_selector(rows), prices
+    def once(asked: str) -> Start:
+        def start(solver: Any, cell: Cells) -> tuple[Any, Any]:
+            rows, prices = getattr(solver, asked)(cell.given, cell.limits, device="cpu")
+            return with_selector(rows), prices
 
-    schedules = min(solver.schedules for solver in solvers.values())
+        return lambda cell: by_place(cell, start)
 
     def often(cell: Cells) -> tuple[Any, Any]:
-        return mixing(lambda x, q, number: reply(cell, number), schedules)(cell)
+        return by_place(cell, lambda s, part: mixing(reply_of(s), s.schedules)(part))
 
-    every: dict[str, Start] = {"each alone": lambda cell: start(cell, False)}
-    if schedules > 1:
+    every = {"each alone": once("replies")}
+    if all(solver.schedules > 1 for solver in solvers.values()):
         every[f"{MIXED} each alone"] = often
     if any(solver.asked_twice for solver in solvers.values()):
-        every = {"each alone, once": lambda cell: start(cell, True), **every}
+        every = {"each alone, once": once("predict"), **every}
     return every
 
 

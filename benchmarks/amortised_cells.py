@@ -6,7 +6,7 @@ import argparse
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -157,31 +157,56 @@ def starts_of(
 
         return start
 
-    def reply(solver: Any) -> Reply:
-        return lambda x, q, number: solver.replies(x, q, device="cpu", schedule=number)
-
     own: dict[str, Start] = dict.fromkeys(("random", "icm", "messages"), none)
     often = {k: s for k, s in solvers.items() if s.schedules > 1}
     return {
         **own,
         "constant": constant,
         **{k: asked(s) for k, s in solvers.items()},
-        **{f"{MIXED} {k}": mixing(reply(s), s.schedules) for k, s in often.items()},
+        **{f"{MIXED} {k}": mixing(reply_of(s), s.schedules) for k, s in often.items()},
     }
 
 
+def reply_of(solver: Any) -> Reply:
+    """How a network answers on a core."""
+    return lambda x, q, number: solver.replies(x, q, device="cpu", schedule=number)
+
+
 def mixing(reply: Reply, schedules: int) -> Start:
-    """A mixture of a network's answers by all its schedules, after single moves: what the product
-    does without a time limit."""
+    """A mixture of a network's answers by several schedules, after single moves: what the product
+    does without a time limit, but that fewer rows are enough to tell which of them are asked."""
+    from cmpe.learning.amortised.solver import ASKED, PROBED
+    from cmpe.learning.amortised.tuning.portfolio import complements
     from cmpe.solvers.local import improve
     from cmpe.solvers.local.mixing import mixed
 
+    def moved(cell: Cells, number: int) -> tuple[Any, Any]:
+        rows, prices = reply(cell.given, cell.limits, number)
+        return improve(cell.instances, with_selector(rows), sweeps=0), prices
+
     def start(cell: Cells) -> tuple[Any, Any]:
-        said = [reply(cell.given, cell.limits, number) for number in range(schedules)]
-        moved = [improve(cell.instances, with_selector(rows), sweeps=0) for rows, _ in said]
-        return mixed(cell.instances, moved), said[0][1]
+        chosen = list(range(min(ASKED, schedules)))
+        if schedules > ASKED and len(cell.given) >= 2 * PROBED:
+            few = first_rows(cell, PROBED)
+            every = [[moved(few, number)[0]] for number in range(schedules)]
+            chosen = complements([few.instances], every, ASKED, 1)
+        said = [moved(cell, number) for number in chosen]
+        return mixed(cell.instances, [rows for rows, _ in said]), said[0][1]
 
     return start
+
+
+def first_rows(cell: Cells, count: int) -> Cells:
+    """Some of the rows."""
+    return rows_of(cell, np.arange(min(count, len(cell.given))))
+
+
+def rows_of(cell: Cells, numbers: Any) -> Cells:
+    """Some of the rows; their selector is evidence."""
+    return Cells(
+        cell.instances.take(numbers), cell.given[numbers], cell.limits[numbers],
+        cell.places[numbers],
+    )  # fmt: skip
 
 
 def with_selector(rows: Any) -> Any:
@@ -247,10 +272,7 @@ def raced(
 
 def _timed(cell: Cells, kind: str, start: Start, stage: Stage) -> tuple[Record, Any]:
     """Answers of a start after a stage, and CPU time a row: of the pass, and of all."""
-    few = replace(
-        cell, instances=cell.instances.take(slice(0, 16)), given=cell.given[:16],
-        limits=cell.limits[:16],
-    )  # fmt: skip
+    few = first_rows(cell, 16)
     _improved(few, kind, start(few), stage)  # compiles
     begin = time.process_time()
     said = start(cell)

@@ -102,6 +102,14 @@ def _training() -> None:
         untrained(_problem()).predict(np.full((1, 16), -1, dtype=np.int32), np.ones((1, 1)))
 
 
+def _local() -> None:
+    from cmpe.solvers.local.mixing import mixed
+
+    solve_small("local")
+    instances = _problem().given([[1]])
+    mixed(instances, [np.full((1, 16), value, dtype=np.int32) for value in (0, 1)])
+
+
 def _learning() -> None:
     from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
 
@@ -130,7 +138,7 @@ PARTS: dict[str, Callable[[], None]] = {  # the longest first
     "fronts": _fronts,
     "bounds": _bounds,
     "lagrangian": partial(solve_small, "lagrangian"),
-    "local": partial(solve_small, "local"),
+    "local": _local,
     "cutset networks": _learning,
     "training": _training,
     "attacks": _attacks,

@@ -78,7 +78,7 @@ class AmortisedConfig:
     reuse: int = 4  # how often each of them is trained on
     updates: int = 2000
     generations: int = 120  # of tuning, instead of updates (see `tuned`)
-    schedules: int = 8  # of tuned messages: how many are kept, and asked where time does not press
+    schedules: int = 16  # of tuned messages: how many are kept (see `AmortisedSolver`)
     seconds: float | None = None  # end earlier when so many are spent
     learning_rate: float = 3e-3
     contrast: float = 3.0

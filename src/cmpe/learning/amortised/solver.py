@@ -25,7 +25,8 @@ from cmpe.learning.amortised.networks import MessageNetwork, Said, network_of
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
-from cmpe.learning.improvement import mixture, searches
+from cmpe.learning.amortised.tuning.portfolio import complements
+from cmpe.learning.improvement import mixture, moved, searches
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import PASS_ROWS
 from cmpe.learning.staging import best_of, staged_answer
@@ -36,6 +37,9 @@ from cmpe.solvers.base import Limits, Running
 
 MANY = 1 << 18  # rows from which compiling for the GPU pays
 ANSWER_PASSES = 24  # of search: no dearer than repair with pairs, about half the regret
+ASKED = 8  # schedules, where time does not press
+PROBED = 32  # rows that tell which of them, of at least MANY_ROWS with one mask
+MANY_ROWS = 8 * PROBED
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
 
@@ -85,21 +89,18 @@ class AmortisedSolver:
 
     def stages_run(self, problem: Problem, seconds: float | None) -> str:
         """The same with a time limit."""
-        asked = len(self._asked(seconds))
+        often = min(ASKED, self.schedules) if self._often(seconds) else 1
+        asked = len(self.stages.margins or ()) or often
         return self.stages.method(asked, searches=searches(problem, self.stages, seconds))
 
-    def _asked(self, seconds: float | None) -> list[tuple[int, float]]:
-        """Which schedules are asked, and what they are to keep below q. Those of tuned messages are
-        all asked where time does not press: others lead to other answers."""
+    def _often(self, seconds: float | None) -> bool:
+        """Whether several schedules are asked: where time does not press."""
         stages = self.stages
-        if stages.margins:
-            return [(0, margin) for margin in stages.margins]
-        often = seconds is None and stages.repair and not stages.annealing
-        return [(number, 0.0) for number in range(self.schedules if often else 1)]
+        return seconds is None and stages.repair and not (stages.annealing or stages.margins)
 
     @property
     def schedules(self) -> int:
-        """How many networks there are to ask: those of tuned messages differ in their schedule."""
+        """How many schedules are kept; of a network that is not tuned there is one."""
         return 1 if self.run.schedules is None else len(self.run.schedules)
 
     trained_margins: ClassVar[tuple[float, ...]] = ()  # it is told q
@@ -153,10 +154,10 @@ class AmortisedSolver:
         device = limits.running.device
         device = self.running.device if device == "cpu" else device
         most, given, cores = block.problem.limits, block.full(), limits.running.cores
-        said = [
-            self.replies(given, most - margin, device=device, schedule=number)
-            for number, margin in self._asked(limits.seconds)
-        ]
+        asked = [(0, margin) for margin in self.stages.margins or (0.0,)]
+        if self._often(limits.seconds):
+            asked = [(number, 0.0) for number in self.suited(block, device, cores)]
+        said = [self.replies(given, most - m, device=device, schedule=k) for k, m in asked]
         self._warn(given, most, device)
         rows, prices = [answers for answers, _ in said], said[0][1]
         if len(rows) > 1 and self.stages.repair:
@@ -166,6 +167,18 @@ class AmortisedSolver:
             return answers, prices
         cooled = self.annealed(given, most, (answers, prices), device=device, seed=limits.seed)
         return best_of(block.problem, [answers, cooled]), prices
+
+    def suited(self, block: Instances, device: str, cores: int) -> list[int]:
+        """The schedules that are asked: of many rows, the first tell which of all that are kept
+        complement one another best on their mask."""
+        if self.schedules <= ASKED or len(block) < MANY_ROWS:
+            return list(range(min(ASKED, self.schedules)))
+        few = block.take(slice(0, PROBED))
+        every = (
+            self.replies(few.full(), few.problem.limits, device=device, schedule=number)[0]
+            for number in range(self.schedules)
+        )
+        return complements([few], [[moved(few, rows, cores)] for rows in every], ASKED, cores)
 
     @torch.inference_mode()
     def annealed(

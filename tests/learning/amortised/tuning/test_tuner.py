@@ -16,6 +16,7 @@ from cmpe.learning.amortised.questions import Subject
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.solver import AmortisedSolver
 from cmpe.learning.amortised.training import fit_amortised
+from cmpe.learning.amortised.tuning.portfolio import complements
 from cmpe.learning.amortised.tuning.schedules import scheduled
 from cmpe.learning.amortised.tuning.tuner import Tuner
 from cmpe.learning.training.fitting import Session
@@ -62,7 +63,7 @@ def test_a_resumed_run_ends_where_one_that_was_not_stopped_does(tmp_path, proble
     again = fit_amortised(problem, config, Session(out, resume=True))
     for name, value in whole.run.parameters.items():
         torch.testing.assert_close(again.run.parameters[name], value)
-    assert whole.schedules == 8
+    assert whole.schedules == 16
     torch.testing.assert_close(again.run.schedules, whole.run.schedules)
     loaded = AmortisedSolver.load(out, problem)
     free = np.full((2, problem.variables), -1, dtype=np.int32)
@@ -145,3 +146,25 @@ def test_a_run_without_schedules_is_refused(tmp_path):
     assert run.schedules is not None
     replace(run, schedules=None).write(tmp_path)
     refused(lambda: AmortisedRun.read(tmp_path), "schedules of 18 numbers each")
+
+
+@pytest.mark.filterwarnings("ignore::cmpe.learning.amortised.solver.QuestionWarning")
+def test_the_first_of_many_rows_tell_which_schedules_are_asked(monkeypatch):
+    problem = posed(4)
+    solver = fit_amortised(problem, _config(generations=1, schedules=5))
+    for name, number in (("ASKED", 3), ("PROBED", 4), ("MANY_ROWS", 8)):
+        monkeypatch.setattr(f"cmpe.learning.amortised.solver.{name}", number)
+    assert solver.method == "network x 3 + search + optimal bound"
+    values = np.random.default_rng(0).integers(0, 2, (8, 3)).astype(np.int32)
+    many = problem.observing([0, 5, 9]).given(values)
+    few = many.take(slice(0, 4))
+    every = [solver.replies(few.full(), problem.limits, schedule=k)[0] for k in range(5)]
+    wanted = complements([few], [[improve(few, rows, sweeps=0)] for rows in every], 3, 1)
+    assert solver.suited(many, "cpu", 1) == wanted
+    assert wanted[0] == 0
+    assert solver.suited(many.take(slice(0, 7)), "cpu", 1) == [0, 1, 2]
+    found, _ = solver.passes(many, Limits())
+    told = [solver.replies(many.full(), problem.limits, schedule=k)[0] for k in wanted]
+    np.testing.assert_array_equal(
+        found, mixed(many, [improve(many, rows, sweeps=0) for rows in told])
+    )

@@ -3,7 +3,8 @@
 Which schedule leads to a good answer differs from question to question, and within a large model
 from place to place, in a way that nothing foretells. So several are kept, all of them are asked,
 and their answers are mixed (`solvers.local.mixing`). The first is the tuned one; each of the others
-is the candidate whose answers, mixed with what there is already, are worth most.
+is the candidate whose answers, mixed with what there is already, are worth most. More are kept than
+are asked: of many rows with one mask, the first tell which of them suit it.
 """
 
 from __future__ import annotations
@@ -37,13 +38,21 @@ def complements(
     asked: Sequence[Instances], answers: Sequence[Sequence[Assignments]], count: int, threads: int
 ) -> list[int]:
     """The numbers of `count` candidates, the first among them; answers[p][b] are those of candidate
-    p to the rows asked[b]."""
+    p to the rows asked[b].
+
+    What a candidate adds falls, as a rule, while others are chosen. So those that added most before
+    are looked at first, and the rest only if none of these still adds as much (Minoux 1978).
+    """
     chosen, best = [0], list(answers[0])
+    adds = dict.fromkeys(range(1, len(answers)), np.inf)
     while len(chosen) < min(count, len(answers)):
-        rest = [p for p in range(len(answers)) if p not in chosen]
-        worth = [_worth(asked, _joined(asked, best, answers[p], threads)) for p in rest]
-        chosen.append(rest[int(np.argmax(worth))])
-        best = _joined(asked, best, answers[chosen[-1]], threads)
+        now, looked = _worth(asked, best), set[int]()
+        while (first := max(adds, key=lambda p: adds[p])) not in looked:
+            adds[first] = _worth(asked, _joined(asked, best, answers[first], threads)) - now
+            looked.add(first)
+        chosen.append(first)
+        best = _joined(asked, best, answers[first], threads)
+        del adds[first]
     return chosen
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from cmpe.compiling.functions import njit
 from cmpe.compiling.kernels import copy
-from cmpe.models.kernels import condition
 from cmpe.solvers.local.kernels.moves import ARC, ARC_END, DROP, FORBIDDEN, PLACE, PLACE_END
-from cmpe.solvers.local.kernels.repair import LANES, channels_of, unpack
+from cmpe.solvers.local.kernels.repair import LANES, channels_of, conditioned, unpack
 
 CORE = 8  # trades of which all choices are looked at
 NONE = -1  # the component of what two answers agree on
@@ -272,10 +271,7 @@ def blend(evidence, graph, gather, rules, answers, out):
     block = np.zeros((len(rules.zeros) * len(mix.values), LANES))
     for row in range(len(out)):
         if row % LANES == 0:
-            for lane in range(min(LANES, len(out) - row)):
-                for x in range(evidence.shape[1]):
-                    lanes[x, lane] = evidence[row + lane, x]
-            condition(lanes, gather, block)
+            conditioned(evidence, row, gather, lanes, block)
         unpack(block, row % LANES, rules.zeros, mix.values)
         best = _first(answers, row, graph, rules, mix)
         for k in range(len(answers)):

@@ -207,6 +207,15 @@ def shake(kicks, graph, rules, point, best, notes):
 
 
 @njit(inner=True, nogil=True)
+def conditioned(evidence, row, gather, lanes, block):
+    """Condition all functions on the evidence of LANES rows from `row` on: a lane for each."""
+    for lane in range(min(LANES, len(evidence) - row)):
+        for x in range(evidence.shape[1]):
+            lanes[x, lane] = evidence[row + lane, x]
+    condition(lanes, gather, block)
+
+
+@njit(inner=True, nogil=True)
 def unpack(block, lane, zeros, values):
     """One lane of the conditioned tables as channels: finite parts, then counts of -inf."""
     entries = len(values)
@@ -285,10 +294,7 @@ def search(evidence, graph, gather, rules, unlimited, effort, seeds, out):
     block = np.zeros((functions * len(values), LANES))
     for row in range(len(out)):
         if row % LANES == 0:
-            for lane in range(min(LANES, len(out) - row)):
-                for x in range(evidence.shape[1]):
-                    lanes[x, lane] = evidence[row + lane, x]
-            condition(lanes, gather, block)
+            conditioned(evidence, row, gather, lanes, block)
         unpack(block, row % LANES, rules.zeros, values)
         notes.state[0] = seeds[row]
         _begin(out[row], graph, unlimited, point, notes.state)
