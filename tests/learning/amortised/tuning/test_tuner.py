@@ -65,6 +65,8 @@ def test_a_resumed_run_ends_where_one_that_was_not_stopped_does(tmp_path, proble
         torch.testing.assert_close(again.run.parameters[name], value)
     assert whole.schedules == 16
     torch.testing.assert_close(again.run.schedules, whole.run.schedules)
+    over = fit_amortised(problem, config, Session(out, resume=True))  # there is nothing left to do
+    torch.testing.assert_close(over.run.schedules, whole.run.schedules)
     loaded = AmortisedSolver.load(out, problem)
     free = np.full((2, problem.variables), -1, dtype=np.int32)
     for number in range(whole.schedules):

@@ -82,7 +82,7 @@ class Tuner(Course):
 
     def step(self) -> None:
         """One generation."""
-        number = self.evolution.generation
+        number, self._chosen = self.evolution.generation, np.zeros((0, NUMBERS))
         blocks = [self._block(number * BLOCKS + k, TUNING) for k in range(BLOCKS)]
         random = np.random.default_rng((self.config.seed, DRAWING, number))
         drawn = self.evolution.draw(random)
@@ -171,13 +171,14 @@ class Tuner(Course):
         return [(self.subjects[b.subject], b.given, b.limits) for b in self._held]
 
     def state(self) -> dict[str, Tensor]:
-        """The distribution, and what there is to choose from."""
+        """The distribution, what there is to choose from, and what was chosen."""
         plain = {k: torch.as_tensor(np.asarray(v)) for k, v in vars(self.evolution).items()}
-        return {**plain, "earlier": torch.as_tensor(self._earlier)}
+        both = {"earlier": self._earlier, "chosen": self._chosen}
+        return {**plain, **{name: torch.as_tensor(rows) for name, rows in both.items()}}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """The inverse of `state`."""
         parts = {name: value.numpy() for name, value in state.items()}
-        self._earlier = parts.pop("earlier")
+        self._earlier, self._chosen = parts.pop("earlier"), parts.pop("chosen")
         size, generation = float(parts.pop("size")), int(parts.pop("generation"))
         self.evolution = Evolution(**parts, size=size, generation=generation)
