@@ -9,7 +9,8 @@ from cmpe.compiling.costs import COSTS
 
 
 @pytest.fixture(autouse=True)
-def nothing_compiled_yet(monkeypatch):
+def nothing_compiled_yet(monkeypatch, caplog):
+    caplog.set_level(logging.WARNING, logger="cmpe")  # a page shows how to silence it
     monkeypatch.setattr(notices, "_begun", 0)
     monkeypatch.setattr(notices, "_asked_for", None)
     monkeypatch.setattr(notices, "_logged", set())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -173,11 +174,9 @@ class AmortisedSolver:
         complement one another best on their mask."""
         if self.schedules <= ASKED or len(block) < MANY_ROWS:
             return list(range(min(ASKED, self.schedules)))
-        few = block.take(slice(0, PROBED))
-        every = (
-            self.replies(few.full(), few.problem.limits, device=device, schedule=number)[0]
-            for number in range(self.schedules)
-        )
+        few, most = block.take(slice(0, PROBED)), block.problem.limits
+        ask = partial(self.replies, few.full(), most, device=device)
+        every = (ask(schedule=number)[0] for number in range(self.schedules))
         return complements([few], [[moved(few, rows, cores)] for rows in every], ASKED, cores)
 
     @torch.inference_mode()
