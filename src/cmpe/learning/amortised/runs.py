@@ -81,7 +81,10 @@ class AmortisedRun:
         schedules = weights.pop(SCHEDULES, None)
         if config.tuned and (schedules is None or schedules.shape[1:] != (NUMBERS,)):
             wanted = f"schedules of {NUMBERS} numbers each"
-            raise FormatError.at(place / WEIGHTS, SCHEDULES, wanted, "none; train it again")
+            found_shape = "none" if schedules is None else f"shape {tuple(schedules.shape)}"
+            raise FormatError.at(
+                place / WEIGHTS, SCHEDULES, wanted, f"{found_shape}; train it again"
+            )
         return cls(
             config, digest, weights, (low, high), updates, found["finished"], name, schedules
         )

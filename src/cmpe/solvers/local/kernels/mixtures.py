@@ -8,7 +8,15 @@ import numpy as np
 
 from cmpe.compiling.functions import njit
 from cmpe.compiling.kernels import copy
-from cmpe.solvers.local.kernels.moves import ARC, ARC_END, DROP, FORBIDDEN, PLACE, PLACE_END
+from cmpe.solvers.local.kernels.moves import (
+    ARC,
+    ARC_END,
+    DROP,
+    FORBIDDEN,
+    PLACE,
+    PLACE_END,
+    place,
+)
 from cmpe.solvers.local.kernels.repair import LANES, channels_of, conditioned, unpack
 
 CORE = 8  # trades of which all choices are looked at
@@ -33,15 +41,6 @@ class Mixing(NamedTuple):
     chosen: Any  # (F,): the best of such choices
     total: Any  # (C,): the channels' sums of the first answer
     tried: Any  # (C,): those of a choice
-
-
-@njit(inner=True, nogil=True)
-def _place(graph, z, position):
-    """Where each table's entry is at assignment z."""
-    copy(graph.offsets, position)
-    for v in range(len(z)):
-        for i in range(graph.variables[v, PLACE], graph.variables[v, PLACE_END]):
-            position[graph.places[i, 0]] += graph.places[i, 1] * z[v]
 
 
 @njit(inner=True, nogil=True)
@@ -202,7 +201,7 @@ def _choose(count, trades, selling, rules, mix):
 @njit(inner=True, nogil=True)
 def _blend(graph, rules, mix):
     """Make the first answer the best mixture of both that is found; h does not fall."""
-    _place(graph, mix.other, mix.far)
+    place(graph, mix.other, mix.far)
     count = _components(graph, mix)
     trades, most, found = _sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
     for selling in (True, False):
@@ -214,7 +213,7 @@ def _blend(graph, rules, mix):
         for v in range(len(mix.own)):
             if mix.part[v] >= 0 and mix.chosen[mix.part[v]]:
                 mix.own[v] = mix.other[v]
-        _place(graph, mix.own, mix.near)
+        place(graph, mix.own, mix.near)
         _sum(mix.values, mix.near, mix.total)
 
 
@@ -225,14 +224,14 @@ def _first(answers, row, graph, rules, mix):
     for k in range(len(answers)):
         for i in range(len(mix.own)):
             mix.own[i] = answers[k, row, graph.free[i]]
-        _place(graph, mix.own, mix.near)
+        place(graph, mix.own, mix.near)
         _sum(mix.values, mix.near, mix.total)
         away = _away(mix.total, rules)
         if away < least or (away == least and mix.total[0] > most):
             best, least, most = k, away, mix.total[0]
     for i in range(len(mix.own)):
         mix.own[i] = answers[best, row, graph.free[i]]
-    _place(graph, mix.own, mix.near)
+    place(graph, mix.own, mix.near)
     _sum(mix.values, mix.near, mix.total)
     return best
 

@@ -48,14 +48,20 @@ class Notes(NamedTuple):
 
 
 @njit(inner=True, nogil=True)
+def place(graph, z, position):
+    """Where each table's entry is at assignment z."""
+    copy(graph.offsets, position)
+    for v in range(len(z)):
+        for i in range(graph.variables[v, PLACE], graph.variables[v, PLACE_END]):
+            position[graph.places[i, 0]] += graph.places[i, 1] * z[v]
+
+
+@njit(inner=True, nogil=True)
 def load(graph, point):
     """Take up `z`: position of every table, total of every channel, gain of every move."""
-    variables, places, offsets = graph.variables, graph.places, graph.offsets
+    variables, places = graph.variables, graph.places
     values, z, position, total, delta = point
-    copy(offsets, position)
-    for v in range(len(z)):
-        for i in range(variables[v, PLACE], variables[v, PLACE_END]):
-            position[places[i, 0]] += places[i, 1] * z[v]
+    place(graph, z, position)
     for c in range(0, len(total), 2):
         one, two = 0.0, 0.0
         for f in range(len(position)):
