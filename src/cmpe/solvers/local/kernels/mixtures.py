@@ -11,10 +11,9 @@ from cmpe.compiling.kernels import copy
 from cmpe.solvers.local.kernels.moves import (
     ARC,
     ARC_END,
-    DROP,
-    FORBIDDEN,
     PLACE,
     PLACE_END,
+    excess,
     place,
 )
 from cmpe.solvers.local.kernels.repair import LANES, channels_of, conditioned, unpack
@@ -41,6 +40,7 @@ class Mixing(NamedTuple):
     chosen: Any  # (F,): the best of such choices
     total: Any  # (C,): the channels' sums of the first answer
     tried: Any  # (C,): those of a choice
+    nothing: Any  # (1, C): what no move adds
 
 
 @njit(inner=True, nogil=True)
@@ -49,22 +49,6 @@ def _sum(values, position, total):
     for f in range(len(position)):
         for c in range(len(total)):
             total[c] += values[position[f], c]
-
-
-@njit(inner=True, nogil=True)
-def _away(total, rules):
-    """How far from feasible some sums are: 0 exactly where they are feasible."""
-    away = 0.0
-    if rules.zeros[0] >= 0:
-        away = FORBIDDEN * total[rules.zeros[0]]
-    for j in range(len(rules.limits)):
-        c = rules.zeros[j + 1]
-        if c >= 0 and total[c] > 0.5:
-            continue
-        over = rules.weights[j] * (total[j + 1] - rules.limits[j])
-        if over > DROP:
-            away += over
-    return away
 
 
 @njit(inner=True, nogil=True)
@@ -159,7 +143,7 @@ def _trade(first, end, rules, mix):
         i = mix.order[k]
         if mix.flipped[i] == (mix.change[i, 0] < 0.0):
             _flip(i, mix)
-            if _away(mix.tried, rules) > 0.0:
+            if excess(rules, mix.tried, mix.nothing, 0) > 0.0:
                 _flip(i, mix)
                 short = min(short, k)
     return short
@@ -176,7 +160,7 @@ def _core(first, end, rules, mix):
                 bit, rest = bit + 1, rest >> 1
             code ^= 1 << bit
             _flip(mix.order[first + bit], mix)
-        if mix.tried[0] > most and _away(mix.tried, rules) == 0.0:
+        if mix.tried[0] > most and excess(rules, mix.tried, mix.nothing, 0) == 0.0:
             best, most = code, mix.tried[0]
     for bit in range(end - first):
         if (code ^ best) >> bit & 1:
@@ -206,7 +190,7 @@ def _blend(graph, rules, mix):
     trades, most, found = _sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
     for selling in (True, False):
         _choose(count, trades, selling, rules, mix)
-        if mix.tried[0] > most and _away(mix.tried, rules) == 0.0:
+        if mix.tried[0] > most and excess(rules, mix.tried, mix.nothing, 0) == 0.0:
             most, found = mix.tried[0], True
             mix.chosen[:count] = mix.flipped[:count]
     if found:
@@ -226,7 +210,7 @@ def _first(answers, row, graph, rules, mix):
             mix.own[i] = answers[k, row, graph.free[i]]
         place(graph, mix.own, mix.near)
         _sum(mix.values, mix.near, mix.total)
-        away = _away(mix.total, rules)
+        away = excess(rules, mix.total, mix.nothing, 0)
         if away < least or (away == least and mix.total[0] > most):
             best, least, most = k, away, mix.total[0]
     for i in range(len(mix.own)):
@@ -255,6 +239,7 @@ def _space(graph, channels):
         np.zeros(free, dtype=np.bool_),
         np.zeros(channels),
         np.zeros(channels),
+        np.zeros((1, channels)),
     )
 
 
@@ -274,7 +259,7 @@ def blend(evidence, graph, gather, rules, answers, out):
         unpack(block, row % LANES, rules.zeros, mix.values)
         best = _first(answers, row, graph, rules, mix)
         for k in range(len(answers)):
-            if k != best and _away(mix.total, rules) == 0.0:
+            if k != best and excess(rules, mix.total, mix.nothing, 0) == 0.0:
                 for i in range(len(mix.own)):
                     mix.other[i] = answers[k, row, graph.free[i]]
                 _blend(graph, rules, mix)

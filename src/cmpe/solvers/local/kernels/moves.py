@@ -116,10 +116,9 @@ def move(slot, graph, point):
 
 
 @njit(inner=True, nogil=True, forceinline=True)
-def penalty(slot, rules, point):
-    """How far from feasible a move leads: 0 exactly where it is feasible."""
+def excess(rules, total, delta, slot):
+    """How far from feasible sums with what `slot` adds are: 0 exactly where they are feasible."""
     limits, weights, zeros = rules.limits, rules.weights, rules.zeros
-    total, delta = point.total, point.delta
     away = 0.0
     if zeros[0] >= 0:
         away = FORBIDDEN * (total[zeros[0]] + delta[slot, zeros[0]])
@@ -131,6 +130,12 @@ def penalty(slot, rules, point):
         if over > DROP:
             away += over
     return away
+
+
+@njit(inner=True, nogil=True, forceinline=True)
+def penalty(slot, rules, point):
+    """How far from feasible a move leads: 0 exactly where it is feasible."""
+    return excess(rules, point.total, point.delta, slot)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
