@@ -10,7 +10,7 @@ from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.errors import MethodError
 from cmpe.generation import grid
 from cmpe.solvers.local import improve
-from cmpe.solvers.local.kernels.mixtures import CORE
+from cmpe.solvers.local.kernels.trades import CORE
 from cmpe.solvers.local.mixing import CHUNK, mixed
 from tests.problems import Shape, random_problem, seeds
 from tests.refusals import refused
