@@ -41,6 +41,7 @@ if __package__ in (None, ""):  # run as a file: the repository's root is one fol
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.amortised_cells import (
+    FOLLOWED,
     KIND,
     LEVELS,
     MIXED,
@@ -50,11 +51,10 @@ from benchmarks.amortised_cells import (
     Record,
     Start,
     cells,
-    mixing,
+    consulted,
     packed,
     prepare,
     raced,
-    reply_of,
     rows_of,
     starts_of,
     with_selector,
@@ -227,7 +227,10 @@ def measured(options: argparse.Namespace) -> Iterator[Record]:
 def _alone_starts(
     options: argparse.Namespace, model: str, rate: float, problem: Any
 ) -> dict[str, Start]:
-    """The networks of the cells alone as one start: each answers the rows of its position."""
+    """The networks of the cells alone as one start: each answers the rows of its position. They
+    were trained for one mask, so the product would not have them follow their answers."""
+    from cmpe.learning.amortised.consulting import FOLLOWED as QUESTIONS
+
     solvers = {
         p: trained(options, f"{model}-cell-{rate}-{p}", [(problem, None)], None) for p in LEVELS
     }
@@ -250,12 +253,13 @@ def _alone_starts(
 
         return lambda cell: by_place(cell, start)
 
-    def often(cell: Cells) -> tuple[Any, Any]:
-        return by_place(cell, lambda s, part: mixing(reply_of(s), s.schedules)(part))
+    def often(followed: int) -> Start:
+        return lambda cell: by_place(cell, lambda s, part: consulted(s, followed)(part))
 
     every = {"each alone": once("replies")}
     if all(solver.schedules > 1 for solver in solvers.values()):
-        every[f"{MIXED} each alone"] = often
+        every[f"{MIXED} each alone"] = often(0)
+        every[f"{FOLLOWED} each alone"] = often(QUESTIONS)
     if any(solver.asked_twice for solver in solvers.values()):
         every = {"each alone, once": once("predict"), **every}
     return every

@@ -132,9 +132,8 @@ def _selected(problem: Any, observed: Any, given: Any, limits: Any) -> Any:
 # --- contestants ---
 
 Start = Callable[[Cells], tuple[Any, Any]]
-Reply = Callable[[Any, Any, int], tuple[Any, Any]]  # of evidence, q and the number of a schedule
-MIXED = "mixed"
-Stage = str | float  # repair, moves (single ones), passes (moves and 24 passes); ms of search
+MIXED, FOLLOWED = "mixed", "followed"  # answers of several schedules; of questions that follow
+Stage = str | float  # repair, moves (single ones), passes (moves and passes); ms of search
 LEAST_SECONDS = 1e-5
 
 
@@ -142,6 +141,8 @@ def starts_of(
     options: argparse.Namespace, problem: Any, solvers: dict[str, Any], samples: Any
 ) -> dict[str, Start]:
     """Where each contestant begins: assignments with the selector, and multipliers."""
+    from cmpe.learning.amortised.consulting import FOLLOWED as QUESTIONS
+
     usual = np.array([np.bincount(column).argmax() for column in samples.T])
 
     def none(cell: Cells) -> tuple[Any, Any]:
@@ -163,35 +164,28 @@ def starts_of(
         **own,
         "constant": constant,
         **{k: asked(s) for k, s in solvers.items()},
-        **{f"{MIXED} {k}": mixing(reply_of(s), s.schedules) for k, s in often.items()},
+        **{f"{MIXED} {k}": consulted(s, 0) for k, s in often.items()},
+        **{f"{FOLLOWED} {k}": consulted(s, QUESTIONS) for k, s in often.items()},
     }
 
 
-def reply_of(solver: Any) -> Reply:
-    """How a network answers on a core."""
-    return lambda x, q, number: solver.replies(x, q, device="cpu", schedule=number)
-
-
-def mixing(reply: Reply, schedules: int) -> Start:
-    """A mixture of a network's answers by several schedules, after single moves: what the product
-    does without a time limit, but that fewer rows are enough to tell which of them are asked."""
-    from cmpe.learning.amortised.solver import ASKED, PROBED
-    from cmpe.learning.amortised.tuning.portfolio import complements
-    from cmpe.solvers.local import improve
-    from cmpe.solvers.local.mixing import mixed
-
-    def moved(cell: Cells, number: int) -> tuple[Any, Any]:
-        rows, prices = reply(cell.given, cell.limits, number)
-        return improve(cell.instances, with_selector(rows), sweeps=0), prices
+def consulted(solver: Any, followed: int) -> Start:
+    """What the product does without a time limit (`consulting`), with so many questions that
+    follow; of few rows half tell which schedules are asked, where the product would not do it."""
+    from cmpe.learning.amortised.consulting import MANY_ROWS, PROBED, Panel
 
     def start(cell: Cells) -> tuple[Any, Any]:
-        chosen = list(range(min(ASKED, schedules)))
-        if schedules > ASKED and len(cell.given) >= 2 * PROBED:
-            few = first_rows(cell, PROBED)
-            every = [[moved(few, number)[0]] for number in range(schedules)]
-            chosen = complements([few.instances], every, ASKED, 1)
-        said = [moved(cell, number) for number in chosen]
-        return mixed(cell.instances, [rows for rows, _ in said]), said[0][1]
+        selectors = cell.instances.full()[:, -1:]
+        limits = dict(zip(selectors[:, 0].tolist(), cell.limits, strict=True))
+
+        def ask(given: Any, number: int) -> tuple[Any, Any]:
+            q = np.stack([limits[i] for i in given[:, -1].tolist()])
+            rows, prices = solver.replies(given[:, :-1], q, device="cpu", schedule=number)
+            return np.concatenate([rows, given[:, -1:]], axis=1), prices
+
+        count = len(cell.given)
+        few = {} if count >= MANY_ROWS else {"many": PROBED, "probed": count // 2}
+        return Panel(cell.instances, ask, solver.schedules, **few).answers(followed)
 
     return start
 
@@ -217,7 +211,7 @@ def with_selector(rows: Any) -> Any:
 def _improved(cell: Cells, kind: str, start: tuple[Any, Any], stage: Stage) -> Any:
     """Answers after a stage. Those of a network, and constant ones, go through single moves before
     they are searched, as the product has it; `search` makes its own beginnings itself."""
-    from cmpe.learning.amortised.solver import ANSWER_PASSES
+    from cmpe.learning.amortised.solver import answer_passes
     from cmpe.solvers.local import improve
     from cmpe.solvers.search import BEGINNINGS, search
     from cmpe.solvers.search.schedule import Budget
@@ -230,7 +224,7 @@ def _improved(cell: Cells, kind: str, start: tuple[Any, Any], stage: Stage) -> A
         rows = improve(cell.instances, rows, sweeps=0)
     if stage == "moves":
         return rows
-    budget = Budget(ANSWER_PASSES)
+    budget = Budget(answer_passes(cell.instances.problem))
     if not isinstance(stage, str):
         left = stage / 1000 - (time.thread_time() - begin) / len(rows)
         budget = Budget(seconds=max(LEAST_SECONDS, left), clock=time.thread_time)
@@ -260,7 +254,7 @@ def raced(
         for stage in stages:
             if stage in ("repair", "moves") and kind in ("random", "messages"):
                 continue
-            if kind.startswith(MIXED) and not isinstance(stage, str):
+            if kind.startswith((MIXED, FOLLOWED)) and not isinstance(stage, str):
                 continue
             about, rows = _timed(cell, kind, start, stage)
             found.append(({**about, "violated_before": violated}, worth(problem, rows)))

@@ -33,4 +33,4 @@ def test_grids_start_nearer_than_a_constant():
         found = cmpe.solve(problem, drawn[:, np.sort(seen)], method="shipped:grids")
     constant = improve(posed, np.where(posed.full() < 0, 0, posed.full()).astype(np.int32))
     assert problem.is_feasible(found.assignments).all()
-    assert found.objective.mean() > h.value(constant).mean() + 1.0
+    assert found.objective.mean() > h.value(constant).mean() + 0.5

@@ -5,7 +5,6 @@ Adversarial answers of head `linear` are repaired on the way there (see `adversa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +17,6 @@ from cmpe.problem import Instances, Problem
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.local import improve
-from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search import search
 from cmpe.solvers.search.schedule import PASSES, Budget
 
@@ -82,11 +80,6 @@ class Draft:
 def moved(instances: Instances, answers: Assignments, cores: int) -> Assignments:
     """Answers (B, n) mended and improved by single moves."""
     return improve(instances, answers, sweeps=0, threads=cores)
-
-
-def mixture(instances: Instances, every: Sequence[Assignments], cores: int) -> Assignments:
-    """The best mixture (B, n) of several answers to each row, after single moves."""
-    return mixed(instances, [moved(instances, answers, cores) for answers in every], threads=cores)
 
 
 def time_left(limits: Limits, begin: float, rows: int) -> Limits:

@@ -168,6 +168,10 @@ class NeuralSolver:
         """Whether repair or search follow the pass; head `linear` repairs on the way."""
         return not self._is_linear
 
+    def stages_for(self, block: Instances) -> Pipeline:
+        """The same stages for any rows."""
+        return self.stages
+
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
         running = limits.running

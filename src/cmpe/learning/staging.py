@@ -41,6 +41,10 @@ class Passing(Protocol):
         """Whether repair or search follow; else the pass has done it."""
         ...
 
+    def stages_for(self, block: Instances) -> Pipeline:
+        """The same for rows of one mask."""
+        ...
+
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """The network's answers (B, n), and its multipliers (B, m) if it predicts any."""
         ...
@@ -71,7 +75,7 @@ def _answer_block(
 ) -> Solutions:
     """Pass, bound, then what improves the answers in the time that is left."""
     begin = timing.now()
-    cores, stages, problem = limits.running.cores, network.stages, block.problem
+    cores, stages, problem = limits.running.cores, network.stages_for(block), block.problem
     answers, multipliers = network.passes(block, limits)
     draft = Draft(block, best_of(problem, [answers, *start]), multipliers)
     proved = CERTIFICATES[stages.certificate](block, multipliers, cores)

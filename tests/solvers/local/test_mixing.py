@@ -10,7 +10,8 @@ from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.errors import MethodError
 from cmpe.generation import grid
 from cmpe.solvers.local import improve
-from cmpe.solvers.local.kernels.trades import CORE
+from cmpe.solvers.local.kernels.mixtures import MOST_COLOURS
+from cmpe.solvers.local.kernels.trades import CORE, HALF
 from cmpe.solvers.local.mixing import CHUNK, mixed
 from tests.problems import Shape, random_problem, seeds
 from tests.refusals import refused
@@ -110,6 +111,56 @@ def test_a_knapsack_of_many_parts_is_filled():
     first = order[whole]  # what the best filling by parts has in part
     share = (problem.limits[0] - after[whole - 1]) / cost[first]
     assert 0.99 < gain @ found / (gain[order[:whole]].sum() + share * gain[first]) <= 1.0
+
+
+def apart(values):
+    """A variable by itself for each row of `values`."""
+    cards = tuple(map(len, values))
+    return LogLinearModel(cards, tuple(Factor((v,), np.array(x)) for v, x in enumerate(values)))
+
+
+@settings(max_examples=150)
+@given(seeds)
+def test_single_moves_of_variables_apart_are_traded_as_enumeration_does(seed):
+    """Two values and one constraint: a knapsack whose core has all of its trades."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 13))
+    assert count <= 2 * HALF
+    h, t = np.round(rng.normal(size=(2, count, 2)), int(rng.integers(0, 4)))  # ties among them
+    every = np.array(list(product((0, 1), repeat=count)), dtype=np.int32)
+    sums = apart(t).value(every)
+    q = float(rng.choice(sums)) if seed % 2 else float(rng.uniform(sums.min(), sums.max()))
+    problem = Problem(apart(h), (Constraint(apart(t), q),))
+    instances = problem.given(np.zeros((1, 0), dtype=np.int32))
+    start = every[[int(np.argmin(sums))]]
+    found = mixed(instances, [start], trading=True)
+    np.testing.assert_allclose(worth(problem, found), worth(problem, every).max(), atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=100)
+@given(seeds)
+def test_trading_never_loses_and_leaves_evidence_alone(shape, seed):
+    problem, evidence = random_problem(seed, shape)
+    instances = problem.given(evidence)
+    every = list(drawn(problem, evidence, seed, 3))
+    before, found = mixed(instances, every), mixed(instances, every, trading=True)
+    assert (worth(problem, found) >= worth(problem, before) - 1e-9).all()
+    np.testing.assert_array_equal(found[:, list(problem.evidence_variables)], evidence)
+
+
+def test_many_colours_and_values_are_looked_at_up_to_a_number():
+    """A dense model of more variables than there are colours, of five values."""
+    rng, n = np.random.default_rng(1), MOST_COLOURS + 3
+    pairs = [(a, b) for a in range(n) for b in range(a)]
+    model = LogLinearModel((5,) * n, tuple(Factor(s, rng.normal(size=(5, 5))) for s in pairs))
+    problem = Problem(model)
+    instances = problem.given(np.zeros((1, 0), dtype=np.int32))
+    start = np.zeros((1, n), dtype=np.int32)
+    [found] = mixed(instances, [start], trading=True)
+    assert model.value(found[np.newaxis])[0] > model.value(start)[0] + 10.0
+    assert (found[MOST_COLOURS:] == 0).all()  # no colour was left for them
+    assert found.max() <= 4
 
 
 def test_where_nothing_is_feasible_the_nearest_answer_stays():

@@ -133,7 +133,8 @@ def test_multipliers_begin_by_the_spread_of_tables_or_where_they_are_given():
 
 
 def test_replicas_count_only_where_time_decides():
-    """A lane whose kept answer is better than its row's own is taken with a time limit alone."""
+    """A lane whose kept answer is better than its row's own is taken with a time limit alone, and
+    is then mixed with all of them."""
     problem = Problem(grid(1, 3, seed=1), (), (0,))
     best = cmpe.solve(problem, [[0]], method="exhaustive").assignments
     for seconds, taken in ((None, False), (10.0, True)):
@@ -144,7 +145,7 @@ def test_replicas_count_only_where_time_decides():
         block._state.best[5] = 1.0
         clock = iter([0.0, *[1e9] * 9])
         block.run(Budget(0, seconds, lambda clock=clock: next(clock)), 0.0)
-        assert lanes == ([5] if taken else [0])
+        assert lanes == ([5, *range(len(block._row))] if taken else [0])
 
 
 def test_a_large_problem_is_polished_by_single_moves_only(monkeypatch):

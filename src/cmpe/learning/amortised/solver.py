@@ -22,12 +22,12 @@ from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.annealing import WARM, Annealer
 from cmpe.learning.amortised.compiled import CompiledMessages
+from cmpe.learning.amortised.consulting import ASKED, FOLLOWED, Panel
 from cmpe.learning.amortised.networks import MessageNetwork, Said, network_of
 from cmpe.learning.amortised.questions import depths
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.tables import ModelTables
-from cmpe.learning.amortised.tuning.portfolio import complements
-from cmpe.learning.improvement import mixture, moved, searches
+from cmpe.learning.improvement import searches
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import PASS_ROWS
 from cmpe.learning.staging import best_of, staged_answer
@@ -37,10 +37,8 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 
 MANY = 1 << 18  # rows from which compiling for the GPU pays
-ANSWER_PASSES = 24  # of search: no dearer than repair with pairs, about half the regret
-ASKED = 8  # schedules, where time does not press
-PROBED = 32  # rows that tell which of them, of at least MANY_ROWS with one mask
-MANY_ROWS = 8 * PROBED
+ANSWER_PASSES = 24  # of search where nothing is observed: no dearer than repair with pairs
+MOST_PASSES = 20  # times as many where few variables are free
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
 
@@ -90,14 +88,26 @@ class AmortisedSolver:
 
     def stages_run(self, problem: Problem, seconds: float | None) -> str:
         """The same with a time limit."""
-        often = min(ASKED, self.schedules) if self._often(seconds) else 1
-        asked = len(self.stages.margins or ()) or often
-        return self.stages.method(asked, searches=searches(problem, self.stages, seconds))
+        often = 1
+        if self._often(seconds):
+            often = min(ASKED, self.schedules) + self.followed
+        return self.stages.method(often, searches=searches(problem, self.stages, seconds))
+
+    def stages_for(self, block: Instances) -> Pipeline:
+        """The stages with as many passes of search as suit the block."""
+        passes = answer_passes(block.problem, self.stages.search_passes)
+        return replace(self.stages, search_passes=passes)
 
     def _often(self, seconds: float | None) -> bool:
-        """Whether several schedules are asked: where time does not press."""
-        stages = self.stages
-        return seconds is None and stages.repair and not (stages.annealing or stages.margins)
+        """Whether a network that is tuned is asked several times: where time does not press."""
+        stages, tuned = self.stages, self.run.schedules is not None
+        plain = tuned and stages.repair and not (stages.annealing or stages.margins)
+        return plain and seconds is None
+
+    @property
+    def followed(self) -> int:
+        """How many questions follow the first: none where it was trained for one mask."""
+        return FOLLOWED if self.run.config.questions.observed is None else 0
 
     @property
     def schedules(self) -> int:
@@ -150,34 +160,28 @@ class AmortisedSolver:
             raise MethodError("8-bit levels are for networks with head linear")
 
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
-        """A mixture (B, n) of all answers after single moves, or the best of them, annealed if that
-        is asked for; mu of the first."""
+        """A mixture (B, n) of all answers after single moves (`consulting`), or the best of them,
+        annealed if that is asked for; mu of the first."""
         device = limits.running.device
         device = self.running.device if device == "cpu" else device
-        most, given, cores = block.problem.limits, block.full(), limits.running.cores
-        asked = [(0, margin) for margin in self.stages.margins or (0.0,)]
-        if self._often(limits.seconds):
-            asked = [(number, 0.0) for number in self.suited(block, device, cores)]
-        said = [self.replies(given, most - m, device=device, schedule=k) for k, m in asked]
+        most, given = block.problem.limits, block.full()
         self._warn(given, most, device)
-        rows, prices = [answers for answers, _ in said], said[0][1]
-        if len(rows) > 1 and self.stages.repair:
-            rows = [mixture(block, rows, cores)]
-        answers = best_of(block.problem, rows)
+        if self._often(limits.seconds):
+            ask = partial(self._asked, limits=most, device=device)
+            panel = Panel(block, ask, self.schedules, limits.running.cores)
+            return panel.answers(self.followed, limits.seed)
+        margins = self.stages.margins or (0.0,)
+        said = [self.replies(given, most - margin, device=device) for margin in margins]
+        prices, answers = said[0][1], best_of(block.problem, [rows for rows, _ in said])
         if not self.stages.annealing:
             return answers, prices
         cooled = self.annealed(given, most, (answers, prices), device=device, seed=limits.seed)
         return best_of(block.problem, [answers, cooled]), prices
 
-    def suited(self, block: Instances, device: str, cores: int) -> list[int]:
-        """The schedules that are asked: of many rows, the first tell which of all that are kept
-        complement one another best on their mask."""
-        if self.schedules <= ASKED or len(block) < MANY_ROWS:
-            return list(range(min(ASKED, self.schedules)))
-        few, most = block.take(slice(0, PROBED)), block.problem.limits
-        ask = partial(self.replies, few.full(), most, device=device)
-        every = (ask(schedule=number)[0] for number in range(self.schedules))
-        return complements([few], [[moved(few, rows, cores)] for rows in every], ASKED, cores)
+    def _asked(
+        self, given: Assignments, schedule: int, *, limits: Floats, device: str
+    ) -> tuple[Assignments, Floats]:
+        return self.replies(given, limits, device=device, schedule=schedule)
 
     @torch.inference_mode()
     def annealed(
@@ -317,6 +321,14 @@ class AmortisedSolver:
             odd = int(((found < low) | (found > high)).any(1).sum())
             if odd:
                 _say(f"q lies outside the range of training in {odd} of {count} rows")
+
+
+def answer_passes(problem: Problem, passes: int = ANSWER_PASSES) -> int:
+    """Passes of search for rows of a problem: as many more as fewer variables are free, because
+    each then takes as much less time."""
+    several = np.array(problem.objective.cardinalities) > 1
+    free = int(several[list(problem.free)].sum())
+    return round(passes * min(MOST_PASSES, int(several.sum()) / max(1, free)))
 
 
 def _stages(**given: Any) -> Pipeline:

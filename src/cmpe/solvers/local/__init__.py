@@ -10,6 +10,8 @@ last step of the methods that make starts (Lagrangian relaxation, networks). Fro
    constraint and a cheaper one anywhere mends it.
 3. Kicks: a few moves that raise h against the constraints, in turns with a few neighbouring
    variables at random; then repair and climb; kept if h did not fall.
+4. Trades: of all single moves of variables that no table joins, those that together gain most and
+   fit; a knapsack (`kernels.mixtures`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Effort(NamedTuple):
     """How long to search one row."""
 
     steps: int = 50  # of repair, per free variable
-    sweeps: int = 3  # of chains and exchanges; 0 is single moves only
+    sweeps: int = 3  # of chains and exchanges, then trades; 0 is single moves only
     kicks: int = 0
 
 
@@ -150,12 +152,15 @@ class _LocalBatch:
             yield rows.stop
 
     def _chunk(self, rows: slice, effort: Effort, until: float) -> slice:
-        from cmpe.solvers.local.kernels import repair as kernels
+        from cmpe.solvers.local.kernels.mixtures import blend
+        from cmpe.solvers.local.kernels.repair import search
 
         begin = timing.now()
         if begin > until:
             return rows
-        evidence = self._instances.evidence[rows]
-        kernels.search(evidence, *self._fixed, effort, self._seeds[rows], self.rows[rows])
+        evidence, found = self._instances.evidence[rows], self.rows[rows]
+        search(evidence, *self._fixed, effort, self._seeds[rows], found)
+        if effort.sweeps > 0:
+            blend(evidence, *self._fixed[:3], found[np.newaxis].copy(), True, found)
         self._seconds[rows] = (timing.now() - begin) / (rows.stop - rows.start)
         return rows

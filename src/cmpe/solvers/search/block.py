@@ -13,6 +13,7 @@ from cmpe.arrays import Assignments, Floats, Integers, Unsigned
 from cmpe.models.conditioning import Gather
 from cmpe.problem import Instances
 from cmpe.solvers.local.graph import Graph, Rules
+from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search.messages import message_room, rounds_within
 from cmpe.solvers.search.pool import Subgraphs
 from cmpe.solvers.search.schedule import QUICK, Budget, BudgetClock, schedule
@@ -54,8 +55,8 @@ class SearchBlock:
         self._row = np.arange(LANES) % len(part)  # of each lane
         layout = shared.pool.layout
         replica = np.arange(LANES, dtype=np.uint64) // np.uint64(len(part))
-        mixed = random[self._row] + replica * np.uint64(0x9E3779B97F4A7C15)
-        self._state = _empty_state(layout, shared.scales, mixed | np.uint64(1))
+        hashed = random[self._row] + replica * np.uint64(0x9E3779B97F4A7C15)
+        self._state = _empty_state(layout, shared.scales, hashed | np.uint64(1))
         self._condition()
         if not hasattr(shared.scratch, "room"):
             shared.scratch.room = _scratch(shared)
@@ -110,7 +111,17 @@ class SearchBlock:
             lanes = order[np.searchsorted(self._row[order], lanes)]
         if shared.stop.is_set():
             return self._finish(lanes, 0, 0)
-        return self._finish(lanes, SWEEPS if clock.thorough else 0, clock.kicks)
+        found = self._finish(lanes, SWEEPS if clock.thorough else 0, clock.kicks)
+        if not clock.thorough:
+            return found
+        others = self._replicas() if clock.abounds else []
+        return mixed(self._part, [found, *others], trading=True)
+
+    def _replicas(self) -> list[Assignments]:
+        """What each replica of the rows came to, after single moves; none where there is one."""
+        rows, lanes = len(self._part), len(self._row)
+        every = [np.arange(first, first + rows) for first in range(0, lanes - rows + 1, rows)]
+        return [self._finish(part, 0, 0) for part in every] if len(every) > 1 else []
 
     def _finish(self, lanes: Integers, sweeps: int, kicks: int) -> Assignments:
         fixed, state = self._shared, self._state

@@ -59,6 +59,11 @@ class BudgetClock:
         self.guess = GUESS * taken / self._total if self._total > 0 else 1.0
 
     @property
+    def abounds(self) -> bool:
+        """Whether there is time for everything."""
+        return self.is_timed and self.kicks == KICKS
+
+    @property
     def is_timed(self) -> bool:
         """Whether time decides, and not the number of passes."""
         return self._total < np.inf

@@ -17,6 +17,13 @@ def _alone(values):
     return LogLinearModel(cards, tuple(Factor((v,), np.array([0.0, x])) for v, x in pairs))
 
 
+def _in_pairs(values):
+    """Two variables for each number, which both together gain; no single move does."""
+    cards = (2,) * (2 * len(values))
+    tables = enumerate(np.array([[0.0, -1.0], [-1.0, x]]) for x in values)
+    return LogLinearModel(cards, tuple(Factor((2 * k, 2 * k + 1), table) for k, table in tables))
+
+
 def _rows(*rows):
     return [np.array([row], dtype=np.int32) for row in rows]
 
@@ -45,8 +52,9 @@ def test_candidates_begin_with_the_tuned_one():
 
 
 def test_what_adds_most_is_chosen_not_what_is_best_by_itself():
-    problem = Problem(_alone([4.0, 3.0, 2.0, 1.0]))
+    problem = Problem(_in_pairs([4.0, 3.0, 2.0, 1.0]))
     answers = _rows([1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 1, 0])
+    answers = [np.repeat(row, 2, axis=1) for row in answers]
     assert _chosen(problem, answers, 2) == [0, 3]  # 4 + 5, though 1 is worth more than 3
     assert _chosen(problem, answers, 3) == [0, 3, 2]
     assert _chosen(problem, answers, 1) == [0]

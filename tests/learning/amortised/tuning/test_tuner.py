@@ -12,17 +12,15 @@ from cmpe import Problem
 from cmpe.compiling.vectors import LANES
 from cmpe.generation import grid
 from cmpe.learning.amortised.config import AmortisedConfig, QuestionRange
+from cmpe.learning.amortised.consulting import Panel
 from cmpe.learning.amortised.questions import Subject
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.solver import AmortisedSolver
 from cmpe.learning.amortised.training import fit_amortised
-from cmpe.learning.amortised.tuning.portfolio import complements
 from cmpe.learning.amortised.tuning.schedules import scheduled
 from cmpe.learning.amortised.tuning.tuner import Tuner
 from cmpe.learning.training.fitting import Session
 from cmpe.solvers.base import Limits
-from cmpe.solvers.local import improve
-from cmpe.solvers.local.mixing import mixed
 from tests.learning.amortised.cases import posed
 from tests.learning.cases import mixed_problem
 from tests.refusals import refused
@@ -112,10 +110,10 @@ def test_one_network_is_tuned_on_several_models_and_for_one_mask():
 
 
 @pytest.mark.filterwarnings("ignore::cmpe.learning.amortised.solver.QuestionWarning")
-def test_all_schedules_are_asked_and_mixed_where_time_does_not_press(monkeypatch):
+def test_all_schedules_are_asked_and_followed_where_time_does_not_press(monkeypatch):
     problem = posed(4)
     solver = fit_amortised(problem, _config(generations=1, schedules=3))
-    assert solver.method == "network x 3 + search + optimal bound"
+    assert solver.method == "network x 11 + search + optimal bound"
     assert solver.stages_run(problem, 1.0) == "network + search + optimal bound"
     assert solver.with_stages(repair=False, certificate="none").method == "network"
     assert solver.with_stages(annealing=2).stages_run(problem, None).startswith("network + ")
@@ -123,23 +121,34 @@ def test_all_schedules_are_asked_and_mixed_where_time_does_not_press(monkeypatch
     asked, told = [], AmortisedSolver.replies
 
     def replies(self, given, limits, *, device=None, schedule=0):
-        asked.append((schedule, float(limits[0])))
+        asked.append((schedule, float(limits[0]), (given >= 0).sum()))
         return told(self, given, limits, device=device, schedule=schedule)
 
     monkeypatch.setattr(AmortisedSolver, "replies", replies)
-    found, prices = solver.passes(block, Limits())
+    found, prices = solver.passes(block, Limits(seed=5))
     q = float(problem.limits[0])
-    assert asked == [(0, q), (1, q), (2, q)]
-    every = [told(solver, block.full(), problem.limits, schedule=k) for k in range(3)]
-    np.testing.assert_array_equal(prices, every[0][1])
-    moved = [improve(block, rows, sweeps=0) for rows, _ in every]
-    np.testing.assert_array_equal(found, mixed(block, moved))
+    assert asked[:3] == [(0, q, 5), (1, q, 5), (2, q, 5)]
+    assert [number for number, _, _ in asked[3:]] == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert all(seen > 5 and seen % 5 == 0 for _, _, seen in asked[3:])
+    np.testing.assert_array_equal(prices, told(solver, block.full(), problem.limits)[1])
+
+    def ask(given, number):
+        return told(solver, given, problem.limits, schedule=number)
+
+    np.testing.assert_array_equal(found, Panel(block, ask, 3).answers(seed=5)[0])
     asked.clear()
     solver.passes(block, Limits(1.0))
-    assert asked == [(0, q)]
+    assert asked == [(0, q, 5)]
     asked.clear()
     solver.with_stages(margins=(0.0, 0.5)).passes(block, Limits())
-    assert asked == [(0, q), (0, q - 0.5)]
+    assert asked == [(0, q, 5), (0, q - 0.5, 5)]
+
+
+def test_a_network_of_one_mask_does_not_ask_itself():
+    asked = QuestionRange(observed=(0, 5))
+    solver = fit_amortised(posed(3), _config(generations=1, schedules=2, questions=asked))
+    assert solver.followed == 0
+    assert solver.method == "network x 2 + search + optimal bound"
 
 
 def test_a_run_without_schedules_is_refused(tmp_path):
@@ -148,25 +157,3 @@ def test_a_run_without_schedules_is_refused(tmp_path):
     assert run.schedules is not None
     replace(run, schedules=None).write(tmp_path)
     refused(lambda: AmortisedRun.read(tmp_path), "schedules of 18 numbers each")
-
-
-@pytest.mark.filterwarnings("ignore::cmpe.learning.amortised.solver.QuestionWarning")
-def test_the_first_of_many_rows_tell_which_schedules_are_asked(monkeypatch):
-    problem = posed(4)
-    solver = fit_amortised(problem, _config(generations=1, schedules=5))
-    for name, number in (("ASKED", 3), ("PROBED", 4), ("MANY_ROWS", 8)):
-        monkeypatch.setattr(f"cmpe.learning.amortised.solver.{name}", number)
-    assert solver.method == "network x 3 + search + optimal bound"
-    values = np.random.default_rng(0).integers(0, 2, (8, 3)).astype(np.int32)
-    many = problem.observing([0, 5, 9]).given(values)
-    few = many.take(slice(0, 4))
-    every = [solver.replies(few.full(), problem.limits, schedule=k)[0] for k in range(5)]
-    wanted = complements([few], [[improve(few, rows, sweeps=0)] for rows in every], 3, 1)
-    assert solver.suited(many, "cpu", 1) == wanted
-    assert wanted[0] == 0
-    assert solver.suited(many.take(slice(0, 7)), "cpu", 1) == [0, 1, 2]
-    found, _ = solver.passes(many, Limits())
-    told = [solver.replies(many.full(), problem.limits, schedule=k)[0] for k in wanted]
-    np.testing.assert_array_equal(
-        found, mixed(many, [improve(many, rows, sweeps=0) for rows in told])
-    )

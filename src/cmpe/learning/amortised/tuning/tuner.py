@@ -144,7 +144,7 @@ class Tuner(Course):
         found = every[0][0]
         if len(every) > 1:
             rows = [answers for answers, _ in every]
-            found = mixed(block.instances, rows, threads=self.session.threads)
+            found = mixed(block.instances, rows, trading=True, threads=self.session.threads)
         value = problem.objective.value(found)
         return np.where(problem.is_feasible(found), value, -np.inf), every[0][1]
 
