@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Problem
+from cmpe import Factor, LogLinearModel, Problem
 from cmpe.generation import grid
 from cmpe.solvers.search import BEGINNINGS, _SearchBatch
 from cmpe.solvers.search import block as block_module
@@ -146,6 +146,23 @@ def test_replicas_count_only_where_time_decides():
         clock = iter([0.0, *[1e9] * 9])
         block.run(Budget(0, seconds, lambda clock=clock: next(clock)), 0.0)
         assert lanes == ([5, *range(len(block._row))] if taken else [0])
+
+
+def test_replicas_are_mixed_where_time_abounds():
+    """Two parts that nothing joins: one lane has the one right, another lane the other."""
+    pair = np.array([[0.0, -1.0], [-1.0, 3.0]])
+    problem = Problem(LogLinearModel((2,) * 4, (Factor((0, 1), pair), Factor((2, 3), pair))))
+    for seconds, expected in ((None, 3.0), (10.0, 6.0), (1e-4, 3.0)):
+        block = block_of(problem, np.zeros((1, 0), dtype=np.int32))
+
+        def finish(lanes, *_):
+            right = [1, 1, 0, 0] if lanes[0] % 2 == 0 else [0, 0, 1, 1]
+            return np.array([right], dtype=np.int32)
+
+        block._finish = finish
+        clock = iter([1e-5, *[1e9] * 9])
+        found = block.run(Budget(0, seconds, lambda clock=clock: next(clock)), 0.0)
+        assert problem.objective.value(found)[0] == expected
 
 
 def test_a_large_problem_is_polished_by_single_moves_only(monkeypatch):
