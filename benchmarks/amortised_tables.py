@@ -16,7 +16,9 @@ KEPT = Path(__file__).parent / "results" / "amortised.jsonl"
 UNSEEN = (0.3, 0.7)
 JUDGED = 320  # rows of a rate
 WITHOUT = ("random", "icm", "messages", "constant", "untrained messages")  # nothing is trained
-OFTEN = ("thrice", "mixed")  # asked at three leans; by all schedules, and mixed
+OFTEN = ("thrice", "mixed", "followed")  # at three leans; by several schedules, mixed; and followed
+PRODUCT = ("followed", "mixed")  # how one for all, and a network of one mask, are asked by default
+ARCHITECTURES = (1, 2, 3, 4)  # calls that compare networks of several kinds
 Record = dict[str, Any]
 
 
@@ -60,6 +62,8 @@ def _stage(record: Record) -> str:
 def repaired(records: list[Record]) -> Iterable[str]:
     """Regret after repair by moves: every network beside what nobody has trained."""
     cells = [r for r in _untimed(records) if _stage(r) == "repair"]
+    last = max(r["call"] for r in cells)
+    cells = [r for r in cells if r["call"] in (*ARCHITECTURES, last)]
     yield from _by_what_was_seen(cells, "violated before repair")
 
 
@@ -72,19 +76,30 @@ def answered(records: list[Record]) -> Iterable[str]:
 
 def compared(records: list[Record]) -> Iterable[str]:
     """One network for all cells beside a network for each, by stage, over all cells, each asked
-    once and by all schedules: of the last call."""
+    once, by several schedules, with questions that follow, and as the product asks it: of the last
+    call."""
     cells = _untimed(records)
     cells = [r for r in cells if r["call"] == max(r["call"] for r in cells)]
-    yield _line("model, after", "one for all, once", "each alone, once", "once / once",
-                "one for all, mixed", "each alone, mixed", "mixed / mixed")  # fmt: skip
-    yield "|---" * 7 + "|"
+    yield _line("model, after", "asked", "one for all", "each alone", "ratio", "ratio by seed")
+    yield "|---" * 6 + "|"
     for model, stage in dict.fromkeys((r["model"], _stage(r)) for r in cells):
         here = [r for r in cells if (r["model"], _stage(r)) == (model, stage)]
-        asked = ("`tuned messages`", "each alone", "`tuned messages`, mixed", "mixed each alone")
-        each = [_regret([r for r in here if _name(r["start"]) == start]) for start in asked]
-        shown = [f"{value:.3f}" if np.isfinite(value) else "" for value in each]
-        ratios = [f"{each[k] / each[k + 1]:.2f}" if np.isfinite(each[k]) else "" for k in (0, 2)]
-        yield _line(f"{model}, {stage}", *shown[:2], ratios[0], *shown[2:], ratios[1])
+        for one, each, asked in (("", "", "once, both"), ("mixed", "mixed", "mixed, both"),
+                                 ("followed", "followed", "followed, both"),
+                                 (*PRODUCT, "as by default")):  # fmt: skip
+            ours = [r for r in here if r["start"].startswith(f"{one} tuned messages".strip())]
+            theirs = [r for r in here if r["start"] == f"{each} each alone".strip()]
+            if ours and theirs:
+                yield _line(f"{model}, {stage}", asked, *_ratios(ours, theirs))
+
+
+def _ratios(ours: list[Record], theirs: list[Record]) -> list[str]:
+    """Two mean regrets, the ratio, and those of each seed."""
+    other = _regret(theirs)
+    seeds = [_regret([r for r in ours if r["start"] == s]) / other
+             for s in dict.fromkeys(r["start"] for r in ours)]  # fmt: skip
+    shown = ", ".join(f"{ratio:.2f}" for ratio in sorted(seeds))
+    return [f"{_regret(ours):.3f}", f"{other:.3f}", f"{_regret(ours) / other:.2f}", shown]
 
 
 def _untimed(records: list[Record]) -> list[Record]:
@@ -235,7 +250,7 @@ def transferred(records: list[Record]) -> Iterable[str]:
     every = [r for r in records if r["part"] == "transfer"]
     mine = [r for r in every if r["call"] == max(r["call"] for r in every)]
     starts = ("icm", "constant", "messages", "untrained messages", "shared", "own", "mixed shared",
-              "mixed own")  # fmt: skip
+              "mixed own", "followed shared", "followed own")  # fmt: skip
     models = list(dict.fromkeys(r["model"] for r in mine))
     yield _line("start", *models)
     yield "|---" * (1 + len(models)) + "|"
