@@ -212,6 +212,7 @@ def _improved(cell: Cells, kind: str, start: tuple[Any, Any], stage: Stage) -> A
     """Answers after a stage. Those of a network, and constant ones, go through single moves before
     they are searched, as the product has it; `search` makes its own beginnings itself."""
     from cmpe.learning.amortised.solver import answer_passes
+    from cmpe.learning.improvement import moved
     from cmpe.solvers.local import improve
     from cmpe.solvers.search import BEGINNINGS, search
     from cmpe.solvers.search.schedule import Budget
@@ -221,7 +222,7 @@ def _improved(cell: Cells, kind: str, start: tuple[Any, Any], stage: Stage) -> A
         return improve(cell.instances, rows)
     begin, own = time.thread_time(), kind in BEGINNINGS
     if not own or stage == "moves":
-        rows = improve(cell.instances, rows, sweeps=0)
+        rows = moved(cell.instances, rows, 1)
     if stage == "moves":
         return rows
     budget = Budget(answer_passes(cell.instances.problem))

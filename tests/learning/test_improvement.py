@@ -10,6 +10,7 @@ from cmpe.learning.pipeline import Pipeline
 from cmpe.queries import adversarial
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local import improve
+from cmpe.solvers.local.mixing import mixed
 from tests.learning.cases import GRID, check_honest, mixed_problem, untrained
 from tests.learning.losses.test_functions import images, small_network
 
@@ -69,7 +70,7 @@ def test_search_begins_after_single_moves_unless_repair_is_off(grid_solver, monk
     draft.improved(Pipeline(search_passes=5), Limits())
     draft.improved(Pipeline(), seconds)
     draft.improved(Pipeline(repair=False), seconds)
-    moved = improve(rows, answers, sweeps=0)
+    moved = mixed(rows, [improve(rows, answers, sweeps=0)], trades=1)
     assert (moved != answers).any()
     np.testing.assert_array_equal(begun[0], moved)
     np.testing.assert_array_equal(begun[1], moved)

@@ -17,6 +17,7 @@ from cmpe.problem import Instances, Problem
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import solve
 from cmpe.solvers.local import improve
+from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search import search
 from cmpe.solvers.search.schedule import PASSES, Budget
 
@@ -78,8 +79,9 @@ class Draft:
 
 
 def moved(instances: Instances, answers: Assignments, cores: int) -> Assignments:
-    """Answers (B, n) mended and improved by single moves."""
-    return improve(instances, answers, sweeps=0, threads=cores)
+    """Answers (B, n) mended and improved by single moves, then by the best of these together."""
+    rows = improve(instances, answers, sweeps=0, threads=cores)
+    return mixed(instances, [rows], trades=1, threads=cores)
 
 
 def time_left(limits: Limits, begin: float, rows: int) -> Limits:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from cmpe.learning.amortised.consulting import ASKED, FOLLOWED, KEPT, Panel
 from cmpe.learning.amortised.tuning.portfolio import complements
-from cmpe.solvers.local import improve
+from cmpe.learning.improvement import moved
 from cmpe.solvers.local.mixing import mixed
 from tests.problems import random_problem, seeds
 
@@ -80,7 +80,7 @@ def test_the_first_of_many_rows_tell_which_schedules_are_asked():
     block, count = problem.given(np.repeat(evidence[:1], 12, axis=0)), ASKED + 3
     panel = Panel(block, Guessing(problem), count, many=12, probed=5)
     few, ask = block.take(slice(0, 5)), Guessing(problem)
-    every = [[improve(few, ask(few.full(), k)[0], sweeps=0)] for k in range(count)]
+    every = [[moved(few, ask(few.full(), k)[0], 1)] for k in range(count)]
     chosen = panel.suited()
     assert chosen == complements([few], every, ASKED, 1)
     assert chosen[0] == 0
@@ -92,6 +92,6 @@ def test_the_first_of_many_rows_tell_which_schedules_are_asked():
 def test_answers_are_moved_mixed_and_traded():
     problem, evidence = random_problem(11)
     block, ask = problem.given(evidence), Guessing(problem)
-    every = [improve(block, ask(block.full(), k)[0], sweeps=0) for k in range(2)]
+    every = [moved(block, ask(block.full(), k)[0], 1) for k in range(2)]
     found, _ = Panel(block, Guessing(problem), 2).answers(0)
-    np.testing.assert_array_equal(found, mixed(block, every, trading=True))
+    np.testing.assert_array_equal(found, mixed(block, every))

@@ -133,7 +133,7 @@ def test_single_moves_of_variables_apart_are_traded_as_enumeration_does(seed):
     problem = Problem(apart(h), (Constraint(apart(t), q),))
     instances = problem.given(np.zeros((1, 0), dtype=np.int32))
     start = every[[int(np.argmin(sums))]]
-    found = mixed(instances, [start], trading=True)
+    found = mixed(instances, [start], trades=1)
     np.testing.assert_allclose(worth(problem, found), worth(problem, every).max(), atol=1e-9)
 
 
@@ -144,7 +144,7 @@ def test_trading_never_loses_and_leaves_evidence_alone(shape, seed):
     problem, evidence = random_problem(seed, shape)
     instances = problem.given(evidence)
     every = list(drawn(problem, evidence, seed, 3))
-    before, found = mixed(instances, every), mixed(instances, every, trading=True)
+    before, found = mixed(instances, every), mixed(instances, every, trades=1)
     assert (worth(problem, found) >= worth(problem, before) - 1e-9).all()
     np.testing.assert_array_equal(found[:, list(problem.evidence_variables)], evidence)
 
@@ -157,7 +157,7 @@ def test_many_colours_and_values_are_looked_at_up_to_a_number():
     problem = Problem(model)
     instances = problem.given(np.zeros((1, 0), dtype=np.int32))
     start = np.zeros((1, n), dtype=np.int32)
-    [found] = mixed(instances, [start], trading=True)
+    [found] = mixed(instances, [start], trades=1)
     assert model.value(found[np.newaxis])[0] > model.value(start)[0] + 10.0
     assert (found[MOST_COLOURS:] == 0).all()  # no colour was left for them
     assert found.max() <= 4

@@ -1,8 +1,8 @@
 """`Panel`: several schedules of a network answer the same rows, then questions that follow.
 
-1. Schedules that suit the rows' mask are asked, their answers go through single moves and are
-   mixed (`solvers.local.mixing`). More schedules are kept than are asked: of many rows, the first
-   tell which ones complement one another best.
+1. Schedules that suit the rows' mask are asked, their answers go through single moves, which are
+   traded, and are mixed (`solvers.local.mixing`). More schedules are kept than are asked: of many
+   rows, the first tell which ones complement one another best.
 2. A network for any mask can be asked by itself. Some variables keep the values of the answer so
    far as if they had been observed, and the others are answered once more. What comes back is
    different in places, and better in some of them, because what was kept is good evidence; it is
@@ -26,7 +26,7 @@ ASKED = 8  # schedules
 PROBED = 64  # rows that tell which of them, of at least MANY_ROWS with one mask
 MANY_ROWS = 4 * PROBED
 FOLLOWED = 8  # questions that follow
-KEPT = 0.2  # share of the variables that keep their values in each of them
+KEPT = 0.25  # share of the variables that keep their values in each of them
 FOLLOWING = 21  # a generator apart from other ones
 
 Ask = Callable[[Assignments, int], tuple[Assignments, Floats]]
@@ -66,4 +66,4 @@ class Panel:
         return best, said[0][1]
 
     def _mixed(self, *answers: Assignments) -> Assignments:
-        return mixed(self.block, answers, trading=True, threads=self.cores)
+        return mixed(self.block, answers, threads=self.cores)

@@ -34,6 +34,7 @@ from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local.graph import Rules, compiled
 
 CHUNK = 512  # rows of one compiled call, at most
+TRADES = 4  # rounds of them, at most
 CHUNK_ENTRIES = 1 << 21  # of the tables of all its rows: Ctrl-C waits for a call
 
 
@@ -161,6 +162,6 @@ class _LocalBatch:
         evidence, found = self._instances.evidence[rows], self.rows[rows]
         search(evidence, *self._fixed, effort, self._seeds[rows], found)
         if effort.sweeps > 0:
-            blend(evidence, *self._fixed[:3], found[np.newaxis].copy(), True, found)
+            blend(evidence, *self._fixed[:3], found[np.newaxis].copy(), TRADES, found)
         self._seconds[rows] = (timing.now() - begin) / (rows.stop - rows.start)
         return rows

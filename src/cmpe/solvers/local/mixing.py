@@ -30,14 +30,14 @@ def mixed(
     instances: Instances,
     answers: Sequence[Assignments],
     *,
-    trading: bool = False,
+    trades: int = 0,
     threads: int = 1,
 ) -> Assignments:
     """Mixtures (B, n) of answers (B, n) without gaps; none is worse than the best of its row.
 
-    With `trading`, each is then mixed with what it is with other values in many variables at once,
-    so that a knapsack tells which single moves are made together. Where no answer to a row is
-    feasible, the one nearest to it is taken as it is.
+    Then there are at most so many rounds of `trades`: each answer is mixed with what it is with
+    other values in many variables at once, so that a knapsack tells which single moves are made
+    together. Where no answer to a row is feasible, the one nearest to it is taken as it is.
     """
     every: Assignments = np.stack([checked(instances, rows) for rows in answers])
     if (every < 0).any():
@@ -49,7 +49,7 @@ def mixed(
     def part(rows: slice) -> slice:
         from cmpe.solvers.local.kernels.mixtures import blend
 
-        blend(instances.evidence[rows], graph, gather, rules, every[:, rows], trading, out[rows])
+        blend(instances.evidence[rows], graph, gather, rules, every[:, rows], trades, out[rows])
         return rows
 
     chunks = [slice(a, min(a + CHUNK, len(out))) for a in range(0, len(out), CHUNK)]

@@ -115,7 +115,7 @@ class SearchBlock:
         if not clock.thorough:
             return found
         others = self._replicas() if clock.abounds else []
-        return mixed(self._part, [found, *others], trading=True)
+        return mixed(self._part, [found, *others], trades=1)
 
     def _replicas(self) -> list[Assignments]:
         """What each replica of the rows came to, after single moves; none where there is one."""

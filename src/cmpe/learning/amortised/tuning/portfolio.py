@@ -63,7 +63,7 @@ def _joined(
     threads: int,
 ) -> list[Assignments]:
     pairs = zip(asked, one, other, strict=True)
-    return [mixed(rows, both, trading=True, threads=threads) for rows, *both in pairs]
+    return [mixed(rows, both, trades=1, threads=threads) for rows, *both in pairs]
 
 
 def _worth(asked: Sequence[Instances], answers: Sequence[Assignments]) -> float:

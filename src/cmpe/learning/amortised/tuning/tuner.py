@@ -31,10 +31,10 @@ from cmpe.learning.amortised.tuning.evolution import Evolution
 from cmpe.learning.amortised.tuning.portfolio import candidates, complements
 from cmpe.learning.amortised.tuning.schedules import LEAN, NUMBERS, scheduled
 from cmpe.learning.amortised.working import Course, Held
-from cmpe.learning.improvement import moved
 from cmpe.learning.runs import Record
 from cmpe.problem import Instances
 from cmpe.problem.groups import by_observed
+from cmpe.solvers.local import improve
 from cmpe.solvers.local.mixing import mixed
 
 FIRST_SIZE = 0.3  # of changes of numbers
@@ -134,7 +134,7 @@ class Tuner(Course):
         said, _ = passes.predict(block.given.numpy(), block.limits.double().numpy())
         rows = np.column_stack([said, np.arange(LANES)]).astype(np.int32)
         broken = float((~problem.is_feasible(rows)).mean())
-        return moved(block.instances, rows, self.session.threads), broken
+        return improve(block.instances, rows, sweeps=0, threads=self.session.threads), broken
 
     def _worth(self, block: SameMask, schedules: Floats) -> tuple[Floats, float]:
         """h of the mixed answers of schedules (K, NUMBERS), -inf where none is feasible: (LANES,);
@@ -144,7 +144,7 @@ class Tuner(Course):
         found = every[0][0]
         if len(every) > 1:
             rows = [answers for answers, _ in every]
-            found = mixed(block.instances, rows, trading=True, threads=self.session.threads)
+            found = mixed(block.instances, rows, trades=1, threads=self.session.threads)
         value = problem.objective.value(found)
         return np.where(problem.is_feasible(found), value, -np.inf), every[0][1]
 

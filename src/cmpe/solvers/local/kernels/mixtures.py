@@ -70,7 +70,7 @@ def _components(graph, mix):
 
 @njit(inner=True, nogil=True)
 def _blend(graph, rules, mix):
-    """Make the first answer the best mixture of both that is found; h does not fall."""
+    """Make the first answer the best mixture of both that is found; whether h rose."""
     place(graph, mix.other, mix.far)
     count = _components(graph, mix)
     trades, most, found = sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
@@ -85,6 +85,7 @@ def _blend(graph, rules, mix):
                 mix.own[v] = mix.other[v]
         place(graph, mix.own, mix.near)
         _sum(mix.values, mix.near, mix.total)
+    return found
 
 
 @njit(inner=True, nogil=True)
@@ -109,7 +110,8 @@ def _coloured(graph, colour):
 @njit(inner=True, nogil=True)
 def _trade_values(graph, rules, mix, colour, count):
     """Mix the answer with what it is with other values in all variables of a colour: each of them
-    is a component by itself, so the best of all single moves together are made."""
+    is a component by itself, so the best of all single moves together are made. Whether any was."""
+    gained = False
     for shift in range(1, MOST_VALUES + 1):
         for c in range(count):
             some = False
@@ -120,7 +122,8 @@ def _trade_values(graph, rules, mix, colour, count):
                     mix.other[v] = (mix.own[v] + np.uint64(shift)) % card
                     some = True
             if some:
-                _blend(graph, rules, mix)
+                gained |= _blend(graph, rules, mix)
+    return gained
 
 
 @njit(inner=True, nogil=True)
@@ -167,9 +170,9 @@ def _space(graph, channels):
 
 
 @njit(cache=True, nogil=True)
-def blend(evidence, graph, gather, rules, answers, trading, out):
-    """Write mixtures of the answers (K, B, n) to each row into `out` (B, n), `trading` with the
-    best single moves after that.
+def blend(evidence, graph, gather, rules, answers, trades, out):
+    """Write mixtures of the answers (K, B, n) to each row into `out` (B, n), with at most so many
+    rounds of trades after that.
 
     evidence (B, |X|); `gather` conditions all functions at once, one after the other. What is
     observed is in `out` already.
@@ -178,7 +181,7 @@ def blend(evidence, graph, gather, rules, answers, trading, out):
     lanes = np.zeros((evidence.shape[1], LANES), dtype=np.int64)
     block = np.zeros((len(rules.zeros) * len(mix.values), LANES))
     colour = np.zeros(len(mix.own), dtype=np.int64)
-    colours = _coloured(graph, colour) if trading else 0
+    colours = _coloured(graph, colour) if trades > 0 else 0
     for row in range(len(out)):
         if row % LANES == 0:
             conditioned(evidence, row, gather, lanes, block)
@@ -190,6 +193,8 @@ def blend(evidence, graph, gather, rules, answers, trading, out):
                     for i in range(len(mix.own)):
                         mix.other[i] = answers[k, row, graph.free[i]]
                     _blend(graph, rules, mix)
-            _trade_values(graph, rules, mix, colour, colours)
+            for _ in range(trades):
+                if not _trade_values(graph, rules, mix, colour, colours):
+                    break
         for i in range(len(mix.own)):
             out[row, graph.free[i]] = mix.own[i]
