@@ -213,6 +213,7 @@ def test_lazy_and_guarded_imports_are_told_apart(tmp_path):
 # how dear labels and answers are.
 ASK_ENGINES = {
     "cmpe.learning.adversarial",
+    "cmpe.learning.amortised.consulting",
     "cmpe.learning.amortised.teaching",
     "cmpe.learning.amortised.tuning.portfolio",
     "cmpe.learning.amortised.tuning.tuner",

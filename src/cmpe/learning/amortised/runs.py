@@ -13,7 +13,8 @@ from pathlib import Path
 from torch import Tensor
 
 from cmpe.arguments import real_number, whole_number
-from cmpe.errors import FormatError, InputError
+from cmpe.errors import EvidenceError, FormatError, InputError
+from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.config import AmortisedConfig
 from cmpe.learning.amortised.tuning.schedules import NUMBERS, scheduled
 from cmpe.learning.runs import (
@@ -25,6 +26,7 @@ from cmpe.learning.runs import (
     kept_weights,
     write_run,
 )
+from cmpe.problem import Problem
 
 SCHEDULES = "schedules"
 
@@ -48,6 +50,16 @@ class AmortisedRun:
         if self.schedules is None:
             return [self.parameters]
         return [scheduled(self.parameters, numbers) for numbers in self.schedules]
+
+    def check_models(self, problem: Problem, who: str) -> None:
+        """Refuse a problem with other models than those it was trained on."""
+        if not self.digest or models_digest(problem) == self.digest:
+            return
+        about = f" ({self.name})" if self.name else ""
+        raise EvidenceError(
+            f"{who}: trained for other models{about}: their sha256 is {self.digest[:12]}..., found "
+            f"{models_digest(problem)[:12]}..."
+        )
 
     def write(self, folder: Path | str) -> None:
         """Write weights, and the config that names them."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +18,6 @@ from torch import Tensor, nn
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import EvidenceError, MethodError
-from cmpe.formats.labels import models_digest
 from cmpe.learning.amortised.annealing import WARM, Annealer
 from cmpe.learning.amortised.compiled import CompiledMessages
 from cmpe.learning.amortised.consulting import ASKED, FOLLOWED, Panel
@@ -63,7 +61,7 @@ class AmortisedSolver:
         if not problem.is_log_linear:
             raise MethodError(f"{folder}: answers log-linear models of discrete variables only")
         run = AmortisedRun.read(folder)
-        _check_models(problem, run, str(folder))
+        run.check_models(problem, str(folder))
         return cls(problem, run, running=Running(device=device))
 
     def save(self, folder: Path | str) -> None:
@@ -148,7 +146,7 @@ class AmortisedSolver:
 
     def _check(self, problem: Problem, limits: Limits) -> None:
         if not _same_functions(problem, self.problem):
-            _check_models(problem, self.run, "the solver")
+            self.run.check_models(problem, "the solver")
         asked = self.run.config.questions
         if asked.observed not in (None, problem.evidence_variables):
             raise EvidenceError("the network was trained for one set of observed variables only")
@@ -167,7 +165,10 @@ class AmortisedSolver:
         most, given = block.problem.limits, block.full()
         self._warn(given, most, device)
         if self._often(limits.seconds):
-            ask = partial(self._asked, limits=most, device=device)
+
+            def ask(given: Assignments, schedule: int) -> tuple[Assignments, Floats]:
+                return self.replies(given, most, device=device, schedule=schedule)
+
             panel = Panel(block, ask, self.schedules, limits.running.cores)
             return panel.answers(self.followed, limits.seed)
         margins = self.stages.margins or (0.0,)
@@ -177,11 +178,6 @@ class AmortisedSolver:
             return answers, prices
         cooled = self.annealed(given, most, (answers, prices), device=device, seed=limits.seed)
         return best_of(block.problem, [answers, cooled]), prices
-
-    def _asked(
-        self, given: Assignments, schedule: int, *, limits: Floats, device: str
-    ) -> tuple[Assignments, Floats]:
-        return self.replies(given, limits, device=device, schedule=schedule)
 
     @torch.inference_mode()
     def annealed(
@@ -350,13 +346,3 @@ def _tensors(tables: ModelTables, given: Assignments, limits: Floats) -> tuple[T
 def _same_functions(one: Problem, other: Problem) -> bool:
     pairs = zip(one.functions, other.functions, strict=False)
     return len(one.functions) == len(other.functions) and all(a is b for a, b in pairs)
-
-
-def _check_models(problem: Problem, run: AmortisedRun, who: str) -> None:
-    if not run.digest or models_digest(problem) == run.digest:
-        return
-    about = f" ({run.name})" if run.name else ""
-    raise EvidenceError(
-        f"{who}: trained for other models{about}: their sha256 is {run.digest[:12]}..., found "
-        f"{models_digest(problem)[:12]}..."
-    )

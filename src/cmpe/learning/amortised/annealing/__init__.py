@@ -10,7 +10,7 @@ a longest one, and shrinking on a change. The best feasible assignment that was 
 row.
 
 On a GPU all sweeps are one kernel where the problem has at most one constraint and Triton is there
-(`amortised.sweeping`): the same but for its random numbers.
+(`annealing.sweeping`): the same but for its random numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.learning.amortised.sweeping import Beginning, Sweeps, fits
+from cmpe.learning.amortised.annealing.sweeping import Beginning, Sweeps, fits
 from cmpe.learning.amortised.tables import ModelTables
 
 HOTTEST, COLDEST = 0.3, 0.004  # temperatures, in mean slopes of h

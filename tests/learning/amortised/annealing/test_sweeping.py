@@ -12,7 +12,7 @@ import torch
 
 from cmpe import Problem
 from cmpe.learning.amortised.annealing import Annealer, coloured
-from cmpe.learning.amortised.sweeping import VARIABLES, Sweeps, fits
+from cmpe.learning.amortised.annealing.sweeping import VARIABLES, Sweeps, fits
 from cmpe.learning.amortised.tables import ModelTables
 from tests.learning.amortised.cases import posed
 from tests.learning.cases import mixed_problem
@@ -23,9 +23,9 @@ INTERPRETED = """
 import numpy as np, torch
 from cmpe import Problem
 from cmpe.learning.amortised.annealing import Annealer, coloured
-from cmpe.learning.amortised.sweeping import Sweeps
+from cmpe.learning.amortised.annealing.sweeping import Sweeps
 from tests.learning.amortised.cases import posed, questions
-from tests.learning.amortised.test_annealing import _best, _constraints
+from tests.learning.amortised.annealing.test_annealing import _best, _constraints
 from tests.learning.cases import mixed_problem
 
 mixed = mixed_problem()
