@@ -61,6 +61,13 @@ def _cost(label, rules, mix):
 
 
 @njit(inner=True, nogil=True)
+def _is_barred(label, rules, mix):
+    """Whether a component has a potential of 0 of h, as single moves may."""
+    zero = rules.zeros[0]
+    return zero >= 0 and mix.change[label, zero] > 0.5
+
+
+@njit(inner=True, nogil=True)
 def _sort(count, mix):
     """Put the first `count` trades in order, the steepest first (Shell's method)."""
     order, steep, gap = mix.order, mix.steep, 1
@@ -82,7 +89,7 @@ def sorted_trades(count, rules, mix):
     trades = 0
     for i in range(count):
         gain, cost = mix.change[i, 0], _cost(i, rules, mix)
-        if gain * cost > 0.0:
+        if gain * cost > 0.0 and not _is_barred(i, rules, mix):
             mix.steep[i] = gain / cost
             mix.order[trades] = i
             trades += 1
@@ -107,7 +114,7 @@ def _take(count, selling, rules, mix):
     for i in range(count):
         gain, cost = mix.change[i, 0], _cost(i, rules, mix)
         free = gain >= 0.0 and cost <= 0.0 and (gain > 0.0 or cost < 0.0)
-        if free or (selling and gain < 0.0 and cost < 0.0):
+        if (free or (selling and gain < 0.0 and cost < 0.0)) and not _is_barred(i, rules, mix):
             _flip(i, mix)
 
 
@@ -206,7 +213,7 @@ def choose(count, trades, selling, rules, mix):
     _take(count, selling, rules, mix)
     short = _trade(0, trades, rules, mix)
     if selling and short < trades:
-        plain = len(rules.limits) == 1 and rules.zeros[0] < 0 and rules.zeros[1] < 0
+        plain = len(rules.limits) == 1 and rules.zeros[1] < 0
         size = 2 * HALF if plain else CORE
         first = max(0, min(short - size // 2, trades - size))
         end = min(trades, first + size)
