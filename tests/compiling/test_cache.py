@@ -82,6 +82,29 @@ def test_users_of_a_read_only_installation(installed, tmp_path):
     assert list(chosen.rglob("*.nbi"))
 
 
+def test_code_is_compiled_anew_when_something_it_calls_has_changed(installed):
+    """Numba alone looks at the function's own file."""
+    tiny = installed / "cmpe/tiny"
+    (tiny / "other.py").write_text("FACTOR = 3")
+    (tiny / "factors.py").write_text("FACTOR = 2")
+    calling = KERNELS.replace("2 * x", "FACTOR * x")
+    (tiny / "kernels.py").write_text(f"from cmpe.tiny.factors import FACTOR\n{calling}")
+    assert use(installed, [1], installed) == (0, 1)
+    assert use(installed, [1], installed) == (1, 0)
+    (tiny / "other.py").write_text("FACTOR = 4")  # nothing imports it
+    assert use(installed, [1], installed) == (1, 0)
+    (tiny / "factors.py").write_text("FACTOR = 5")
+    assert use(installed, [1], installed) == (0, 1)
+    assert use(installed, [1], installed) == (1, 0)
+
+
+def test_what_a_kernel_reaches():
+    kernels = cache.PACKAGE / "solvers/local/kernels"
+    assert kernels / "trades.py" in cache._imported(kernels / "mixtures.py")
+    assert cache.digest(kernels / "mixtures.py") != cache.digest(kernels / "trades.py")
+    assert cache.digest(Path("<stdin>")) == cache.digest(Path("nowhere.py"))
+
+
 def test_what_is_kept(tmp_path):
     class Found:
         def __init__(self, folder):

@@ -7,16 +7,24 @@ Numba keeps the code of a function in the first of these folders that can be wri
 3. a folder of the user: `$XDG_CACHE_HOME/numba` or `~/.cache/numba` (on a Mac
    `~/Library/Caches/numba`, on Windows `%LOCALAPPDATA%\\numba\\Cache`).
 
-So several users of one read-only installation have a folder each. This module adds two things.
-What the installation itself holds (an administrator has run `cmpe compile`) is loaded by users who
-cannot write there. And where no folder can be written at all, what the installation does not hold
-is compiled anew in each process; numba alone would fail at the import.
+So several users of one read-only installation have a folder each. This module adds three things.
+
+- Code is compiled anew when any module of this package that it reaches by imports has changed.
+  Numba alone looks at the function's own file, and would go on with what another version had
+  compiled of the functions it calls.
+- What the installation itself holds (an administrator has run `cmpe compile`) is loaded by users
+  who cannot write there.
+- Where no folder can be written at all, what the installation does not hold is compiled anew in
+  each process; numba alone would fail at the import.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +32,39 @@ from numba.core import config
 from numba.core.caching import FunctionCache, InTreeCacheLocator
 
 PACKAGE = Path(__file__).resolve().parents[1]
+IMPORTS = re.compile(rf"^\s*from {PACKAGE.name}\.([\w.]+) import", re.MULTILINE)
+
+
+@cache
+def _imported(path: Path) -> list[Path]:
+    """The modules of this package that a file imports from."""
+    names = IMPORTS.findall(path.read_text(encoding="utf-8"))
+    places = [PACKAGE.joinpath(*name.split(".")) for name in names]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return [file for file in files if file.is_file()]
+
+
+@cache
+def digest(path: Path) -> str:
+    """Of a file and all modules of this package that it reaches by imports."""
+    reached, waiting = set[Path](), [path] if path.is_file() else []
+    while waiting:
+        if (file := waiting.pop()) not in reached:
+            reached.add(file)
+            waiting += _imported(file)
+    contents = blake2b(digest_size=16)
+    for file in sorted(reached):
+        contents.update(file.read_bytes())
+    return contents.hexdigest()
+
+
+class SourceCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache, for as long as no module changes that the function reaches."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        reached = digest(Path(function.__code__.co_filename))
+        self._cache_file._source_stamp = self._cache_file._source_stamp, reached
 
 
 class _Beside(InTreeCacheLocator):  # type: ignore[misc]
@@ -37,7 +78,7 @@ class _BesideImpl(FunctionCache._impl_class):  # type: ignore[misc]
     _locator_classes = (_Beside,)
 
 
-class InstalledCache(FunctionCache):  # type: ignore[misc]
+class InstalledCache(SourceCache):
     """What the installation holds; nothing is added to it."""
 
     _impl_class = _BesideImpl
@@ -46,7 +87,7 @@ class InstalledCache(FunctionCache):  # type: ignore[misc]
         """Keep nothing."""
 
 
-class LayeredCache(FunctionCache):  # type: ignore[misc]
+class LayeredCache(SourceCache):
     """A user's own cache in front of what the installation holds."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -61,7 +102,7 @@ def keep(dispatcher: Any) -> None:
     """Let numba keep what it compiles of a function; see above."""
     function = dispatcher.py_func
     try:
-        own = FunctionCache(function)
+        own = SourceCache(function)
     except RuntimeError:  # no folder can be written
         dispatcher._cache = InstalledCache(function)
         return
