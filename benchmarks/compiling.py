@@ -8,7 +8,7 @@ first empty, then full. `seconds` are CPU seconds of the call, without importing
 `functions` are those of this package that were compiled, inner ones included. CPU seconds are
 longer where other work shares the core: `loop` is the median of what a fixed loop
 in Python took meanwhile, in CPU milliseconds, so that two runs can be compared.
-`cmpe.compiling.costs` holds what this prints, rounded.
+`cmpe.core.compiler.costs` holds what this prints, rounded.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CALL = """
 import contextlib, json, statistics, sys, threading, time
 import numpy as np
 from cmpe import warming
-from cmpe.compiling import notices
-import cmpe.compiling.functions
+from cmpe.core.compiler import notices
+import cmpe.core.compiler.functions
 import cmpe.solvers.dispatch
 warming.kernels()
 with contextlib.suppress(ImportError):

@@ -30,7 +30,7 @@ def without_numba() -> bool:
     try:
         import numba  # noqa: F401
     except ImportError:
-        stub = types.ModuleType("cmpe.compiling.functions")  # the one module that imports numba
+        stub = types.ModuleType("cmpe.core.compiler.functions")  # the one module that imports numba
         vars(stub).update(njit=lambda **_: lambda function: function, DISPATCHERS=[])
         sys.modules |= {stub.__name__: stub, "numba": types.ModuleType("numba")}
         return True

@@ -7,6 +7,7 @@ under `if TYPE_CHECKING` are ignored.
 from __future__ import annotations
 
 import ast
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -17,7 +18,8 @@ SOURCE = SourceTree(ROOT / "src" / "cmpe")
 
 # A room may use the rooms before it; rooms of one line do not use each other.
 ORDER = (
-    ("errors", "arrays", "display", "compiling"),
+    ("errors", "arrays", "display"),
+    ("core",),
     ("arguments",),
     ("memory",),
     ("domain",),
@@ -116,14 +118,30 @@ def test_only_the_command_line_prints():
     assert not prints
 
 
-def test_compiled_code_stands_in_kernels_only():
+def test_compiled_code_stands_in_the_core_and_in_kernels_only():
     """Code compiled elsewhere would escape the notices of compiling and the clock."""
     wrong = [
         f"{module}:{found.line} imports {found.name}"
         for module, found in imports()
         if package_of(found) in ("numba", "llvmlite")
-        and not (is_kernel(module) or room_of(module) == "compiling")
+        and not (is_kernel(module) or room_of(module) == "core")
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_core_imports_numpy_numba_and_arrays_only():
+    wrong = []
+    for module, found in imports():
+        if room_of(module) != "core":
+            continue
+        package = package_of(found)
+        allowed = package in {*sys.stdlib_module_names, "numpy", "numba"}
+        if package == "cmpe":
+            allowed = room_of(found.name) in ("core", "arrays")
+        if package == "llvmlite":
+            allowed = module.startswith(("cmpe.core.compiler.", "cmpe.core.lanes"))
+        if not allowed:
+            wrong.append(f"{module}:{found.line} imports {found.name}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -163,7 +163,7 @@ def bound(
     that blocks of rows go to, as in `cmpe.Running(executor="ray").place`.
     """
     from cmpe.bounds.base import Bounds, Work
-    from cmpe.compiling.notices import asked_for
+    from cmpe.core.compiler.notices import asked_for
     from cmpe.problem.groups import by_observed
 
     need_problem(problem, "bound")

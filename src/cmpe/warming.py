@@ -3,8 +3,8 @@
     cmpe compile            # on the command line: all parts, on all cores
 
 A part is a small use of one engine: what it calls is compiled for the types of arrays that every
-use has, and kept (`compiling.cache`). To add a part: a function here or anywhere, and one row of
-`PARTS`.
+use has, and kept (`core.compiler.cache`). To add a part: a function here or anywhere, and one row
+of `PARTS`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from cmpe.bounding import BOUNDS, bound
 from cmpe.bounds.base import Work
-from cmpe.compiling import notices, timing
+from cmpe.core.compiler import notices, timing
 from cmpe.execution import processes
 from cmpe.generation import Recipe, generate, grid
 from cmpe.models.constraint import Constraint
@@ -30,7 +30,7 @@ from cmpe.problem import Form, Problem
 from cmpe.solvers import dispatch
 
 if TYPE_CHECKING:
-    from cmpe.compiling.cache import Kept
+    from cmpe.core.compiler.cache import Kept
 
 WIDE = 14  # side of a grid that is not eliminated at once
 LOOK = 0.5  # seconds between two looks at how far it is
@@ -176,16 +176,16 @@ def compile_parts(
 
 def in_cache() -> Kept:
     """What the cache holds of this package."""
-    from cmpe.compiling.cache import kept
+    from cmpe.core.compiler.cache import kept
 
     return kept(kernels())
 
 
 def kernels() -> list[Any]:
     """Every function of this package that can be compiled; imports all of them."""
-    from cmpe.compiling.functions import DISPATCHERS
+    from cmpe.core.compiler.functions import DISPATCHERS
 
     for module in pkgutil.walk_packages([str(Path(__file__).parent)], "cmpe."):
-        if "kernels" in module.name.split("."):
+        if "kernels" in module.name.split(".") or module.name.startswith("cmpe.core."):
             import_module(module.name)
     return [d for d in DISPATCHERS if d.py_func.__module__.startswith("cmpe.")]

@@ -78,7 +78,7 @@ def test_search_begins_after_single_moves_unless_repair_is_off(grid_solver, monk
 
 
 def test_what_a_stage_took_is_taken_from_the_time_of_a_row(monkeypatch):
-    monkeypatch.setattr("cmpe.compiling.timing.now", lambda: 10.0)
+    monkeypatch.setattr("cmpe.core.compiler.timing.now", lambda: 10.0)
     assert time_left(Limits(), 4.0, 3) == Limits()
     assert time_left(Limits(5.0), 4.0, 3).seconds == 3.0
     assert time_left(Limits(1.0), 4.0, 3).seconds == LEAST_SECONDS

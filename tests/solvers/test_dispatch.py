@@ -5,7 +5,7 @@ import pytest
 
 import cmpe
 from cmpe import METHODS, Problem, Running, Solutions
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import InputError, Interrupted, MethodError
 from cmpe.problem import Form
 from cmpe.problem.patterns import Twins

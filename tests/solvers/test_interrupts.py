@@ -10,7 +10,7 @@ import pytest
 
 import cmpe
 from cmpe import Limits, Running
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted
 from cmpe.generation import grid
 from cmpe.problem import Constraint, Problem

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cmpe.adversarial.attacked_sets import Part, shifted
 from cmpe.arrays import Floats
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.runs import CHECKPOINT, CONFIG, Record, read_log, read_trained

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Indices
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import OutOfTime
 from cmpe.memory import allowed_bytes, gigabytes_of
 from cmpe.problem import Instances

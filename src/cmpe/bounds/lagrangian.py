@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, TooLarge
 from cmpe.models.conditioning import Gathers
 from cmpe.problem import Instances, Problem

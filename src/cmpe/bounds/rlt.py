@@ -28,7 +28,7 @@ from scipy.sparse import hstack
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits, over_chunks
 from cmpe.bounds.linearization import LinearProgram, highs_model, sparse
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
 from cmpe.models.polynomial import Monomial, MultilinearPolynomial
 from cmpe.problem import Instances

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

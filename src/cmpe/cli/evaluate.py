@@ -12,7 +12,7 @@ import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.learning.shipped import resolved
 from cmpe.solvers.base import Running
 

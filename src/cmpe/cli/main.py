@@ -21,7 +21,7 @@ from typing import Any
 import typer
 
 from cmpe.cli.compiling.bars import CompilingBar
-from cmpe.compiling.notices import telling
+from cmpe.core.compiler.notices import telling
 from cmpe.errors import CmpeError, MissingExtra
 
 COMPLETING = "_CMPE_COMPLETE"  # how a shell that completes a command line calls it

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmpe.arrays import Integers
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.plan import Bucket, Plan
 from cmpe.models.flat import FlatTables, strides_of
 

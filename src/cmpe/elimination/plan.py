@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cmpe.arrays import Floats
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.elimination.orders import HOPELESS, Ordering, Scope, candidate_orders
 from cmpe.errors import TooLarge
 from cmpe.models.loglinear import LogLinearModel

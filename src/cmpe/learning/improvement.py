@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.learning.pipeline import Pipeline
 from cmpe.problem import Instances, Problem
 from cmpe.solvers.base import Limits, Running

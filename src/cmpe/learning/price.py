@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from cmpe.arrays import Assignments
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import CmpeError
 from cmpe.learning.solver import NeuralSolver
 from cmpe.solution import Solutions

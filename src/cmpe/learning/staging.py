@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted
 from cmpe.learning.certificates import CERTIFICATES, Certified
 from cmpe.learning.improvement import Draft, time_left

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import whole_number
 from cmpe.arrays import Floats
-from cmpe.compiling import timing
-from cmpe.compiling.notices import asked_for
+from cmpe.core.compiler import timing
+from cmpe.core.compiler.notices import asked_for
 from cmpe.elimination.plan import MEMORY_LIMIT, Eliminated, Plan, log_sum_exp, make_plan
 from cmpe.errors import ModelError, TooLarge
 from cmpe.models.function import Function

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import maximum
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import maximum
 from cmpe.models.flat import FlatTables
 from cmpe.models.loglinear import LogLinearModel
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from cmpe.arguments import real_number, seconds_of, whole_number
 from cmpe.arrays import Values
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import MethodError
 from cmpe.execution import LOCAL, Workplace, check_kind
 from cmpe.memory import LEAST, allowed_bytes, gigabytes_of

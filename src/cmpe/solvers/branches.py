@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Indices, Values
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel

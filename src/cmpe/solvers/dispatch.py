@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Indices, Values
-from cmpe.compiling import timing
-from cmpe.compiling.notices import asked_for
+from cmpe.core.compiler import timing
+from cmpe.core.compiler.notices import asked_for
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, distinct_rows

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Floats, Indices
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted, MissingExtra
 from cmpe.models.distance import Distance
 from cmpe.problem import Instances

@@ -12,7 +12,7 @@ import numpy as np
 
 from cmpe.arrays import Assignments
 from cmpe.bounds.lagrangian import Dual, chunk_rows, lagrangian_dual
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances
 from cmpe.solution import Solutions

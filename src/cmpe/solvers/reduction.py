@@ -23,7 +23,7 @@ from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import by_size
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted, OutOfTime, TooLarge
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import checked

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Values
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import BackendError, Interrupted
 from cmpe.execution.rows import map_rows, map_rows_in_threads
 from cmpe.problem import Instances, Problem

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.splitting import Splitting
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
 from cmpe.tensor.answers import dual

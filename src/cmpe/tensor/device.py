@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, MissingExtra
 
 try:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Values
-from cmpe.compiling.notices import asked_for
+from cmpe.core.compiler.notices import asked_for
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import loosened_limits
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.memory import allowed_bytes
 from cmpe.problem import Instances
 from cmpe.solvers.base import Running

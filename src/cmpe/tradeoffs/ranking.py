@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import whole_number
 from cmpe.arrays import Values
-from cmpe.compiling.notices import asked_for
+from cmpe.core.compiler.notices import asked_for
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Status

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Values
 from cmpe.bounds.lagrangian import lagrangian_dual
-from cmpe.compiling.notices import asked_for
+from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once

@@ -4,7 +4,7 @@ import io
 from contextlib import redirect_stderr
 
 from cmpe.cli.compiling import bars
-from cmpe.compiling.notices import Notice
+from cmpe.core.compiler.notices import Notice
 
 FIRST = Notice("cmpe.a.kernels.one", "exact", 1, False)
 LAST = Notice("cmpe.a.kernels.one", "exact", 900, True)

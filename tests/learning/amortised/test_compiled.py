@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cmpe import Problem, solve
-from cmpe.compiling.vectors import LANES
+from cmpe.core.lanes import LANES
 from cmpe.learning.amortised.compiled import CompiledMessages, untrained
 from cmpe.learning.amortised.networks import network_of
 from cmpe.learning.amortised.tables import ModelTables

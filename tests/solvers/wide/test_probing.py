@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork

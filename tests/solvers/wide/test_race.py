@@ -8,7 +8,7 @@ import pytest
 
 import cmpe
 from cmpe import Limits
-from cmpe.compiling.timing import now
+from cmpe.core.compiler.timing import now
 from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits

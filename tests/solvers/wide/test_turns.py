@@ -5,7 +5,7 @@ import pytest
 
 import cmpe
 from cmpe import Limits
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits

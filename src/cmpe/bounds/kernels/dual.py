@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import VARIABLE, complete, eliminate_max, totals
 from cmpe.models.kernels import condition_some
 

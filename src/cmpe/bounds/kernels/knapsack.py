@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.bounds.kernels.dual import CLOSE, MOST_STEPS
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy
 
 
 @njit(cache=True, nogil=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.bounds.kernels.dual import SLACK, load_block, load_priced, minimise_dual, rounding
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 
 

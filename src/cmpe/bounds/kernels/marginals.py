@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.bounds.relaxation import AXIS_COUNT, CARD, INDEX, INPUTS, MESSAGE, SIZE
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 
 @njit(cache=True, nogil=True)

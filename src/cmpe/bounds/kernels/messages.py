@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.bounds.kernels.dual import SLACK
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy
 
 STEP = 0.7  # mu makes this share of Polyak's step.
 

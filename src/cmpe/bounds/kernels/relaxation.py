@@ -28,8 +28,8 @@ from cmpe.bounds.relaxation import (
     TABLES,
     VALUES,
 )  # fmt: skip
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy
 
 MOMENTUM = 0.8
 FIRST_SHARE = 0.02  # The first steps aim this share of 1 + |D| below the best bound.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from cmpe.compiling.notices import Notice
+    from cmpe.core.compiler.notices import Notice
 
 _shown: list[Progress] = []
 

@@ -20,7 +20,7 @@ def compile(
 ) -> int:
     """Compile everything ahead, on all cores, so that no first use has to wait for it."""
     from cmpe.cli.options import progress_bar
-    from cmpe.compiling import timing
+    from cmpe.core.compiler import timing
     from cmpe.warming import PARTS, compile_parts
 
     unknown = sorted(set(parts or ()) - set(PARTS))

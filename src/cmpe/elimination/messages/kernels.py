@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import load, minus, most, plus, soft, spread, store, times
+from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import load, minus, most, plus, soft, spread, store, times
 
 
 @njit(inner=True, counted=False)

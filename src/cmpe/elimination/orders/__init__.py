@@ -12,7 +12,7 @@ from itertools import permutations
 import numpy as np
 
 from cmpe.arrays import Integers
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 
 HOPELESS = 40  # Nobody can eliminate a bucket of more than 2^40 entries.
 WORK_PER_SECOND = 1 << 28  # Steps of a greedy order in a second, about.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 WEIGHT, FILL, GIVEN = range(3)  # what makes a vertex cheap
 EXACT = 1000  # vertices: up to here, fill is up to date everywhere

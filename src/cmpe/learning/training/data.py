@@ -23,7 +23,7 @@ from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
 from cmpe.bounds.networks.slopes import quick_loss_bound
 from cmpe.bounds.splitting import Splitting, by_size
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import EvidenceError, InputError, MethodError, TooLarge
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.training.config import QUICK_BYTES, TrainingConfig

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.compiling.notices import asked_for
+from cmpe.core.compiler.notices import asked_for
 from cmpe.errors import InputError
 from cmpe.models.tractable.chow_liu import mutual_information, smoothing_choices, tree_arrays
 from cmpe.models.tractable.cutset import CutsetNetwork

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.kernels.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions

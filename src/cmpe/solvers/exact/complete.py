@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
-from cmpe.compiling.notices import asked_for
+from cmpe.core.compiler.notices import asked_for
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions

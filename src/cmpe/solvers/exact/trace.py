@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import MOST_ROUNDS, Elimination, RowResults, eliminate, too_wide

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cmpe.arrays import FREE, Floats, Values
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.queries import Flip, flip_of

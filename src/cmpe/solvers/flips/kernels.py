@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy, maximum
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy, maximum
 
 BLOCK = 16  # inputs whose largest |slope| is kept as one number
 RELAXED = {"nnan", "nsz", "reassoc", "contract", "ninf"}

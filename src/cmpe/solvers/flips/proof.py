@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.arrays import Floats
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.bounds.networks.neurons import Moves, Signs, contrasts, least_cost, margin_bounds
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, ModelError
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import FEASIBILITY_TOLERANCE

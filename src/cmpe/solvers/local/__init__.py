@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmpe.arrays import FREE, Assignments, Unsigned
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted
 from cmpe.execution.threads import over_threads
 from cmpe.problem import Instances

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
 from cmpe.bounds.lagrangian import lagrangian_dual
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted, MethodError, TooLarge
 from cmpe.execution.threads import over_threads
 from cmpe.models.conditioning import Conditioning, Gather

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Integers
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.elimination.orders import neighbours_of
 from cmpe.models.conditioning import Conditioning
 from cmpe.solvers.local.graph import starts_of

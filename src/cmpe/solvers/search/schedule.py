@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.solvers.search.pool import MemberKind, Subgraphs
 
 PASSES = 500

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cmpe.arrays import FREE, Assignments
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cmpe.arrays import Assignments, Floats, Integers
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 Scope = tuple[int, ...]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
 from cmpe.bounds.base import loosened_limits, row_tables
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import ranges
 from cmpe.problem import Instances

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cmpe.arrays import Floats
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.solvers.wide.network import RowNetwork
 
 FIRST_STEP = 0.05  # of the size of a multiplier

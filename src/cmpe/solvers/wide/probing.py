@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.wide.network import RowNetwork
 from cmpe.solvers.wide.reduced import Reduced

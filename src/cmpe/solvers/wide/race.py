@@ -19,7 +19,7 @@ import numpy as np
 
 from cmpe.arrays import Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import CmpeError
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits

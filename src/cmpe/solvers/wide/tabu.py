@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.local.graph import Graph, Rules, mean_spread
 from cmpe.solvers.wide.reduced import Reduced

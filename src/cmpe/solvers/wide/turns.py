@@ -9,7 +9,7 @@ import numpy as np
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted
 from cmpe.solution import Solutions
 from cmpe.solvers import exact

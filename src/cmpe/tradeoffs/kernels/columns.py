@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import replace_highest
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import replace_highest
 
 H, T = 0, 1  # columns: h, and the first -t
 BLOCK = 16  # states of a list that are passed over together

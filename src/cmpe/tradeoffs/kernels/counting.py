@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.solvers.exact.kernels.states import LOSS
 
 BINS = 64  # of losses

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.bounds.kernels.dual import rounding, satisfy
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
 from cmpe.tradeoffs.kernels.columns import falling

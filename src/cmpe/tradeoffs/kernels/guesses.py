@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 PLACES = 64  # of the hull, from the greatest h to the least t
 LEARNING = 0.25

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.tradeoffs.kernels.columns import falling
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j

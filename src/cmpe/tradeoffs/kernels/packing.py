@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import VARIABLE
 from cmpe.solvers.exact.kernels.states import read
 from cmpe.tradeoffs.kernels.reading import given_tables, padded, write_values

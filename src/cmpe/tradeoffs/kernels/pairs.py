@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.tradeoffs.kernels.lists import H, T, add_sum, all_sums, kept_states, projected
 
 BLOCK = 16  # states of a list that are passed over together

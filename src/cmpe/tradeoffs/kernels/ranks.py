@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cmpe.bounds.kernels.dual import INFEASIBLE, rounding
-from cmpe.compiling.functions import njit, uncompiled
+from cmpe.core.compiler.functions import njit, uncompiled
 from cmpe.elimination.kernels import complete
 from cmpe.solvers.exact.kernels.frontiers import list_components
 from cmpe.solvers.exact.kernels.proof import block_room, bound_block, largest_gap, state_space

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 RUN = 32  # leaves of a node that is written out
 

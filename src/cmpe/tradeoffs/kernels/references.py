@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.bounds.kernels.dual import CLOSE
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import complete, eliminate_max, totals
 
 LANES = 32  # edges that are looked at together

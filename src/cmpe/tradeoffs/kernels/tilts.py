@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.bounds.kernels.dual import load_priced
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import AXIS_COUNT, MESSAGE, eliminate_max
 from cmpe.solvers.exact.kernels.proof import find_losses
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import (
     CARD,
     CHILD,

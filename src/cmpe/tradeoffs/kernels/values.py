@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.tradeoffs.kernels.columns import falling
 from cmpe.tradeoffs.kernels.reading import add_up, given_tables, padded, read_runs, written_out
 

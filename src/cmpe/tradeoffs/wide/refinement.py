@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cmpe.arrays import Indices, Values
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.tradeoffs.points import h_tolerance

@@ -13,7 +13,7 @@ from contextlib import suppress
 from cmpe.bounds.base import Work
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import Splitting, by_size
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cmpe import Problem
-from cmpe.compiling.vectors import LANES
+from cmpe.core.lanes import LANES
 from cmpe.generation import grid
 from cmpe.learning.amortised.config import AmortisedConfig, QuestionRange
 from cmpe.learning.amortised.consulting import Panel

@@ -1,7 +1,7 @@
 """The pass of a message network, LANES rows at a time: the numbers of `networks.MessageNetwork`.
 
 On a core a row alone costs torch a thousand calls; here a block of rows is one loop over tables.
-Numbers are float32, a lane for each row (`compiling.vectors`). What evidence fixes in all rows of a
+Numbers are float32, a lane for each row (`core.lanes`). What evidence fixes in all rows of a
 block is left out: tables of fixed variables count once, and nothing is said to a fixed variable.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from cmpe.arrays import Floats, Integers
-from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import (
+from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import (
     LANES,
     exp_down,
     least,

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cmpe.arrays import Floats
-from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import LANES
+from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import LANES
 from cmpe.learning.amortised.kernels.sending import PassBlock, PassTables, Singles
 
 LEAN_UNIT = 10.0  # a lean of 1: the root of the number of free variables over this, in mean slopes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from cmpe.arrays import Floats, Integers
-from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import least, load, minus, plus, spread, store, times
+from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import least, load, minus, plus, spread, store, times
 from cmpe.elimination.messages.kernels import soft_message
 
 Singles = Any  # float32 arrays; those of numbers by row have LANES columns

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.compiling.vectors import LANES
+from cmpe.core.lanes import LANES
 from cmpe.learning.amortised.compiled import CompiledMessages
 from cmpe.learning.amortised.networks import network_of
 from cmpe.learning.amortised.teaching import selecting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 ROUNDING = 1e-12  # of the total: a cell below this is a difference that should be 0
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 
 @njit(inner=True, nogil=True)

@@ -24,7 +24,7 @@ from cmpe.bounds.kernels.dual import (
     minimise_dual,
     rounding,
 )
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.kernels import (
     AXIS_COUNT,
     CARD,

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import replace_highest
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import replace_highest
 
 LOSS, COST, T = range(3)  # columns of a state; t_j is in column T + j
 MOST_PRODUCTS = 1 << 16  # of one combination, where one answer is looked for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.solvers.local.kernels.moves import (
     ARC,
     ARC_END,

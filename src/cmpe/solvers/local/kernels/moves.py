@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy
 
 FORBIDDEN = 1e6  # penalty of one -inf entry of h: leaving them comes first
 DROP = 1e-12  # the least fall of the penalty that counts as one

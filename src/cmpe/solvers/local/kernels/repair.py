@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy, maximum
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy, maximum
 from cmpe.models.kernels import condition
 from cmpe.solvers.local.kernels.moves import (
     ARC,

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import numbers as count_up
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import count_up
 from cmpe.solvers.local.kernels.moves import climb, exchange, load, polish
 from cmpe.solvers.local.kernels.repair import repair, shake, unpack
 from cmpe.solvers.search.kernels.lanes import LANES

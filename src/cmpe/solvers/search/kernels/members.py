@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import sort
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import sort
 
 # Columns of `buckets`.
 VARIABLE, CARD, OWN, AXES, AXIS_COUNT, SIZE, MESSAGE, CHOSEN, INPUTS, INPUT_COUNT, JUMPS = range(11)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.solvers.search.kernels.lanes import (
     LANES,
     add_gathered,

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import load, minus, plus, spread, store, times
+from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import load, minus, plus, spread, store, times
 from cmpe.elimination.messages.kernels import soft_message
 from cmpe.solvers.search.kernels.lanes import LANES
 from cmpe.solvers.search.kernels.loop import STEEP, evaluate_all, judge

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.elimination.orders.kernels import enter, winner
 from cmpe.solvers.local.kernels.repair import draw
 

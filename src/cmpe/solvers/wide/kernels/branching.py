@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.solvers.wide.kernels.consistency import (
     ENOUGH,
     MARGIN,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 TOTAL, ENOUGH, BASE, MARGIN = range(4)  # of NetworkState.levels
 

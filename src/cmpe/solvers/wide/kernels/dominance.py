@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 from cmpe.solvers.wide.kernels.consistency import drop
 
 FEW = 4  # values: so few are all tried as dominators, of more only the favourite

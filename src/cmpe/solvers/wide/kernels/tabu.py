@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy
 from cmpe.solvers.local.kernels.moves import DROP, SLOT, Point, load, move
 from cmpe.solvers.local.kernels.repair import draw
 

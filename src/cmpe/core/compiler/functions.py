@@ -1,9 +1,9 @@
 """`njit`: the one decorator of compiled code. It is numba's, and more:
 
-- what is compiled is kept where it can be kept (`compiling.cache`);
-- people are told of it (`compiling.notices`);
-- no clock of this package counts it (`compiling.timing`);
-- functions that only compiled code calls are compiled once (`compiling.inner`).
+- what is compiled is kept where it can be kept (`core.compiler.cache`);
+- people are told of it (`core.compiler.notices`);
+- no clock of this package counts it (`core.compiler.timing`);
+- functions that only compiled code calls are compiled once (`core.compiler.inner`).
 
 Importing this module imports numba, which takes 0.4 s: only kernels do it.
 """
@@ -18,10 +18,10 @@ import numba
 from llvmlite.binding import ffi
 from numba.core import event
 
-from cmpe.compiling import notices, timing
-from cmpe.compiling.cache import keep
-from cmpe.compiling.inner import OPTIONS, Inner, generalise, hide, join
-from cmpe.compiling.shared import Sharing
+from cmpe.core.compiler import notices, timing
+from cmpe.core.compiler.cache import keep
+from cmpe.core.compiler.inner import OPTIONS, Inner, generalise, hide, join
+from cmpe.core.compiler.shared import Sharing
 
 PACKAGE = __name__.partition(".")[0] + "."
 _LOCK = ffi.lib._lock
@@ -33,7 +33,7 @@ def njit(
 ) -> Callable[[Any], Any]:
     """Compile a function when it is first called, as `numba.njit` does.
 
-    An `inner` function is called by compiled code only (`compiling.inner`); those whose names
+    An `inner` function is called by compiled code only (`core.compiler.inner`); those whose names
     begin with an underscore are, unless they say otherwise.
 
     A function that makes no arrays, and calls none that does, need not have its references

@@ -1,4 +1,4 @@
-"""What `compiling.inner` asks of numba: a new numba that gives less fails here."""
+"""What `core.compiler.inner` asks of numba: a new numba that gives less fails here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import importlib.util
 import numpy as np
 import pytest
 
-from cmpe.compiling import functions, notices
+from cmpe.core.compiler import functions, notices
 
 SOURCE = """
 import numpy as np
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 @njit(cache=True, nogil=True)
 def _total(values):

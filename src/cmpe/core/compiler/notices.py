@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cmpe.compiling.costs import COSTS, Cost
+from cmpe.core.compiler.costs import COSTS, Cost
 
 logger = logging.getLogger("cmpe")
 NAMES = {"wide": "what wide rows need"}  # where the word of COSTS alone says little

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cmpe.compiling import functions, notices, timing
+from cmpe.core.compiler import functions, notices, timing
 
 SOURCE = """
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 @njit(cache=True)
 def inner(x):

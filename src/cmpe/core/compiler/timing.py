@@ -3,7 +3,7 @@
 A time limit is for answering, so every deadline and every `seconds` of this package is measured by
 `now` (or `thread_seconds`). While numba holds its compiler's lock, to compile a function or to load
 one from the cache, both stand still: a first answer within 1 s is the same as a second one.
-`compiling.functions` tells this module when; nothing here imports numba.
+`core.compiler.functions` tells this module when; nothing here imports numba.
 
 Where one thread compiles, `now` stands still for all of them.
 """

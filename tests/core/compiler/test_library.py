@@ -5,9 +5,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from cmpe.compiling import notices
-from cmpe.compiling.functions import njit
-from cmpe.compiling.library import Library, Unfinished
+from cmpe.core.compiler import notices
+from cmpe.core.compiler.functions import njit
+from cmpe.core.compiler.library import Library, Unfinished
 
 
 def walk(table, starts):

@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-from cmpe.compiling import timing
+from cmpe.core.compiler import timing
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from cmpe.compiling.costs import COSTS
+from cmpe.core.compiler.costs import COSTS
 from cmpe.solvers import METHODS
 from cmpe.warming import PARTS
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from numba.core import config
 from numba.core.caching import FunctionCache, InTreeCacheLocator
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 IMPORTS = re.compile(rf"^\s*from {PACKAGE.name}\.([\w.]+) import", re.MULTILINE)
 
 

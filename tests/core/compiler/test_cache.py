@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cmpe.compiling import cache
+from cmpe.core.compiler import cache
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KERNELS = """
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler.functions import njit
 
 @njit(cache=True)
 def twice(x):
@@ -47,7 +47,7 @@ print(sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values(
 def installed(tmp_path):
     """A copy of the package with one kernel."""
     package = tmp_path / "installed/cmpe"
-    shutil.copytree(ROOT / "src/cmpe/compiling", package / "compiling")
+    shutil.copytree(ROOT / "src/cmpe/core", package / "core")
     (package / "tiny").mkdir()
     for name in ("__init__.py", "tiny/__init__.py"):
         (package / name).touch()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numba.core.typed_passes import NativeLowering
 
-from cmpe.compiling import notices
-from cmpe.compiling.functions import njit
-from cmpe.compiling.passes import LeanManager, Lowering, kernel_passes
+from cmpe.core.compiler import notices
+from cmpe.core.compiler.functions import njit
+from cmpe.core.compiler.passes import LeanManager, Lowering, kernel_passes
 
 
 def test_the_passes_end_with_the_lowering_that_was_asked_for():

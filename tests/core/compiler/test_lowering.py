@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from llvmlite.ir import instructions
 
-from cmpe.compiling import notices
-from cmpe.compiling.functions import njit
+from cmpe.core.compiler import notices
+from cmpe.core.compiler.functions import njit
 
 ARRAY = np.arange(24.0).reshape(4, 6)
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from cmpe.compiling import notices
-from cmpe.compiling.costs import COSTS
+from cmpe.core.compiler import notices
+from cmpe.core.compiler.costs import COSTS
 
 
 @pytest.fixture(autouse=True)

@@ -1,67 +1,71 @@
-"""`copy`, `sort`, `maximum`, `numbers`: small loops that numpy has too.
+"""`copy`, `sort`, `maximum`, `count_up`: small loops that numpy has too.
 
-Numba compiles numpy's for every kernel, and more than a loop needs: `target[:] = source` brings a
-message about shapes with its own strings (3 s for a first answer), `np.sort` a quicksort (1.3 s).
+Numba compiles numpy's functions for every kernel, and they contain more than a loop needs:
+`target[:] = source` brings a message about shapes (3 s of a first answer), `np.sort` a quicksort
+(1.3 s).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from cmpe.compiling.functions import njit
+from cmpe.arrays import Floats, Integers
+from cmpe.core.compiler.functions import njit
 
 
 @njit(inner=True, nogil=True)
-def copy(source, target):
+def copy(source: Any, target: Any) -> None:
     """Make the numbers of `target` (N,) those at the beginning of `source`."""
     for i in range(len(target)):
         target[i] = source[i]
 
 
 @njit(inner=True, nogil=True)
-def sort(values):
+def sort(values: Any) -> None:
     """Put numbers (N,) into ascending order, in place (Shell's method)."""
     gap = 1
     while gap < len(values) // 3:
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(gap, len(values)):
-            own, j = values[i], i
-            while j >= gap and values[j - gap] > own:
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
                 values[j] = values[j - gap]
                 j -= gap
-            values[j] = own
+            values[j] = value
         gap //= 3
 
 
 @njit(inner=True, nogil=True)
-def maximum(values):
+def maximum(values: Any) -> Any:
     """The largest of some numbers (N,), N > 0."""
-    found = values[0]
+    largest = values[0]
     for i in range(1, len(values)):
-        found = max(found, values[i])
-    return found
+        largest = max(largest, values[i])
+    return largest
 
 
 @njit(inner=True, nogil=True)
-def numbers(count):
+def count_up(count: int) -> Integers:
     """0, 1, ..., count - 1."""
-    found = np.empty(count, dtype=np.int64)
+    numbers = np.empty(count, dtype=np.int64)
     for i in range(count):
-        found[i] = i
-    return found
+        numbers[i] = i
+    return numbers
 
 
 @njit(inner=True, nogil=True)
-def replace_highest(heap, size, own):
-    """A lower number takes the place of the first, highest one of a heap."""
+def replace_highest(heap: Floats, size: int, value: float) -> None:
+    """Replace the first, highest number of a heap by a lower one."""
     place = 0
     while 2 * place + 1 < size:
         below = 2 * place + 1
         if below + 1 < size and heap[below + 1] > heap[below]:
             below += 1
-        if heap[below] <= own:
+        if heap[below] <= value:
             break
         heap[place] = heap[below]
         place = below
-    heap[place] = own
+    heap[place] = value

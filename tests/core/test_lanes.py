@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling import vectors
-from cmpe.compiling.functions import njit
-from cmpe.compiling.vectors import (
+from cmpe.core import lanes
+from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import (
     LANES,
     exp_down,
     least,
@@ -70,4 +70,4 @@ def test_operations_are_those_of_numpy():
 
 def test_far_numbers_leave_nothing_that_slows_a_core_down():
     """A product of two of the smallest values of exp_down is a normal number."""
-    assert np.exp(-2 * vectors.FARTHEST) > 1e6 * np.finfo(np.float32).tiny
+    assert np.exp(-2 * lanes.FARTHEST) > 1e6 * np.finfo(np.float32).tiny

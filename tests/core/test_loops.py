@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.compiling.functions import njit
-from cmpe.compiling.kernels import copy, maximum, numbers, sort
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import copy, count_up, maximum, sort
 
 
 @njit(cache=False)
 def call(source, target):
     copy(source, target)
-    found = numbers(len(source))
+    found = count_up(len(source))
     sort(source)
     return maximum(target), found
 

@@ -1,1 +1,0 @@
-"""Code that numba compiles: where it is kept, what is said of it, and that no clock counts it."""
