@@ -22,10 +22,6 @@ from cmpe.reporting.tables import seconds_text
 
 KEPT = Path(__file__).parent / "results" / "full"
 OTHERS = ("milp:highs", "milp:scip", "toulbar2")
-REPAIRED = ("tuned+repair", "tuned+moves")
-LOSSES = ("mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl")  # beside the two of the paper
-# Tables have at most seven columns.
-WIDE = ("network+moves", "network+search", "icm+search", "constant+search", "search", "exact")
 FAMILIES = ("Grids_17_10_q30_gibbs", "Grids_17_10_q80_gibbs", "Ising_50", "Grids_17_0", "Ising_100")
 NONE = "–"
 TINY = 1e-6  # nats, the tolerance of a proof
@@ -35,7 +31,6 @@ TINY = 1e-6  # nats, the tolerance of a proof
 LANDING = (
     ("Segmentation_14", MAIN_Q, "image labels, 60 % seen"),
     ("bbc", MAIN_Q, "document words, 60 % seen"),
-    ("Grids_17", MAIN_Q, "20 x 20 grid, 60 % seen"),
     ("Ising_50", None, "50 x 50 Ising, 20 % seen"),
     ("Grids_17_0", None, "20 x 20 grid, none seen"),
 )
@@ -46,10 +41,8 @@ def tables(results: Path) -> dict[str, str]:
     study = Study(read_results(results))
     return {
         "landing": _landing(study),
-        "headline": _headline(study),
         "others": _others(study),
-        "losses": _losses(study),
-        "wide": _wide(study, WIDE),
+        "binding": _bindings(study),
         "wide others": _wide(study, ("search", "exact", *OTHERS)),
     }
 
@@ -83,53 +76,27 @@ def _mean(study: Study, key: Key, name: str) -> float:
     return math.inf if found is None else found.mean
 
 
-def _headline(study: Study) -> str:
-    head = ["q = 80", "violations", "regret", "of the paper's", "certified gap", "time"]
-    rows = []
-    for dataset in study.datasets("uai", "tractable"):
-        repair, moves = ((dataset, MAIN_Q, m) for m in REPAIRED)
-        line = [dataset, _violations(study, repair), _number(study, repair, "regret")]
-        line += [_share(study, repair), _number(study, repair, "certified_gap")]
-        rows.append([*line, _time(study, repair), f"{_share(study, moves)}, {_time(study, moves)}"])
-    return _markdown([*head, "moves only"], rows)
-
-
 def _others(study: Study) -> str:
-    head = ["q = 80", "no network", "`exact`", *(label_of(m) for m in OTHERS)]
+    head = ["q = 80", "binds", "no network", "`exact`", *(label_of(m) for m in OTHERS)]
     rows = []
     for dataset in study.datasets("uai", "tractable"):
         keys = [(dataset, MAIN_Q, m) for m in ("lagrangian", "exact", *OTHERS)]
-        rows.append([dataset, *(_reached(study, key) for key in keys)])
+        reached = [_reached(study, key) for key in keys]
+        rows.append([dataset, _binding(study, dataset, MAIN_Q), *reached])
     return _markdown(head, rows)
 
 
-def _losses(study: Study) -> str:
-    """Regret in nats and share of violated answers."""
-    rows = []
-    for dataset in study.datasets("uai", "tractable"):
-        keys = [(dataset, MAIN_Q, method) for method in LOSSES]
-        rows.append([dataset, *(_answered(study, key) for key in keys)])
-    return _markdown(["q = 80", *(f"`{method}`" for method in LOSSES)], rows)
+def _bindings(study: Study) -> str:
+    """The share of binding rows of every data set and percentile."""
+    datasets = study.datasets("uai", "tractable")
+    qs = study.qs(*datasets)
+    rows = [[d, *(_binding(study, d, q) for q in qs)] for d in datasets]
+    return _markdown(["data set", *(f"q = {q:g}" for q in qs)], rows)
 
 
-def _answered(study: Study, key: Key) -> str:
-    found = study.figure(key, "violation")
-    if found is None:
-        return NONE
-    return f"{_number(study, key, 'regret')}, {100 * found.mean:.2f} %"
-
-
-def _share(study: Study, key: Key) -> str:
-    found = study.extra(key, "implied_regret_ratio")
-    if found is None:
-        return NONE
-    mean, spread = (f"{100 * value:.2f}" for value in (found.mean, found.seeds_std or 0.0))
-    return f"{mean} %" if float(spread) == 0.0 else f"{mean} ± {spread} %"
-
-
-def _violations(study: Study, key: Key) -> str:
-    found = study.figure(key, "violation")
-    return NONE if found is None else f"{found.mean:.3f}"
+def _binding(study: Study, dataset: str, q: float | None) -> str:
+    found = study.binding(dataset, q)
+    return NONE if found is None else f"{100 * found.mean:.0f} %"
 
 
 def _reached(study: Study, key: Key) -> str:

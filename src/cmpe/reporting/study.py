@@ -119,6 +119,12 @@ class Study:
             return None
         return self.extra(max(keys, key=lambda k: _rows(self, k)), "mean_reference")
 
+    def binding(self, dataset: str, q: float | None) -> Measured | None:
+        """The share of rows whose unconstrained optimum breaks the constraint."""
+        key = (dataset, q, "exact")
+        every, bound = (self.figure(key, "rows", constrained=part) for part in (False, True))
+        return None if every is None or bound is None else Measured(bound.mean / every.mean)
+
     def reason(self, key: Key) -> str:
         """Why there is no figure."""
         reasons = [c.reason for c in self.cells(key) if c.reason]

@@ -13,7 +13,7 @@ from cmpe.reporting.names import (
     label_of,
     q_text,
 )
-from cmpe.reporting.paper_tables import SECTION, maybe
+from cmpe.reporting.paper_tables import DIFFERENT, SECTION, maybe
 from cmpe.reporting.results import PaperFigure
 from cmpe.reporting.study import MODEL, NO_FIGURE, NOT_RUN, Measured, Study
 from cmpe.reporting.tables import Column, Entry, Row, Table, count, mark_smallest, plain, words
@@ -58,7 +58,8 @@ def _summary(study: Study, name: str, others: Sequence[str]) -> Table:
     caption = (
         "Smallest gap and fewest violations, each by itself, of SS-CMPE (with and without penalty) "
         f"and of {', '.join(label_of(m) for m in others)}. Bold: the smaller one. The paper's side "
-        "is computed from its tables by q; averages are over data sets that both sides have."
+        "is computed from its tables by q; averages are over data sets that both sides have. "
+        f"{DIFFERENT}"
     )
     title = f"Summary: best SS-CMPE against the best of {name}"
     file = f"summary-{name.replace(' ', '-')}"

@@ -141,10 +141,6 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %" if abs(value) >= 0.0005 or value == 0 else f"{100 * value:.0e} %"
 
 
-def _share(value: float) -> str:
-    return f"{100 * value:.2f} %"
-
-
 def seconds_text(value: float) -> str:
     """A time in the unit that suits it."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
@@ -160,7 +156,6 @@ FORMS: dict[str, Callable[[float], str]] = {
     "objective": _objective,
     "percent": _percent,
     "seconds": seconds_text,
-    "share": _share,
 }
 SPREADS: dict[str, Callable[[float], str]] = {  # their tiny ones may read 0
     "ratio": lambda value: f"{value:.3f}",

@@ -59,12 +59,6 @@ def _network(study: Study) -> str | None:
     if not keys:
         return None
     violated = max(figure.mean for key in keys if (figure := study.figure(key, "violation")))
-    shares = [found.mean for key in keys if (found := study.extra(key, "implied_regret_ratio"))]
-    regret = (
-        f" and has at most {_rounded_up(max(shares))} of the regret of the paper's best method"
-        if shares
-        else ""
-    )
     pairs = [(key, (key[0], key[1], "exact")) for key in keys]
     both = [tuple(_seconds(study, pair)) for pair in pairs]
     slower = sum(len(times) == 2 and times[0] > times[1] for times in both)
@@ -73,7 +67,7 @@ def _network(study: Study) -> str | None:
     )
     most = f"breaks its constraint in at most {_rounded_up(violated)} of the rows"
     breaks = most if violated > 0 else "breaks no constraint"
-    return f"The trained network with repair {breaks}{regret}{judged}."
+    return f"The trained network with repair {breaks}{judged}."
 
 
 def _wide(study: Study) -> str | None:
