@@ -50,7 +50,7 @@ bench: $(READY)  ## run one benchmark: make bench NAME=reading
 	$(BIN)/python -m benchmarks.$(or $(NAME),all)
 
 paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full OUT=DIR [ARGS=...]
-	$(BIN)/python -m benchmarks.paper run --scale $(or $(SCALE),smoke) --out $(or $(OUT),paper-$(or $(SCALE),smoke)) --workers $(or $(WORKERS),2) $(ARGS)
+	$(BIN)/python -m study paper run --scale $(or $(SCALE),smoke) --out $(or $(OUT),paper-$(or $(SCALE),smoke)) --workers $(or $(WORKERS),2) $(ARGS)
 
 campaign: $(READY)  ## a hostile campaign, or more of it: make campaign MINUTES=30 SEED=1 [OUT=DIR]
 	$(BIN)/python -m benchmarks.campaign --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) --out $(or $(OUT),campaign-$(or $(SEED),0))

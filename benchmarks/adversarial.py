@@ -3,7 +3,7 @@
     python -m benchmarks.adversarial [--data DIR] [--out build/adversarial] [--parts NAME...]
 
 Parts: `multi-class` (784-64-10: every method), `one-vs-all` (ten 784-64-1 networks, as the paper),
-`two-layers` (784-32-32-10). Each is a study of `cmpe adversarial` in its own folder below --out,
+`two-layers` (784-32-32-10). Each is a study of `study adversarial` in its own folder below --out,
 which continues where it was stopped. A record is a row of its table: distance and failures always
 on the same images, times the proved optimum where there is one, seconds of training and an image.
 Without MNIST's files the embedded digits stand in, and the header says so.
@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 
 from benchmarks.frame import HERE, Recorder, parser, print_table
-from cmpe.adversarial.methods import METHODS, StudyEffort
-from cmpe.adversarial.study import AttackStudy, StudyConfig
 from cmpe.formats.images import EMBEDDED, read_images
-from cmpe.learning.classifier import ClassifierConfig
+from study.adversarial.classifier import ClassifierConfig
+from study.adversarial.methods import METHODS, StudyEffort
+from study.adversarial.study import AttackStudy, StudyConfig
 
 MNIST = HERE.parent.parent / "shared" / "data" / "mnist"
 KNOWN = ("foolbox:ead", "foolbox:brendel_bethge", "foolbox:sparse_descent")

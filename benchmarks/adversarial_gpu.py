@@ -5,9 +5,9 @@ Two steps, because the machine with the GPU may lack numba:
     python -m benchmarks.adversarial_gpu prepare FILE.npz STUDY_DIR MNIST_DIR   here
     PYTHONPATH=src python benchmarks/adversarial_gpu.py train OUT.jsonl FILE.npz [EPOCHS]  there
 
-STUDY_DIR is what `cmpe adversarial` wrote: its classifier, and its answers as labels. A record has
+STUDY_DIR is what `study adversarial` wrote: its classifier, and its answers as labels. A record has
 the mean distance and the share of test images that do not flip, decided in float64, and the seconds
-of training. Every method is trained on the same images with the settings of `cmpe adversarial`.
+of training. Every method is trained on the same images with the settings of `study adversarial`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import numpy as np
 if __package__ in (None, ""):  # run as a file: the repository's root is one folder up
     sys.path[0] = str(Path(__file__).parents[1])
 
-from benchmarks.device_frame import without_numba, without_safetensors
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
+from study.bare import without_numba, without_safetensors
 
 METHODS = ("copy", *PAPER_LOSSES, "residual", "linear")
 
 
 def prepare(out: Path, study: Path, mnist: Path) -> None:
     """Pack the classifier, the images as bytes, and the attack's answers to the training images."""
-    from cmpe.adversarial.study import read_networks
     from cmpe.formats.images import read_images
     from cmpe.solvers.flips.attack import attack
+    from study.adversarial.study import read_networks
 
     data = read_images(mnist)
     (network,) = read_networks(study / "classifier.npz")
@@ -120,8 +120,8 @@ def train(out: Path, file: Path, epochs: int, device: str = "cuda") -> None:
     """Every method, one record each."""
     import torch
 
-    from cmpe.adversarial.methods import StudyEffort, config_of
     from cmpe.learning.training.trainer import Trainer
+    from study.adversarial.methods import StudyEffort, config_of
 
     network, images, labels, test = unpack(file)
     effort = StudyEffort(epochs=epochs, linear_epochs=min(epochs, 40), device=device)

@@ -60,7 +60,7 @@ from benchmarks.amortised_cells import (
     with_selector,
 )
 from benchmarks.amortised_device import DeviceRace
-from benchmarks.device_frame import without_safetensors
+from study.bare import without_safetensors
 
 HERE = Path(__file__).parent
 DATA = HERE.parent / "build" / "amortised"

@@ -60,7 +60,7 @@ from cmpe.formats.evidence import read_evidence
 from cmpe.formats.registry import SUFFIXES, read_model
 from cmpe.formats.text import suffix_of
 from cmpe.generation import Recipe, generate, grid
-from cmpe.reporting.figures import new_figure, save
+from cmpe.pictures.figures import new_figure, save
 
 if TYPE_CHECKING:
     from cmpe import LogLinearModel

@@ -22,7 +22,7 @@ import numpy as np
 if __package__ in (None, ""):  # run as a file: the repository's root is one folder up
     sys.path[0] = str(Path(__file__).parents[1])
 
-from benchmarks.device_frame import without_numba
+from study.bare import without_numba
 
 SIDE, ROWS, STEPS = 10, 64, 65
 

@@ -12,40 +12,15 @@ import pickle
 import statistics
 import sys
 import time
-import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from study.bare import without_numba, without_safetensors
+
 Record = dict[str, Any]
-
-
-def without_numba() -> bool:
-    """Stand in for numba where it is missing: torch needs only the plan, which is plain numpy.
-
-    Whether it is missing.
-    """
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        stub = types.ModuleType("cmpe.core.compiler.functions")  # the one module that imports numba
-        vars(stub).update(njit=lambda **_: lambda function: function, DISPATCHERS=[])
-        sys.modules |= {stub.__name__: stub, "numba": types.ModuleType("numba")}
-        return True
-    return False
-
-
-def without_safetensors() -> None:
-    """Stand in for safetensors where it is missing: runs are kept by torch there."""
-    try:
-        import safetensors  # noqa: F401
-    except ImportError:
-        for name in ("safetensors", "safetensors.torch"):
-            stub = types.ModuleType(name)
-            vars(stub).update(SafetensorError=OSError, load=None, save=None)
-            sys.modules[name] = stub
 
 
 def plain_problem(problem: Any) -> Any:

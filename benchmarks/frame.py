@@ -11,18 +11,16 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import shlex
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -30,6 +28,8 @@ from typing import Any, Self, TypeVar
 import cmpe
 from cmpe.generation import grid
 from cmpe.solvers.dispatch import engine_of
+from study.frame import cpu_model, versions
+from study.frame import print_table as print_table
 
 HERE = Path(__file__).parent
 UAI_FILES = HERE.parent.parent / "shared" / "data" / "uai"
@@ -41,11 +41,6 @@ MODELS = {
     "Grids_17": (20, 17),
     "Grids_18": (20, 18),
 }
-PACKAGES = (
-    "cmpe", "numpy", "numba", "scipy", "highspy", "pyscipopt", "gurobipy", "pytoulbar2", "pgmpy",
-    "pyagrum",
-)  # fmt: skip
-
 Record = dict[str, Any]
 Result = TypeVar("Result")
 
@@ -163,20 +158,6 @@ class Recorder:
         self._file.flush()
 
 
-def print_table(records: Sequence[Record], columns: Sequence[str]) -> None:
-    """Print the chosen fields of `records`, one line each; a missing field is left empty."""
-    cells = [[_shown(record.get(column, "")) for column in columns] for record in records]
-    lines = [list(columns), *cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(padded), flush=True)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def _plain(value: Any) -> Any:
     """`value` as JSON: numpy numbers unpacked, six digits, null for what is not finite."""
     if isinstance(value, Mapping):
@@ -197,37 +178,18 @@ def circumstances(seed: int) -> Record:
     arguments = [Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]]
     return {
         "machine": {
-            "cpu": _cpu_model(),
+            "cpu": cpu_model(),
             "cores": os.cpu_count(),
             "cores_used": len(os.sched_getaffinity(0)),
             "load": os.getloadavg()[0],
             "memory_gib": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30,
         },
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": versions(),
         "data": data_source(),
         "seed": seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", f"benchmarks.{module}", *arguments]),
     }
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
-
-
-def _versions() -> Record:
-    found: Record = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 @cache

@@ -11,14 +11,29 @@ import os
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 
 import cmpe
 from cmpe.formats.images import read_images
-from cmpe.learning.classifier import FEW, train_classifier
 
 quick = "CMPE_QUICK" in os.environ
 images = read_images("digits")
-(network,) = train_classifier(images.train, images.train_labels, FEW)
+pixels = torch.tensor(images.train, dtype=torch.float32)
+labels = torch.tensor(images.train_labels)
+
+# %%
+# A classifier as you would train it: two affine layers with ReLU between them.
+
+torch.manual_seed(0)
+layers = torch.nn.Sequential(
+    torch.nn.Linear(pixels.shape[1], 32), torch.nn.ReLU(), torch.nn.Linear(32, 10)
+)
+adam = torch.optim.Adam(layers.parameters(), lr=1e-2)
+for _ in range(100):
+    adam.zero_grad()
+    torch.nn.functional.cross_entropy(layers(pixels), labels).backward()
+    adam.step()
+network = cmpe.ReluNetwork.of(layers)
 
 # %%
 # A picture that the network classifies well, as evidence; the changed picture is what is free.

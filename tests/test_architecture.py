@@ -39,16 +39,14 @@ ORDER = (
     ("solving",),
     ("estimator",),
     ("evaluation",),
-    ("adversarial", "inspection", "reporting"),
+    ("inspection", "pictures"),
     ("tradeoffs",),
     ("warming",),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
-    "foolbox",
     "gurobipy",
-    "jinja2",
     "matplotlib",
     "pandas",
     "pgmpy",

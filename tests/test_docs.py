@@ -2,9 +2,9 @@
 
 - A ```python block is executed; the blocks of a file share one namespace. A ```text block right
   after it is what it prints.
-- In a ```console or ```bash block every `cmpe` command is run; the lines below a `$` command are
-  what it prints, and `$ echo $?` shows its exit code, which is 0 where it is not shown. Commands
-  other than cmpe are left alone.
+- In a ```console or ```bash block every command of COMMANDS_RUN is run; the lines below a `$`
+  command are what it prints, and `$ echo $?` shows its exit code, which is 0 where it is not shown.
+  Other commands are left alone.
 
 In expected output `...` stands for anything, as in doctest.
 """
@@ -14,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import os
 import re
 import shlex
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +33,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 COMMAND = Path(sysconfig.get_path("scripts")) / "cmpe"
+COMMANDS_RUN = {
+    "cmpe ": [str(COMMAND)],
+    "python -m study report ": [sys.executable, "-m", "study", "report"],
+    "python -m study adversarial ": [sys.executable, "-m", "study", "adversarial"],
+}
 FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -95,11 +102,14 @@ def run_commands(block: Block) -> None:
         if command == "echo $?":
             check_output(f"{block}: exit code", expected, f"{code}\n")
             shown = True
-        elif command.startswith("cmpe "):
+        elif start := next((s for s in COMMANDS_RUN if command.startswith(s)), None):
             assert shown, f"{block}: exit code {code} before {command!r}"
+            words = [*COMMANDS_RUN[start], *shlex.split(command.removeprefix(start))]
+            paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
             done = subprocess.run(
-                [COMMAND, *shlex.split(command)[1:]], capture_output=True, text=True, check=False
-            )
+                words, capture_output=True, text=True, check=False,
+                env={**os.environ, "PYTHONPATH": paths},
+            )  # fmt: skip
             code, shown = done.returncode, done.returncode == 0
             if expected:
                 check_output(f"{block}: {command}", expected, done.stdout + done.stderr)

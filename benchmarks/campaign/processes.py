@@ -184,7 +184,7 @@ changes = { paper = { epochs = 2, hidden = [4], batch_size = 16, evaluate_every 
 def killed_study(place: Place) -> None:
     """A study that was killed does the rest, and has the results of one that was not."""
     (place.folder / "study.toml").write_text(STUDY)
-    told = (sys.executable, "-m", "benchmarks.paper", "run", "--study", "study.toml")
+    told = (sys.executable, "-m", "study", "paper", "run", "--study", "study.toml")
     scale = ("--scale", "tiny", "--data", "/nonexistent", "--out")
     place.must(place.run(*told, *scale, "whole").code == 0, "the study must end with 0")
     for _ in range(2):

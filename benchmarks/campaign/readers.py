@@ -278,7 +278,7 @@ def _run(folder: Path, problem: cmpe.Problem, rows: Any) -> Sample:
 
 
 def _report(folder: Path) -> Sample:
-    from cmpe.reporting.results import read_results
+    from study.reporting.results import read_results
 
     place = folder / "report"
     place.mkdir()

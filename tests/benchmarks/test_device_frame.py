@@ -30,7 +30,7 @@ for name in ("dual", "wide", "learned", "adversarial"):
     for known in [m for m in sys.modules if m.split(".")[0] == "benchmarks"]:
         del sys.modules[known]
     parts = runpy.run_path(str(file))
-    from benchmarks.device_frame import without_numba, without_safetensors
+    from study.bare import without_numba, without_safetensors
     missing = without_numba()
     without_safetensors()
     assert missing == (name == "dual")  # the first one stands in for all

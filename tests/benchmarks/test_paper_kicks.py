@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.paper import kicks
-from benchmarks.paper.artifacts import rows_of
-from benchmarks.paper.plan import plan_of
-from benchmarks.paper.store import Store
 
 import cmpe
-from tests.benchmarks.studies import tiny
+from benchmarks import paper_kicks as kicks
+from study.paper.artifacts import rows_of
+from study.paper.plan import plan_of
+from study.paper.store import Store
+from tests.study.paper.studies import tiny
 
 NOWHERE = Path("no", "such", "folder")
 

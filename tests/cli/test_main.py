@@ -85,6 +85,13 @@ def test_an_unknown_command_is_one_line():
     assert run("nonsense") == (2, "", UNKNOWN)
 
 
+@pytest.mark.parametrize("name", ["report", "adversarial"])
+def test_a_command_that_moved_says_where(refused, name):
+    assert refused(name, "--out", "x") == (
+        f"`cmpe {name}` is now `python -m study {name}`, run in a checkout of cmpe"
+    )
+
+
 @pytest.mark.parametrize("what", [["solve", "{}", "--method", "exhaustive"], ["--help"]])
 def test_a_reader_that_goes_away_is_no_error(problem, what):
     arguments = [COMMAND, *(word.format(problem) for word in what)]

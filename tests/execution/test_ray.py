@@ -9,10 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.paper.plan import plan_of
-from benchmarks.paper.results import results_hash
-from benchmarks.paper.runner import run
-from benchmarks.paper.store import Store
 
 from cmpe.cli.streaming.jobs import SolveJob
 from cmpe.execution import executor
@@ -23,8 +19,12 @@ from cmpe.solvers.dispatch import solve
 from cmpe.streams.folder import StreamQuestion
 from cmpe.streams.pieces import MemorySource
 from cmpe.streams.stream import answer_stream
-from tests.benchmarks.studies import tiny
+from study.paper.plan import plan_of
+from study.paper.results import results_hash
+from study.paper.runner import run
+from study.paper.store import Store
 from tests.streams.work import SumJob, lines_in, named_problem, question
+from tests.study.paper.studies import tiny
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own

@@ -204,7 +204,7 @@ def spin_glass(side: int, seed: int) -> tuple[Problem, Assignments]:
 def _draw(shown: Shown, out: Path) -> bool:
     """The front and the race side by side; False without matplotlib."""
     from cmpe.errors import MissingExtra
-    from cmpe.reporting.figures import drawing, new_panels, save
+    from cmpe.pictures.figures import drawing, new_panels, save
 
     try:
         with drawing():
@@ -220,7 +220,7 @@ def _draw(shown: Shown, out: Path) -> bool:
 
 def _draw_front(axes: Any, shown: Shown) -> None:
     """Steps, and beside each point what it blames."""
-    from cmpe.reporting.figures import BLUE
+    from cmpe.pictures.figures import BLUE
 
     budgets, values, blamed = zip(*shown.front, strict=True)
     axes.step(budgets, values, where="post", color=BLUE, alpha=0.4)
@@ -240,7 +240,7 @@ def _draw_front(axes: Any, shown: Shown) -> None:
 
 def _draw_race(axes: Any, shown: Shown) -> None:
     """A line for each method: how far it is off after so many seconds."""
-    from cmpe.reporting.figures import BLUE, GREY, RED
+    from cmpe.pictures.figures import BLUE, GREY, RED
 
     styles = {"HiGHS": (GREY, "s"), "search": (BLUE, "o")}
     for name, points in shown.below.items():

@@ -16,7 +16,7 @@ from contextlib import closing
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
@@ -41,17 +41,10 @@ COMMANDS = {
     "convert": "Write IN in the format that OUT's suffix names.",
     "train": "Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint.",
     "evaluate": "Measure regret, violations, certified gap and time on test rows or on others.",
-    "adversarial": (
-        "Train a classifier, attack it by every method, and compare them in a table and a picture."
-    ),
-    "report": (
-        "Make one self-contained HTML page, with tables and figures, without running anything."
-    ),
     "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
-
-
+MOVED = ("adversarial", "report")  # commands of earlier versions, now in the study
 HOMES = {
     "best": "tradeoffs.best",
     "compile": "compiling.compile",
@@ -100,16 +93,25 @@ def main() -> None:
     """Run the command line; never a traceback for what a user can mend."""
     if COMPLETING in os.environ:  # a shell asks for words: it needs the options of every command
         make_app(list(COMMANDS))(prog_name="cmpe")
+    if sys.argv[1:] and sys.argv[1] in MOVED:
+        name = sys.argv[1]
+        sys.exit(_fail(f"`cmpe {name}` is now `python -m study {name}`, run in a checkout of cmpe"))
+    run("cmpe", make_app)
+
+
+def run(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> NoReturn:
+    """Run the command line `name`, made from its arguments, and exit."""
     warnings.showwarning = _one_line_warning
     sys.unraisablehook = partial(_interrupt_again, sys.unraisablehook)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without box characters shows "?"
-    sys.exit(_exit_code())
+    sys.exit(_exit_code(name, make))
 
 
-def _exit_code() -> int:
+def _exit_code(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> int:
+    arguments = sys.argv[1:] or ["--help"]
     try:
-        code = _run(sys.argv[1:] or ["--help"])
+        code = _run(name, make(arguments), arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output went away: not our error
         _forget_output()
@@ -132,14 +134,14 @@ def _exit_code() -> int:
     return code
 
 
-def _run(arguments: list[str]) -> int:
+def _run(name: str, app: typer.Typer, arguments: list[str]) -> int:
     """Not `app()`: its own loop would swallow Ctrl-C and what the command says of it."""
-    command, bar = typer.main.get_command(make_app(arguments)), CompilingBar()
+    command, bar = typer.main.get_command(app), CompilingBar()
     try:
         with (
             telling(bar),
             closing(bar),
-            command.make_context("cmpe", arguments, obj=tuple(arguments)) as context,
+            command.make_context(name, arguments, obj=tuple(arguments)) as context,
         ):
             return int(command.invoke(context) or 0)
     except typer.Exit as stop:

@@ -200,8 +200,8 @@ def _write_trace(problem: Problem, rows: Values | None, path: Path, seconds: flo
 
     from cmpe.formats.results import json_line
     from cmpe.formats.text import write_text
+    from cmpe.pictures.figures import SUFFIXES, draw_trace, save
     from cmpe.problem.groups import by_observed
-    from cmpe.reporting.figures import SUFFIXES, draw_trace, save
     from cmpe.solvers.exact.trace import WIDE_SECONDS, trace
 
     first = by_observed(problem, None if rows is None else rows[:1])[0][0]

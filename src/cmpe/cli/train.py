@@ -318,7 +318,7 @@ def _question_line(record: Record) -> str:
 
 def draw(records: list[Record], path: Path) -> bool:
     """Draw a training run; False without matplotlib, since the log has it all."""
-    from cmpe.reporting.figures import draw_learning, save
+    from cmpe.pictures.figures import draw_learning, save
 
     try:
         save(draw_learning(records), path)

@@ -238,7 +238,7 @@ class Front:
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the front as steps, the bound as a band, and q (extra `report`): the figure."""
-        from cmpe.reporting.fronts import draw_fronts
+        from cmpe.pictures.fronts import draw_fronts
 
         return draw_fronts([self], axes)
 

@@ -126,8 +126,8 @@ def _write(found: list[Front], numbers: list[int], output: Path | None, suffix: 
     from cmpe.formats.text import write_text
 
     if output is not None and suffix in PICTURES:
-        from cmpe.reporting.figures import save
-        from cmpe.reporting.fronts import draw_fronts
+        from cmpe.pictures.figures import save
+        from cmpe.pictures.fronts import draw_fronts
 
         save(draw_fronts(found, names=[f"row {n}" for n in numbers]), output)
         return

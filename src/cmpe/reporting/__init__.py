@@ -1,1 +1,0 @@
-"""Tables, figures and the report: the only place for matplotlib and jinja2 (extra `report`)."""

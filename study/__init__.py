@@ -1,0 +1,1 @@
+"""The paper's study, adversarial examples and the report: run in a checkout, not installed."""
