@@ -15,6 +15,7 @@ from tests.source_tree import Assertions, Import, SourceTree, cycles_in, is_kern
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = SourceTree(ROOT / "src" / "cmpe")
+STUDY = SourceTree(ROOT / "study")
 
 # A room may use the rooms before it; rooms of one line do not use each other.
 ORDER = (
@@ -89,8 +90,19 @@ def test_rooms_import_only_the_rooms_before_them():
 
 
 def test_no_modules_import_each_other():
-    cycles = cycles_in(SOURCE.arrows)
+    cycles = [*cycles_in(SOURCE.arrows), *cycles_in(STUDY.arrows)]
     assert not cycles, "\n".join(", ".join(group) for group in cycles)
+
+
+def test_the_study_and_benchmarks_use_the_package_and_never_the_reverse():
+    wrong = [
+        f"{module}:{found.line} imports {found.name}"
+        for tree, others in ((SOURCE, {"study", "benchmarks", "tests"}), (STUDY, {"benchmarks"}))
+        for module in tree.modules
+        for found in tree.imports(module)
+        if package_of(found) in others
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_optional_packages_are_imported_where_they_are_used():

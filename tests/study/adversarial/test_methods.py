@@ -88,7 +88,7 @@ def test_an_attack_of_foolbox(part, tmp_path):
 
 def test_a_missing_extra_is_named_before_any_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "foolbox", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'cmpe\[attacks\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'cmpe\[study\]'"):
         check(("attack", "foolbox:ead"), (8,))
     check(("attack",), (8,))
 
