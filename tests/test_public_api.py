@@ -71,6 +71,7 @@ EXPECTED = [
     "read_evidence",
     "read_model",
     "read_network",
+    "read_problem",
     "read_solutions",
     "read_uai",
     "reference",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.network import read_network, write_network
+    from cmpe.formats.problems import read_problem
     from cmpe.formats.registry import read_model, write_model
     from cmpe.formats.results import read_solutions
     from cmpe.formats.uai import read_uai, write_uai
@@ -66,6 +67,7 @@ _HOMES = {
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.network": ("read_network", "write_network"),
+    "cmpe.formats.problems": ("read_problem",),
     "cmpe.formats.registry": ("read_model", "write_model"),
     "cmpe.formats.results": ("read_solutions",),
     "cmpe.formats.uai": ("read_uai", "write_uai"),
@@ -156,6 +158,7 @@ __all__ = [
     "read_evidence",
     "read_model",
     "read_network",
+    "read_problem",
     "read_solutions",
     "read_uai",
     "reference",

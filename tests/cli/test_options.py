@@ -143,7 +143,7 @@ def test_model_files_become_one_problem(tmp_path):
     first, second = tmp_path / "h.uai", tmp_path / "t.LG"
     first.write_text(MODEL)
     second.write_text("MARKOV 2 2 3 1 1 0 2 0 1")
-    problem, directory = options.read_problem(None, first, [second, second], [0.5, 1.5])
+    problem, directory = options.posed_problem(None, first, [second, second], [0.5, 1.5])
     assert directory is None
     assert (problem.name, problem.limits.tolist()) == ("h", [0.5, 1.5])
     assert problem.evidence_variables == ()

@@ -16,7 +16,7 @@ from cmpe.cli.options import (
     FOLDER_HELP,
     MEMORY_HELP,
     PROCESSES_HELP,
-    read_problem,
+    posed_problem,
     read_rows,
 )
 from cmpe.cli.streaming.rows import bound_values, bounds_by_name
@@ -41,7 +41,9 @@ DEVICE_HELP = f"cpu, or cuda with torch: for {', '.join(ON_DEVICE)}."
 
 def bound(
     context: typer.Context,
-    problem_dir: Annotated[Path, typer.Argument(help="A problem directory.")],
+    problem_dir: Annotated[
+        Path, typer.Argument(help="A problem directory, or a .wcsp or .cfn file.")
+    ],
     evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = AUTO,
     time_limit: Annotated[
@@ -65,12 +67,13 @@ def bound(
     from cmpe.bounds.base import Work
     from cmpe.cli.streaming.jobs import BoundJob
 
-    problem, directory = read_problem(problem_dir, None, [], [])
-    assert directory is not None
+    problem, directory = posed_problem(problem_dir, None, [], [])
     names = tuple(_names(method, problem, device))
     how = Running(workers, threads, executor=executor, address=address)
     work = Work(time_limit=time_limit, seed=seed, threads=threads, memory=memory)
-    train = directory.train[:FITTING_ROWS] if len(directory.train) else None
+    train = None
+    if directory is not None and len(directory.train):
+        train = directory.train[:FITTING_ROWS]
     job = BoundJob(problem, names, work, train, device)
     words = context.find_root().obj or ()
     stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
@@ -78,7 +81,7 @@ def bound(
         return _bound_parts(stream, job, directory)
     need_folder(output, how)
     rows = read_rows(problem, directory, evidence)
-    assert rows is not None
+    rows = problem.given().evidence if rows is None else rows
     known = bounds_by_name(job, rows, how.place if how.is_spread else None)
     if format is InfoFormat.json:
         for i in range(len(rows)):
@@ -88,7 +91,7 @@ def bound(
     return 0
 
 
-def _bound_parts(stream: StreamAsked, job: BoundJob, directory: ProblemDirectory) -> int:
+def _bound_parts(stream: StreamAsked, job: BoundJob, directory: ProblemDirectory | None) -> int:
     """Bound block by block into a folder."""
     work = job.work
     options = {

@@ -36,7 +36,8 @@ EVIDENCE_HELP = (
 )
 # The question that several commands are asked: models, limits and evidence.
 Directory = Annotated[
-    Path | None, typer.Argument(help="A problem directory (see `cmpe generate`).")
+    Path | None,
+    typer.Argument(help="A problem directory (see `cmpe generate`), or a .wcsp or .cfn file."),
 ]
 Objective = Annotated[Path | None, typer.Option(help="The model h to maximise.")]
 Constraints = Annotated[
@@ -124,15 +125,19 @@ PICTURES = (".svg", ".png", ".pdf")
 WRITERS = {".parquet": ("pyarrow", "frames")} | dict.fromkeys(PICTURES, ("matplotlib", "report"))
 
 
-def read_problem(
+def posed_problem(
     directory: Path | None,
     objective: Path | None,
     constraints: Sequence[Path],
     limits: Sequence[float],
     mirrored: Sequence[bool] = (),
 ) -> tuple[Problem, ProblemDirectory | None]:
-    """The problem of a directory, or of model files; `mirrored` limits are lower ones."""
+    """The problem of a directory, or of model files; `mirrored` limits are lower ones.
+
+    The bound of a cost function network comes after the other constraints.
+    """
     from cmpe.formats.directory import read_directory
+    from cmpe.formats.problems import has_bound, read_problem
     from cmpe.formats.text import stem_of
     from cmpe.problem import Problem
 
@@ -142,6 +147,8 @@ def read_problem(
     if directory is not None:
         if constraints:
             raise InputError("--constraint goes with --objective, not with a directory")
+        if has_bound(directory):
+            return _with_limits(read_problem(directory), limits, mirrored), None
         if directory.is_file():
             raise InputError(
                 f"{directory}: expected a problem directory, found a file; a model is given by "
@@ -155,15 +162,19 @@ def read_problem(
             f"{len(constraints)} and {len(limits)}"
         )
     assert objective is not None
-    model = read_tables(objective)
+    if has_bound(objective):
+        bounded = read_problem(objective)
+        model, own = bounded.objective, bounded.constraints
+    else:
+        model, own = read_tables(objective), ()
     senses = mirrored or [False] * len(limits)
     functions = [read_tables(file) for file in constraints]
-    bounded = [
+    asked = [
         t >= limit if is_least else t <= limit
         for t, limit, is_least in zip(functions, limits, senses, strict=True)
     ]
     try:
-        return Problem(model, bounded, name=stem_of(objective)), None
+        return Problem(model, [*asked, *own], name=stem_of(objective)), None
     except ModelError as error:
         text = str(error).replace("the objective", str(objective))
         for j, file in enumerate(constraints):

@@ -27,8 +27,8 @@ from cmpe.cli.options import (
     limits_in_order,
     method_or_run,
     need_writer,
+    posed_problem,
     progress_bar,
-    read_problem,
     read_rows,
     read_stages,
     refuse_unknown,
@@ -89,7 +89,7 @@ def solve(
     staged = read_stages(stages, method)
     words = context.find_root().obj or ()
     limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
     stream = stream_asked(words, (output, evidence, format), how, resume=resume, block=block)
     if stream is not None:
         refuse_beside_parts(start=start, trace=trace)

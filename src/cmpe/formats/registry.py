@@ -16,6 +16,7 @@ from cmpe.errors import FormatError, InputError
 from cmpe.formats.text import suffix_of
 
 if TYPE_CHECKING:
+    from cmpe.formats.costs.network import CostFunctions
     from cmpe.models.loglinear import LogLinearModel
     from cmpe.models.tractable.chow_liu import ChowLiuTree
     from cmpe.models.tractable.cutset import CutsetNetwork
@@ -33,11 +34,19 @@ class ModelFormat:
     writer: str
     about: str
     only_tables: bool = True  # other models are written as their tables
+    has_bound: bool = False  # The reader returns `CostFunctions`.
 
     def read(self, path: Path) -> Model:
         """The model in a file."""
+        if self.has_bound:
+            return self.read_costs(path).model()
         model: Model = getattr(import_module(self.module), self.reader)(path)
         return model
+
+    def read_costs(self, path: Path) -> CostFunctions:
+        """The cost function network in a file."""
+        costs: CostFunctions = getattr(import_module(self.module), self.reader)(path)
+        return costs
 
     def write(self, model: Model, path: Path) -> None:
         """Write a model."""
@@ -91,17 +100,19 @@ FORMATS = (
     ),
     ModelFormat(
         (".wcsp",),
-        "cmpe.formats.tables.costs",
+        "cmpe.formats.costs.wcsp",
         "read_wcsp",
         "write_wcsp",
         "a cost function network with whole costs",
+        has_bound=True,
     ),
     ModelFormat(
         (".cfn",),
-        "cmpe.formats.tables.costs",
+        "cmpe.formats.costs.cfn",
         "read_cfn",
-        "write_cfn_model",
+        "write_cfn",
         "a cost function network with decimal costs, in JSON",
+        has_bound=True,
     ),
 )
 SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
@@ -128,6 +139,10 @@ def read_model(path: Path | str) -> Model:
     """Read a model file; its suffix names the format, .gz, .xz and .bz2 are unpacked.
 
     MODEL stands for MODEL.json where only that is there. A pipe has no suffix: it holds `.uai`.
+
+    Of a cost function network (`.wcsp`, `.cfn`) this is h = -cost, or the cost where it is
+    maximised. Entries that its bound lets no solution have are -inf; `read_problem` honours the
+    bound everywhere.
     """
     file = file_path(path, "read_model")
     described = file.with_name(file.name + _LEARNED)

@@ -13,8 +13,8 @@ from cmpe.cli import options as asked
 from cmpe.cli.options import (
     checked_suffix,
     limits_in_order,
+    posed_problem,
     progress_bar,
-    read_problem,
     read_rows,
 )
 from cmpe.cli.streaming.rows import rank_lines
@@ -64,7 +64,7 @@ def best(
     stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
     suffix = "" if stream is not None else checked_suffix(output, SUFFIXES)
     limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
     if stream is not None:
         options = {"command": "best", "k": k, "distance": distance, "time_limit": time_limit}
         job = BestJob(problem, k, distance, time_limit, how.of_a_block())

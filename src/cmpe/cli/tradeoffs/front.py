@@ -15,8 +15,8 @@ from cmpe.cli.options import (
     PICTURES,
     checked_suffix,
     limits_in_order,
+    posed_problem,
     progress_bar,
-    read_problem,
     read_rows,
 )
 from cmpe.cli.streaming.rows import front_values
@@ -68,7 +68,7 @@ def front(
     stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
     suffix = "" if stream is not None else checked_suffix(output, TEXTS + PICTURES)
     limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = read_problem(problem_dir, objective, constraint or [], *limited)
+    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
     if not problem.constraints:
         raise InputError(
             "a front needs --constraint MODEL with --at-most or --at-least; found none"

@@ -1,4 +1,4 @@
-"""Cost function networks as models: .wcsp and .cfn."""
+"""Cost function networks as models: .wcsp and .cfn, read and written."""
 
 import json
 
@@ -93,19 +93,28 @@ def test_tables_that_cannot_be_held(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"problem": 3}, "field 'problem': expected an object, found int"),
-        ({"problem": {"mustbe": 3}}, "field 'mustbe': expected '<' or '>' and a number"),
+        ({"problem": 3}, "field 'problem': expected an object or a list, found '3'"),
+        (
+            {"problem": {"mustbe": 3}},
+            "field 'mustbe': expected '<' or '>' and a number of at most 30 decimals, found '3'",
+        ),
         ({"problem": {"mustbe": "<--"}}, "field 'mustbe'"),
-        ({"variables": {"a": 0}}, "variable 'a': expected a number of states, or a list of them"),
+        (
+            {"variables": {"a": 0}},
+            "variable 'a': expected a number of states from 1 to 1048576, or a list of them",
+        ),
         ({"variables": {"a": ["x", "x"]}}, "states must be distinct"),
-        ({"functions": {"f": {"scope": ["z"], "costs": [1]}}}, "there is no variable 'z'"),
-        ({"functions": {"f": {"scope": ["a"], "costs": [1]}}}, "function 'f': expected one cost"),
+        ({"functions": {"f": {"scope": ["z"], "costs": [1]}}}, "there is no 'z'"),
+        (
+            {"functions": {"f": {"scope": ["a"], "costs": [1]}}},
+            "function 'f', line 1: expected one cost",
+        ),
         ({"functions": {"f": {"scope": ["a"], "costs": ["x", 1]}}}, "one cost per entry"),
         (
-            {"functions": {"f": {"type": "salldiff", "costs": []}}},
+            {"functions": {"f": {"scope": ["a"], "type": "salldiff", "costs": []}}},
             "by its costs, found 'sall",
         ),
-        ({"functions": {"f": 3}}, "given by its costs, found 'no object'"),
+        ({"functions": {"f": 3}}, "function '3': expected an object, found nothing"),
         (
             {"functions": {"f": {"scope": ["a"], "defaultcost": 0, "costs": [1]}}},
             "tuples of 2 items, 1 in all",
