@@ -108,11 +108,6 @@ def _reached(module: str, arrows: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-def is_kernel(module: str) -> bool:
-    """Compiled loops stand in `kernels.py` or in `kernels/`."""
-    return "kernels" in module.split(".")
-
-
 class Assertions:
     """Which functions of a tree of tests assert something, themselves or through one another."""
 

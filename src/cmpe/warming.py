@@ -186,6 +186,6 @@ def kernels() -> list[Any]:
     from cmpe.core.compiler.functions import DISPATCHERS
 
     for module in pkgutil.walk_packages([str(Path(__file__).parent)], "cmpe."):
-        if "kernels" in module.name.split(".") or module.name.startswith("cmpe.core."):
+        if ".kernels." in module.name or module.name.startswith("cmpe.core."):
             import_module(module.name)
     return [d for d in DISPATCHERS if d.py_func.__module__.startswith("cmpe.")]

@@ -39,7 +39,7 @@ RESERVE = 1.15  # a program is begun if this times the longest so far still fits
 
 
 def condition(evidence: Any, gather: Any, out: Any) -> None:
-    """`cmpe.models.kernels.condition` without a compiler: one table at a time, all rows."""
+    """`cmpe.core.tables.condition` without a compiler: one table at a time, all rows."""
     values, offsets, starts, columns, strides, entries, steps, targets = gather
     out[:] = 0.0
     for f in range(len(offsets) - 1):
@@ -51,7 +51,7 @@ def condition(evidence: Any, gather: Any, out: Any) -> None:
 
 
 def evaluate(rows: Any, values: Any, offsets: Any, *others: Any) -> int:
-    """`cmpe.models.kernels.evaluate` without a compiler: one table at a time, all rows."""
+    """`cmpe.core.tables.evaluate` without a compiler: one table at a time, all rows."""
     starts, variables, strides, cards, out = others
     wrong = ((rows < 0) | (rows >= cards)).ravel()
     if wrong.any():
@@ -68,7 +68,7 @@ def evaluate(rows: Any, values: Any, offsets: Any, *others: Any) -> int:
 def without_compiler() -> None:
     """Stand in for what is missing on this machine."""
     if without_numba():
-        from cmpe.models import kernels
+        from cmpe.core import tables as kernels
 
         kernels.condition, kernels.evaluate = condition, evaluate
     without_safetensors()

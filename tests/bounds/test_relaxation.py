@@ -7,8 +7,9 @@ from hypothesis import given, settings
 import cmpe
 from cmpe.bounds import Work
 from cmpe.bounds.descent import minimise
-from cmpe.bounds.relaxation import CARD, COPIES, SIZE, VALUES, Relaxation
+from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import Cut
+from cmpe.core.copies import CARD, COPIES, SIZE, VALUES
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from tests.bounds.checks import AWKWARD

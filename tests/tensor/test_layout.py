@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from hypothesis import given
 
-from cmpe.elimination.kernels import AXIS_COUNT, SIZE
+from cmpe.core.buckets import AXIS_COUNT, SIZE
 from cmpe.tensor.device import scalar_on
 from cmpe.tensor.layout import Bags, EvidenceTables, Layout, satisfied
 from cmpe.tensor.plan import device_evidence

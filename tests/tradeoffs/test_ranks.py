@@ -5,11 +5,11 @@ import pytest
 
 import cmpe
 from cmpe import Constraint, LogLinearModel, Problem
+from cmpe.core.fronts import ranks as kernels
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from cmpe.problem import FEASIBILITY_TOLERANCE
 from cmpe.tradeoffs import ranks
-from cmpe.tradeoffs.kernels import ranks as kernels
 from tests.refusals import refused
 
 

@@ -145,7 +145,7 @@ def row_tables(instances: Instances, rows: slice) -> list[RowTables]:
 
     -inf in t becomes a number so low that the constraint holds whatever else is chosen.
     """
-    from cmpe.bounds.kernels.dual import satisfy
+    from cmpe.core.dual import satisfy
 
     problem, offsets = instances.problem, instances.conditioning.layout.offsets
     h = instances.tables(0, rows)

@@ -69,7 +69,7 @@ class RelaxedRow:
 
     def begin(self, given: RowTables, even: bool) -> None:
         """Load a row's tables; all multipliers are 0."""
-        from cmpe.bounds.kernels import relaxation as kernels
+        from cmpe.core import relaxation as kernels
 
         entries = len(given.h)
         self.weights[:] = MU_WEIGHT * given.units**2
@@ -84,14 +84,14 @@ class RelaxedRow:
 
     def impossible(self) -> bool:
         """Whether even the relaxation satisfies no constraint."""
-        from cmpe.bounds.kernels import relaxation as kernels
+        from cmpe.core import relaxation as kernels
 
         arrays = (self.h, self.t, self.limits, self.scratch)
         return bool(kernels.impossible(self.relaxed, *arrays))
 
     def descend(self, steps: int, free: bool) -> bool:
         """Some steps; whether more of them could help."""
-        from cmpe.bounds.kernels import relaxation as kernels
+        from cmpe.core import relaxation as kernels
 
         kernels.descend(
             self.relaxed, self.h, self.t, self.limits, self.weights, steps, free, self.level,
@@ -101,7 +101,7 @@ class RelaxedRow:
 
     def certified(self) -> float:
         """The best bound, safe against rounding."""
-        from cmpe.bounds.kernels import relaxation as kernels
+        from cmpe.core import relaxation as kernels
 
         arrays = (self.h, self.t, self.limits, self.state, self.scratch)
         bound = float(kernels.certify(self.relaxed, *arrays))

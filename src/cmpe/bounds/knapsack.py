@@ -83,7 +83,7 @@ class _Classes:
 
     def bound(self, j: int, nodes: int, until: float) -> float:
         """The bound of constraint j's knapsack."""
-        from cmpe.bounds.kernels import knapsack as kernels
+        from cmpe.core import knapsack as kernels
 
         row = self._row
         messages, mu = row.state[2], row.state[3]
@@ -119,7 +119,7 @@ class _Classes:
         return -heap[0][0]
 
     def _node(self, fixed: Integers, limit: float) -> tuple[float, int]:
-        from cmpe.bounds.kernels import knapsack as kernels
+        from cmpe.core import knapsack as kernels
 
         low, high = self._choice
         arrays = (self._profit, self._weight, self._starts, fixed)

@@ -119,7 +119,7 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1, memory: int = MOS
         return dual_by_branch(
             instances, lambda part: lagrangian_dual(part, threads=threads, memory=memory)
         )
-    from cmpe.bounds.kernels import dual as kernels
+    from cmpe.core import dual as kernels
 
     batch = Batch(instances, memory)
     count, problem = len(instances), instances.problem
@@ -199,7 +199,7 @@ def _by_branch(
 
 def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -> Floats:
     """D(mu) at given multipliers (B, m) >= 0: one elimination a row, a valid bound (B,)."""
-    from cmpe.bounds.kernels import loss as kernels
+    from cmpe.core import loss as kernels
 
     mu = np.ascontiguousarray(multipliers, dtype=np.float64)
     shape = (len(instances), len(instances.problem.constraints))
@@ -272,7 +272,7 @@ def _greatest_loss(instances: Instances, threads: int) -> Floats:
     """An upper bound of every finite f: (B,), NaN where h allows nothing."""
     if not instances.problem.is_log_linear:
         return _by_branch(instances, lambda part: _greatest_loss(part, threads), np.fmax)
-    from cmpe.bounds.kernels import loss as kernels
+    from cmpe.core import loss as kernels
 
     batch = Batch(instances)
     least = np.zeros(len(instances))
@@ -290,8 +290,8 @@ def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
     """A lower bound of f + g_j subject to g_j > 0: (B,), NaN where nothing violates."""
     if not instances.problem.is_log_linear:
         return _by_branch(instances, lambda part: _least_infeasible(part, j, threads), np.fmin)
-    from cmpe.bounds.kernels import loss as kernels
-    from cmpe.bounds.kernels.dual import INFEASIBLE
+    from cmpe.core import loss as kernels
+    from cmpe.core.dual import INFEASIBLE
 
     batch = Batch(instances)
     upper, kind = np.zeros(len(instances)), np.zeros(len(instances), dtype=np.int64)

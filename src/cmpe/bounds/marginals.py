@@ -15,7 +15,8 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work, clock, loosened_limits, row_tables
 from cmpe.bounds.descent import RelaxedRow
-from cmpe.bounds.relaxation import CARD, Relaxation
+from cmpe.bounds.relaxation import Relaxation
+from cmpe.core.copies import CARD
 from cmpe.problem import Instances
 
 
@@ -48,8 +49,8 @@ def value_bounds(instances: Instances, relaxation: Relaxation, work: Work) -> Va
 
 def _least_of_copies(row: RelaxedRow, relaxation: Relaxation, upper: float) -> dict[int, Floats]:
     """Each variable's max-marginals, the least over its copies, safe against rounding."""
-    from cmpe.bounds.kernels import marginals as marginals_kernels
-    from cmpe.bounds.kernels import relaxation as relaxation_kernels
+    from cmpe.core import marginals as marginals_kernels
+    from cmpe.core import relaxation as relaxation_kernels
 
     relaxed, (numbers, winners) = row.relaxed, row.scratch[:2]
     starts = np.concatenate([[0], np.cumsum(relaxed.buckets[:, CARD])]).astype(np.int64)

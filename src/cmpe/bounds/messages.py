@@ -105,7 +105,7 @@ class MessageRow:
 
     def pass_messages(self, steps: int) -> None:
         """Some rounds of all messages and a step of the constraints' multipliers."""
-        from cmpe.bounds.kernels import messages as kernels
+        from cmpe.core import mplp as kernels
 
         kernels.pass_messages(
             self.tables,

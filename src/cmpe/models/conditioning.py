@@ -125,7 +125,7 @@ class Conditioning:
 
     def tables(self, which: int, evidence: NDArray[np.integer]) -> Floats:
         """The entries of model `which` for every row of `evidence` (B, |observed|): (B, E)."""
-        from cmpe.models import kernels
+        from cmpe.core import tables as kernels
 
         lanes = np.ascontiguousarray(evidence.T, dtype=np.int64)  # (|observed|, B)
         out = np.zeros((len(self.layout.values), len(evidence)))

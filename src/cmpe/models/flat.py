@@ -65,7 +65,7 @@ class FlatTables:
 
     def evaluate(self, assignments: NDArray[np.integer]) -> Floats:
         """The sum of all tables at each row of `assignments` (B, n): (B,)."""
-        from cmpe.models import kernels
+        from cmpe.core import tables as kernels
 
         if not np.issubdtype(assignments.dtype, np.integer):
             assignments = _as_integers(assignments)

@@ -41,7 +41,7 @@ from cmpe.problem.posing import Conditions, domain_of, numbers_of, posed
 from cmpe.problem.showing import table_of, text_of
 
 if TYPE_CHECKING:
-    from cmpe.elimination.kernels import CompiledPlan
+    from cmpe.core.buckets import CompiledPlan
 
 TABLED = (LogLinearModel, CutsetNetwork)  # functions made of tables
 
@@ -197,7 +197,7 @@ class Problem:
     @cached_property
     def compiled_plan(self) -> CompiledPlan:
         """The plan as arrays for compiled code."""
-        from cmpe.elimination.kernels import compile_plan
+        from cmpe.elimination.compiled import compile_plan
 
         return compile_plan(self.plan, self.conditioning.layout)
 

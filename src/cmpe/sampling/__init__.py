@@ -30,7 +30,7 @@ from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.sampling.ancestral import Directed, draw_each
 
 if TYPE_CHECKING:
-    from cmpe.sampling.kernels import GibbsTables
+    from cmpe.sampling.chains import GibbsTables
 
 Seed = int | np.random.SeedSequence
 LEAST_SWEEPS = 5  # of a chain, however short the time is
@@ -189,10 +189,10 @@ def _sample_chains(
     model: LogLinearModel, count: int, seed: Seed, settings: GibbsSettings
 ) -> tuple[NDArray[np.int32], str]:
     """The samples, and what the time limit cost, in words that follow the sampler's name."""
-    from cmpe.sampling import kernels
+    from cmpe.sampling.chains import GibbsTables
 
     begin = timing.now()
-    tables = kernels.GibbsTables.of(model, settings.floor)
+    tables = GibbsTables.of(model, settings.floor)
     attempt_seeds = _seed_sequence(seed).spawn(1 + settings.restarts)
     rows = np.zeros((count, model.variables), dtype=np.int32)
     missing, sweeps, note = np.arange(count), settings.sweeps, ""

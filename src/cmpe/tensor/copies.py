@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cmpe.bounds.relaxation import (
+from cmpe.core.copies import (
     AXES,
     AXIS_COUNT,
     CARD,

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from cmpe.bounds.base import PADDING
-from cmpe.bounds.kernels.dual import CLOSE, MOST_STEPS, SLACK, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import Dual
+from cmpe.core.dual import CLOSE, MOST_STEPS, SLACK, SUBGRADIENT_STEPS
 from cmpe.problem import Instances, Problem
 from cmpe.tensor.device import INF, as_array
 from cmpe.tensor.layout import Bags, satisfied

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from cmpe.arrays import Integers
-from cmpe.elimination.kernels import (
+from cmpe.core.buckets import (
     AXES,
     AXIS_COUNT,
     CARD,

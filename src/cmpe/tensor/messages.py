@@ -15,9 +15,9 @@ from torch import Tensor
 
 from cmpe.arrays import Integers
 from cmpe.bounds.base import Bounds, Work
-from cmpe.bounds.kernels.dual import SLACK
-from cmpe.bounds.kernels.messages import STEP
 from cmpe.core.compiler import timing
+from cmpe.core.dual import SLACK
+from cmpe.core.mplp import STEP
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.elimination.kernels import VARIABLE
+from cmpe.core.buckets import VARIABLE
 from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import TooLarge
 from cmpe.problem import Problem

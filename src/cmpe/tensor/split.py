@@ -16,10 +16,10 @@ from torch import Tensor
 
 from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import MU_WEIGHT
-from cmpe.bounds.kernels.dual import SLACK
-from cmpe.bounds.kernels.relaxation import CUT, FIRST_SHARE, GROWTH, LEAST_SHARE, MOMENTUM, PATIENCE
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.core.compiler import timing
+from cmpe.core.dual import SLACK
+from cmpe.core.relaxation import CUT, FIRST_SHARE, GROWTH, LEAST_SHARE, MOMENTUM, PATIENCE
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.tensor.copies import Copies, SplitPlan

@@ -50,7 +50,7 @@ class NarrowBatch:
     """Rows of one structure, and the space that compiled calls share."""
 
     def __init__(self, instances: Instances, asked: RowWindows) -> None:
-        from cmpe.elimination.kernels import COMPONENT, VARIABLE
+        from cmpe.core.buckets import COMPONENT, VARIABLE
 
         need_short_values(instances.problem)
         self._instances = instances
@@ -99,8 +99,8 @@ class _Space:
     """What one thread works in."""
 
     def __init__(self, batch: NarrowBatch) -> None:
-        from cmpe.tradeoffs.kernels.guesses import PLACES
-        from cmpe.tradeoffs.kernels.trees import workspace
+        from cmpe.core.fronts.guesses import PLACES
+        from cmpe.core.fronts.trees import workspace
 
         self._batch = batch
         self._constraints = len(batch._problem.constraints)
@@ -131,7 +131,7 @@ class _Space:
         return self._traced(row, found, missed is None, timing.now() - begin)
 
     def _points(self, row: int, limits: Floats) -> _Found:
-        from cmpe.tradeoffs.kernels import fronts as kernels
+        from cmpe.core.fronts import fronts as kernels
 
         batch = self._batch
         instances, problem = batch._instances, batch._problem

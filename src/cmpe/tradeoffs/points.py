@@ -65,7 +65,7 @@ class NodePoints:
 
     def assignments(self, which: Indices) -> Values:
         """The assignments (P, n) of the points `which`."""
-        from cmpe.tradeoffs.kernels.reading import recall
+        from cmpe.core.fronts.reading import recall
 
         rows = np.empty((len(which), len(self.begun)), dtype=self.begun.dtype)
         recall(self.nodes, self.roots[which], self.variables, self.begun, rows)
@@ -76,7 +76,7 @@ class NodePoints:
 
         `component` is that of each bucket: no table has variables of two.
         """
-        from cmpe.tradeoffs.kernels.values import point_values
+        from cmpe.core.fronts.values import point_values
 
         out = np.empty((len(self.roots), len(tables.begins) - 1))
         point_values(
@@ -160,7 +160,7 @@ def undominated(h: Floats, t: Floats) -> Indices:
 
     Values within the tolerances count as equal, and one point of equal ones stays.
     """
-    from cmpe.tradeoffs.kernels.values import one_of_equal
+    from cmpe.core.fronts.values import one_of_equal
 
     kept: Indices = one_of_equal(h, t, OPTIMALITY_TOLERANCE, FEASIBILITY_TOLERANCE)
     return kept

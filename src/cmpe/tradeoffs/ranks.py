@@ -63,7 +63,7 @@ class RankedBatch:
 
     def _ranked(self, rows: Indices, rank: int, space: int, wanted: int) -> list[Ranked]:
         """The best of some rows; those that need more room, or more answers, again with more."""
-        from cmpe.tradeoffs.kernels import ranks as kernels
+        from cmpe.core.fronts import ranks as kernels
 
         found = self._collected(rows, rank, space, wanted)
         were = found.counts.copy()
@@ -106,7 +106,7 @@ class RankedBatch:
 
         What the kernel left out is no better than the last that it gave.
         """
-        from cmpe.tradeoffs.kernels.ranks import ALL
+        from cmpe.core.fronts.ranks import ALL
 
         problem, (count, rank) = self._problem, found.values.shape[:2]
         h, t = found.values[:, :, 0], found.values[:, :, 1:]
@@ -133,7 +133,7 @@ class RankedBatch:
         return is_better & (found.counts >= self._k)
 
     def _grow(self, space: int, rank: int) -> None:
-        from cmpe.tradeoffs.kernels.ranks import workspace
+        from cmpe.core.fronts.ranks import workspace
 
         if space > self._room[0] or rank > self._room[1]:
             self._room = (max(space, self._room[0]), max(rank, self._room[1]))
@@ -141,7 +141,7 @@ class RankedBatch:
             self._space = workspace(self._room[0], constraints, self._batch.plan, self._room[1])
 
     def _collected(self, rows: Indices, rank: int, space: int, wanted: int) -> _Collected:
-        from cmpe.tradeoffs.kernels import ranks as kernels
+        from cmpe.core.fronts import ranks as kernels
 
         self._grow(space, rank)
         self._space[0][3][3] = self._sums

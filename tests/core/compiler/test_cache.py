@@ -99,7 +99,7 @@ def test_code_is_compiled_anew_when_something_it_calls_has_changed(installed):
 
 
 def test_what_a_kernel_reaches():
-    kernels = cache.PACKAGE / "solvers/local/kernels"
+    kernels = cache.PACKAGE / "core"
     assert kernels / "trades.py" in cache._imported(kernels / "mixtures.py")
     assert cache.digest(kernels / "mixtures.py") != cache.digest(kernels / "trades.py")
     assert cache.digest(Path("<stdin>")) == cache.digest(Path("nowhere.py"))

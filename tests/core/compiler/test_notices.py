@@ -43,9 +43,7 @@ def test_what_takes_more_than_was_said_has_a_line_of_its_own(caplog):
 
 def test_what_nobody_estimated_is_named_after_its_module(caplog):
     notices.begin("cmpe.models.kernels.evaluate")
-    assert (
-        "compiling cmpe.models.kernels for this machine, once, some seconds; later" in caplog.text
-    )
+    assert "compiling cmpe.core.tables for this machine, once, some seconds; later" in caplog.text
 
 
 def test_the_outermost_question_counts():

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from cmpe.core.orders import FILL, WEIGHT
 from cmpe.elimination.orders import Ordering, candidate_orders, neighbours_of
-from cmpe.elimination.orders.kernels import FILL, WEIGHT
 from cmpe.elimination.plan import make_plan, plan_in_order
 from cmpe.generation import grid
 

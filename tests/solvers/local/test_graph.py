@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from cmpe import Constraint, Factor, LogLinearModel, Problem
-from cmpe.models.kernels import condition
+from cmpe.core.tables import condition
 from cmpe.solvers.local.graph import (
     LEAST_GAIN,
     PADDING,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 
 from cmpe import Constraint, Factor, LogLinearModel, Problem
+from cmpe.core.mixtures import MOST_COLOURS
+from cmpe.core.trades import CORE, HALF
 from cmpe.errors import MethodError
 from cmpe.generation import grid
 from cmpe.solvers.local import improve
-from cmpe.solvers.local.kernels.mixtures import MOST_COLOURS
-from cmpe.solvers.local.kernels.trades import CORE, HALF
 from cmpe.solvers.local.mixing import CHUNK, mixed
 from tests.problems import Shape, random_problem, seeds
 from tests.refusals import refused

@@ -43,7 +43,7 @@ class Ordering:
 
     def greedy(self, rule: int) -> tuple[Integers | None, float]:
         """The order that a rule makes, and its bucket entries; None where it is given up."""
-        from cmpe.elimination.orders import kernels
+        from cmpe.core import orders as kernels
 
         noise = NOISE * self.generator.random(self._all)[self._chosen]
         left = self.until - timing.now()
@@ -54,7 +54,7 @@ class Ordering:
 
     def sweep(self, centred: bool) -> tuple[Integers, float]:
         """Breadth first from a far end, or from anywhere."""
-        from cmpe.elimination.orders import kernels
+        from cmpe.core import orders as kernels
 
         drawn = self.generator.permutation(self._all)
         roots = self._number[drawn]
@@ -69,7 +69,7 @@ class Ordering:
 
 def candidate_orders(ordering: Ordering, restarts: int) -> Iterator[tuple[Integers | None, float]]:
     """Orders of min-weight, min-fill and a sweep in turn with their costs, inf if hopeless."""
-    from cmpe.elimination.orders.kernels import FILL, WEIGHT
+    from cmpe.core.orders import FILL, WEIGHT
 
     for start in range(restarts):
         yield ordering.greedy(WEIGHT)

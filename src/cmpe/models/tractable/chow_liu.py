@@ -172,7 +172,7 @@ def tree_arrays(
     counts: PairCounts, active: NDArray[np.int64], information: Floats | None = None
 ) -> tuple[Assignments, Floats]:
     """Parents (n,) and log-tables (n, K, K) of the best tree over the `active` variables."""
-    from cmpe.models.tractable.kernels import dependence as kernels
+    from cmpe.core import dependence as kernels
 
     if information is None:
         information = mutual_information(counts, active)
@@ -189,7 +189,7 @@ def tree_arrays(
 
 def mutual_information(counts: PairCounts, active: NDArray[np.int64]) -> Floats:
     """I(u; v) in nats between the `active` variables: (A, A), 0 on the diagonal."""
-    from cmpe.models.tractable.kernels import dependence as kernels
+    from cmpe.core import dependence as kernels
 
     out = np.zeros((len(active), len(active)))
     kernels.mutual_information(counts.joint, counts.starts, counts.total, active, out)

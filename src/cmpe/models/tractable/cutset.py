@@ -144,7 +144,7 @@ class CutsetNetwork(Bounded):
 
     def locate(self, assignments: ArrayLike) -> Places:
         """The leaf of each assignment (B, n): (B,)."""
-        from cmpe.models.tractable.kernels import trees as kernels
+        from cmpe.core import trees as kernels
 
         rows = self._rows(assignments, least=0)
         out = np.zeros(len(rows), dtype=np.int64)
@@ -153,7 +153,7 @@ class CutsetNetwork(Bounded):
 
     def value(self, assignments: ArrayLike) -> Floats:
         """h of each row of `assignments` (B, n), or of one assignment (n,), in float64."""
-        from cmpe.models.tractable.kernels import trees as kernels
+        from cmpe.core import trees as kernels
 
         rows = self._rows(assignments, least=0)
         out = np.zeros(len(rows))
@@ -180,7 +180,7 @@ class CutsetNetwork(Bounded):
     def leaf_values(self, evidence: ArrayLike, *, is_sum: bool = False) -> Floats:
         """The largest h (or the log of the total weight) that evidence leaves in each leaf: (B, L);
         -inf where the leaf's path contradicts it."""
-        from cmpe.models.tractable.kernels import trees as kernels
+        from cmpe.core import trees as kernels
 
         rows = self._rows(evidence)
         out = np.zeros((len(rows), self.leaves))
@@ -218,7 +218,7 @@ class CutsetNetwork(Bounded):
     def _completed(
         self, rows: Assignments, leaves: Places, values: Floats, uniforms: Floats | None = None
     ) -> Assignments:
-        from cmpe.models.tractable.kernels import trees as kernels
+        from cmpe.core import trees as kernels
 
         uniforms = np.zeros((len(rows), 0)) if uniforms is None else uniforms
         out = np.zeros_like(rows)
@@ -231,7 +231,7 @@ class CutsetNetwork(Bounded):
 
     def marginals(self, evidence: ArrayLike) -> Floats:
         """P(z_v = j | evidence) for each row (B, n), -1 where free: (B, n, K)."""
-        from cmpe.models.tractable.kernels import trees as kernels
+        from cmpe.core import trees as kernels
 
         rows = self._rows(evidence)
         values = self.leaf_values(rows, is_sum=True)

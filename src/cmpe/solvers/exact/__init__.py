@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.bounds.kernels.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.core.compiler import timing
+from cmpe.core.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions
@@ -159,7 +159,7 @@ class Elimination:
         return seconds
 
     def _chunk(self, rows: slice) -> float:
-        from cmpe.solvers.exact.kernels import proof as kernels
+        from cmpe.core import proof as kernels
 
         begin = timing.now()
         batch, part = self._batch, self._results.part(rows)

@@ -205,7 +205,7 @@ def _offer(block: Block, start: Floats) -> None:
 
 def _step(block: Block, targets: Classes, slopes: Single, config: AttackStages) -> None:
     """Adopt the closed-form answers to the linearised problem, the shortest of each image."""
-    from cmpe.solvers.flips import kernels
+    from cmpe.core import flips as kernels
 
     logits = block.sums[:, block.layers.hidden :]
     least = np.full(len(block.rows), np.inf)

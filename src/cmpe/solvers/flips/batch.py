@@ -37,7 +37,7 @@ class Attacked:
 
 def round_outward(original: ArrayLike, changed: ArrayLike) -> NDArray[np.uint8]:
     """8-bit levels of changed images, rounded away from the original ones."""
-    from cmpe.solvers.flips import kernels
+    from cmpe.core import flips as kernels
 
     before, after = np.asarray(original, dtype=np.float64), np.asarray(changed, dtype=np.float64)
     levels = np.empty(after.shape, dtype=np.uint8)

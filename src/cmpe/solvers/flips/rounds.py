@@ -86,7 +86,7 @@ class Block:
 
     def walk(self, rows: Rows, targets: Classes, slopes: Single, reach: float) -> Directions:
         """Follow one direction for each of `rows`, given the slopes of the hidden units."""
-        from cmpe.solvers.flips import kernels
+        from cmpe.core import flips as kernels
 
         layers = self.layers
         lengths, after = np.empty(len(rows)), np.empty((len(rows), self.sums.shape[1]))
@@ -136,7 +136,7 @@ class Block:
 
     def distances(self, changed: Floats, rows: Rows) -> Floats:
         """sum |x' - x| of every row."""
-        from cmpe.solvers.flips import kernels
+        from cmpe.core import flips as kernels
 
         found = np.empty(len(rows))
         kernels.distances(self.images, rows, changed, found)
@@ -149,7 +149,7 @@ class Block:
 
     def shrink(self, rows: Rows) -> None:
         """Move the answers of `rows` towards their images as far as the goal allows."""
-        from cmpe.solvers.flips import kernels
+        from cmpe.core import flips as kernels
 
         share, layers = np.empty(len(rows)), self.layers
         kernels.shares(
@@ -162,7 +162,7 @@ class Block:
 
     def secants(self, rows: Rows, after: Floats, local: float) -> Floats:
         """The slopes of the hidden units between images and answers."""
-        from cmpe.solvers.flips import kernels
+        from cmpe.core import flips as kernels
 
         slopes = np.empty((len(rows), self.layers.hidden))
         kernels.secants(self.sums, rows, after, local, slopes)

@@ -153,8 +153,8 @@ class _LocalBatch:
             yield rows.stop
 
     def _chunk(self, rows: slice, effort: Effort, until: float) -> slice:
-        from cmpe.solvers.local.kernels.mixtures import blend
-        from cmpe.solvers.local.kernels.repair import search
+        from cmpe.core.mixtures import blend
+        from cmpe.core.repair import search
 
         begin = timing.now()
         if begin > until:

@@ -47,7 +47,7 @@ def mixed(
     out: Assignments = every[0].copy()
 
     def part(rows: slice) -> slice:
-        from cmpe.solvers.local.kernels.mixtures import blend
+        from cmpe.core.mixtures import blend
 
         blend(instances.evidence[rows], graph, gather, rules, every[:, rows], trades, out[rows])
         return rows

@@ -47,8 +47,8 @@ class SearchBlock:
     only count where time decides: an answer would else depend on how many rows there are."""
 
     def __init__(self, shared: Shared, part: Instances, random: Unsigned) -> None:
-        from cmpe.solvers.search.kernels import loop as kernels
-        from cmpe.solvers.search.kernels.lanes import LANES
+        from cmpe.core.search import loop as kernels
+        from cmpe.core.search.lanes import LANES
 
         self._shared, self._part, self._kernels = shared, part, kernels
         self._quick, self._apart = QUICK, 0.0  # passes for multipliers; seconds of messages
@@ -71,7 +71,7 @@ class SearchBlock:
     def begin(self, start: Assignments, kind: str, budget: Budget = USUAL) -> None:
         """Stand at `start` (B, n), and where a row has none, where `kind` leads: messages if they
         fit into the time, else single moves. Every other replica of a row begins with these."""
-        from cmpe.solvers.search.kernels import starts as start_kernels
+        from cmpe.core.search import starts as start_kernels
 
         fixed, layout = self._shared, self._shared.pool.layout
         free = list(self._part.conditioning.free)
@@ -92,7 +92,7 @@ class SearchBlock:
             self._work(self._kernels.CLIMB, values, rules=fixed.rules.unlimited())
 
     def _condition(self) -> None:
-        from cmpe.models.kernels import condition
+        from cmpe.core.tables import condition
 
         lanes = np.ascontiguousarray(self._part.evidence[self._row].T, dtype=np.int64)
         condition(lanes, self._shared.gather, self._state.block)
@@ -153,7 +153,7 @@ class SearchBlock:
 
 def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
     """A state without rows in it."""
-    from cmpe.solvers.search.kernels.loop import State
+    from cmpe.core.search.loop import State
 
     lanes, limits = len(random), len(scales)
     entries, tables, free = int(layout.offsets[-1]), len(layout.offsets) - 1, len(layout.cards)
@@ -177,9 +177,9 @@ def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
 
 def _scratch(shared: Shared) -> Any:
     """Room for one thread."""
-    from cmpe.solvers.local.kernels.moves import Notes, Point
-    from cmpe.solvers.search.kernels.lanes import LANES
-    from cmpe.solvers.search.kernels.loop import Scratch
+    from cmpe.core.moves import Notes, Point
+    from cmpe.core.search.lanes import LANES
+    from cmpe.core.search.loop import Scratch
 
     graph, zeros = shared.graph, shared.rules.zeros
     rows, choices, inputs = shared.pool.sizes.tolist()

@@ -29,8 +29,8 @@ def rounds_within(layout: Any, budget: Budget, rows: int) -> int:
 
 def message_room(layout: Any, functions: int) -> Any:
     """Nothing is said yet."""
-    from cmpe.solvers.search.kernels.lanes import LANES
-    from cmpe.solvers.search.kernels.starts import MessageRoom
+    from cmpe.core.search.lanes import LANES
+    from cmpe.core.search.starts import MessageRoom
 
     def ends(sizes: Integers) -> Integers:
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -98,7 +98,7 @@ class PoolMaker:
         return len(self._members[turn]) < self._kinds[turn].number
 
     def _add(self, turn: int) -> None:
-        from cmpe.solvers.search.kernels import members, subgraphs
+        from cmpe.core.search import members, subgraphs
 
         kind, random, bits = self._kinds[turn], self._random[turn], self._bits
         allowed = np.flatnonzero(self._small)
@@ -133,7 +133,7 @@ def pool_maker(structure: Conditioning, kinds: Sequence[MemberKind], seed: int =
 
 def tables_of(structure: Conditioning) -> Any:
     """The layout of the tables by free variable."""
-    from cmpe.solvers.search.kernels.members import Tables
+    from cmpe.core.search.members import Tables
 
     number = {v: i for i, v in enumerate(structure.free)}
     flat = structure.layout
@@ -160,7 +160,7 @@ def adjacency(structure: Conditioning) -> tuple[Integers, Integers]:
 
 def _joined(members: Sequence[Any], layout: Any, groups: Sequence[Integers]) -> Subgraphs:
     """Members end to end: what points into a list moves by where the member's part starts."""
-    from cmpe.solvers.search.kernels import members as columns
+    from cmpe.core.search import members as columns
 
     def together(name: str, shifts: dict[int, str] | None = None) -> Integers:
         parts = []

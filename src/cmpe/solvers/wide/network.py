@@ -94,7 +94,7 @@ class RowNetwork:
     def __init__(
         self, shape: NetworkShape, instances: Instances, row: int, multipliers: Floats
     ) -> None:
-        from cmpe.solvers.wide.kernels import branching, consistency, dominance
+        from cmpe.core import branching, consistency, dominance
 
         self._consistency, self._branching, self._dominance = consistency, branching, dominance
         self.shape = shape
@@ -174,7 +174,7 @@ class RowNetwork:
 
     def slopes(self) -> Floats:
         """By how much `now` changes with each multiplier, for fixed messages: (m,)."""
-        from cmpe.solvers.wide.kernels.slopes import sums_at_maxima
+        from cmpe.core.slopes import sums_at_maxima
 
         alone, values = self._judged.alone[1:], self._judged.values[1:]
         out = np.zeros(len(alone))

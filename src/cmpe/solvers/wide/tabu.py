@@ -27,7 +27,7 @@ class TabuTurns:
     name = "tabu"
 
     def __init__(self, reduced: Reduced, best: Incumbent, seed: int) -> None:
-        from cmpe.solvers.wide.kernels import tabu
+        from cmpe.core import tabu
 
         self._kernels, self._reduced, self._best = tabu, reduced, best
         problem = reduced.instances.problem

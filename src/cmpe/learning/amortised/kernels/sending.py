@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.lanes import least, load, minus, plus, spread, store, times
-from cmpe.elimination.messages.kernels import soft_message
+from cmpe.core.messages import soft_message
 
 Singles = Any  # float32 arrays; those of numbers by row have LANES columns
 

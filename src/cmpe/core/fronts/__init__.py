@@ -1,0 +1,1 @@
+"""Fronts and the k best answers by elimination, compiled."""

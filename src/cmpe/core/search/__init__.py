@@ -1,0 +1,1 @@
+"""Large-neighbourhood search, compiled: passes over subgraphs for blocks of rows."""

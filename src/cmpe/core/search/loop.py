@@ -1,0 +1,312 @@
+"""The compiled loop of `search`: a block of LANES rows through a list of passes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmpe.core.compiler.functions import njit
+from cmpe.core.loops import count_up
+from cmpe.core.moves import climb, exchange, load, polish
+from cmpe.core.repair import repair, shake, unpack
+from cmpe.core.search.lanes import LANES
+from cmpe.core.search.passes import decode, eliminate, evaluate, fetch, fold
+
+BEGIN, CLIMB, RUN, FINISH = range(4)  # tasks of `work`
+BUCKETS, PIECES, FOLDS, TOUCHED, OWN_ROWS, TABLE_ROWS = 0, 2, 4, 6, 8, 9  # of pool.members
+FASTER, SLOWER, DOUBLE = 1.1, 0.6, 2.0  # what a multiplier's step is multiplied by
+REST = 20  # bucket entries, per table entry, between two polishes of a lane
+TRIES = 32  # rises of h that an exchange looks at
+FORBIDDEN = 1e4  # nats: what stands for -inf within float32 tables
+NEAR = 5.0  # mean spreads of a table: violations that are worth a repair
+EVERY = 7  # table entries of which one is looked at for their roughness
+STEEP = 1e3  # nats: steps above it lead to forbidden entries
+PROMISE = 1e-3  # nats above the best: what makes a lane worth polishing
+
+
+class State(NamedTuple):
+    """A block of rows on its way, one lane each."""
+
+    tables: Any  # (C E, L) float32: h, t_1, ..., each table's largest entry taken off
+    z: Any  # (F, L)
+    current: Any  # (C T, L) float32: each table's entry at z
+    totals: Any  # (C, L): each function at z
+    multipliers: Any  # (m, L)
+    steps: Any  # (m, L): of the multipliers
+    signs: Any  # (m, L): +1 violated last, -1 satisfied; twice that before the first change
+    best: Any  # (L,): h of the best feasible assignment
+    kept: Any  # (F, L): that assignment
+    random: Any  # (L,)
+    rest: Any  # (L,): passes to go before the lane is polished again
+    block: Any  # (C E, L): the conditioned tables as they are
+
+
+class Scratch(NamedTuple):
+    """Room that passes share."""
+
+    values: Any  # (., L) float32: the rows of the largest member
+    chosen: Any  # (., L)
+    weights: Any  # (C, L) float32
+    index: Any  # (1, L)
+    moved: Any  # (F,): whether a variable changed in the pass, in any lane
+    offsets: Any  # (most inputs,)
+    steps: Any
+    point: Any
+    spare: Any  # another point of the same tables
+    notes: Any
+
+
+@njit(inner=True, nogil=True)
+def take_up(layout, state):
+    """Fill in the tables from the block; totals become what was taken off.
+
+    -inf becomes a large finite loss in h, and in t a value below all others of its table.
+    """
+    block, entries = state.block, layout.offsets[-1]
+    low, high, zero = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
+    state.totals[:] = 0.0
+    for c in range(len(state.totals)):
+        for f in range(len(layout.offsets) - 1):
+            first, end = c * entries + layout.offsets[f], c * entries + layout.offsets[f + 1]
+            low[:], high[:] = np.inf, -np.inf
+            for e in range(first, end):
+                for lane in range(LANES):
+                    x = block[e, lane]
+                    high[lane] = max(high[lane], x)
+                    low[lane] = min(low[lane], x if x > -np.inf else np.inf)
+            for lane in range(LANES):
+                if high[lane] == -np.inf:
+                    low[lane], high[lane] = 0.0, 0.0
+                spread = high[lane] - low[lane]
+                zero[lane] = -10.0 * (1.0 + spread) - (spread if c > 0 else FORBIDDEN)
+                state.totals[c, lane] += high[lane]
+            for e in range(first, end):
+                for lane in range(LANES):
+                    x = block[e, lane]
+                    state.tables[e, lane] = x - high[lane] if x > -np.inf else zero[lane]
+
+
+@njit(cache=True, nogil=True)
+def _uniform(random, lane):
+    x = random[lane]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    random[lane] = x
+    return np.float32(np.int64(x >> np.uint64(40)) * (1.0 / (1 << 23)) - 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _add_noise(values, own, rows, heat, random):
+    """Uniform noise on the own tables of a member, `heat` times how rough the lane's tables are:
+    the mean difference of neighbouring entries, which shrinks where mu t cancels h. Steps to
+    forbidden entries do not count."""
+    size = np.zeros(LANES, dtype=np.float32)
+    count = 0
+    for r in range(0, rows - 1, EVERY):
+        count += 1
+        for lane in range(LANES):
+            rise = abs(values[r + 1, lane] - values[r, lane])
+            if rise < STEEP:
+                size[lane] += rise
+    for lane in range(LANES):
+        size[lane] *= np.float32(heat / max(count, 1))
+    for r in range(own):
+        for lane in range(LANES):
+            values[r, lane] += size[lane] * _uniform(random, lane)
+
+
+@njit(cache=True, nogil=True)
+def _optimise(pool, m, layout, state, room, heat):
+    """One pass: re-optimise member m for every lane."""
+    row = pool.members[m]
+    values, weights = room.values, room.weights
+    for j in range(len(state.multipliers)):
+        for lane in range(LANES):
+            weights[j + 1, lane] = -state.multipliers[j, lane]
+    values[: row[TABLE_ROWS]] = 0.0
+    fetch(
+        pool.pieces, row[PIECES], row[PIECES + 1], pool.steps, pool.frozen, state.tables,
+        layout.offsets[-1], weights, state.z, values, room.index,
+    )  # fmt: skip
+    if heat > 0.0:
+        _add_noise(values, row[OWN_ROWS], row[TABLE_ROWS], heat, state.random)
+    fold(pool.folds, row[FOLDS], row[FOLDS + 1], values)
+    low, high = row[BUCKETS], row[BUCKETS + 1]
+    eliminate(
+        pool.buckets, low, high, pool.axes, pool.inputs, pool.jumps, layout.cards, values,
+        room.chosen, room.offsets, room.steps,
+    )  # fmt: skip
+    room.moved[:] = 0
+    decode(pool.buckets, low, high, pool.axes, room.chosen, state.z, room.index, room.moved)
+    evaluate(
+        pool.touched, row[TOUCHED], row[TOUCHED + 1], layout, state.tables, state.z,
+        state.current, state.totals, room.index, room.moved,
+    )  # fmt: skip
+
+
+@njit(inner=True, nogil=True)
+def improve(lane, steps, graph, rules, state, room):
+    """Repair and polish what the lane stands at, `steps` at most; keep it if it is the best."""
+    point, notes = room.point, room.notes
+    unpack(state.block, lane, rules.zeros, point.values)
+    for i in range(len(point.z)):
+        point.z[i] = state.z[i, lane]
+    load(graph, point)
+    notes.state[0] = state.random[lane]
+    if not repair(steps, graph, rules, point, notes):
+        return
+    climb(graph, rules, point)
+    exchange(0, TRIES, graph, rules, point)
+    climb(graph, rules, point)
+    if point.total[0] > state.best[lane] + rules.gain:
+        state.best[lane] = point.total[0]
+        for i in range(len(point.z)):
+            state.kept[i, lane] = point.z[i]
+
+
+@njit(cache=True, nogil=True)
+def _adapt(j, lane, over, cap, state):
+    """A step of multiplier j by the sign of the violation: doubled until the sign first changes,
+    then a little longer on the same sign and shorter on a change."""
+    before, sign = state.signs[j, lane], 1.0 if over > 0.0 else -1.0
+    step = state.steps[j, lane]
+    if before * sign < 0.0:
+        step *= SLOWER
+        state.signs[j, lane] = sign
+    else:
+        step *= DOUBLE if abs(before) == DOUBLE else FASTER
+        state.signs[j, lane] = DOUBLE * sign if before == 0.0 else before
+    step = min(step, cap)
+    state.steps[j, lane] = step
+    state.multipliers[j, lane] = max(0.0, state.multipliers[j, lane] + sign * step)
+
+
+@njit(inner=True, nogil=True)
+def judge(lane, cap, scales, rules, state):
+    """Keep the lane's assignment if it is the best, adapt its multipliers; the h it promises,
+    or -inf where it is far from feasible."""
+    h, promise, feasible = state.totals[0, lane], state.totals[0, lane], True
+    away = 0.0
+    for j in range(len(state.multipliers)):
+        over = state.totals[j + 1, lane] - rules.limits[j]
+        if over > 0.0:
+            feasible = False
+            promise -= state.multipliers[j, lane] * over
+            away += rules.weights[j] * over
+        _adapt(j, lane, over, cap * scales[j], state)
+    if feasible and h > state.best[lane] + PROMISE:
+        state.best[lane] = h
+        for i in range(len(state.z)):
+            state.kept[i, lane] = state.z[i, lane]
+    return promise if away < NEAR else -np.inf
+
+
+@njit(inner=True, nogil=True)
+def run(pool, layout, graph, rules, scales, passes, heats, caps, steps, state, room):
+    """Go through the members `passes`, with noise `heats` and multiplier steps below `caps`.
+
+    A promising lane is polished, but no more often than every so much work.
+    """
+    pause = REST * layout.offsets[-1]
+    for p in range(len(passes)):
+        m = passes[p]
+        _optimise(pool, m, layout, state, room, heats[p])
+        for lane in range(LANES):
+            promise = judge(lane, caps[p], scales, rules, state)
+            state.rest[lane] -= pool.work[m]
+            if promise > state.best[lane] + PROMISE and state.rest[lane] < 0:
+                state.rest[lane] = pause
+                improve(lane, steps, graph, rules, state, room)
+
+
+@njit(inner=True, nogil=True)
+def evaluate_all(layout, state, room):
+    """Bring every table and the totals up to date with z."""
+    room.moved[:] = 1
+    tables = count_up(len(layout.offsets) - 1)
+    evaluate(
+        tables, 0, len(tables), layout, state.tables, state.z, state.current, state.totals,
+        room.index, room.moved,
+    )  # fmt: skip
+
+
+@njit(inner=True, nogil=True)
+def begin(starts, layout, rules, state, room):
+    """Take up the block and stand at `starts` (F, L); a -1 is replaced by a random value."""
+    take_up(layout, state)
+    for i in range(len(state.z)):
+        for lane in range(LANES):
+            x = starts[i, lane]
+            if x < 0:
+                x = np.int32((_uniform(state.random, lane) + 1.0) * 0.4999 * layout.cards[i])
+            state.z[i, lane] = x
+    evaluate_all(layout, state, room)
+    for lane in range(LANES):
+        over = 0.0
+        for j in range(len(rules.limits)):
+            over = max(over, state.totals[j + 1, lane] - rules.limits[j])
+        if over <= 0.0:
+            state.best[lane] = state.totals[0, lane]
+            for i in range(len(state.z)):
+                state.kept[i, lane] = state.z[i, lane]
+
+
+@njit(inner=True, nogil=True)
+def climb_from(starts, layout, graph, unlimited, state, room):
+    """Single moves that raise h, limits aside, from where each lane without a start stands."""
+    point = room.point
+    for lane in range(LANES):
+        chosen = False
+        for i in range(len(starts)):
+            chosen = chosen or starts[i, lane] < 0
+        if chosen:
+            unpack(state.block, lane, unlimited.zeros, point.values)
+            for i in range(len(point.z)):
+                point.z[i] = state.z[i, lane]
+            load(graph, point)
+            climb(graph, unlimited, point)
+            for i in range(len(point.z)):
+                state.z[i, lane] = point.z[i]
+    evaluate_all(layout, state, room)
+
+
+@njit(inner=True, nogil=True)
+def finish(lanes, steps, sweeps, kicks, graph, rules, state, room, answers):
+    """Repair and polish the best of the chosen lanes: answers (len(lanes), F)."""
+    point, notes = room.point, room.notes
+    for k in range(len(lanes)):
+        lane = lanes[k]
+        found = state.best[lane] > -np.inf
+        unpack(state.block, lane, rules.zeros, point.values)
+        for i in range(len(point.z)):
+            point.z[i] = state.kept[i, lane] if found else state.z[i, lane]
+        load(graph, point)
+        notes.state[0] = state.random[lane]
+        if repair(steps, graph, rules, point, notes):
+            polish(sweeps, graph, rules, point, notes)
+            if kicks > 0:
+                shake(kicks, graph, rules, point, room.spare, notes)
+                polish(sweeps, graph, rules, point, notes)
+        for i in range(len(point.z)):
+            answers[k, i] = point.z[i]
+
+
+@njit(cache=True, nogil=True)
+def work(task, numbers, passes, heats, caps, values, shared, rules, scales, state, room):
+    """Do one of the four things that become of a block; `numbers` are steps, sweeps and kicks.
+
+    They are one function to compile because they share most of what they call. `values` are the
+    starts (F, L) or, at the end, the answers, and `passes` then the lanes they are of.
+    """
+    pool, layout, graph = shared
+    if task == BEGIN:
+        begin(values, layout, rules, state, room)
+    elif task == CLIMB:
+        climb_from(values, layout, graph, rules, state, room)
+    elif task == RUN:
+        run(pool, layout, graph, rules, scales, passes, heats, caps, numbers[0], state, room)
+    else:
+        steps, sweeps, kicks = numbers[0], numbers[1], numbers[2]
+        finish(passes, steps, sweeps, kicks, graph, rules, state, room, values)

@@ -1,1 +1,0 @@
-"""Compiled loops over trees and data."""

@@ -1,1 +1,0 @@
-"""Compiled loops of trade-off fronts and ranked answers."""
