@@ -21,7 +21,7 @@ from benchmarks.exact_measure import (
 from benchmarks.exact_paper import problem_of, sources
 from benchmarks.frame import Record, Recorder, print_table, race
 from benchmarks.targets import Check, none_of
-from cmpe.bounds.lagrangian import LossBounds, loss_bounds
+from cmpe.bounds.loss import LossBounds, loss_bounds
 from cmpe.generation import grid
 
 COLUMNS = (

@@ -93,7 +93,7 @@ def _fronts() -> None:
 
 
 def _training() -> None:
-    from cmpe.bounds.lagrangian import loss_bounds
+    from cmpe.bounds.loss import loss_bounds
 
     loss_bounds(_problem().given([[1]]))
     if find_spec("torch") is not None:

@@ -105,8 +105,8 @@ def config_of(method: str, effort: StudyEffort) -> TrainingConfig:
     if method in PAPER_LOSSES:  # the smooth form: without it nothing pushes across the boundary
         how = {
             "beta": 1.0,
+            "alpha": "fixed",
             "contrast": CONTRAST,
-            "temperature": 0.0,
         }
         return paper(method, epochs=effort.epochs, **how, **common)
     if method == "residual":

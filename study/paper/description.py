@@ -32,6 +32,7 @@ class Method:
     name: str
     network: str = ""  # a preset
     loss: str = ""  # by default the method's name
+    changes: dict[str, Any] = field(default_factory=dict)  # of its preset, before the scale's
     grid: tuple[str, ...] = ()  # what is chosen for it
     repair: str = ""  # the network whose answers are improved
     kicks: int = 0  # random changes that a repair tries once it is stuck

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cmpe.learning.training.config import TrainingConfig, preset
 from cmpe.learning.training.stacking import settings_of
@@ -160,7 +159,7 @@ class _Group:
 
     def _train(self, method: Method, seed: int) -> Task:
         scale = self.study.scale
-        changes: dict[str, Any] = scale.changes.get(method.network, {})
+        changes = {**method.changes, **scale.changes.get(method.network, {})}
         config = preset(method.network, method.loss, seed=seed, **changes)
         inputs = {"problem": self.problem, **self._lessons(config)}
         grid = scale.selection.grid(method.grid)

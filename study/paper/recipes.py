@@ -4,10 +4,10 @@
     PYTHONPATH=src:. python study/paper/recipes.py contrast PACKS/*.zip --out OUT.jsonl  there
     python -m study.paper.recipes figure --out docs/figures/contrast.png                 here
 
-`contrast`: the preset `paper` with every contrast, temperature, beta and rho, all in one stack a
-cell. `tuned`: the candidates of CANDIDATES, on packs of drawn rows. A line of OUT is one candidate:
-regret of feasible answers, share of violated ones, distinct answers; for `tuned` at every margin,
-and with several passes that keep the best feasible answer.
+`contrast`: the preset `paper` with alpha "fixed" and every contrast, temperature, beta and rho, all
+in one stack a cell. `tuned`: the candidates of CANDIDATES, on packs of drawn rows. A line of OUT is
+one candidate: regret of feasible answers, share of violated ones, distinct answers; for `tuned` at
+every margin, and with several passes that keep the best feasible answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def contrasts(pack: Pack, q: int, options: argparse.Namespace) -> Iterator[Recor
     from study.paper.artifacts import rows_of
 
     inputs = next(pack.inputs(t) for t in pack.tasks if t.settings["q"] == q)
-    base = preset("paper", options.loss, epochs=options.epochs)
+    base = preset("paper", options.loss, epochs=options.epochs, alpha="fixed")
     data = training.training_data(rows_of(inputs["problem"], q), inputs, base)
     axes = {
         "contrast": options.contrasts, "temperature": options.temperatures,

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe.bounds import lagrangian
-from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
 from cmpe.errors import MethodError, TooLarge
 from tests.problems import Shape, completions, random_problem, seeds, worked_example
 
@@ -42,40 +42,6 @@ def test_one_constraint_gives_the_minimum_of_the_dual(seed):
         assert dual.bound[row] <= min(grid) + 1e-6
         at_optimum = (h - dual.multipliers[row, 0] * (t - limit)).max()
         assert dual.bound[row] == pytest.approx(at_optimum, abs=1e-6)
-
-
-@pytest.mark.parametrize("constraints", [1, 3])
-@settings(max_examples=200)
-@given(seeds)
-def test_bounds_for_learning_hold_and_missing_is_missing(constraints, seed):
-    problem, evidence = random_problem(seed, Shape(constraints=constraints))
-    instances = problem.given(evidence)
-    bounds = loss_bounds(instances)
-    for row in range(len(instances)):
-        rows = completions(instances, row)
-        f, g = problem.minimisation(rows)
-        feasible = problem.is_feasible(rows)
-        if feasible.any():
-            assert bounds.p_upper[row] >= f[feasible].min() - 1e-9
-        elif constraints == 1:
-            assert np.isnan(bounds.p_upper[row])
-        violating = (g > 0).any(axis=1) & np.isfinite(f)
-        if violating.any():
-            least = (f + np.maximum(g, 0).sum(axis=1))[violating].min()
-            assert 1.0 <= bounds.q_lower[row] <= least + 1e-9
-        elif constraints == 1 and not (g >= 0).any():
-            assert np.isnan(bounds.q_lower[row])
-
-
-def test_incumbents_lower_p_upper():
-    problem = worked_example()
-    instances = problem.given([[1, 1]])
-    best = np.array([[1, 1, 0, 1]], dtype=np.int32)
-    assert loss_bounds(instances, best).p_upper[0] == problem.shift - 11
-    nobody = np.full((1, 4), -1, dtype=np.int32)
-    np.testing.assert_array_equal(
-        loss_bounds(instances, nobody).p_upper, loss_bounds(instances).p_upper
-    )
 
 
 def test_what_is_too_wide_is_refused(monkeypatch):

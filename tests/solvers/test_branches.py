@@ -8,7 +8,8 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, CutsetSettings, Problem, Status, learn_cutset
-from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
+from cmpe.bounds.loss import loss_bounds
 from cmpe.errors import Interrupted, MethodError
 from cmpe.solvers.branches import Branches
 from cmpe.solvers.exact.complete import Exact

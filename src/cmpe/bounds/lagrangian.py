@@ -1,4 +1,4 @@
-"""The Lagrangian dual of whole batches, and the bounds that learning needs (paper, supplement A).
+"""The Lagrangian dual of whole batches (paper, supplement A).
 
     D(mu) = max over y of h(x, y) - sum over j of mu_j (t_j(x, y) - q_j)  >=  best feasible h
 
@@ -46,18 +46,6 @@ class Dual:
         each = np.full(len(self.bound), seconds / max(1, len(self.bound)))
         steps = np.zeros(len(self.bound), dtype=np.int64)
         return Bounds(self.bound, self.infeasible, self.multipliers, steps, each)
-
-
-@dataclass(frozen=True)
-class LossBounds:
-    """Bounds for alpha_x of the self-supervised loss, in the minimisation form f, g.
-
-    `p_upper` is an upper bound of min f subject to g <= 0, `q_lower` a lower bound of min f + g
-    subject to g > 0. NaN: there is none (the row is infeasible; nothing violates).
-    """
-
-    p_upper: Floats  # (B,)
-    q_lower: Floats  # (B,)
 
 
 def lane_bytes(problem: Problem) -> int:
@@ -163,7 +151,7 @@ def dual_by_branch(instances: Instances, solve: Callable[[Instances], Dual]) -> 
         mu[numbers[higher]] = part.multipliers[higher]
         violating[numbers[higher]] = part.violating[higher]
         bound[numbers] = np.maximum(bound[numbers], part.bound)
-        value = problem.shift - _objective_or_nan(problem, part.feasible)
+        value = problem.shift - feasible_losses(problem, part.feasible)
         better = value > best[numbers]
         feasible[numbers[better]] = part.feasible[better]
         best[numbers] = np.fmax(best[numbers], value)
@@ -177,23 +165,6 @@ def _dual_bound_by_branch(instances: Instances, mu: Floats, threads: int) -> Flo
         if len(numbers):
             part = dual_bound(branch.instances(rows[numbers]), mu[numbers], threads=threads)
             out[numbers] = np.maximum(out[numbers], part)
-    return out
-
-
-def _by_branch(
-    instances: Instances, losses: Callable[[Instances], Floats], combine: np.ufunc
-) -> Floats:
-    """`combine` the values of f that `losses` finds in each branch: (B,), NaN where none does.
-
-    A branch has its own C in f = C - h.
-    """
-    problem, rows = instances.problem, instances.full()
-    out = np.full(len(instances), np.nan)
-    for branch in problem.branches:
-        numbers = np.flatnonzero(branch.agrees(rows))
-        if len(numbers):
-            found = losses(branch.instances(rows[numbers])) - branch.problem.shift + problem.shift
-            out[numbers] = combine(out[numbers], found)
     return out
 
 
@@ -232,32 +203,7 @@ class Lagrangian:
         return dual.as_bounds(timing.now() - begin)
 
 
-def loss_bounds(
-    instances: Instances, incumbents: Assignments | None = None, *, threads: int = 1
-) -> LossBounds:
-    """p_upper and q_lower of every row of a training set (see LossBounds).
-
-    p_upper is f of the better of the dual's feasible answer and a feasible incumbent; where
-    neither is known, the greatest finite f, which every feasible f is below. q_lower
-    relaxes g > 0: f + g = C - q - (h - t), so it is C - q - max of h - t subject to t >= q, by
-    the same dual; f >= 1 and g > 0 make 1 a bound too. Several constraints: f + sum of
-    max(0, g_j) is at least the least f + g_j of a violated one.
-    """
-    dual = lagrangian_dual(instances, threads=threads)
-    problem = instances.problem
-    p_upper = _objective_or_nan(problem, dual.feasible)
-    if incumbents is not None:
-        p_upper = np.fmin(p_upper, _objective_or_nan(problem, incumbents))
-    unknown = np.isnan(p_upper) & ~dual.infeasible
-    if unknown.any():
-        p_upper[unknown] = _greatest_loss(Instances(problem, instances.evidence[unknown]), threads)
-    q_lower = np.full(len(instances), np.nan)
-    for j in range(len(problem.constraints)):
-        q_lower = np.fmin(q_lower, _least_infeasible(instances, j, threads))
-    return LossBounds(p_upper, q_lower)
-
-
-def _objective_or_nan(problem: Problem, assignments: Assignments) -> Floats:
+def feasible_losses(problem: Problem, assignments: Assignments) -> Floats:
     """f of the feasible rows, NaN elsewhere."""
     out = np.full(len(assignments), np.nan)
     known = (assignments >= 0).all(axis=1)
@@ -266,47 +212,3 @@ def _objective_or_nan(problem: Problem, assignments: Assignments) -> Floats:
         f, _ = problem.minimisation(rows)
         out[known] = np.where(problem.is_feasible(rows), f, np.nan)
     return out
-
-
-def _greatest_loss(instances: Instances, threads: int) -> Floats:
-    """An upper bound of every finite f: (B,), NaN where h allows nothing."""
-    if not instances.problem.is_log_linear:
-        return _by_branch(instances, lambda part: _greatest_loss(part, threads), np.fmax)
-    from cmpe.core import loss as kernels
-
-    batch = Batch(instances)
-    least = np.zeros(len(instances))
-
-    def work(rows: slice) -> None:
-        kernels.least_batch(
-            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.lanes, least[rows]
-        )
-
-    batch.run(work, threads)
-    return np.where(np.isfinite(least), instances.problem.shift - least, np.nan)
-
-
-def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
-    """A lower bound of f + g_j subject to g_j > 0: (B,), NaN where nothing violates."""
-    if not instances.problem.is_log_linear:
-        return _by_branch(instances, lambda part: _least_infeasible(part, j, threads), np.fmin)
-    from cmpe.core import loss as kernels
-    from cmpe.core.dual import INFEASIBLE
-
-    batch = Batch(instances)
-    upper, kind = np.zeros(len(instances)), np.zeros(len(instances), dtype=np.int64)
-    parts = instances.conditioning.gathers
-    gathers = Gathers.of([parts[0], parts[1 + j]])
-    limit = instances.problem.constraints[j].at_most
-
-    def work(rows: slice) -> None:
-        kernels.opposite_batch(
-            batch.plan, batch.offsets, gathers, batch.rows(rows), limit, batch.lanes,
-            upper[rows], kind[rows],
-        )  # fmt: skip
-
-    batch.run(work, threads)
-    none = kind == INFEASIBLE
-    upper[none] = 0.0
-    bound = instances.problem.shift - limit - upper
-    return np.where(none, np.nan, np.maximum(bound, 1.0))

@@ -40,6 +40,7 @@ class Preset(StrEnum):
     """Ready-made settings."""
 
     tuned = "tuned"
+    stable = "stable"
     paper = "paper"
 
 

@@ -1,4 +1,4 @@
-"""Compiled bounds for learning: see `lagrangian.loss_bounds` and `dual_bound`."""
+"""Compiled bounds for learning: see `bounds.loss` and `lagrangian.dual_bound`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def least_batch(plan, offsets, gathers, evidence, lanes, out):
 @njit(cache=True, nogil=True)
 def opposite_batch(plan, offsets, gathers, evidence, limit, lanes, upper_out, kind_out):
     """A bound on max h - t subject to t >= limit for every column of `evidence`: see
-    `lagrangian.loss_bounds`. An assignment with t = -inf does not count."""
+    `bounds.loss`. An assignment with t = -inf does not count."""
     count = evidence.shape[1]
     h, t = np.zeros((plan.entries, lanes)), np.zeros((1, plan.entries, lanes))
     values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))

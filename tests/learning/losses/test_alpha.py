@@ -10,12 +10,12 @@ import torch
 from hypothesis import given, settings
 
 import cmpe
-from cmpe.bounds.lagrangian import loss_bounds
+from cmpe.bounds.loss import loss_bounds
 from cmpe.learning.losses.alpha import ABOVE, Examples
 from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.training.data import prepare, split
 from cmpe.learning.training.trainer import Trainer
-from tests.learning.cases import one_choice, quick
+from tests.learning.cases import one_choice, quick, small_grid, trainer_for
 from tests.problems import Shape, completions, random_problem, seeds
 
 
@@ -195,6 +195,75 @@ def test_lambda_stops_at_its_limit(factor):
     examples, _ = penalties(factor, most=8.0)
     assert examples.penalty.max() == 8.0
     assert examples.penalty.min() == 1.0
+
+
+def outputs_of(trainer):
+    """What every row gets now: f, and whether the rounded output satisfies the constraints."""
+    data, program = trainer.data, trainer.program
+    rows = torch.arange(len(data)).unsqueeze(0)
+    margin = torch.zeros(rows.shape)
+    with torch.no_grad():
+        forward = program.forward(program.adam.parameters, rows, margin)
+        f, g = program.rounded(forward, margin)
+    return f[0].double().numpy(), (g[0] < -1e-3).all(-1).numpy()
+
+
+@pytest.mark.parametrize("form", ["paper", "precomputed", "fixed"])
+def test_where_alpha_starts_and_how_it_falls(form):
+    one = small_grid()
+    problem, instances = one.problem, one.problem.given(one.train)
+    config = quick(alpha=form, beta=1.0, epochs=6, batch_size=64, validation_share=0.0)
+    trainer = trainer_for(problem, one.train, config)
+    examples = trainer.program.examples
+    greatest = [
+        problem.minimisation(completions(instances, k))[0].max() for k in range(len(instances))
+    ]
+    start = examples.p_upper[0, : len(instances)].double().numpy().copy()
+    if form == "fixed":
+        assert (start <= greatest).all()
+        assert start.mean() < 0.9 * np.mean(greatest)
+    else:
+        np.testing.assert_allclose(start, greatest, rtol=1e-5)
+    assert trainer.steps == 1
+    best = start
+    while not trainer.is_done:  # an epoch is one step, and it measures
+        f, feasible = outputs_of(trainer)
+        best = np.where(feasible, np.minimum(best, f), best)
+        next(trainer.epochs())
+        found = examples.p_upper[0, : len(instances)].double().numpy()
+        wanted = start if form == "precomputed" else best
+        np.testing.assert_allclose(found, wanted, rtol=1e-4)
+        alpha = examples.alpha(torch.arange(len(instances)).unsqueeze(0))[0].double().numpy()
+        ratio = found / examples.q_lower[: len(instances)].double().numpy()
+        least = 1.0 if form == "fixed" else 0.0
+        np.testing.assert_allclose(alpha, np.maximum(ratio, least), rtol=1e-4)
+    if form == "paper":
+        assert (best < start).any()
+
+
+@pytest.mark.parametrize(("form", "steps"), [("paper", 5), ("precomputed", 0), ("fixed", 1)])
+def test_the_printed_form_is_lowered_at_every_step(monkeypatch, form, steps):
+    one, seen = small_grid(), []
+    config = quick(alpha=form, epochs=1, batch_size=11, validation_share=0.0)
+    trainer = trainer_for(one.problem, one.train, config)
+    monkeypatch.setattr(trainer.program.examples, "see_feasible", lambda *_: seen.append(1))
+    list(trainer.epochs())
+    assert trainer.steps == 5
+    assert len(seen) == steps
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_one_alpha_is_the_largest_of_those_of_single_constraints(seed):
+    """So alpha per constraint, which the paper's source mentions, would ask for nothing more."""
+    problem, evidence = random_problem(seed, Shape(zeros=False, variables=4, constraints=3))
+    bounds = loss_bounds(problem.given(evidence))
+    alone = [
+        loss_bounds(replace(problem, constraints=(c,)).given(evidence)).q_lower
+        for c in problem.constraints
+    ]
+    least = np.fmin.reduce([np.full(len(bounds.q_lower), np.nan), *alone])
+    np.testing.assert_allclose(bounds.q_lower, least)
 
 
 def test_contrast_multiplies_alpha_and_ratios_below_one_count_as_one():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from hypothesis import given, settings
 
 from cmpe import Problem
-from cmpe.bounds.lagrangian import loss_bounds
+from cmpe.bounds.loss import loss_bounds, printed_bounds
 from cmpe.errors import MethodError
 from cmpe.learning.losses import losses
 from cmpe.learning.losses.alpha import Examples
@@ -174,11 +175,11 @@ def evaluated(f, g, alpha, rho=0.0):
     )
 
 
-def alpha_of(bounds, row):
+def alpha_of(bounds, row, least=1.0):
     """What training computes, here in float64."""
     examples = Examples(
         torch.tensor(bounds.p_upper[None]), torch.tensor(bounds.q_lower), torch.zeros(1, 1, 1),
-        torch.zeros(1),
+        torch.zeros(1), least=least,
     )  # fmt: skip
     return float(examples.alpha(torch.tensor([[row]])))
 
@@ -186,7 +187,7 @@ def alpha_of(bounds, row):
 def check_consistency(problem, trained, evidence):
     """`trained` is what the loss sees: the problem, or the problem with potentials of 0 raised."""
     instances = problem.given(evidence)
-    bounds = loss_bounds(instances)
+    tight, printed = loss_bounds(instances), printed_bounds(instances)
     checked = 0
     for row in range(len(instances)):
         rows = completions(instances, row)
@@ -197,15 +198,16 @@ def check_consistency(problem, trained, evidence):
         if ((g > 0) & (g <= problem.tolerances)).any():
             continue  # feasible by rounding only: the loss is stricter
         best = problem.minimisation(rows)[0][feasible].min()
-        alpha = alpha_of(bounds, row)
-        for loss, rho in ((losses.ss_cmpe, 0.0), (losses.ss_cmpe_pen, 3.0)):
+        alphas = [alpha_of(tight, row), alpha_of(tight, row, 0.0), alpha_of(printed, row, 0.0)]
+        forms = itertools.product(alphas, ((losses.ss_cmpe, 0.0), (losses.ss_cmpe_pen, 3.0)))
+        for alpha, (loss, rho) in forms:
             values = loss(evaluated(f, g, alpha, rho)).numpy()[0]
             assert values.min() == pytest.approx(best, rel=1e-12)
             assert feasible[values <= values.min() * (1 + 1e-7)].all()
         violated = (g > 0).any(axis=1) & (problem.objective.value(rows) > -np.inf)
         if violated.any():
             least = (f + np.maximum(g, 0.0).sum(axis=1))[violated].min()
-            assert alpha > best / least
+            assert min(alphas) > best / least
             checked += 1
     return checked
 

@@ -11,12 +11,15 @@ import pytest
 from cmpe import Problem
 from cmpe.errors import MethodError
 from cmpe.generation import grid
+from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.training.config import (
     MEMBER_FIELDS,
+    STABLE_MARGINS,
     TrainingConfig,
     has_cheap_labels,
     paper,
     preset,
+    stable,
     tuned,
 )
 from cmpe.queries import adversarial
@@ -44,6 +47,10 @@ from tests.learning.losses.test_functions import small_network
         ({"hidden": (8, 0)}, "hidden layers must be at least 1 wide"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"gamma": math.nan}, "gamma"),
+        ({"alpha": "tight"}, "alpha is one of paper, precomputed, fixed; found 'tight'"),
+        ({"dual_growth": 0.5}, "dual_growth must be at least 1"),
+        ({"dual_hidden": 0}, "dual_hidden must be at least 1"),
+        ({"dual_enough": 0.0}, "dual_enough must be above 0 and at most 1"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(change, message):
@@ -60,6 +67,8 @@ def test_nonsense_is_refused_in_one_line(change, message):
         TrainingConfig(penalty_limit=math.inf),
         paper("mse"),
         tuned(),
+        paper(),
+        stable("pdl"),
     ],
 )
 def test_configs_survive_a_file(config):
@@ -84,8 +93,9 @@ def test_the_paper_preset_is_the_papers():
 
 def test_presets_by_name():
     assert preset("paper") == paper()
+    assert preset("stable", "pdl", epochs=2) == stable("pdl", epochs=2)
     assert preset("tuned", "mse", epochs=3) == tuned("mse", epochs=3)
-    with pytest.raises(MethodError, match="a preset is one of paper, tuned; found 'best'"):
+    with pytest.raises(MethodError, match="a preset is one of paper, stable, tuned; found 'best'"):
         preset("best")
 
 
@@ -93,12 +103,27 @@ def test_member_fields_are_fields():
     assert {f.name for f in fields(TrainingConfig)} >= MEMBER_FIELDS
 
 
-def test_the_papers_own_losses_have_contrast_and_the_others_do_not():
-    for loss in ("ss_cmpe", "ss_cmpe_pen"):
+def test_the_papers_own_losses_are_as_printed():
+    for loss in PAPER_LOSSES:
         config = paper(loss)
-        assert (config.contrast, config.beta, config.temperature) == (25.0, 1.0, 2.0)
-    assert (paper("ssl_pen").contrast, paper("ssl_pen").temperature) == (1.0, 0.0)
+        assert (config.contrast, config.temperature, config.margins) == (1.0, 0.0, (0.0,))
+        assert (config.gamma, config.gate_gradient, config.network) == (0.0, True, "mlp")
+    for loss in ("ss_cmpe", "ss_cmpe_pen"):
+        assert (paper(loss).alpha, paper(loss).beta) == ("paper", 1.0)
     assert paper("ss_cmpe", contrast=3.0).contrast == 3.0
+
+
+def test_stable_gives_every_self_supervised_loss_the_same():
+    """Besides alpha of the losses that have one, it differs from `paper` in these two."""
+    for loss in ("ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen"):
+        config = stable(loss)
+        alpha = {"alpha": config.alpha, "contrast": config.contrast} if config.kind.alpha else {}
+        assert config == paper(loss, temperature=2.0, margins=STABLE_MARGINS, **alpha)
+        assert config.temperature == 2.0
+        assert len(config.margins) > 1
+    assert (stable().alpha, stable().contrast) == ("fixed", 3.0)
+    for loss in ("mse", "mae", "mse_pen", "mae_pen"):
+        assert stable(loss) == paper(loss)
 
 
 def test_tuned_grows_with_the_problem():

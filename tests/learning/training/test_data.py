@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cmpe
-from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, loss_bounds
+from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
+from cmpe.bounds.loss import loss_bounds, printed_bounds
 from cmpe.errors import EvidenceError, FormatError, MethodError, TooLarge
 from cmpe.formats.labels import fingerprint
 from cmpe.learning.losses.catalogue import LOSS_KINDS
@@ -148,6 +149,23 @@ def test_wide_rows_get_the_multipliers_of_a_split(monkeypatch):
     here = dual_bound(problem.given(rows), found)
     assert (here >= least - 1e-9).all()
     assert (here - least).mean() < 0.05
+
+
+@pytest.mark.parametrize("form", ["paper", "precomputed", "fixed"])
+def test_wide_rows_have_the_bounds_of_mini_buckets_unless_alpha_is_fixed(monkeypatch, form):
+    monkeypatch.setattr(data_module, "QUICK_BYTES", 0)
+    instances = one().problem.given(one().train)
+    found = prepare(instances, quick(alpha=form))
+    if form == "fixed":
+        assert np.isnan(found.p_upper).all()
+        assert np.isnan(found.q_lower).all()
+        return
+    exact = printed_bounds(instances)
+    assert (found.p_upper[:, 0] >= exact.p_upper - 1e-6).all()
+    known = ~np.isnan(exact.q_lower)  # elsewhere nothing violates
+    assert (found.q_lower[known, 0] <= exact.q_lower[known] + 1e-6).all()
+    assert np.nanmean(found.p_upper[:, 0] / exact.p_upper) < 1.2
+    assert np.nanmean(found.q_lower[:, 0] / exact.q_lower) > 0.8
 
 
 # The cache of labels.

@@ -5,20 +5,44 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cmpe.learning.training.primal_dual import DUAL, ENOUGH, GROWTH, HIDDEN, PRIMAL, DualNetwork
+from cmpe.learning.training.config import MEMBER_FIELDS, preset
+from cmpe.learning.training.primal_dual import DualNetwork
 from tests.learning.cases import quick, small_grid, trainer_for
 
 CPU = torch.device("cpu")
+PRIMAL, DUAL, ENOUGH, GROWTH, HIDDEN = 3, 2, 0.6, 4.0, 17
+SETTINGS = {
+    "primal_epochs": PRIMAL, "dual_epochs": DUAL, "dual_enough": ENOUGH, "dual_growth": GROWTH,
+    "dual_hidden": HIDDEN,
+}  # fmt: skip
 
 
-def dual_network(members=2, constraints=2):
-    seeds = list(range(members))
-    return DualNetwork(3, constraints, seeds, [1e-2] * members, CPU)
+def dual_network(members=2, constraints=2, **changes):
+    settings = {"learning_rate": 1e-2, **SETTINGS, **changes}
+    configs = [quick("pdl", seed=k, **settings) for k in range(members)]
+    return DualNetwork(3, constraints, configs, CPU)
+
+
+def test_the_presets_have_the_settings_of_its_authors():
+    config = preset("paper", "pdl")
+    assert (config.dual_hidden, config.penalty_start, config.dual_growth) == (128, 1.0, 2.0)
+    assert (config.primal_epochs, config.dual_epochs, config.dual_enough) == (8, 2, 0.8)
 
 
 def test_phases_alternate():
-    found = [DualNetwork.is_dual(e) for e in range(2 * (PRIMAL + DUAL))]
+    dual = dual_network()
+    found = [dual.is_dual(e) for e in range(2 * (PRIMAL + DUAL))]
     assert found == ([False] * PRIMAL + [True] * DUAL) * 2
+
+
+def test_members_may_grow_differently():
+    assert "dual_growth" in MEMBER_FIELDS
+    dual = dual_network(2, 1)
+    dual.growth = torch.tensor([2.0, 5.0])
+    penalty = torch.ones((2, 3, 1))
+    for _ in range(2):  # after the first period there is nothing to compare with
+        dual.grow(PRIMAL + DUAL - 1, torch.ones(2), penalty)
+    assert penalty[:, 0, 0].tolist() == [2.0, 5.0]
 
 
 def test_mu_is_never_negative_and_has_no_gradient():
@@ -34,7 +58,7 @@ def test_mu_is_never_negative_and_has_no_gradient():
 
 def test_it_learns_the_update_of_the_multiplier():
     """max(0, mu_k + lambda g), with mu_k as it was when the phase began."""
-    dual = dual_network()
+    dual = dual_network(dual_hidden=128)
     generator = torch.Generator().manual_seed(1)
     x = torch.randn((2, 20, 3), generator=generator)
     g = torch.randn((2, 20, 2), generator=generator)
@@ -64,25 +88,25 @@ def test_the_loss_is_the_distance_to_the_update():
 
 
 def test_lambda_grows_only_after_a_period_and_where_violation_stays():
-    dual = dual_network(4, 1)
+    dual = dual_network(4, 1, penalty_limit=100.0)
     penalty = torch.ones((4, 3, 1))
     last = PRIMAL + DUAL - 1
     for epoch in range(last):
-        dual.grow(epoch, torch.full((4,), 9.0), penalty, 100.0)
+        dual.grow(epoch, torch.full((4,), 9.0), penalty)
     assert (penalty == 1.0).all()
-    dual.grow(last, torch.tensor([1.0, 1.0, 1.0, 0.0]), penalty, 100.0)  # the first: inf before
+    dual.grow(last, torch.tensor([1.0, 1.0, 1.0, 0.0]), penalty)  # the first: inf before
     assert (penalty == 1.0).all()
     falls = torch.tensor([ENOUGH - 0.1, ENOUGH + 0.1, 1.0, 0.0])
-    dual.grow(2 * last + 1, falls, penalty, 100.0)
+    dual.grow(2 * last + 1, falls, penalty)
     assert penalty[:, 0, 0].tolist() == [1.0, GROWTH, GROWTH, 1.0]
     for _ in range(20):
-        dual.grow(last, torch.full((4,), 1.0), penalty, 5.0)
-    assert penalty.max() == 5.0
+        dual.grow(last, torch.full((4,), 1.0), penalty)
+    assert penalty.max() == 100.0
 
 
 def test_primal_epochs_leave_the_dual_alone_and_the_other_way_round():
     one = small_grid()
-    config = quick("pdl", epochs=PRIMAL + DUAL, learning_rate=1e-2)
+    config = quick("pdl", epochs=PRIMAL + DUAL, learning_rate=1e-2, **SETTINGS)
     trainer = trainer_for(one.problem, one.train, config)
     dual = trainer.program.dual
     assert dual is not None
@@ -100,8 +124,11 @@ def test_primal_epochs_leave_the_dual_alone_and_the_other_way_round():
 def test_the_learning_rate_follows_the_primal_loss_only():
     """The dual's loss is of another size: it must not become the best that primal epochs meet."""
     one = small_grid()
-    config = quick("pdl", epochs=5 * (PRIMAL + DUAL), learning_rate=1e-3, plateau_patience=12)
+    epochs = 5 * (PRIMAL + DUAL)
+    config = quick("pdl", epochs=epochs, learning_rate=1e-3, plateau_patience=12, **SETTINGS)
     trainer = trainer_for(one.problem, one.train, config)
+    dual = trainer.program.dual
+    assert dual is not None
     seen = [(e.measures["loss"][0], trainer.epoch) for e in trainer.epochs()]
-    primal = [loss for loss, number in seen if not DualNetwork.is_dual(number - 1)]
+    primal = [loss for loss, number in seen if not dual.is_dual(number - 1)]
     assert trainer._plateau.best[0] == pytest.approx(min(primal), rel=1e-3)

@@ -9,6 +9,8 @@ import torch
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
 from cmpe.learning.losses.losses import NOTHING
+from cmpe.learning.training.data import prepare
+from cmpe.learning.training.trainer import Trainer
 from tests.learning.cases import quick, small_grid, trained, trainer_for, weights
 
 
@@ -54,3 +56,34 @@ def test_a_loss_is_given_what_the_catalogue_says(loss):
     assert (found.multipliers is not NOTHING) == kind.dual
     assert (found.surprise is not NOTHING) == (kind.family is Family.distilled)
     assert (found.targets is not NOTHING) == (kind.family is Family.supervised)
+
+
+def test_gamma_is_the_weight_of_the_outputs_entropy():
+    """The regulariser of the paper's source: gamma times the sum of H(y_i), to be made small."""
+    one, weight = small_grid(), 0.7
+    program = trainer_for(one.problem, one.train, quick(gamma=weight)).program
+    plain = trainer_for(one.problem, one.train, quick()).program
+    rows = torch.arange(5).unsqueeze(0)
+    with torch.no_grad():
+        forward = program.forward(program.adam.parameters, rows, torch.zeros(rows.shape))
+        y = forward.points
+        entropy = -(y * y.log() + (1 - y) * (1 - y).log()).sum(-1)
+        added = program.loss(forward, rows) - plain.loss(forward, rows)
+    torch.testing.assert_close(added, weight * entropy, atol=1e-3, rtol=1e-4)
+
+
+def test_alpha_is_reported_with_the_share_of_rows_that_have_one():
+    one = small_grid()
+    config = quick(alpha="paper", epochs=1)
+    data = prepare(one.problem.given(one.train), config)
+    every = (np.arange(len(data)), np.arange(0))
+    data.q_lower[: len(data) // 2] = np.nan
+    trainer = Trainer(data, [config], [every])
+    (epoch,) = trainer.epochs()
+    assert 0.0 < epoch.measures["alpha_known"][0] < 1.0
+    assert epoch.measures["alpha"][0] > 1.0
+    data.q_lower[...] = np.nan
+    trainer = Trainer(data, [config], [every])
+    (epoch,) = trainer.epochs()
+    assert epoch.measures["alpha_known"][0] == 0.0
+    assert np.isnan(epoch.measures["alpha"][0])

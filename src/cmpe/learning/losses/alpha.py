@@ -1,18 +1,29 @@
 """What training knows of each example: alpha_x and the penalty lambda_x (paper §4.2, eq. sub-1).
 
-    alpha_x = contrast * max(1, p_upper / q_lower)
+    alpha_x = contrast * max(least, p_upper / q_lower)
 
 p_upper is an upper bound of p* = min f subject to g <= 0, q_lower a lower bound of
 q* = min f + v subject to g > 0. alpha_x > p*/q* makes ss_cmpe consistent: its minimum is p*. Any
-larger factor keeps that minimum, and an infeasible answer then costs
-alpha_x (f + v) >= alpha_x q_lower >= contrast * p*, that is, at least (contrast - 1) p* more than
-the best feasible one. Where p_upper / q_lower is below 1 (every infeasible f + v is known to exceed
-p*), the factor 1 is consistent already and a smaller one would only narrow that step; where a bound
-is missing, the ratio is left out and nothing is promised.
+larger factor keeps that minimum. `TrainingConfig.alpha` names one of three forms:
 
-p_upper falls to the best feasible f seen for that x. A rounded output that is feasible always
-bounds p*; a relaxed one does only without constraints, where the multilinear f has a vertex at
-least as good (with constraints its vertices may be infeasible, and a relaxed f can lie below p*).
+    paper        p_upper starts at the greatest f of any assignment (max f) and is lowered at every
+                 step to f of the best feasible output so far, as supplement A says it was done
+    precomputed  the same start, never lowered, as the end of §4 allows
+    fixed        p_upper starts at f of the dual's feasible answer, which is tight, and is lowered
+                 at the steps that measure; ratios below 1 count as 1 (`least`)
+
+With contrast 1, `paper` and `precomputed` are as printed. A weak p_upper acts as a contrast of its
+own: an infeasible answer costs alpha_x (f + v) >= alpha_x q_lower >= contrast * p_upper, which is
+contrast * p* at least. A ratio below 1 says that every infeasible f + v exceeds p*; a factor below
+1 is consistent then, but narrows the step at g = 0.
+
+Only a rounded output lowers p_upper: "the weight of any feasible solution is an upper bound on p*"
+(supplement A) holds for assignments. The multilinear f of a relaxed output can lie below p*, since
+the vertices around it may be infeasible. Without constraints one of them is at least as good, and
+relaxed outputs count too. Models with potentials of 0 are never refined: there an output's f may be
+that of the floor, which is too low.
+
+Where a bound is missing, alpha_x is NaN: the loss leaves the ratio out and promises nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +46,7 @@ class Examples:
     penalty: Tensor  # (M, N, m)
     limits: Tensor  # (m,): q
     contrast: Tensor = field(default_factory=lambda: torch.ones(()))  # (M, 1), at least 1
+    least: float = 1.0  # smaller ratios count as this
 
     def __post_init__(self) -> None:
         self._alpha = torch.zeros_like(self.p_upper)
@@ -45,7 +57,7 @@ class Examples:
         self._alpha.copy_(self._factor(self.p_upper, self.q_lower))
 
     def _factor(self, p_upper: Tensor, q_lower: Tensor) -> Tensor:
-        return self.contrast * (ABOVE * p_upper / q_lower).clamp(min=1.0)
+        return self.contrast * (ABOVE * p_upper / q_lower).clamp(min=self.least)
 
     def alpha(self, rows: Tensor) -> Tensor:
         """alpha_x of `rows` (M, B); NaN where a bound is missing."""

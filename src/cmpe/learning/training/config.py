@@ -1,4 +1,4 @@
-"""The choices of a training run, and the two presets."""
+"""The choices of a training run, and the presets `paper`, `stable` and `tuned`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from cmpe.problem import Problem
 QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
 NETWORKS = ("mlp", "unrolled")
 HEADS = ("plain", "residual", "linear")
+ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
 MEMBER_FIELDS = frozenset({
     "learning_rate", "beta", "contrast", "rho", "gamma", "mix", "penalty_start", "temperature",
-    "seed", "plateau_factor",
+    "dual_growth", "seed", "plateau_factor",
 })  # fmt: skip
 
 
@@ -40,15 +41,21 @@ class TrainingConfig:
     plateau_patience: int = 10
     cooldown: float = 0.0  # the share of the last epochs in which the rate falls linearly to 0
     beta: float = math.inf  # steepness of ss_cmpe's gate; inf: the piecewise form
+    alpha: str = "fixed"  # paper, precomputed or fixed: where alpha_x comes from (losses/alpha.py)
     contrast: float = 1.0  # times alpha_x: an infeasible answer costs at least contrast x p*
     gate_gradient: bool = True  # whether the smooth gate itself is differentiated
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
     mix: float = 0.0  # weight of ss_cmpe in distill and of ssl_pen in distill_pen
     mix_after: float = 0.0  # the share of the first epochs that go without it
-    penalty_start: float = 1.0  # lambda_x at first
+    penalty_start: float = 1.0  # lambda_x at first; of pdl too
     penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
-    penalty_limit: float = 1e4
+    penalty_limit: float = 1e4  # the largest lambda_x; of pdl too
+    dual_hidden: int = 128  # pdl: units of the dual network
+    primal_epochs: int = 8  # pdl: epochs that move the primal network
+    dual_epochs: int = 2  # pdl: epochs that then move the dual network; together a period
+    dual_growth: float = 2.0  # pdl: lambda is multiplied by it after a period
+    dual_enough: float = 0.8  # pdl: unless the violation fell below this share of the last period's
     temperature: float = 0.0  # weight of an entropy bonus, in mean fields of h; falls to 0
     cooling: float = 0.8  # the share of the epochs in which it does
     margins: tuple[float, ...] = (0.0,)  # nats below q that the network can be asked to keep
@@ -73,6 +80,8 @@ class TrainingConfig:
             raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
         if self.head not in HEADS:
             raise MethodError(f"a head is one of {', '.join(HEADS)}; found {self.head!r}")
+        if self.alpha not in ALPHAS:
+            raise MethodError(f"alpha is one of {', '.join(ALPHAS)}; found {self.alpha!r}")
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if not value >= least:
@@ -88,7 +97,7 @@ class TrainingConfig:
             raise MethodError(f"hidden layers must be at least 1 wide, found {self.hidden}")
 
     def _check_shares(self) -> None:
-        for name in ("plateau_factor", "cooling", "cooldown"):
+        for name in ("plateau_factor", "cooling", "cooldown", "dual_enough"):
             if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
                 raise MethodError(f"{name} must be above 0 and at most 1")
         for name in ("validation_share", "mix_after", "allowed_violation"):
@@ -145,6 +154,7 @@ _LEAST = {
     "steps": 0, "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
     "beta": 0.0, "contrast": 1.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0,
     "penalty_factor": 1.0, "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0,
+    "dual_hidden": 1, "primal_epochs": 1, "dual_epochs": 1, "dual_growth": 1.0,
     "evaluate_every": 1, "passes": 1, "patience": 0, "seed": 0, "rows": 0, "gamma": -1e9,
 }  # fmt: skip
 UNBOUNDED = frozenset({"beta", "penalty_limit"})
@@ -154,14 +164,32 @@ def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """The paper's settings (supplement B): MLP 128-256-512, Adam 1e-3, batch 128, 300 epochs,
     plateau 0.9 (not for supervised losses); the last weights, since the paper stops nowhere.
 
-    `ss_cmpe` and `ss_cmpe_pen` have the contrast of the authors' program, 25, and an entropy bonus
-    that keeps outputs from settling before they have learnt to read the evidence.
+    `ss_cmpe` and `ss_cmpe_pen` are as printed: alpha "paper", contrast 1, temperature 0, and beta
+    1, which is one of the paper's six values (`stacking.paper_grid` has all).
     """
     kind = loss_kind(loss)
     factor = 1.0 if kind.family is Family.supervised else 0.9
     base = TrainingConfig(loss=loss, plateau_factor=factor, keep_best=False, evaluate_every=10)
     if kind.family is Family.consistent:
-        base = replace(base, contrast=25.0, beta=1.0, temperature=2.0)
+        base = replace(base, alpha="paper", beta=1.0)
+    return replace(base, **changes)
+
+
+STABLE_MARGINS = (0.0, 2.0, 4.0, 8.0)
+
+
+def stable(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
+    """`paper` with what keeps answers feasible and different: not the paper's, and the same for
+    every self-supervised loss.
+
+    All of them have a temperature of 2 and margins, of which validation rows choose one.
+    `ss_cmpe` and `ss_cmpe_pen` have alpha "fixed" with contrast 3 besides.
+    """
+    base = paper(loss)
+    if base.kind.family in (Family.self_supervised, Family.consistent):
+        base = replace(base, temperature=2.0, margins=STABLE_MARGINS)
+    if base.kind.family is Family.consistent:
+        base = replace(base, alpha="fixed", contrast=3.0)
     return replace(base, **changes)
 
 
@@ -203,15 +231,20 @@ def has_cheap_labels(problem: Problem) -> bool:
     return not problem.is_log_linear or lane_bytes(problem) <= QUICK_BYTES
 
 
-PRESETS = ("paper", "tuned")
+PRESETS = ("paper", "stable", "tuned")
 
 
 def preset(
     name: str, loss: str | None = None, problem: Problem | None = None, **changes: Any
 ) -> TrainingConfig:
-    """The preset called `name`, with its own loss unless one is given; `tuned` fits `problem`."""
+    """The preset called `name`, with its own loss unless one is given; `tuned` fits `problem`.
+
+    `paper` is the paper's method as printed, `stable` adds a contrast, a temperature and margins,
+    and `tuned`, the default of `fit`, did best on validation rows.
+    """
     if name not in PRESETS:
         raise MethodError(f"a preset is one of {', '.join(PRESETS)}; found {name!r}")
     if name == "tuned":
         return tuned(loss or "", problem, **changes)
-    return paper(**changes) if loss is None else paper(loss, **changes)
+    made = paper if name == "paper" else stable
+    return made(**changes) if loss is None else made(loss, **changes)

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds import Work
-from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes, loss_bounds
+from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes
+from cmpe.bounds.loss import loss_bounds, printed_bounds
 from cmpe.bounds.networks.slopes import quick_loss_bound
 from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.core.compiler import timing
@@ -249,8 +250,12 @@ def with_margin(problem: Problem, margin: float) -> Problem:
 def _fill_bounds(
     data: TrainingData, at: Examples, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
-    """p_upper, q_lower and mu* of the examples `at` one margin; where elimination is too wide they
-    stay missing, but for the mu of a split relaxation if the network has a head for it."""
+    """p_upper, q_lower and mu* of the examples `at` one margin.
+
+    Where elimination is too wide, alpha "fixed" has no bounds, since a tight p_upper needs
+    elimination; the other forms have those of mini-buckets. The head for mu* then learns the mu of
+    a split relaxation.
+    """
     if not part.problem.has_tables:
         _fill_flip_bounds(data, at, part, config, threads)
         return
@@ -258,19 +263,23 @@ def _fill_bounds(
     where = where.ravel()
     few = Instances(part.problem, np.ascontiguousarray(distinct, dtype=np.int32))
     whole = data.problem  # its plan is that of every margin
-    if whole.is_log_linear and lane_bytes(whole) > QUICK_BYTES:
-        if config.predict_multiplier and part.problem.constraints:
+    narrow = not whole.is_log_linear or lane_bytes(whole) <= QUICK_BYTES
+    tight = config.alpha == "fixed"
+    try:
+        if narrow:
+            dual = lagrangian_dual(few, threads=threads)
+            data.multipliers[at] = dual.multipliers[where]
+            data.usable[at] &= ~dual.infeasible[where]
+        elif config.predict_multiplier and part.problem.constraints:
             split = Splitting(by_size(few.conditioning, Work(time_limit=SPLIT_SECONDS)))
             found = split.upper_bound(few, Work(steps=SPLIT_STEPS, threads=threads))
             data.multipliers[at] = found.multipliers[where]
-        return
-    try:
-        dual = lagrangian_dual(few, threads=threads)
-        data.multipliers[at] = dual.multipliers[where]
-        data.usable[at] &= ~dual.infeasible[where]
-        if not config.kind.alpha:
+        if not config.kind.alpha or (tight and not narrow):
             return
-        bounds = loss_bounds(few, threads=threads)
+        if tight:
+            bounds = loss_bounds(few, threads=threads)
+        else:
+            bounds = printed_bounds(few, threads=threads, narrow=narrow)
     except TooLarge:
         return
     data.p_upper[at], data.q_lower[at] = bounds.p_upper[where], bounds.q_lower[where]
@@ -279,16 +288,22 @@ def _fill_bounds(
 def _fill_flip_bounds(
     data: TrainingData, at: Examples, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
-    """Of adversarial problems, where f is 1 + the distance: p_upper is that of a flip which the
-    attack finds, or that of the farthest corner; q_lower comes from the network's steepest slope.
-    Of others they stay missing."""
+    """Bounds of adversarial problems, where f is 1 + the distance; of other problems without
+    tables they stay missing.
+
+    The greatest f is that of the farthest corner. With alpha "fixed", p_upper is f of a flip that
+    the attack finds, where it finds one. q_lower comes from the network's steepest slope.
+    """
     flip = flip_of(part.problem)
     if flip is None or not config.kind.alpha:
         return
     images = np.asarray(part.evidence[:, flip.original], dtype=np.float64)
-    near = attack(flip.network, images, config=AttackSettings(margin=flip.margin), threads=threads)
-    corner = np.maximum(images, 1.0 - images).sum(axis=1)
-    data.p_upper[at] = part.problem.shift + np.where(near.found, near.distance, corner)
+    greatest = np.maximum(images, 1.0 - images).sum(axis=1)
+    if config.alpha == "fixed":
+        settings = AttackSettings(margin=flip.margin)
+        near = attack(flip.network, images, config=settings, threads=threads)
+        greatest = np.where(near.found, near.distance, greatest)
+    data.p_upper[at] = part.problem.shift + greatest
     # f + v = shift + distance + margin + reach where it is above 0: at least the bound of reach 0
     data.q_lower[at] = part.problem.shift + quick_loss_bound(flip.network, images)
 

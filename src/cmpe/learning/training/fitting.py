@@ -283,7 +283,7 @@ class TrainingRun:
 _CURES = {
     Family.supervised: "a lower learning_rate helps",
     Family.self_supervised: "a temperature above 0 and a lower rho help",
-    Family.consistent: "a temperature above 0, with a contrast of 3 to 25 and beta near 1, helps",
+    Family.consistent: "a temperature and a fixed alpha with contrast 3 (preset stable) help",
     Family.distilled: "a lower learning_rate or mix helps",
 }
 

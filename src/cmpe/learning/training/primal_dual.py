@@ -1,44 +1,53 @@
 """The dual network of `pdl` (Park & Van Hentenryck 2022; paper §3, eq. alm-1).
 
-It predicts mu from x. Training alternates: some epochs move the primal network with mu frozen,
-then some move the dual network towards max(0, mu_k + lambda g(y)) with y and the previous mu_k
-frozen; then lambda grows unless the violation has fallen enough.
+It predicts mu from x. Training alternates: `primal_epochs` move the primal network with mu frozen,
+then `dual_epochs` move the dual network towards max(0, mu_k + lambda g(y)) with y and the previous
+mu_k frozen; then lambda is multiplied by `dual_growth` unless the violation has fallen below
+`dual_enough` times that of the period before. The settings are fields of `TrainingConfig`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from cmpe.learning.networks.networks import Network, Parameters
+from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.optimizer import Adam
-
-HIDDEN = 128  # units of the dual network (paper, supplement B.C)
-PRIMAL, DUAL = 8, 2  # epochs of each phase
-GROWTH = 2.0  # lambda is multiplied by it
-ENOUGH = 0.8  # lambda stays where the violation falls below this share of the last one
 
 
 class DualNetwork:
     """One hidden layer per member, and the multipliers it had when its phase began."""
 
     def __init__(
-        self, inputs: int, constraints: int, seeds: list[int], rates: list[float],
+        self,
+        inputs: int,
+        constraints: int,
+        configs: Sequence[TrainingConfig],
         device: torch.device,
-    ) -> None:  # fmt: skip
-        self.network = Network((inputs, HIDDEN, constraints), constraints)
-        self.adam = Adam([self.network.initial(s + 1) for s in seeds], rates, device)
+    ) -> None:
+        self.config = configs[0]
+        self.network = Network((inputs, self.config.dual_hidden, constraints), constraints)
+        start = [self.network.initial(c.seed + 1) for c in configs]
+        self.adam = Adam(start, [c.learning_rate for c in configs], device)
+        self.growth = torch.tensor([c.dual_growth for c in configs], device=device)  # (M,)
         self.frozen = self.adam.flat.clone()
-        self.last = torch.full((len(seeds),), torch.inf, device=device)
+        self.last = torch.full((len(configs),), torch.inf, device=device)
 
-    @staticmethod
-    def is_dual(epoch: int) -> bool:
+    @property
+    def period(self) -> int:
+        """Epochs of a primal and a dual phase."""
+        return self.config.primal_epochs + self.config.dual_epochs
+
+    def is_dual(self, epoch: int) -> bool:
         """Whether `epoch` moves the dual network."""
-        return epoch % (PRIMAL + DUAL) >= PRIMAL
+        return epoch % self.period >= self.config.primal_epochs
 
     def begin(self, epoch: int) -> None:
         """At the start of a dual phase, freeze mu_k."""
-        if epoch % (PRIMAL + DUAL) == PRIMAL:
+        if epoch % self.period == self.config.primal_epochs:
             self.frozen.copy_(self.adam.flat)
 
     def prices(self, encoded: Tensor) -> Tensor:
@@ -59,13 +68,13 @@ class DualNetwork:
             wanted = (before + penalty * g).clamp(min=0.0)
         return (self._raw(self.adam.parameters, encoded) - wanted).abs().sum(-1)
 
-    def grow(self, epoch: int, violation: Tensor, penalty: Tensor, most: float) -> None:
+    def grow(self, epoch: int, violation: Tensor, penalty: Tensor) -> None:
         """After a whole period: lambda (M, N, m) grows where `violation` (M,) stays high."""
-        if (epoch + 1) % (PRIMAL + DUAL):
+        if (epoch + 1) % self.period:
             return
-        stays = (violation > ENOUGH * self.last) & (violation > 0)
-        factor = torch.where(stays, GROWTH, 1.0).view(-1, 1, 1)
-        penalty.mul_(factor).clamp_(max=most)
+        stays = (violation > self.config.dual_enough * self.last) & (violation > 0)
+        factor = torch.where(stays, self.growth, 1.0).view(-1, 1, 1)
+        penalty.mul_(factor).clamp_(max=self.config.penalty_limit)
         self.last.copy_(violation)
 
     def state(self) -> dict[str, Tensor]:

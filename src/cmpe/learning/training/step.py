@@ -3,7 +3,7 @@
 Everything lies on the device. Each member draws its own batch from its own rows; which ones is
 decided before the epoch, so a step reads a counter and nothing from the host. On a GPU the step
 is captured once as a CUDA graph and replayed. Every MEASURE_EVERY-th step also measures, and
-tightens alpha_x by the feasible rounded outputs it sees.
+lowers alpha_x by the feasible rounded outputs it sees; with alpha "paper" every step lowers it.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ class Program:
         if alone:
             self._loss = lambda batch: batch.surprise
         self._penalised = self.config.kind.penalty and not (alone or self.config.kind.dual)
+        # the f of a floored potential is too low to bound p*
+        finite = data.problem.objective.is_finite
+        self._refines = self.config.kind.alpha and self.config.alpha != "precomputed" and finite
+        self._always_refines = self._refines and self.config.alpha == "paper" and not alone
         self._rho, self._mix, self._gamma = (self._numbers(n) for n in ("rho", "mix", "gamma"))
         self._whole_mix = self._mix.clone()
         betas = self._numbers("beta")
@@ -89,8 +93,8 @@ class Program:
         self.reduce: Callable[[Tensor], None] = lambda gradient: None  # data-parallel: all-reduce
         self.dual: DualNetwork | None = None
         if self.config.kind.dual:
-            constraints = len(self.tensors.limits)
-            self.dual = DualNetwork(self.network.sizes[0], constraints, seeds, rates, self.device)
+            sizes = self.network.sizes[0], len(self.tensors.limits)
+            self.dual = DualNetwork(*sizes, self.configs, self.device)
         count, generator = self.relaxation.coordinates.count, torch.Generator().manual_seed(0)
         drawn = torch.rand(count, dtype=torch.float64, generator=generator)
         self._projection = drawn.to(self.device)
@@ -111,6 +115,7 @@ class Program:
             penalty.expand(*shape, len(limits)).clone(),
             limits,
             self._numbers("contrast"),
+            1.0 if self.config.alpha == "fixed" else 0.0,
         )
 
     def rewrite(self, first: int, part: TrainingData) -> None:
@@ -187,7 +192,20 @@ class Program:
         self._descend(self.adam, loss, share)
         if self._penalised:
             self._raise_penalty(forward, examples, share)
+        if lean and self._always_refines:
+            with torch.no_grad():
+                margin = self.tensors.question(examples)[1]
+                self._refine(forward, examples, share, *self.rounded(forward, margin))
         return forward, examples, share
+
+    def _refine(
+        self, forward: Forward, examples: Tensor, share: Tensor, f: Tensor, g: Tensor
+    ) -> None:
+        """Lower p_upper to f of rounded outputs that are feasible, and without constraints to that
+        of relaxed ones."""
+        self.examples.see_feasible(examples, f, g, share > 0)
+        if not len(self.tensors.limits):
+            self.examples.see_feasible(examples, forward.f.detach(), forward.g, share > 0)
 
     def _descend(self, adam: Adam, loss: Tensor, share: Tensor) -> None:
         adam.differentiate(loss, share)
@@ -260,10 +278,8 @@ class Program:
         """Add up MEASURES; lower p_upper where an answer is feasible and better."""
         margin = self.tensors.question(examples)[1]
         f, g = self.rounded(forward, margin)
-        if self.tensors.data.problem.objective.is_finite:  # else f may be a floor's, too low
-            self.examples.see_feasible(examples, f, g, share > 0)
-            if not len(self.tensors.limits):  # only then does a relaxed value bound p*
-                self.examples.see_feasible(examples, forward.f.detach(), forward.g, share > 0)
+        if self._refines:
+            self._refine(forward, examples, share, f, g)
         allowed = margin.unsqueeze(-1) + self.tensors.tolerances  # g includes the margin
         alpha = self.examples.alpha(examples)
         near = torch.minimum(forward.points, 1.0 - forward.points) < SATURATED

@@ -175,14 +175,13 @@ class Trainer:
             self._plateau.see(losses, program.adam.rates)
         program.adam.rates.mul_(self._cooling())
         if program.dual is not None:
-            limit, over = self.config.penalty_limit, sums[:, MEASURES.index("excess")]
-            program.dual.grow(self.epoch, over, program.examples.penalty, limit)
+            over = sums[:, MEASURES.index("excess")]
+            program.dual.grow(self.epoch, over, program.examples.penalty)
         values = sums.double().cpu().numpy()
         measures = {"loss": losses.double().cpu().numpy()}
         measures |= {name: values[:, i] for i, name in enumerate(MEASURES)}
-        known = measures.pop("alpha_known")
-        with np.errstate(invalid="ignore", divide="ignore"):
-            measures["alpha"] = measures["alpha"] / known  # NaN where every bound is missing
+        with np.errstate(invalid="ignore", divide="ignore"):  # NaN where every bound is missing
+            measures["alpha"] = measures["alpha"] / measures["alpha_known"]
         rates = program.adam.rates[:, 0].double().cpu().numpy()
         self.epoch, self.position = self.epoch + 1, 0
         before, look = self._best_score, self._look()
