@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 
@@ -33,6 +33,7 @@ class SourceTree:
         parts = path.relative_to(self.folder.parent).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
+    @cache  # noqa: B019 - a few trees live as long as the tests
     def imports(self, module: str) -> list[Import]:
         """Everything it imports, except what only type checkers see."""
         return list(_imports(parsed(self.modules[module]), self.modules, top_level=True))
@@ -59,6 +60,7 @@ def _packages(module: str) -> list[str]:
     return [".".join(parts[: k + 1]) for k in range(len(parts))]
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -106,57 +108,3 @@ def _reached(module: str, arrows: Mapping[str, set[str]]) -> set[str]:
         found |= new
         waiting.extend(new)
     return found
-
-
-class Assertions:
-    """Which functions of a tree of tests assert something, themselves or through one another."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._pages = {path: parsed(path) for path in sorted(folder.rglob("*.py"))}
-
-    def missing(self) -> list[str]:
-        """`file:line name` of every test that asserts nothing."""
-        return [
-            f"{path.relative_to(self._folder.parent)}:{node.lineno} {node.name}"
-            for path, page in self._pages.items()
-            for node in ast.walk(page)
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-            if not self._asserts(node, path, frozenset())
-        ]
-
-    def _asserts(self, node: ast.AST, path: Path, seen: frozenset[tuple[Path, str]]) -> bool:
-        if any(isinstance(part, ast.Assert) or _expects(part) for part in ast.walk(node)):
-            return True
-        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        arguments = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
-        return any(self._helps(name, path, seen) for name in sorted(names | arguments))
-
-    def _helps(self, name: str, path: Path, seen: frozenset[tuple[Path, str]]) -> bool:
-        """Whether a function of this name asserts: in this file, in one that it imports the name
-        from, or a fixture of a conftest."""
-        for place in (path, *self._origins(name, path), *self._conftests(path)):
-            if (place, name) in seen:
-                continue
-            for node in self._pages[place].body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-                    return self._asserts(node, place, seen | {(place, name)})
-        return False
-
-    def _origins(self, name: str, path: Path) -> Iterator[Path]:
-        for node in ast.walk(self._pages[path]):
-            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
-                file = self._folder.parent / f"{str(node.module).replace('.', '/')}.py"
-                if file in self._pages:
-                    yield file
-
-    def _conftests(self, path: Path) -> Iterator[Path]:
-        files = (folder / "conftest.py" for folder in path.parents)
-        return (file for file in files if file in self._pages)
-
-
-def _expects(node: ast.AST) -> bool:
-    """`pytest.raises`, `pytest.warns`, `np.testing.assert_allclose` and their like."""
-    if not isinstance(node, ast.Attribute):
-        return False
-    return node.attr in ("raises", "warns", "fail") or node.attr.startswith("assert_")

@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.source_tree import Assertions, Import, SourceTree, cycles_in, parsed
+from tests.source_tree import Import, SourceTree, cycles_in, parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = SourceTree(ROOT / "src" / "cmpe")
@@ -163,7 +163,3 @@ def test_a_class_name_stands_for_one_idea():
             if isinstance(node, ast.ClassDef):
                 defined[node.name].append(module)
     assert not {name: where for name, where in defined.items() if len(where) > 1}
-
-
-def test_every_test_asserts_something():
-    assert not Assertions(ROOT / "tests").missing()
