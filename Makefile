@@ -46,8 +46,8 @@ format: $(READY)  ## let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## run one benchmark: make bench NAME=reading
-	$(BIN)/python -m benchmarks.$(or $(NAME),all)
+bench: $(READY)  ## run one benchmark: make bench NAME=exact
+	$(BIN)/python -m benchmarks.$(or $(NAME),exact)
 
 paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full OUT=DIR [ARGS=...]
 	$(BIN)/python -m study paper run --scale $(or $(SCALE),smoke) --out $(or $(OUT),paper-$(or $(SCALE),smoke)) --workers $(or $(WORKERS),2) $(ARGS)

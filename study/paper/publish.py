@@ -1,10 +1,10 @@
 """Results small enough to keep in the repository: what a report reads, thinned.
 
-    python -m study.paper.publish RESULTS --to study/paper/results/NAME
+    python -m study.paper.publish RESULTS --to study/paper/results/NAME [--methods exact ...]
     python -m study.paper.publish --paper CSV --to study/paper/results/NAME
 
-Numbers keep six digits, learning curves POINTS epochs each; the store and its index stay behind.
-`study report` redraws everything from the folder. The second form puts the paper's printed figures
+Numbers keep five digits; curves, times, pictures and the store stay behind. `study report` draws
+from the folder what the cells allow. The second form puts the paper's printed figures
 beside our own, from a file of them that is not part of this repository; git ignores the copy.
 """
 
@@ -12,52 +12,36 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
-from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cmpe.formats.text import write_text
 from study.paper.results import ADVERSARIAL, papers_figures
 from study.paper.store import Json
+from study.reporting.results import CELLS
 
-POINTS = 8
-COPIED = ("cells", "times", "datasets")
+# What the report reads of a cell; the rest says how it was made and stays behind.
+FIELDS = (
+    "dataset", "group", "q", "method", "seed", "status", "reason", "every", "constrained",
+    "mean_reference", "mean_objective", "relaxed_violation", "train_seconds", "device",
+)  # fmt: skip
 
 
-def publish(results: Path, to: Path) -> None:
-    """Write the small folder."""
+def publish(results: Path, to: Path, methods: Sequence[str] = ()) -> None:
+    """Write the small folder, of these methods only, if any are named."""
     to.mkdir(parents=True, exist_ok=True)
-    for name in COPIED:
-        _write(to / f"{name}.jsonl", _read(results / f"{name}.jsonl"))
-    _write(to / "curves.jsonl", thinned(_read(results / "curves.jsonl")))
-    if (results / ADVERSARIAL[0]).is_file():
-        _write(to / ADVERSARIAL[0], _read(results / ADVERSARIAL[0]))
-    for name in ADVERSARIAL[1:]:
+    cells = [c for c in _read(results / CELLS) if not methods or c["method"] in methods]
+    _write(to / CELLS, [{name: c[name] for name in FIELDS if name in c} for c in cells])
+    for name in ("datasets.jsonl", ADVERSARIAL[0]):
         if (results / name).is_file():
-            shutil.copyfile(results / name, to / name)
+            _write(to / name, _read(results / name))
     provenance = json.loads((results / "provenance.json").read_text(encoding="utf-8"))
     write_text(to / "provenance.json", json.dumps(provenance, indent=1) + "\n")
 
 
-def thinned(curve_points: list[Json]) -> list[Json]:
-    """At most POINTS of every curve, evenly spread, the first and the last among them."""
-    curves: dict[tuple[Any, ...], list[Json]] = defaultdict(list)
-    for point in curve_points:
-        curves[point["dataset"], point["q"], point["method"], point["seed"]].append(point)
-    kept = []
-    for curve in curves.values():
-        last = len(curve) - 1
-        count = min(POINTS, len(curve))
-        places = sorted({round(i * last / max(1, count - 1)) for i in range(count)})
-        kept += [curve[place] for place in places]
-    return kept
-
-
 def _read(path: Path) -> list[Json]:
-    if not path.is_file():
-        return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -67,10 +51,11 @@ def _write(path: Path, records: list[Json]) -> None:
 
 
 def _short(value: Any) -> Any:
+    """Five digits, and nothing that is null."""
     if isinstance(value, float):
-        return float(f"{value:.6g}")
+        return float(f"{value:.5g}")
     if isinstance(value, dict):
-        return {name: _short(found) for name, found in value.items()}
+        return {name: _short(found) for name, found in value.items() if found is not None}
     return value
 
 
@@ -80,12 +65,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options.add_argument("results", type=Path, nargs="?")
     options.add_argument("--to", type=Path, required=True)
+    options.add_argument("--methods", nargs="+", default=(), help="only their cells")
     options.add_argument("--paper", type=Path, help="the paper's figures, a CSV file")
     chosen = options.parse_args(arguments)
     if chosen.results is None and chosen.paper is None:
         options.error("give RESULTS, or --paper CSV")
     if chosen.results is not None:
-        publish(chosen.results, chosen.to)
+        publish(chosen.results, chosen.to, chosen.methods)
     if chosen.paper is not None:
         figures = papers_figures(chosen.paper)
         if not figures:

@@ -55,7 +55,7 @@ def write_results(
     figures = papers_figures(origin.paper)
     listed = [c for c in _longest(plan.cells) if c.seed in _seeds(plan, store)]
     why = {**_untrained(listed, store, origin), **failed}
-    cells = [_cell(cell, store, figures, why) for cell in listed]
+    cells = [_cell(cell, store, why) for cell in listed]
     wide, wide_times = wide_results(origin.wide) if origin.wide else ([], [])
     cells += wide
     _lines(out / "cells.jsonl", cells)
@@ -111,18 +111,10 @@ def papers_figures(path: Path) -> list[Json]:
         ]  # fmt: skip
 
 
-def implied_regret(figures: list[Json], dataset: str, q: int) -> float | None:
-    """Nats: the least gap of the paper's learned methods in a cell, times its ILP objective."""
-    here = [f for f in figures if (f["dataset"], f["q"]) == (dataset, q)]
-    gaps = [f["mean"] for f in here if f["metric"] == "gap" and f["method"] != "ilp"]
-    best = [f["mean"] for f in here if (f["metric"], f["method"]) == ("objective", "ilp")]
-    return min(gaps) * best[0] if gaps and best else None
-
-
-def _cell(cell: Cell, store: Store, figures: list[Json], failed: Mapping[str, str]) -> Json:
+def _cell(cell: Cell, store: Store, failed: Mapping[str, str]) -> Json:
     record: Json = {
         "dataset": cell.dataset, "group": cell.group, "q": cell.q, "method": cell.method,
-        "seed": cell.seed, "every": None, "constrained": None, "implied_regret_ratio": None,
+        "seed": cell.seed, "every": None, "constrained": None,
         "mean_reference": None, "mean_objective": None, "relaxed_violation": None,
         "train_seconds": None, "device": None, "settings": None, "budget": cell.budget,
     }  # fmt: skip
@@ -133,10 +125,6 @@ def _cell(cell: Cell, store: Store, figures: list[Json], failed: Mapping[str, st
     record |= {"status": "measured", "reason": None}
     record |= {part: {**metrics.pop(part), **aside[part]} for part in PARTS}
     record |= metrics
-    implied = implied_regret(figures, cell.dataset, cell.q)
-    regret = record["every"]["regret"]
-    if implied and regret is not None:
-        record["implied_regret_ratio"] = regret / implied
     if cell.network is not None:
         result, beside = store.read(cell.network).json(RESULT), store.aside(cell.network)
         record |= {"settings": {**result["setting"], "margin": result["margin"]}}

@@ -38,11 +38,9 @@ from study.paper.artifacts import (
     rows_of,
     unpacked,
 )
-from study.paper.store import Artifact, Json, arrays_file, json_file
+from study.paper.store import Artifact, Json, json_file
 
-LABELS, BOUNDS, RESULT, CURVE, WEIGHTS = (
-    "labels.npz", "bounds.npz", "result.json", "curve.json", "weights.npz",
-)  # fmt: skip
+LABELS, BOUNDS, RESULT, CURVE = "labels.npz", "bounds.npz", "result.json", "curve.json"
 CHOICE, ROWS, LESSONS = "choice.json", "rows.npz", "lessons.npz"
 REPEATS = 3  # of a timed forward pass
 
@@ -210,9 +208,6 @@ class Stack:
             RESULT: json_file(result),
             CURVE: json_file([_record(epoch, member) for epoch in self.curve]),
         }
-        if settings.get("weights"):
-            arrays = {name: value.cpu().numpy() for name, value in weights.items()}
-            files[WEIGHTS] = arrays_file(**arrays)
         return Artifact(files, {**aside, "row_seconds": [each] * len(instances)})
 
 

@@ -43,13 +43,11 @@ class Cell:
     seed: int
     every: Numbers  # metrics of all rows
     constrained: Numbers  # and of the constrained ones
-    implied_regret_ratio: float | None
     mean_reference: float | None
     mean_objective: float | None
     relaxed_violation: float | None
     train_seconds: float | None
     device: str | None
-    settings: Numbers | None
     measured: bool
     reason: str | None
 
@@ -273,24 +271,12 @@ def _cell(row: Record) -> Cell:
         seed=row.whole("seed") if row.values.get("seed") is not None else 0,
         every=every or {},
         constrained=row.numbers("constrained") or {},
-        **row.rest("implied_regret_ratio", "mean_reference", "mean_objective"),
+        **row.rest("mean_reference", "mean_objective"),
         **row.rest("relaxed_violation", "train_seconds"),
         device=row.text("device"),
-        settings=_settings(row),
         measured=status == "measured",
         reason=row.text("reason"),
     )
-
-
-def _settings(row: Record) -> Numbers | None:
-    """Settings that are numbers; others are the study's own affair."""
-    value = row.values.get("settings")
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise row.error("settings", "an object or null", value)
-    kept = {k: v for k, v in value.items() if isinstance(v, int | float | None)}
-    return Record(row.path, row.line, {"settings": kept}).numbers("settings")
 
 
 def _curve(row: Record) -> CurvePoint:

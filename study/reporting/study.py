@@ -106,7 +106,7 @@ class Study:
         return _over_seeds(means, spreads)
 
     def extra(self, key: Key, name: str) -> Measured | None:
-        """A number of the cell itself: `train_seconds`, `implied_regret_ratio`, ..."""
+        """A number of the cell itself: `train_seconds`, `mean_reference`, ..."""
         return _over_seeds([getattr(c, name) for c in self._measured(key)], ())
 
     def _measured(self, key: Key) -> list[Cell]:

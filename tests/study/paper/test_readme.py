@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from study.paper.publish import POINTS, thinned
+from study.paper.publish import publish
 from study.paper.readme import KEPT, put, tables
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -94,17 +94,23 @@ def test_what_the_texts_claim(kept):
 
 def test_kept_results_are_small_and_tell_nothing_of_a_machine():
     files = [path for path in KEPT.iterdir() if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 7 * 2**20
+    assert sum(path.stat().st_size for path in files) < 2**20
     for path in files:
         if path.suffix in (".json", ".jsonl"):
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"/(work|home|tmp|root|Users)/", text), path.name
 
 
-def test_a_thinned_curve_keeps_both_ends():
-    named = {"dataset": "a", "q": 80, "method": "mse", "seed": 0}
-    curve = [{**named, "epoch": i} for i in range(100)]
-    kept = [p["epoch"] for p in thinned([*curve, {**named, "method": "mae", "epoch": 7}])]
-    assert len(kept) == POINTS + 1
-    assert (kept[0], kept[-2], kept[-1]) == (0, 99, 7)
-    assert kept[:-1] == sorted(set(kept[:-1]))
+def test_published_results_are_what_the_report_reads_of_the_methods_named(tmp_path):
+    made = tmp_path / "results"
+    made.mkdir()
+    cell = {"dataset": "a", "q": 80, "seed": 0, "settings": {"beta": 1.0}, "budget": None}
+    cell |= {"every": {"regret": 1.23456789, "gap": None}, "reason": None}
+    lines = [json.dumps({**cell, "method": method}) for method in ("exact", "mse")]
+    (made / "cells.jsonl").write_text("\n".join(lines))
+    (made / "provenance.json").write_text("{}")
+    publish(made, tmp_path / "kept", ["exact"])
+    [kept] = (tmp_path / "kept" / "cells.jsonl").read_text().splitlines()
+    assert json.loads(kept) == {
+        "dataset": "a", "q": 80, "seed": 0, "method": "exact", "every": {"regret": 1.2346},
+    }  # fmt: skip

@@ -79,12 +79,10 @@ def cell(dataset: str, group: str, q: int, method: str, seed: int) -> dict[str, 
     return {
         "dataset": dataset, "group": group, "q": q, "method": method, "seed": seed,
         "every": None if missing else every, "constrained": None if missing else harder,
-        "implied_regret_ratio": every["regret"] / 25 if group != "wide" else None,
         "mean_reference": -471.25, "mean_objective": -471.25 - every["regret"],
         "relaxed_violation": every["violation"] / 2 if learned else None,
         "train_seconds": 40.0 + seed if learned else None,
         "device": "cuda" if learned else "cpu",
-        "settings": {"beta": 5.0, "rho": 0.1} if method == "ss_cmpe_pen" else None,
         "status": "missing" if missing else "measured", "reason": REASON if missing else None,
     }  # fmt: skip
 
