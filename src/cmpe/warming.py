@@ -9,7 +9,6 @@ of `PARTS`.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
@@ -185,7 +184,10 @@ def kernels() -> list[Any]:
     """Every function of this package that can be compiled; imports all of them."""
     from cmpe.core.compiler.functions import DISPATCHERS
 
-    for module in pkgutil.walk_packages([str(Path(__file__).parent)], "cmpe."):
-        if ".kernels." in module.name or module.name.startswith("cmpe.core."):
-            import_module(module.name)
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("[!_]*.py")):
+        module = ".".join(("cmpe", *path.relative_to(root).with_suffix("").parts))
+        is_core = module.startswith("cmpe.core.") and not module.startswith("cmpe.core.compiler.")
+        if is_core or ".kernels." in module:
+            import_module(module)
     return [d for d in DISPATCHERS if d.py_func.__module__.startswith("cmpe.")]

@@ -25,7 +25,7 @@ from cmpe.core.buckets import (
 from cmpe.core.compiler.functions import njit
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inner=True, nogil=True)
 def begin(buckets, inputs, k, digits, offsets):
     """Put the inputs of bucket k at the first entry of its message."""
     for axis in range(buckets[k, AXIS_COUNT]):

@@ -1,23 +1,30 @@
 """Vectors of LANES numbers as values of compiled code: one lane per row of a batch.
 
-Numba cannot be told that arrays do not overlap, and so does not make vectors of loops that write
-what they might read. Here `load(array, row)` is a vector, `plus`, `times`, ... take and give
+Numba cannot be told that arrays do not overlap, so it makes no vectors of loops that write
+what they might read. Here `load(array, row)` is a vector, `plus`, `times`, ... take and return
 vectors, and `store(array, row, x)` writes one. Arrays are float32 (., LANES) and contiguous; no
 bounds are checked.
 
-`soft`, `exp_down` and `tanh` are sums and products only, so that all lanes go at once. exp(-d) is
-(1 / p(d / 32))^32, p the Taylor polynomial of exp of degree 4; log(1 + u) is 2 artanh(u / (2 + u))
-by five terms; tanh is Lambert's continued fraction, cut after seven terms.
+Every operation is written once. Compiled, it appends LLVM's instructions; where nothing is compiled
+(`NUMBA_DISABLE_JIT=1`), vectors are numpy arrays and it computes with them.
+
+`soft`, `exp_down` and `tanh` are sums and products only, so that all lanes are computed at once.
+exp(-d) is (1 / p(d / 32))^32, p the Taylor polynomial of exp of degree 4; log(1 + u) is
+2 artanh(u / (2 + u)) by five terms; tanh is Lambert's continued fraction, cut after seven terms.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
+
+from cmpe.core.compiler.fence import IS_COMPILED
 
 LANES = 16
 FARTHEST = 30.0  # exp(-d) of a larger d is taken for that of this one
@@ -51,130 +58,163 @@ class _Vector:
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder, self.value = builder, value
 
-    def _of(self, other: Any) -> Any:
+    def _as_value(self, other: Any) -> Any:
         if isinstance(other, _Vector):
             return other.value
         return ir.Constant(_FLOATS, [float(other)] * LANES)
 
-    def _made(self, name: str, one: Any, two: Any) -> _Vector:
+    def _append(self, name: str, one: Any, two: Any) -> _Vector:
         return _Vector(self.builder, getattr(self.builder, name)(one, two, flags=("contract",)))
 
     def __add__(self, other: Any) -> _Vector:
-        return self._made("fadd", self.value, self._of(other))
+        return self._append("fadd", self.value, self._as_value(other))
 
     def __sub__(self, other: Any) -> _Vector:
-        return self._made("fsub", self.value, self._of(other))
+        return self._append("fsub", self.value, self._as_value(other))
 
     def __mul__(self, other: Any) -> _Vector:
-        return self._made("fmul", self.value, self._of(other))
+        return self._append("fmul", self.value, self._as_value(other))
 
     def __truediv__(self, other: Any) -> _Vector:
-        return self._made("fdiv", self.value, self._of(other))
+        return self._append("fdiv", self.value, self._as_value(other))
 
-    def under(self, other: Any) -> _Vector:
-        """1 / self * other."""
-        return self._made("fdiv", self._of(other), self.value)
+    def __rtruediv__(self, other: float) -> _Vector:
+        return self._append("fdiv", self._as_value(other), self.value)
+
+    def larger(self, other: Any) -> _Vector:
+        """The larger number of each lane."""
+        return self._pick(">", other)
+
+    def smaller(self, other: Any) -> _Vector:
+        """The smaller number of each lane."""
+        return self._pick("<", other)
 
     def _pick(self, sign: str, other: Any) -> _Vector:
-        two = self._of(other)
+        two = self._as_value(other)
         wins = self.builder.fcmp_ordered(sign, self.value, two)
         return _Vector(self.builder, self.builder.select(wins, self.value, two))
 
-    def most(self, other: Any) -> _Vector:
-        """The larger one."""
-        return self._pick(">", other)
 
-    def least(self, other: Any) -> _Vector:
-        """The smaller one."""
-        return self._pick("<", other)
+def _larger(x: Any, y: Any) -> Any:
+    return x.larger(y) if isinstance(x, _Vector) else np.where(x > y, x, np.float32(y))
 
 
-def _exp_of_minus(d: _Vector) -> _Vector:
-    z = d.least(FARTHEST) * (1.0 / 32.0)
-    r = ((((z * (1 / 24) + 1 / 6) * z + 0.5) * z + 1.0) * z + 1.0).under(1.0)
+def _smaller(x: Any, y: Any) -> Any:
+    return x.smaller(y) if isinstance(x, _Vector) else np.where(x < y, x, np.float32(y))
+
+
+def _operation(compute: Callable[..., Any]) -> Any:
+    """An operation on vectors, from a function of them that returns one."""
+    if not IS_COMPILED:
+        return compute
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return compute(*(_Vector(builder, argument) for argument in arguments)).value
+
+    def typed(typing: Any, *vectors: Any) -> Any:
+        return LANE_TYPE(*vectors), code
+
+    parameters = inspect.signature(compute).parameters.values()
+    context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    typed.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    typed.__name__, typed.__doc__ = compute.__name__, compute.__doc__
+    return intrinsic(typed)
+
+
+def plain_or(plain: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The intrinsic that a function declares, or `plain` where nothing is compiled."""
+
+    def decorate(typed: Any) -> Any:
+        return intrinsic(typed) if IS_COMPILED else plain
+
+    return decorate
+
+
+def _exp_of_minus(d: Any) -> Any:
+    z = _smaller(d, FARTHEST) * (1.0 / 32.0)
+    r = 1.0 / ((((z * (1 / 24) + 1 / 6) * z + 0.5) * z + 1.0) * z + 1.0)
     for _ in range(5):
         r = r * r
     return r
 
 
-def _soft(x: _Vector, y: _Vector, temperature: _Vector, inverse: _Vector) -> _Vector:
-    top = x.most(y)
-    u = _exp_of_minus((top - x.least(y)) * inverse)
+@_operation
+def plus(x: Any, y: Any) -> Any:
+    """x + y."""
+    return x + y
+
+
+@_operation
+def minus(x: Any, y: Any) -> Any:
+    """x - y."""
+    return x - y
+
+
+@_operation
+def times(x: Any, y: Any) -> Any:
+    """x y."""
+    return x * y
+
+
+@_operation
+def over(x: Any, y: Any) -> Any:
+    """x / y."""
+    return x / y
+
+
+@_operation
+def most(x: Any, y: Any) -> Any:
+    """The larger number of each lane."""
+    return _larger(x, y)
+
+
+@_operation
+def least(x: Any, y: Any) -> Any:
+    """The smaller number of each lane."""
+    return _smaller(x, y)
+
+
+@_operation
+def soft(x: Any, y: Any, temperature: Any, inverse: Any) -> Any:
+    """T log(exp(x / T) + exp(y / T)), where `inverse` is 1 / T."""
+    top = _larger(x, y)
+    u = _exp_of_minus((top - _smaller(x, y)) * inverse)
     s = u / (u + 2.0)
     q = s * s
     series = (((q * (1 / 9) + 1 / 7) * q + 0.2) * q + 1 / 3) * q + 1.0
     return top + temperature * (s * series) * 2.0
 
 
-def _tanh(x: _Vector) -> _Vector:
-    x = x.least(LARGEST).most(-LARGEST)
+@_operation
+def exp_down(x: Any) -> Any:
+    """exp(x) of x <= 0."""
+    return _exp_of_minus(x * -1.0)
+
+
+@_operation
+def tanh(x: Any) -> Any:
+    """tanh(x), 1e-4 off."""
+    x = _larger(_smaller(x, LARGEST), -LARGEST)
     s = x * x
     above = x * (((s + 378.0) * s + 17325.0) * s + 135135.0)
     below = ((s * 28.0 + 3150.0) * s + 62370.0) * s + 135135.0
     return above / below
 
 
-def _of_vectors(count: int, build: Callable[..., _Vector]) -> Any:
-    """(signature, code) of an operation on `count` vectors."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return build(*(_Vector(builder, arg) for arg in args)).value
-
-    return LANE_TYPE(*[LANE_TYPE] * count), code
+def _rows(array: Any) -> Any:
+    return array.reshape(-1, LANES)
 
 
-@intrinsic
-def plus(typing, x, y):  # type: ignore[no-untyped-def]
-    """x + y."""
-    return _of_vectors(2, lambda a, b: a + b)
+def _plain_load(array: Any, row: int) -> Any:
+    return _rows(array)[row].copy()
 
 
-@intrinsic
-def minus(typing, x, y):  # type: ignore[no-untyped-def]
-    """x - y."""
-    return _of_vectors(2, lambda a, b: a - b)
+def _plain_store(array: Any, row: int, x: Any) -> None:
+    _rows(array)[row] = x
 
 
-@intrinsic
-def times(typing, x, y):  # type: ignore[no-untyped-def]
-    """x y."""
-    return _of_vectors(2, lambda a, b: a * b)
-
-
-@intrinsic
-def over(typing, x, y):  # type: ignore[no-untyped-def]
-    """x / y."""
-    return _of_vectors(2, lambda a, b: a / b)
-
-
-@intrinsic
-def most(typing, x, y):  # type: ignore[no-untyped-def]
-    """The larger one, lane by lane."""
-    return _of_vectors(2, lambda a, b: a.most(b))
-
-
-@intrinsic
-def least(typing, x, y):  # type: ignore[no-untyped-def]
-    """The smaller one, lane by lane."""
-    return _of_vectors(2, lambda a, b: a.least(b))
-
-
-@intrinsic
-def soft(typing, x, y, temperature, inverse):  # type: ignore[no-untyped-def]
-    """T log(exp(x / T) + exp(y / T)), 1 / T given as well."""
-    return _of_vectors(4, _soft)
-
-
-@intrinsic
-def exp_down(typing, x):  # type: ignore[no-untyped-def]
-    """exp(x) of x <= 0."""
-    return _of_vectors(1, lambda a: _exp_of_minus(a * -1.0))
-
-
-@intrinsic
-def tanh(typing, x):  # type: ignore[no-untyped-def]
-    """tanh(x), 1e-4 off."""
-    return _of_vectors(1, _tanh)
+def _plain_spread(number: float) -> Any:
+    return np.full(LANES, number, dtype=np.float32)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
@@ -183,7 +223,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
     return builder.bitcast(builder.gep(data, [start]), _FLOATS.as_pointer())
 
 
-@intrinsic
+@plain_or(_plain_load)
 def load(typing, array, row):  # type: ignore[no-untyped-def]
     """array[row]."""
 
@@ -195,7 +235,7 @@ def load(typing, array, row):  # type: ignore[no-untyped-def]
     return LANE_TYPE(array, types.int64), code
 
 
-@intrinsic
+@plain_or(_plain_store)
 def store(typing, array, row, x):  # type: ignore[no-untyped-def]
     """array[row] = x."""
 
@@ -207,7 +247,7 @@ def store(typing, array, row, x):  # type: ignore[no-untyped-def]
     return types.void(array, types.int64, LANE_TYPE), code
 
 
-@intrinsic
+@plain_or(_plain_spread)
 def spread(typing, number):  # type: ignore[no-untyped-def]
     """The same number in every lane."""
 

@@ -42,7 +42,7 @@ def test_what_takes_more_than_was_said_has_a_line_of_its_own(caplog):
 
 
 def test_what_nobody_estimated_is_named_after_its_module(caplog):
-    notices.begin("cmpe.models.kernels.evaluate")
+    notices.begin("cmpe.core.tables.evaluate")
     assert "compiling cmpe.core.tables for this machine, once, some seconds; later" in caplog.text
 
 

@@ -7,11 +7,12 @@ Numba keeps the code of a function in the first of these folders that can be wri
 3. a folder of the user: `$XDG_CACHE_HOME/numba` or `~/.cache/numba` (on a Mac
    `~/Library/Caches/numba`, on Windows `%LOCALAPPDATA%\\numba\\Cache`).
 
-So several users of one read-only installation have a folder each. This module adds three things.
+So several users of one read-only installation have a folder each. This module adds four things.
 
 - Code is compiled anew when any module of this package that it reaches by imports has changed.
   Numba alone looks at the function's own file, and would go on with what another version had
   compiled of the functions it calls.
+- The fast compiler and numba alone have a file each (`core.compiler.fence`).
 - What the installation itself holds (an administrator has run `cmpe compile`) is loaded by users
   who cannot write there.
 - Where no folder can be written at all, what the installation does not hold is compiled anew in
@@ -28,9 +29,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from numba.core import config
-from numba.core.caching import FunctionCache, InTreeCacheLocator
+from numba.core import caching, config
+from numba.core.caching import FunctionCache
 
+from cmpe.core.compiler.fence import IS_FAST
+
+COMPILER = "fast" if IS_FAST else "plain"
 PACKAGE = Path(__file__).resolve().parents[2]
 IMPORTS = re.compile(rf"^\s*from {PACKAGE.name}\.([\w.]+) import", re.MULTILINE)
 
@@ -58,8 +62,18 @@ def digest(path: Path) -> str:
     return contents.hexdigest()
 
 
+class _Files(FunctionCache._impl_class):  # type: ignore[misc]
+    """The files of one compiler."""
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        """How the files of a function begin."""
+        return f"{super().get_filename_base(fullname, abiflags)}.{COMPILER}"
+
+
 class SourceCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache, for as long as no module changes that the function reaches."""
+
+    _impl_class = _Files
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -67,21 +81,25 @@ class SourceCache(FunctionCache):  # type: ignore[misc]
         self._cache_file._source_stamp = self._cache_file._source_stamp, reached
 
 
-class _Beside(InTreeCacheLocator):  # type: ignore[misc]
+_NAME = "InTreeCacheLocator"  # _InTreeCacheLocator before numba 0.63
+_InTree: Any = getattr(caching, _NAME, None) or getattr(caching, f"_{_NAME}")
+
+
+class _Beside(_InTree):  # type: ignore[misc]
     """`__pycache__` beside the source, to be read."""
 
     def ensure_cache_path(self) -> None:
         """Ask for nothing: a folder that is missing holds no code."""
 
 
-class _BesideImpl(FunctionCache._impl_class):  # type: ignore[misc]
+class _BesideFiles(_Files):
     _locator_classes = (_Beside,)
 
 
 class InstalledCache(SourceCache):
     """What the installation holds; nothing is added to it."""
 
-    _impl_class = _BesideImpl
+    _impl_class = _BesideFiles
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep nothing."""
@@ -122,7 +140,8 @@ class Kept(NamedTuple):
 def kept(dispatchers: Iterable[Any]) -> Kept:
     """What the caches of these functions hold, in the folders that are written to."""
     folders = {Path(d._cache.cache_path) for d in dispatchers}
-    files = [f for folder in folders if folder.is_dir() for f in folder.glob("*.nb[ci]")]
+    patterns = f"*.{COMPILER}.nbi", f"*.{COMPILER}.*.nbc"
+    files = [f for folder in folders for p in patterns for f in folder.glob(p)]
     size = sum(f.stat().st_size for f in files)
     count = sum(f.suffix == ".nbi" for f in files)
     return Kept(count, size / 1e6, Path(os.path.commonpath(folders)) if folders else PACKAGE)

@@ -1,58 +1,77 @@
-"""`njit`: the one decorator of compiled code. It is numba's, and more:
+"""`njit`: the one decorator of compiled code.
 
-- what is compiled is kept where it can be kept (`core.compiler.cache`);
-- people are told of it (`core.compiler.notices`);
-- no clock of this package counts it (`core.compiler.timing`);
-- functions that only compiled code calls are compiled once (`core.compiler.inner`).
+It compiles a function when it is first called, as `numba.njit` does. In addition,
 
-Importing this module imports numba, which takes 0.4 s: only kernels do it.
+- compiled code is cached (`core.compiler.cache`);
+- users are notified of compiling (`core.compiler.notices`);
+- no clock of this package counts compiling (`core.compiler.timing`).
+
+The fast compiler (`core.compiler.fast`) translates functions where `core.compiler.fence` allows it;
+everywhere else numba does, with options that its documentation describes. Both give equal results.
+
+Importing this module imports numba, which takes 0.4 s: only compiled code does it.
 """
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
 import numba
-from llvmlite.binding import ffi
 from numba.core import event
 
 from cmpe.core.compiler import notices, timing
-from cmpe.core.compiler.cache import keep
-from cmpe.core.compiler.inner import OPTIONS, Inner, generalise, hide, join
-from cmpe.core.compiler.shared import Sharing
+from cmpe.core.compiler.fence import IS_COMPILED, IS_FAST
 
 PACKAGE = __name__.partition(".")[0] + "."
-_LOCK = ffi.lib._lock
 DISPATCHERS: list[Any] = []  # functions that Python calls, of the modules imported so far
+PLAIN_SLOWNESS = 5  # CPU seconds of a first use under plain numba, by those of the fast compiler
+
+if IS_FAST:
+    from cmpe.core.compiler import fast
+else:
+    notices.slowness = PLAIN_SLOWNESS
+
+try:
+    from cmpe.core.compiler.cache import keep
+except (AttributeError, ImportError):  # a version of numba whose cache is another one
+
+    def keep(dispatcher: Any) -> None:
+        """Cache compiled code as numba does."""
+        dispatcher.enable_caching()
 
 
 def njit(
-    *, cache: bool = True, inner: bool | None = None, counted: bool = True, **options: Any
+    *,
+    cache: bool = True,
+    inner: bool | None = None,
+    counted: bool = True,
+    forceinline: bool = False,
+    **options: Any,
 ) -> Callable[[Any], Any]:
     """Compile a function when it is first called, as `numba.njit` does.
 
-    An `inner` function is called by compiled code only (`core.compiler.inner`); those whose names
-    begin with an underscore are, unless they say otherwise.
+    Only compiled code may call an `inner` function. A function whose name begins with an underscore
+    is an inner one by default.
 
-    A function that makes no arrays, and calls none that does, need not have its references
-    `counted`. Counting costs more than a look at a small table: numba counts each array of a named
-    tuple whenever the tuple is handed on.
+    Two options are for the fast compiler; numba alone ignores them. `forceinline` asks LLVM to
+    inline every call. `counted=False` is for a function that neither makes arrays nor calls
+    a function that does: no references are counted in it.
+
+    Division by zero gives what numpy gives, not an exception. `options` are numba's.
     """
-    if not counted:
-        options["_nrt"] = False
-    if options.pop("inline", None):  # numba's passes that do it are not there: LLVM does it
-        inner = True
+    options = {"error_model": "numpy", **options}
 
     def decorate(function: Any) -> Any:
+        if not IS_COMPILED:
+            return function
         is_inner = function.__name__.startswith("_") if inner is None else inner
-        if numba.config.DISABLE_JIT:
-            return numba.njit(**options)(function)
-        if is_inner:
-            return _inner(function, options)
-        dispatcher = numba.njit(pipeline_class=Sharing, no_cfunc_wrapper=True, **options)(function)
-        if cache:
+        if IS_FAST:
+            hints = {"forceinline": forceinline} | ({} if counted else {"_nrt": False})
+            dispatcher = fast.compiled(function, options | hints, is_inner=is_inner)
+        else:
+            dispatcher = numba.njit(**options)(function)
+        if cache and not is_inner:
             keep(dispatcher)
             DISPATCHERS.append(dispatcher)
         return dispatcher
@@ -60,15 +79,8 @@ def njit(
     return decorate
 
 
-def _inner(function: Any, options: dict[str, Any]) -> Any:
-    dispatcher = numba.njit(pipeline_class=Inner, **OPTIONS, **options)(function)
-    hide(dispatcher)
-    generalise(dispatcher)
-    return dispatcher
-
-
 class _Clocks(event.Listener):  # type: ignore[misc]
-    """The compiler's lock is taken to compile, and to load from the cache."""
+    """Numba takes its compiler's lock to compile a function, and to load one from the cache."""
 
     def on_start(self, event: Any) -> None:
         timing.stop()
@@ -78,42 +90,22 @@ class _Clocks(event.Listener):  # type: ignore[misc]
 
 
 class _Notices(event.Listener):  # type: ignore[misc]
-    """Compiling one function compiles those it calls, and numba's own: one event within another.
-
-    While the outermost is compiled the garbage collector rests: compilers make many objects that
-    live until the end, and looking through them again and again took a fifth of the time. So do
-    numba's events for each call of LLVM, of which there are 40,000. Functions of numba that a
-    kernel calls are inner ones, too.
-    """
+    """Compiling a function compiles the functions that it calls: one event within another."""
 
     def __init__(self) -> None:
-        self._outer: list[str] = []
-        self._collects = False
-        self._calls: list[Any] = []
+        self._names: list[str] = []
 
     def on_start(self, event: Any) -> None:
         function = _name(event)
         if function.startswith(PACKAGE):
-            if not self._outer:
-                self._collects = gc.isenabled()
-                gc.disable()
-                self._calls[:], _LOCK._cblist[:] = _LOCK._cblist, []
-            self._outer.append(function)
+            self._names.append(function)
             notices.begin(function)
-        elif self._outer and function.startswith("numba.") and "<locals>" in function:
-            join(event.data["dispatcher"])
 
     def on_end(self, event: Any) -> None:
         function = _name(event)
         if function.startswith(PACKAGE):
-            self._outer.pop()
-            if not self._outer:
-                _LOCK._cblist[:] = self._calls
-                if self._collects:
-                    if not gc.get_freeze_count():  # else the program has frozen something itself
-                        gc.freeze()  # all there is becomes old: nothing looks through it now
-                        gc.unfreeze()
-                    gc.enable()
+            self._names.pop()
+            if not self._names:
                 notices.end(function)
 
 
@@ -124,8 +116,10 @@ def _name(event: Any) -> str:
 
 event.register("numba:compiler_lock", _Clocks())
 event.register("numba:compile", _Notices())
+if IS_FAST:
+    event.register("numba:compile", fast.Rest())
 
 
 def uncompiled(function: Any) -> Any:
-    """The Python function that was compiled, also where numba was told to compile nothing."""
+    """The Python function that was compiled; the function itself where nothing is compiled."""
     return getattr(function, "py_func", function)

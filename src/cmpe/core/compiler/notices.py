@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from cmpe.core.compiler.costs import COSTS, Cost
 
 logger = logging.getLogger("cmpe")
+slowness = 1  # how much longer it takes than `costs` says; `core.compiler.functions` sets it
 NAMES = {"wide": "what wide rows need"}  # where the word of COSTS alone says little
 
 
@@ -40,7 +41,7 @@ class Notice:
     def sentence(self) -> str:
         """What is compiled, how long that takes, and how to do it ahead."""
         about = NAMES.get(self.what or "", self.what) or self.function.rpartition(".")[0]
-        known = f"up to about {self.cost.seconds} s" if self.cost else "some seconds"
+        known = f"up to about {self.cost.seconds * slowness} s" if self.cost else "some seconds"
         return (
             f"compiling {about} for this machine, once, {known}; later runs load it. No time limit "
             "counts this, and `cmpe compile` does all of it ahead."

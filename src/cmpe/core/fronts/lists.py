@@ -151,7 +151,7 @@ def name_states(parts, node, nodes, sizes, low, high):
     return True
 
 
-@njit(nogil=True, inline="always")
+@njit(inner=True, nogil=True)
 def projected(points, state, weights, prices, k):
     """weight_k h - price_k . t of a state."""
     value = weights[k] * points[state, H]
@@ -160,7 +160,7 @@ def projected(points, state, weights, prices, k):
     return value
 
 
-@njit(nogil=True, inline="always")
+@njit(inner=True, nogil=True)
 def add_sum(points, node, parts, top, i, other):
     """State `top` becomes the sum of two others."""
     for column in range(points.shape[1]):
@@ -168,7 +168,7 @@ def add_sum(points, node, parts, top, i, other):
     parts[top, 0], parts[top, 1] = node[i], node[other]
 
 
-@njit(nogil=True, inline="always")
+@njit(inner=True, nogil=True)
 def _reach(points, state, weights, prices, active, out):
     """What a state reaches at each reference (written so that it vectorises for one constraint)."""
     h, t = points[state, H], points[state, T]

@@ -183,7 +183,7 @@ def _strips(weights, prices, needs, active):
     return which[:count], lows[:count], highs[:count]
 
 
-@njit(nogil=True, inline="always")
+@njit(inner=True, nogil=True)
 def _is_new(points, state, asked):
     """With several constraints: whether the reference before has not called a sum near."""
     weights, prices, needs, k = asked

@@ -90,7 +90,7 @@ def given_tables(begun, variables, tables):
     return first, own, slots
 
 
-@njit(nogil=True, inline="always")
+@njit(inner=True, nogil=True)
 def _add_constants(values, first, f, total, lanes):
     """Four tables that vary in no lane, one after another."""
     a, b, c, d = values[first[f]], values[first[f + 1]], values[first[f + 2]], values[first[f + 3]]

@@ -113,7 +113,7 @@ def _add_parts(nodes, component, top, components, values, given, begins, parts):
                     parts[order[low + lane], 2 * j] = total[lane]
 
 
-@njit(nogil=True, inline="always")
+@njit(inner=True, nogil=True)
 def _add_both(parts, left, right, whole):
     """Sums, and beside each what rounding took from it (Knuth's two-sum)."""
     for j in range(0, parts.shape[1], 2):

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from cmpe.core.compiler import notices
+from cmpe.core.compiler.fast.library import Library, Unfinished
 from cmpe.core.compiler.functions import njit
-from cmpe.core.compiler.library import Library, Unfinished
 
 
 def walk(table, starts):

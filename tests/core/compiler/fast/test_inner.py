@@ -1,4 +1,4 @@
-"""What `core.compiler.inner` asks of numba: a new numba that gives less fails here."""
+"""What `core.compiler.fast.inner` asks of numba: a new numba that gives less fails here."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import pytest
 from numba.core.typed_passes import NativeLowering
 
 from cmpe.core.compiler import notices
+from cmpe.core.compiler.fast.passes import LeanManager, Lowering, kernel_passes
 from cmpe.core.compiler.functions import njit
-from cmpe.core.compiler.passes import LeanManager, Lowering, kernel_passes
 
 
 def test_the_passes_end_with_the_lowering_that_was_asked_for():

@@ -1,4 +1,4 @@
-"""What `core.compiler.shared` asks of numba: a new numba that gives less fails here."""
+"""What `core.compiler.fast.shared` asks of numba: a new numba that gives less fails here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numba.core import event, types
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 
-from cmpe.core.compiler import shared
+from cmpe.core.compiler.fast import shared
 from cmpe.core.compiler.functions import njit
 
 

@@ -15,7 +15,7 @@ from llvmlite import binding
 from numba.core import cgutils, config
 from numba.core.codegen import JITCodeLibrary, _parse_refprune_flags
 
-from cmpe.core.compiler.text import text
+from cmpe.core.compiler.fast.text import text
 
 
 class Library(JITCodeLibrary):  # type: ignore[misc]

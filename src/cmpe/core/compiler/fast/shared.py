@@ -28,7 +28,7 @@ from numba.core.typing.templates import ConcreteTemplate
 from numba.extending import overload
 from numba.np.arrayobj import raise_with_shape_context
 
-from cmpe.core.compiler.passes import Lowering, kernel_passes
+from cmpe.core.compiler.fast.passes import Lowering, kernel_passes
 
 types: Any = numba_types
 HASH = hash(tuple(sorted(Flags.options)))  # numba's own, of every Flags there is

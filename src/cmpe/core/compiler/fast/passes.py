@@ -20,8 +20,8 @@ from numba.core.ir_utils import build_definitions
 from numba.core.rewrites import rewrite_registry
 from numba.core.ssa import reconstruct_ssa
 
-from cmpe.core.compiler.library import Library
-from cmpe.core.compiler.lowering import LeanLower
+from cmpe.core.compiler.fast.library import Library
+from cmpe.core.compiler.fast.lowering import LeanLower
 
 types: Any = numba_types
 

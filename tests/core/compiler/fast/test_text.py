@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import binding, ir
 
-from cmpe.core.compiler.text import text
+from cmpe.core.compiler.fast.text import text
 
 LONG, REAL = ir.IntType(64), ir.DoubleType()
 

@@ -47,7 +47,7 @@ class LeanLower(Lower):  # type: ignore[misc]
         self.library.add_ir_module(module)
 
     def setup_function(self, fndesc: Any) -> None:
-        """Begin a function. Names of values are not looked at: `core.compiler.text` has numbers."""
+        """Begin a function. Names of values do not matter: `fast.text` writes numbers."""
         super().setup_function(fndesc)
         self._borrowed: set[str] = set()  # variables that are arguments
         self.function.scope = self.entry_block.scope = _Anonymous()

@@ -7,8 +7,9 @@ optimised once a level. An inner function is translated once and left there. Its
 is optimised with all of it, once, and is the only one that is kept. This takes a third off a cold
 first answer (docs/architecture.md has the figures) and nothing off the speed of the code.
 
-It leans, as `core.compiler.shared` does, on names of numba that its documentation does not promise;
-`tests/compiling` has a test of each effect, so that a new numba that changes them is noticed.
+It relies, as `core.compiler.fast.shared` does, on names of numba that its documentation does not
+promise; `tests/core/compiler/fast` has a test of each effect, which notices a numba that changes
+them.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from numba.core.compiler import DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
-from cmpe.core.compiler.library import Unfinished
-from cmpe.core.compiler.passes import Lowering
-from cmpe.core.compiler.shared import Sharing
+from cmpe.core.compiler.fast.library import Unfinished
+from cmpe.core.compiler.fast.passes import Lowering
+from cmpe.core.compiler.fast.shared import Sharing
 
 types: Any = numba_types
 OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
