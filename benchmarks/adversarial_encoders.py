@@ -135,7 +135,7 @@ def big_m(
 ) -> Answer:
     """One program: every ReLU by a 0/1 column and the bounds of interval arithmetic."""
     program = _big_m_program(network, image, start)
-    answer = backend(name)(program, Limits(limit), None)
+    answer = backend(name)(program, Limits(seconds=limit), None)
     n, found = len(image), None
     if answer.columns is not None:
         found = image + answer.columns[:n] - answer.columns[n : 2 * n]

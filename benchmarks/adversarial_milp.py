@@ -213,7 +213,7 @@ def _solver(method: str) -> Method:
 def _ours(
     network: ReluNetwork, image: Floats, start: Floats | None, limit: float, backend: str
 ) -> Answer:
-    flip = nearest_flip(network, image, start=start, solver=backend, limits=Limits(limit))
+    flip = nearest_flip(network, image, start=start, solver=backend, limits=Limits(seconds=limit))
     return Answer(flip.image, flip.distance, flip.bound, flip.nodes)
 
 

@@ -206,5 +206,5 @@ def answer_each(
     problem: cmpe.Problem, rows: Any, method: str, time_limit: float | None = None
 ) -> cmpe.Solutions:
     """Every row answered on its own, equal ones too, which `cmpe.solve` answers once."""
-    limits = cmpe.Limits(time_limit)
+    limits = cmpe.Limits(seconds=time_limit)
     return engine_of(method, problem, limits).answer(problem.given(rows), limits)

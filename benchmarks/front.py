@@ -180,7 +180,7 @@ def wide(options: Namespace) -> Iterator[Record]:
                 **_width(front.traced, np.linspace(*window, MARKS)),
             }  # fmt: skip
         written = 0.0
-        limits = cmpe.Limits(options.seconds)
+        limits = cmpe.Limits(seconds=options.seconds)
         for traced in refine(problem.given(rows), 0, window, limits):
             last = traced.complete or traced.seconds >= options.seconds
             if last or traced.seconds >= APART * written:

@@ -42,7 +42,7 @@ from cmpe.execution import executor
 from cmpe.execution.base import Executor
 from cmpe.execution.blocks import map_blocks
 from cmpe.generation import Recipe, generate, grid
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 
 BLOCKS = 20  # for each process
 READY = 0.5  # seconds that a process is kept busy at first, so that all of them start

@@ -19,7 +19,6 @@ from cmpe import (
     LogLinearModel,
     MultilinearPolynomial,
     Problem,
-    Running,
 )
 
 # The worked example of docs/mathematics.md: x1, x2, y1, y2 are variables 0, 1, 2, 3.
@@ -187,7 +186,7 @@ def assert_no_worse(problem: Problem, start: np.ndarray, *answers: np.ndarray) -
 
 def ask(engine, problem, evidence=None, *, time_limit=None, seed=0, gap=0.0, running=None):
     """What an engine says without the door of `cmpe.solve` around it: equal rows stay apart."""
-    limits = Limits(time_limit, seed, gap, running or Running())
+    limits = Limits.of(running, seconds=time_limit, seed=seed, gap=gap)
     return engine.answer(problem.given(evidence), limits)
 
 

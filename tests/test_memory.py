@@ -27,16 +27,16 @@ def test_the_default_is_a_share_of_what_is_free(monkeypatch, tmp_path):
     known.write_text("MemTotal: 8000 kB\nMemAvailable: 4000 kB\n")
     monkeypatch.setattr(memory, "MEMINFO", known)
     assert memory.allowed_bytes(None) == 3000 * 1024
-    assert Limits(running=Running(workers=3)).bytes == 1000 * 1024
+    assert Limits(workers=3).bytes == 1000 * 1024
     assert memory.allowed_bytes(2.0) == 2 * 10**9
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "absent")
     assert memory.free_bytes() > 1 << 20
 
 
 def test_workers_share_it():
-    limits = Limits(running=Running(workers=4, threads=2, memory=8.0))
+    limits = Limits(workers=4, threads=2, memory=8.0)
     assert limits.bytes == 10**9
-    assert limits.of_a_row().running.memory == 2.0
+    assert limits.of_a_row().memory == 2.0
     assert limits.of_a_row().bytes == 10**9
 
 

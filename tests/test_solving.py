@@ -10,7 +10,7 @@ import pytest
 import cmpe
 from cmpe import LogLinearModel, Problem, Running
 from cmpe.errors import MethodError, ModelError
-from cmpe.solving import trained_or_named
+from cmpe.solving import chosen
 from tests.problems import worked_example
 from tests.refusals import refused
 
@@ -45,14 +45,14 @@ def test_workers_and_running():
 
     class Watching:
         def answer(self, instances, limits):
-            seen.append((limits.running.workers, limits.running.threads))
+            seen.append((limits.workers, limits.threads))
             return cmpe.Solutions.of(instances.problem, [[1, 2]])
 
     cmpe.solve(PROBLEM, method=Watching(), workers=3)
     cmpe.solve(PROBLEM, method=Watching(), workers=3, running=Running(workers=2, threads=4))
     cmpe.solve(PROBLEM, method=Watching(), running=Running(threads=4))
     assert seen == [(3, 1), (3, 4), (1, 4)]
-    refused(lambda: cmpe.solve(PROBLEM, running=2), "write workers=2", MethodError)
+    refused(lambda: cmpe.solve(PROBLEM, running=2), "write running=cmpe.Running", MethodError)
     refused(lambda: cmpe.solve(PROBLEM, workers="2"), "workers must be a whole number", MethodError)
 
 
@@ -87,7 +87,7 @@ def test_progress_in_a_notebook(monkeypatch, capsys):
 def test_methods_by_name_and_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "exact").mkdir()
-    assert trained_or_named("exact", PROBLEM) == "exact"  # names of methods win
+    assert chosen("exact", PROBLEM) == "exact"  # names of methods win
     (tmp_path / "folder").mkdir()
     refused(lambda: cmpe.solve(PROBLEM, method="folder"), "which holds no run", MethodError)
     refused(lambda: cmpe.solve(PROBLEM, method="exxact"), "exxact", MethodError)

@@ -25,8 +25,8 @@ from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.queries import flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips import assignments, images_of
+from cmpe.solving import solve
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ GIGABYTE = 10**9
 LEAST = 0.1  # GB: Python and compiled code alone take more
 SHARE = 0.75  # of what is free
 MEMINFO = Path("/proc/meminfo")
+FIRST_LINES = 512  # bytes of it, which hold what is read
 
 
 def gigabytes_of(memory: object) -> float:
@@ -30,8 +31,8 @@ def allowed_bytes(memory: float | None) -> int:
 def free_bytes() -> int:
     """Memory that programs could still take."""
     try:
-        lines = MEMINFO.read_text(encoding="ascii").splitlines()
-        (found,) = (line for line in lines if line.startswith("MemAvailable:"))
-        return int(found.split()[1]) * 1024
+        with open(MEMINFO, "rb", buffering=0) as file:
+            words = file.read(FIRST_LINES).split()
+        return int(words[words.index(b"MemAvailable:") + 1]) * 1024
     except (OSError, ValueError):  # no Linux: all there is
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

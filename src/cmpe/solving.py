@@ -1,15 +1,14 @@
 """`cmpe.solve`: the public face of the one door, with everything in reach by name.
 
-Beside what `solvers.dispatch.solve` takes: a trained run by its directory, `workers` and `start`
-without `Running`, and a progress bar.
+It turns what a person writes into the record that engines read (`Limits`): a trained run by its
+directory, `workers` and `start` without `Running`, and a progress bar.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from cmpe.learning.shipped import resolved
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions
-from cmpe.solvers import METHODS, dispatch
-from cmpe.solvers.base import Progress, Running
-from cmpe.solvers.dispatch import Chosen
+from cmpe.solvers import METHODS
+from cmpe.solvers.base import Limits, Progress, Running
+from cmpe.solvers.dispatch import Chosen, answer
 
 BAR = 30  # characters of a progress bar
 
@@ -56,47 +55,47 @@ def solve(  # noqa: PLR0913
     running: threads, device and the rest; `workers`, `start` and `progress` win over it.
     """
     need_problem(problem, "solve")
-    how = running if isinstance(running, Running) or running is None else _refuse(running)
-    changes: dict[str, Any] = {"workers": workers} if workers is not None else {}
+    changes: dict[str, Any] = {} if workers is None else {"workers": workers}
     if start is not None:
         changes["start"] = _start(problem, start)
     with _reporting(progress) as report:
         if report is not None:
             changes["progress"] = report
-        return dispatch.solve(
-            problem,
-            evidence,
-            method=trained_or_named(method, problem),
-            time_limit=time_limit,
-            gap=gap,
-            seed=seed,
-            running=replace(how or Running(), **changes),
-            ignore_extra=ignore_extra,
-        )
+        limits = Limits.of(running, seconds=time_limit, gap=gap, seed=seed, **changes)
+        return answer(problem, evidence, chosen(method, problem), limits, ignore_extra=ignore_extra)
 
 
-def _refuse(running: object) -> Running:
-    found = type(running).__name__
-    raise MethodError(f"write workers=2, or running=cmpe.Running(workers=2), found {found}")
-
-
-def trained_or_named(method: Chosen | Path, problem: Problem) -> Chosen:
-    """A method as it is, or the trained solver in the directory of that name; names win."""
-    method = resolved(method) if isinstance(method, str) else method
-    if not isinstance(method, str | Path) or str(method) in METHODS or not Path(method).is_dir():
+def chosen(
+    method: Chosen | Path, problem: Problem, stages: Mapping[str, Any] | None = None
+) -> Chosen:
+    """A method as it is, or the trained solver in the directory of that name, with these stages."""
+    run = run_directory(method)
+    if run is None:
         return str(method) if isinstance(method, Path) else method
+    from cmpe.learning.loading import load_solver
+
+    solver = load_solver(run, problem)
+    return solver if stages is None else solver.with_stages(**stages)
+
+
+def run_directory(method: Chosen | Path) -> Path | None:
+    """The directory of the trained run that `method` names, if it names one; methods' names win."""
+    if not isinstance(method, str | Path) or str(method) in METHODS:
+        return None
+    path = Path(resolved(str(method)))
+    if not path.is_dir():
+        return None
     try:
-        from cmpe.learning.loading import load_solver
         from cmpe.learning.runs import is_run
     except ModuleNotFoundError as error:
         raise MissingExtra.behind(error) from None
 
-    if not is_run(method):
+    if not is_run(path):
         raise MethodError(
             f"a method is one of {', '.join(METHODS)}, or the directory of a trained run; found "
             f"the directory {str(method)!r}, which holds no run"
         )
-    return load_solver(method, problem)
+    return path
 
 
 def _start(problem: Problem, start: Evidence | Solutions) -> Values:

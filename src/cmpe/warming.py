@@ -26,7 +26,7 @@ from cmpe.execution import processes
 from cmpe.generation import Recipe, generate, grid
 from cmpe.models.constraint import Constraint
 from cmpe.problem import Form, Problem
-from cmpe.solvers import dispatch
+from cmpe.solving import solve
 
 if TYPE_CHECKING:
     from cmpe.core.compiler.cache import Kept
@@ -44,7 +44,7 @@ def _problem(size: int = 4, constraints: int = 1) -> Problem:
 def solve_small(method: str, size: int = 4) -> None:
     """Small problems with one constraint, without and with two, by one method."""
     for constraints in (1, 0, 2):
-        dispatch.solve(_problem(size, constraints), [[1]], method=method)
+        solve(_problem(size, constraints), [[1]], method=method)
 
 
 def _wide() -> None:
@@ -56,8 +56,8 @@ def _wide() -> None:
     from cmpe.solvers.wide.tabu import TabuTurns
     from cmpe.solvers.wide.turns import BranchTurns
 
-    dispatch.solve(_problem(WIDE), [[1]], method=Reduction(nodes=1), time_limit=0.5)
-    dispatch.solve(_problem(), [[1]], method=Wide(briefly=True))
+    solve(_problem(WIDE), [[1]], method=Reduction(nodes=1), time_limit=0.5)
+    solve(_problem(), [[1]], method=Wide(briefly=True))
     row = Reduced.of(_problem().given([[1]]), 0)  # too small for these to have their turn
     best = Incumbent(row.instances.problem, 0.0)
     shape = NetworkShape(row.instances.conditioning)
@@ -114,7 +114,7 @@ def _learning() -> None:
 
     data = np.random.default_rng(0).integers(0, 2, (60, 6)).astype(np.int32)
     network = learn_cutset(data, CutsetSettings(depth=1))
-    dispatch.solve(Problem(network, (Constraint(network, -2.0),)), method="exact")
+    solve(Problem(network, (Constraint(network, -2.0),)), method="exact")
 
 
 def _attacks() -> None:

@@ -33,8 +33,8 @@ from cmpe.learning.training.data import split
 from cmpe.learning.training.fitting import Session, fit
 from cmpe.queries import flip_of
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips.attack import AttackSettings, attack
+from cmpe.solving import solve
 from study.adversarial.attacked_sets import Part, shifted
 from study.adversarial.foolbox import NAMES as FOOLBOX
 from study.adversarial.foolbox import known_attack, need_foolbox
@@ -67,7 +67,7 @@ class StudyEffort:
     def __post_init__(self) -> None:
         if min(self.epochs, self.linear_epochs, self.few, self.threads) < 1:
             raise MethodError("epochs, linear_epochs, few and threads must be at least 1")
-        Limits(self.seconds)  # refused now, not after hours
+        Limits(seconds=self.seconds)  # refused now, not after hours
 
 
 @dataclass(frozen=True)

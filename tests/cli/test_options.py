@@ -19,13 +19,13 @@ from cmpe.cli.options import (
     STAGES_HELP,
     THREADS_HELP,
     WORKERS_HELP,
-    method_or_run,
     read_tables,
 )
 from cmpe.errors import InputError
 from cmpe.formats.registry import read_model
 from cmpe.learning.pipeline import Pipeline
 from cmpe.solvers import METHODS
+from cmpe.solving import chosen
 from tests.cli.commands import MODEL, SOLVE
 from tests.problems import all_assignments, random_cutset, worked_example
 
@@ -103,7 +103,7 @@ def test_what_only_an_extra_can_write_is_refused_before_anything_is_solved(
 ):
     assert options.WRITERS[suffix][1] == extra
     monkeypatch.setitem(options.WRITERS, suffix, ("nowhere", extra))
-    monkeypatch.setattr("cmpe.solvers.dispatch.solve", None)
+    monkeypatch.setattr("cmpe.solving.solve", None)
     line = refused(*arguments)
     assert line == f"nowhere is not installed; install it with: pip install 'cmpe[{extra}]'"
 
@@ -209,7 +209,7 @@ def test_a_folder_called_exact_is_not_the_method(call):
     code, out, err = call(*SOLVE, "--method", "exact")
     assert (code, err) == (0, "")
     assert json.loads(out)["method"] == "exact"
-    assert method_or_run("exact", worked_example()) == "exact"
+    assert chosen("exact", worked_example()) == "exact"
 
 
 @pytest.mark.parametrize("kind", ["empty", "problem"])

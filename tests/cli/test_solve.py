@@ -19,7 +19,7 @@ from cmpe.formats.results import read_mpe, read_solutions
 from cmpe.formats.uai import read_uai, write_uai
 from cmpe.generation import Recipe, generate, grid
 from cmpe.models.loglinear import Factor, LogLinearModel
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 from tests.cli.commands import COMMAND, SOLVE, output, rows_of, run
 from tests.problems import all_assignments
 from tests.refusals import only_line

@@ -15,7 +15,7 @@ from cmpe.execution import executor
 from cmpe.execution.local import InProcess
 from cmpe.generation import Recipe, generate, grid
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 from cmpe.streams.folder import StreamQuestion
 from cmpe.streams.pieces import MemorySource
 from cmpe.streams.stream import answer_stream

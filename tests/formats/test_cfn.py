@@ -15,7 +15,7 @@ from cmpe.formats.cfn import CostNetwork, write_cfn
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Status
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 
 SEEDS = range(60)
 

@@ -10,8 +10,8 @@ from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.fitting import fit
 from cmpe.queries import adversarial, flip_of
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.flips.attack import AttackStages, guided_attack
+from cmpe.solving import solve
 from tests.learning.losses.test_functions import images, small_network
 
 

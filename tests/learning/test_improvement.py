@@ -8,7 +8,7 @@ import cmpe
 from cmpe.learning.improvement import LEAST_SECONDS, Draft, searches, time_left
 from cmpe.learning.pipeline import Pipeline
 from cmpe.queries import adversarial
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
 from cmpe.solvers.local import improve
 from cmpe.solvers.local.mixing import mixed
 from tests.learning.cases import GRID, check_honest, mixed_problem, untrained
@@ -66,7 +66,7 @@ def test_search_begins_after_single_moves_unless_repair_is_off(grid_solver, monk
     monkeypatch.setattr(module, "search", lambda _, rows, **options: begun.append(rows) or rows)
     rows = GRID.problem.given(GRID.test)
     answers = np.where(rows.full() < 0, 1, rows.full()).astype(np.int32)
-    draft, seconds = Draft(rows, answers), Limits(1.0)
+    draft, seconds = Draft(rows, answers), Limits(seconds=1.0)
     draft.improved(Pipeline(search_passes=5), Limits())
     draft.improved(Pipeline(), seconds)
     draft.improved(Pipeline(repair=False), seconds)
@@ -80,8 +80,8 @@ def test_search_begins_after_single_moves_unless_repair_is_off(grid_solver, monk
 def test_what_a_stage_took_is_taken_from_the_time_of_a_row(monkeypatch):
     monkeypatch.setattr("cmpe.core.compiler.timing.now", lambda: 10.0)
     assert time_left(Limits(), 4.0, 3) == Limits()
-    assert time_left(Limits(5.0), 4.0, 3).seconds == 3.0
-    assert time_left(Limits(1.0), 4.0, 3).seconds == LEAST_SECONDS
+    assert time_left(Limits(seconds=5.0), 4.0, 3).seconds == 3.0
+    assert time_left(Limits(seconds=1.0), 4.0, 3).seconds == LEAST_SECONDS
 
 
 def test_fewer_sweeps_are_a_cheaper_repair(grid_solver):
@@ -98,8 +98,8 @@ def test_workers_times_threads_reach_the_stages(grid_solver, monkeypatch):
 
     given = {}
     monkeypatch.setattr(module, "improve", lambda _, rows, **options: given.update(options) or rows)
-    running = Running(workers=3, threads=2)
-    grid_solver.answer(GRID.problem.given(GRID.test), Limits(running=running))
+    running = Limits(workers=3, threads=2)
+    grid_solver.answer(GRID.problem.given(GRID.test), running)
     assert given["threads"] == 6
 
 
@@ -113,7 +113,7 @@ def test_only_the_chosen_rows_are_improved(grid_solver):
     np.testing.assert_array_equal(found[some], whole[some])
     np.testing.assert_array_equal(found[1::2], answers[1::2])
     assert (whole != answers).any()
-    none = draft.improved_where(some[:0], Pipeline(), Limits(0.01))
+    none = draft.improved_where(some[:0], Pipeline(), Limits(seconds=0.01))
     np.testing.assert_array_equal(none, answers)
 
 

@@ -15,7 +15,7 @@ from cmpe import Constraint, Status
 from cmpe.errors import EvidenceError, Interrupted, MethodError
 from cmpe.learning.solver import NeuralSolver
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
 from tests.learning.cases import GRID, MARGINS, check_honest, small_grid, untrained
 from tests.problems import random_problem, seeds
 
@@ -153,7 +153,7 @@ def test_solve_is_answer_with_the_solvers_own_running(grid_solver):
 def test_cores_change_no_answer(grid_solver, stages):
     solver, rows = grid_solver.with_stages(**stages), GRID.problem.given(GRID.train)
     one = solver.answer(rows, Limits())
-    four = solver.answer(rows, Limits(running=Running(workers=2, threads=2)))
+    four = solver.answer(rows, Limits(workers=2, threads=2))
     np.testing.assert_array_equal(one.assignments, four.assignments)
     np.testing.assert_allclose(one.bound, four.bound)
 
@@ -161,8 +161,8 @@ def test_cores_change_no_answer(grid_solver, stages):
 def test_progress_counts_rows(grid_solver, monkeypatch):
     monkeypatch.setattr("cmpe.learning.staging.PASS_ROWS", 12)
     seen = []
-    running = Running(progress=lambda done, total: seen.append((done, total)))
-    whole = grid_solver.answer(GRID.problem.given(GRID.train), Limits(running=running))
+    running = Limits(progress=lambda done, total: seen.append((done, total)))
+    whole = grid_solver.answer(GRID.problem.given(GRID.train), running)
     count = len(GRID.train)
     assert seen == [(min(k + 12, count), count) for k in range(0, count, 12)]
     blocks = grid_solver.solve(GRID.problem, GRID.train)
@@ -174,7 +174,7 @@ def test_ctrl_c_leaves_what_is_finished(grid_solver, monkeypatch):
     progress, _ = interrupted_after(2)
     rows = GRID.problem.given(GRID.train)
     with pytest.raises(Interrupted) as stop:
-        grid_solver.answer(rows, Limits(running=Running(progress=progress)))
+        grid_solver.answer(rows, Limits(progress=progress))
     assert stop.value.finished == 20
     found = stop.value.solutions
     assert len(found) == len(rows)
@@ -191,19 +191,19 @@ def test_an_answer_is_never_worse_than_its_start(grid_solver, stages):
     start = best.assignments.copy()
     start[1::2] = -1  # every other row has none
     solver = grid_solver.with_stages(**stages)
-    found = solver.answer(rows, Limits(running=Running(start=start)))
+    found = solver.answer(rows, Limits(start=start))
     np.testing.assert_allclose(found.objective[::2], best.objective[::2])
     alone = solver.answer(rows, Limits())
     np.testing.assert_array_equal(found.assignments[1::2], alone.assignments[1::2])
     poor = np.zeros_like(start)
-    worse = solver.answer(rows, Limits(running=Running(start=poor)))
+    worse = solver.answer(rows, Limits(start=poor))
     assert (worse.objective[alone.feasible] >= alone.objective[alone.feasible] - 1e-9).all()
 
 
 def test_a_start_of_another_shape_is_refused(grid_solver):
-    running = Running(start=np.zeros((2, 3), dtype=int))
+    running = Limits(start=np.zeros((2, 3), dtype=int))
     with pytest.raises(MethodError, match="a start must have shape"):
-        grid_solver.answer(GRID.problem.given(GRID.test), Limits(running=running))
+        grid_solver.answer(GRID.problem.given(GRID.test), running)
 
 
 def test_rows_within_the_gap_are_left_as_the_network_said(grid_solver):
@@ -216,7 +216,7 @@ def test_rows_within_the_gap_are_left_as_the_network_said(grid_solver):
     assert 0 < close.sum() < len(close)
     np.testing.assert_array_equal(some.assignments[close], raw.assignments[close])
     np.testing.assert_array_equal(some.assignments[~close], whole.assignments[~close])
-    timed = grid_solver.answer(rows, Limits(0.01, gap=gap))
+    timed = grid_solver.answer(rows, Limits(seconds=0.01, gap=gap))
     np.testing.assert_array_equal(timed.assignments[close], raw.assignments[close])
     nothing = grid_solver.answer(rows, Limits(gap=1e6))
     np.testing.assert_array_equal(nothing.assignments[raw.feasible], raw.assignments[raw.feasible])
@@ -240,15 +240,15 @@ def test_levels_need_head_linear(grid_solver):
 
 def test_the_time_limit_holds_for_all_stages(grid_solver):
     rows = GRID.problem.given(GRID.test)
-    grid_solver.answer(rows, Limits(0.01))  # loads compiled code
+    grid_solver.answer(rows, Limits(seconds=0.01))  # loads compiled code
     begin = time.perf_counter()
-    grid_solver.answer(rows, Limits(0.02))
+    grid_solver.answer(rows, Limits(seconds=0.02))
     assert time.perf_counter() - begin <= 1.1 * 0.02 * len(rows) + 1.0
 
 
 def test_the_network_runs_where_the_limits_say(grid_solver):
     rows = GRID.problem.given(GRID.test)
-    limits = Limits(running=Running(device="meta"))  # a device of torch without numbers
+    limits = Limits(device="meta")  # a device of torch without numbers
     with pytest.raises((NotImplementedError, RuntimeError)):
         grid_solver.answer(rows, limits)
     assert "meta" in grid_solver._predictors
@@ -258,7 +258,7 @@ def test_the_network_runs_where_the_limits_say(grid_solver):
 def test_a_gpu_answers_the_same(grid_solver):
     rows = GRID.problem.given(GRID.test)
     here = grid_solver.answer(rows, Limits())
-    there = grid_solver.answer(rows, Limits(running=Running(device="cuda")))
+    there = grid_solver.answer(rows, Limits(device="cuda"))
     np.testing.assert_allclose(here.objective, there.objective, atol=1e-6)
 
 

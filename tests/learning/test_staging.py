@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from cmpe import Limits, Running, Solutions
+from cmpe import Limits, Solutions
 from cmpe.errors import Interrupted
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.staging import best_of, staged_answer
@@ -48,8 +48,8 @@ def test_answers_are_improved_bounded_and_named():
 def test_a_start_that_is_better_is_kept_and_progress_told():
     rows, told = GRID.problem.given(GRID.test), []
     better = staged_answer(Zeros(), rows, Limits()).assignments
-    running = Running(start=better, progress=lambda done, total: told.append((done, total)))
-    found = staged_answer(Zeros(improves=False), rows, Limits(running=running))
+    running = Limits(start=better, progress=lambda done, total: told.append((done, total)))
+    found = staged_answer(Zeros(improves=False), rows, running)
     np.testing.assert_array_equal(found.assignments, better)
     assert told == [(len(rows), len(rows))]
 
@@ -58,7 +58,9 @@ def test_ctrl_c_gives_back_what_is_finished():
     many = GRID.problem.given(np.tile(GRID.test, (4, 1)))
     with pytest.raises(Interrupted) as stop:
         staged_answer(
-            Zeros(Pipeline(certificate="none"), stop=True, improves=False), many, Limits(1.0)
+            Zeros(Pipeline(certificate="none"), stop=True, improves=False),
+            many,
+            Limits(seconds=1.0),
         )
     assert stop.value.finished == 16
     assert set(stop.value.solutions.method[16:]) == {"unfinished"}

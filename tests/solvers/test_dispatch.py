@@ -46,16 +46,16 @@ class Brought:
 
 def test_every_option_reaches_an_engine():
     engine = Recorder()
-    running = Running(2, 3, "cuda", start=np.zeros((4, 4)), progress=print)
+    running = Running(workers=2, threads=3, device="cuda", start=np.zeros((4, 4)), progress=print)
     cmpe.solve(
         worked_example(), ROWS, method=engine, time_limit=2.0, gap=0.5, seed=7, running=running
     )
     ((instances, limits),) = engine.calls
     assert len(instances) == 4  # rows with a start are all answered
     assert (limits.seconds, limits.gap, limits.seed) == (2.0, 0.5, 7)
-    assert (limits.running.workers, limits.running.threads) == (2, 3)
-    assert limits.running.device == "cuda"
-    assert limits.running.progress is print
+    assert (limits.workers, limits.threads) == (2, 3)
+    assert limits.device == "cuda"
+    assert limits.progress is print
 
 
 def test_equal_rows_reach_it_once():

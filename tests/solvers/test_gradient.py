@@ -17,7 +17,7 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Status
 from cmpe.solvers import METHODS
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 
 
 def module(inputs: int, seed: int, hidden: int = 4) -> nn.Module:

@@ -64,7 +64,7 @@ def test_a_job_of_one_core_gets_the_threads_as_workers(monkeypatch, one_core, ex
         return ((row, job(row)) for row in range(count))
 
     monkeypatch.setattr("cmpe.solvers.rows.map_rows", map_rows)
-    solve_rows(instances(), same, "mine", Running(2, 3), one_core=one_core)
+    solve_rows(instances(), same, "mine", Running(workers=2, threads=3), one_core=one_core)
     assert asked == [expected]
 
 

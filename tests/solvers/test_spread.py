@@ -9,8 +9,9 @@ from cmpe.evaluation import reference
 from cmpe.execution.local import InProcess
 from cmpe.generation import Recipe, generate, grid
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import solve
-from cmpe.solvers.spread import solve_spread, spread_list
+from cmpe.solvers.dispatch import answer
+from cmpe.solvers.spread import answer_spread, spread_list
+from cmpe.solving import solve
 from cmpe.tradeoffs.fronts import front
 from cmpe.tradeoffs.ranking import best
 
@@ -27,21 +28,21 @@ def same(found, wanted):
 
 @pytest.mark.parametrize("method", ["exact", "local"])
 def test_blocks_give_the_answers_of_all_rows_together(method):
-    found = solve_spread(solve, PROBLEM, FULL, method, HERE)
+    found = answer_spread(answer, PROBLEM, FULL, method, HERE)
     same(found, solve(PROBLEM, ROWS, method=method))
 
 
 def test_starts_and_progress_go_along():
     wanted = solve(PROBLEM, ROWS, method="exact")
     seen = []
-    told = Running(start=wanted.assignments, progress=lambda *p: seen.append(p))
-    found = solve_spread(solve, PROBLEM, FULL, "local", Limits(running=told))
+    told = Limits(start=wanted.assignments, progress=lambda *p: seen.append(p))
+    found = answer_spread(answer, PROBLEM, FULL, "local", told)
     np.testing.assert_allclose(found.objective, wanted.objective)
     assert seen[-1] == (40, 40)
     assert len(seen) == 8
-    short = Running(start=wanted.assignments[:1])
+    short = Limits(start=wanted.assignments[:1])
     with pytest.raises(MethodError, match="a start must have 40 rows, found 1"):
-        solve_spread(solve, PROBLEM, FULL, "local", Limits(running=short))
+        answer_spread(answer, PROBLEM, FULL, "local", short)
 
 
 def test_after_ctrl_c_there_is_what_is_done():
@@ -50,7 +51,7 @@ def test_after_ctrl_c_there_is_what_is_done():
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as caught:
-        solve_spread(solve, PROBLEM, FULL, "exact", Limits(running=Running(progress=stop)))
+        answer_spread(answer, PROBLEM, FULL, "exact", Limits(progress=stop))
     wanted = solve(PROBLEM, ROWS, method="exact")
     assert caught.value.finished == 10
     known = caught.value.solutions
@@ -81,7 +82,7 @@ def cluster(monkeypatch):
 
 
 def test_every_question_can_be_asked_of_a_cluster(cluster):
-    there = Running(2, 3, executor="ray", address="10.0.0.1:6379")
+    there = Running(workers=2, threads=3, executor="ray", address="10.0.0.1:6379")
     rows = ROWS[:9]
     same(solve(PROBLEM, rows, running=there), solve(PROBLEM, rows))
     fronts = front(PROBLEM, rows, running=there)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cmpe
-from cmpe import Interrupted, Limits, Running, Solutions, Status
+from cmpe import Interrupted, Limits, Solutions, Status
 from cmpe.solvers.stages import Stage, certified, continue_with, incumbents, merged, unproved
 from tests.problems import worked_example
 
@@ -20,7 +20,7 @@ class Scripted:
 
     def answer(self, instances, limits):
         self.told = (instances, limits)
-        limits.running.report(1, len(instances))
+        limits.report(1, len(instances))
         found = Solutions.of(
             instances.problem, self.rows, bound=self.bound, method="scripted", seconds=0.5
         )
@@ -48,7 +48,7 @@ def instances():
 def test_only_open_rows_are_handed_on_with_their_incumbents(known):
     engine = Scripted([[0, 1, 0, 1], [1, 1, 0, 1]], bound=[14.0, 11.0])
     seen = []
-    limits = Limits(2.0, running=Running(progress=lambda *now: seen.append(now)))
+    limits = Limits(seconds=2.0, progress=lambda *now: seen.append(now))
     found = continue_with(Stage(engine, "more", share=0.5), instances(), known, limits)
     part, told = engine.told
     assert part.evidence.tolist() == [[0, 1], [1, 1]]
@@ -80,7 +80,7 @@ def test_nothing_is_done_where_all_is_proved_or_late(known):
     engine = Scripted([])
     proved = known.take([0])
     assert continue_with(Stage(engine, "more"), instances(), proved, Limits()) is proved
-    assert unproved(known, Limits(0.15)).tolist() == [1]
+    assert unproved(known, Limits(seconds=0.15)).tolist() == [1]
     assert unproved(known, Limits(gap=100.0)).tolist() == [1]
     assert certified(known).tolist() == [True, False, False]
     assert incumbents(known)[1].tolist() == [-1] * 4

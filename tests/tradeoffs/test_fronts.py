@@ -138,7 +138,7 @@ def test_threads_and_progress():
     seen = []
     one = cmpe.front(made.problem, made.test[:4])
     two = cmpe.front(
-        made.problem, made.test[:4], running=Running(2, progress=lambda *n: seen.append(n))
+        made.problem, made.test[:4], running=Running(workers=2, progress=lambda *n: seen.append(n))
     )
     assert seen[-1] == (4, 4)
     for a, b in zip(one, two, strict=True):

@@ -21,7 +21,6 @@ from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, TooLarge
-from cmpe.models.conditioning import Gathers
 from cmpe.problem import Instances, Problem
 
 WORKING_SET = 1 << 22  # The lanes of one block may fill so many bytes.
@@ -81,7 +80,7 @@ class Batch:
         self._chunk = chunk_rows(problem)
         self.plan = problem.compiled_plan
         self.offsets = structure.layout.offsets
-        self.gathers = Gathers.of(structure.gathers)
+        self.gathers = structure.every
         self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
         self.finite = all(c.function.is_finite for c in problem.constraints)
         self.limits = loosened_limits(instances)  # (m,)

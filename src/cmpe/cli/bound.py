@@ -69,7 +69,7 @@ def bound(
 
     problem, directory = posed_problem(problem_dir, None, [], [])
     names = tuple(_names(method, problem, device))
-    how = Running(workers, threads, executor=executor, address=address)
+    how = Running(workers=workers, threads=threads, executor=executor, address=address)
     work = Work(time_limit=time_limit, seed=seed, threads=threads, memory=memory)
     train = None
     if directory is not None and len(directory.train):

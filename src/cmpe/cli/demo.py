@@ -72,7 +72,7 @@ def _diagnosis(shown: Shown) -> None:
     from cmpe.formats.registry import read_model
     from cmpe.models.linear import count
     from cmpe.problem import Problem
-    from cmpe.solvers.dispatch import solve
+    from cmpe.solving import solve
     from cmpe.tradeoffs.fronts import front
 
     net = read_model(example("alarm"))
@@ -101,7 +101,7 @@ def _is_faulty(answer: Answer, name: str) -> bool:
 
 def _race(shown: Shown, seed: int, side: int, seconds: float) -> None:
     """HiGHS, search and search from a learned start, on rows of a spin glass."""
-    from cmpe.solvers.dispatch import solve
+    from cmpe.solving import solve
 
     problem, rows = spin_glass(side, seed)
     typer.echo(
@@ -171,7 +171,7 @@ def _learned_start(
 
 def _from(problem: Problem, rows: Assignments, start: Solutions, limit: float) -> Solutions:
     from cmpe.solvers.base import Running
-    from cmpe.solvers.dispatch import solve
+    from cmpe.solving import solve
 
     running = Running(start=start.assignments)
     return solve(problem, rows, method="search", time_limit=limit, running=running)
@@ -183,7 +183,7 @@ def spin_glass(side: int, seed: int) -> tuple[Problem, Assignments]:
 
     from cmpe.models.loglinear import LogLinearModel
     from cmpe.problem import Problem
-    from cmpe.solvers.dispatch import solve
+    from cmpe.solving import solve
 
     rng = np.random.default_rng(seed)
     number = np.arange(side * side).reshape(side, side)

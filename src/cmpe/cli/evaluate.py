@@ -71,7 +71,7 @@ def evaluate(
     solver = replace(
         load_solver(resolved(str(run)), content.problem), running=Running(threads=threads)
     )
-    how = Running(workers, threads, executor=executor, address=address)
+    how = Running(workers=workers, threads=threads, executor=executor, address=address)
     stages = {name: _Stage(each) for name, each in _variants(solver)}
     violated = 0.0
     count = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.util import find_spec
@@ -13,10 +13,10 @@ import typer
 
 from cmpe.cli.compiling.bars import display
 from cmpe.errors import InputError, MethodError, MissingExtra, ModelError
-from cmpe.learning.shipped import resolved
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Limits
-from cmpe.solvers.dispatch import Chosen, refuse_options
+from cmpe.solvers.dispatch import refuse_options
+from cmpe.solving import run_directory
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
@@ -287,17 +287,8 @@ def check_device(device: str) -> None:
 
 def refuse_unknown(method: str, limits: Limits) -> None:
     """Fail before any file is read: names of methods win, then run directories."""
-    method = resolved(method)
-    if method in METHODS or not Path(method).is_dir():
+    if run_directory(method) is None:
         refuse_options(method_named(method), limits)
-        return
-    from cmpe.learning.runs import is_run
-
-    if not is_run(method):
-        raise MethodError(
-            f"a method is one of {', '.join(METHODS)}, or the directory of a trained run; found "
-            f"the directory {method!r}, which holds no run"
-        )
 
 
 def read_stages(text: str | None, method: str) -> dict[str, Any] | None:
@@ -312,13 +303,3 @@ def read_stages(text: str | None, method: str) -> dict[str, Any] | None:
         names = ", ".join(stage.name for stage in fields(Pipeline))
         raise MethodError(f"--stages ({names}) goes with a trained run, found method {method}")
     return parse_stages(text)
-
-
-def method_or_run(method: str, problem: Problem, stages: Mapping[str, Any] | None = None) -> Chosen:
-    """The method's name, or the trained solver in that directory with these stages."""
-    if method in METHODS:
-        return method
-    from cmpe.learning.loading import load_solver
-
-    solver = load_solver(resolved(method), problem)
-    return solver if stages is None else solver.with_stages(**stages)

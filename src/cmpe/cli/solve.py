@@ -25,7 +25,6 @@ from cmpe.cli.options import (
     WORKERS_HELP,
     Format,
     limits_in_order,
-    method_or_run,
     need_writer,
     posed_problem,
     progress_bar,
@@ -44,7 +43,8 @@ from cmpe.cli.streaming.running import (
 from cmpe.cli.table import table_text
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 from cmpe.formats.text import check_writable, suffix_of
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
+from cmpe.solving import chosen, run_directory
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
@@ -83,14 +83,16 @@ def solve(
     block: asked.BlockRows = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    how = Running(workers, threads, device, memory=memory, executor=executor, address=address)
-    limits = Limits(time_limit, seed, gap, how)
+    limits = Limits(
+        seconds=time_limit, seed=seed, gap=gap, workers=workers, threads=threads, device=device,
+        memory=memory, executor=executor, address=address,
+    )  # fmt: skip
     refuse_unknown(method, limits)
     staged = read_stages(stages, method)
     words = context.find_root().obj or ()
     limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
-    stream = stream_asked(words, (output, evidence, format), how, resume=resume, block=block)
+    stream = stream_asked(words, (output, evidence, format), limits, resume=resume, block=block)
     if stream is not None:
         refuse_beside_parts(start=start, trace=trace)
         return _answer_parts(stream, (problem, directory), (method, stages, staged), limits)
@@ -102,8 +104,8 @@ def solve(
     shape = _shape(format, output, problem)
     for suffix in (f".{shape.value}", "" if trace is None else trace.suffix):
         need_writer(suffix)
-    limits = limits.running_with(start=begun)
-    question = _Question(problem, rows, method_or_run(method, problem, staged), limits)
+    limits = replace(limits, start=begun)
+    question = _Question(problem, rows, chosen(method, problem, staged), limits)
     solutions = _answer(question, _Destination(shape, output))
     if trace is not None:
         _write_trace(problem, rows, trace, time_limit)
@@ -114,28 +116,26 @@ def solve(
 def _answer_parts(
     stream: StreamAsked,
     read: tuple[Problem, ProblemDirectory | None],
-    chosen: tuple[str, str | None, dict[str, Any] | None],
+    asked_method: tuple[str, str | None, dict[str, Any] | None],
     limits: Limits,
 ) -> int:
     """Answer block by block into a folder."""
     from cmpe.cli.streaming.jobs import SolveJob
 
     problem, directory = read
-    method, stages, staged = chosen
-    engine = method_or_run(method, problem, staged)
+    method, stages, staged = asked_method
+    engine, run = chosen(method, problem, staged), run_directory(method)
     options = {
         "command": "solve",
-        "method": method if isinstance(engine, str) else digest_of_run(Path(method)),
+        "method": method if run is None else digest_of_run(run),
         "stages": stages,
         "time_limit": limits.seconds,
         "gap": limits.gap,
         "seed": limits.seed,
-        "device": limits.running.device,
+        "device": limits.device,
     }
-    alone = replace(limits, running=limits.running.of_a_block())
-    job = SolveJob(problem, engine, alone, stream.suffix)
-    dear = method if isinstance(engine, str) else QUICK
-    return answer_parts(stream, directory, job, options, dear)
+    job = SolveJob(problem, engine, limits.of_a_block(), stream.suffix)
+    return answer_parts(stream, directory, job, options, method if run is None else QUICK)
 
 
 def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Format:
@@ -173,7 +173,7 @@ class _Destination:
 
 def _answer(question: _Question, destination: _Destination) -> Solutions:
     """Solve with progress and write the answers, after Ctrl-C what is known of every row."""
-    from cmpe.solvers.dispatch import solve as answer
+    from cmpe.solving import solve as answer
 
     problem, limits = question.problem, question.limits
     with progress_bar("solving") as progress:
@@ -185,7 +185,7 @@ def _answer(question: _Question, destination: _Destination) -> Solutions:
                 time_limit=limits.seconds,
                 gap=limits.gap,
                 seed=limits.seed,
-                running=replace(limits.running, progress=progress),
+                running=replace(limits, progress=progress),
             )
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)

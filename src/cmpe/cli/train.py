@@ -83,7 +83,7 @@ def train(
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
     known = {k: v for k, v in given.items() if v is not None}
-    running = Running(workers, threads, executor=executor, address=address)
+    running = Running(workers=workers, threads=threads, executor=executor, address=address)
     how = _Training(out, device, resume, force, checkpoint_minutes, running, processes)
     if not (any_evidence or any_q):
         return _train_one(problem_dir, (preset, loss), _settings(set_ or [], known, seed), how)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -72,14 +73,14 @@ class Plan:
         """Entries of a table over `scope`."""
         return math.prod(self.cardinalities[v] for v in scope)
 
-    @property
+    @cached_property
     def operations(self) -> int:
         """Entries of all buckets together: what one elimination touches."""
         if self.hopeless:
             return 1 << HOPELESS
         return sum(self.size((*b.scope, b.variable)) for b in self.buckets)
 
-    @property
+    @cached_property
     def message_entries(self) -> int:
         """Entries of all messages together."""
         if self.hopeless:

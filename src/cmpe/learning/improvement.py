@@ -14,8 +14,8 @@ from cmpe.arrays import Assignments, Floats
 from cmpe.core.compiler import timing
 from cmpe.learning.pipeline import Pipeline
 from cmpe.problem import Instances, Problem
-from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.base import Limits
+from cmpe.solvers.dispatch import answer
 from cmpe.solvers.local import improve
 from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search import search
@@ -40,22 +40,20 @@ class Draft:
 
     def improved(self, pipeline: Pipeline, limits: Limits) -> Assignments:
         """Better answers (B, n) by the stages that were asked for; limits are those of a row."""
-        problem, cores = self.instances.problem, limits.running.cores
+        problem, cores = self.instances.problem, limits.cores
         if searches(problem, pipeline, limits.seconds):
             return self._searched(pipeline, limits)
         if not pipeline.repair:
             return self.answers
         if problem.has_tables:
             return improve(self.instances, self.answers, sweeps=pipeline.sweeps, threads=cores)
-        return solve(
-            problem, self.instances.evidence, method="local", time_limit=limits.seconds,
-            seed=limits.seed, running=Running(threads=cores, start=self.answers),
-        ).assignments  # fmt: skip
+        told = Limits(seconds=limits.seconds, seed=limits.seed, threads=cores, start=self.answers)
+        return answer(problem, self.instances.evidence, "local", told).assignments
 
     def _searched(self, pipeline: Pipeline, limits: Limits) -> Assignments:
         """Passes of search, after single moves unless repair is off: they mend what violates a
         little, as answers of tuned messages do on purpose, in a tenth of the time and better."""
-        begin, start, cores = timing.now(), self.answers, limits.running.cores
+        begin, start, cores = timing.now(), self.answers, limits.cores
         if pipeline.repair:
             start = moved(self.instances, start, cores)
             limits = time_left(limits, begin, len(start))

@@ -18,7 +18,8 @@ from cmpe.core.compiler import timing
 from cmpe.errors import CmpeError
 from cmpe.learning.solver import NeuralSolver
 from cmpe.solution import Solutions
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.base import Limits
+from cmpe.solvers.dispatch import answer
 
 SOME, FEW = 256, 4  # rows that the network answers, and the other methods
 LIMIT = 0.25  # seconds a row that another method may take here
@@ -70,7 +71,7 @@ def price_of(
     for name in OTHERS:
         try:
             others[name] = _seconds(
-                partial(solve, problem, method=name, time_limit=LIMIT), evidence[:FEW]
+                partial(answer, problem, method=name, limits=Limits(seconds=LIMIT)), evidence[:FEW]
             )
         except CmpeError:  # a kind of problem that it does not take
             continue

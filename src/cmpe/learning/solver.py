@@ -123,7 +123,7 @@ class NeuralSolver:
         """One answer per row. A time limit (seconds a row) is spent on search after the pass."""
         if problem is not self.problem:
             _check_problem(problem, self.trained, "the solver")
-        limits = Limits(time_limit, seed=seed, running=self.running)
+        limits = Limits.of(self.running, seconds=time_limit, seed=seed)
         return self.answer(self.problem.given(evidence), limits)
 
     def predict(self, rows: Evidence, *, time_limit: float | None = None) -> Solutions:
@@ -133,7 +133,7 @@ class NeuralSolver:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, never worse than its start.
 
-        The network runs on the device of `limits.running`, or where that is the CPU on the one it
+        The network runs on the device of `limits`, or where that is the CPU on the one it
         was loaded for; the stages after it use workers x threads cores. Rows whose certified gap
         is within `limits.gap` after the pass are not worked on further.
         """
@@ -174,9 +174,8 @@ class NeuralSolver:
 
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
-        running = limits.running
-        device = self.running.device if running.device == "cpu" else running.device
-        predictor, cores = self._predictor(device), running.cores
+        device = self.running.device if limits.device == "cpu" else limits.device
+        predictor, cores = self._predictor(device), limits.cores
         if self._is_linear:
             # A repaired answer ends on a flip, so the network is not asked for more than that.
             alone = 0.0 if self.stages.repair else self.calibrated_margin()

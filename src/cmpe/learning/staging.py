@@ -56,15 +56,15 @@ class Passing(Protocol):
 
 def staged_answer(network: Passing, whole: Instances, limits: Limits) -> Solutions:
     """One answer per row, never worse than its start; after Ctrl-C what is finished."""
-    starts = _starts(whole, limits.running.start)
+    starts = _starts(whole, limits.start)
     finished: list[Solutions] = []
     try:
         for part in _parts(len(whole), limits):
             block = Instances(whole.problem, whole.evidence[part])
             start = [] if starts is None else [starts[part]]
             finished.append(_answer_block(network, block, limits, start))
-            if limits.running.progress is not None:
-                limits.running.progress(min(part.stop, len(whole)), len(whole))
+            if limits.progress is not None:
+                limits.progress(min(part.stop, len(whole)), len(whole))
     except KeyboardInterrupt:
         raise _interrupted(whole, finished) from None
     return Solutions.concatenate(finished)
@@ -75,7 +75,7 @@ def _answer_block(
 ) -> Solutions:
     """Pass, bound, then what improves the answers in the time that is left."""
     begin = timing.now()
-    cores, stages, problem = limits.running.cores, network.stages_for(block), block.problem
+    cores, stages, problem = limits.cores, network.stages_for(block), block.problem
     answers, multipliers = network.passes(block, limits)
     draft = Draft(block, best_of(problem, [answers, *start]), multipliers)
     proved = CERTIFICATES[stages.certificate](block, multipliers, cores)
@@ -103,7 +103,7 @@ def _parts(count: int, limits: Limits) -> Iterator[slice]:
     """Rows that are answered together: under a time limit about a second's work."""
     rows = PASS_ROWS
     if limits.seconds is not None:
-        cores = limits.running.cores
+        cores = limits.cores
         rows = min(rows, max(SEARCHED_TOGETHER * cores, math.ceil(cores / limits.seconds)))
     yield from (slice(first, first + rows) for first in range(0, max(1, count), rows))
 

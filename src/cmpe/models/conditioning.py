@@ -8,6 +8,7 @@ in one compiled pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -122,6 +123,11 @@ class Conditioning:
         return Gather(
             flat.values, flat.offsets, *(array.astype(np.int64, copy=False) for array in arrays)
         )
+
+    @cached_property
+    def every(self) -> Gathers:
+        """How the entries of all models flow into the shared tables."""
+        return Gathers.of(self.gathers)
 
     def tables(self, which: int, evidence: NDArray[np.integer]) -> Floats:
         """The entries of model `which` for every row of `evidence` (B, |observed|): (B, E)."""

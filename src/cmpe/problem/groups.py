@@ -27,7 +27,7 @@ def by_observed(
         return _whole(problem.given())
     given = problem.read(evidence, ignore_extra=ignore_extra)
     if isinstance(given, Mapping):
-        return _whole(problem.observing(sorted(given)).instances(given))
+        return _whole(_observing(problem, tuple(sorted(given))).instances(given))
     rows = given.rows if isinstance(given, FullRows) else given
     width = rows.shape[-1] if rows.ndim else 0
     is_full = width == problem.variables != len(problem.evidence_variables)
@@ -44,12 +44,13 @@ def by_observed(
 
 def _observing(problem: Problem, observed: tuple[int, ...]) -> Problem:
     """The problem with that evidence; the last ones are kept, with the plans made for them."""
-    known: dict[tuple[int, ...], Problem] = problem.__dict__.setdefault("_observing", {})
-    if observed not in known:
+    known = problem.siblings
+    found = known.get(observed)
+    if found is None:
         while len(known) >= MOST_KEPT:
-            known.pop(next(iter(known)))
-        known[observed] = problem.observing(observed)
-    return known[observed]
+            known.pop(next(iter(known)), None)
+        found = known[observed] = problem.observing(observed)
+    return found
 
 
 def _whole(instances: Instances) -> list[tuple[Instances, Indices]]:

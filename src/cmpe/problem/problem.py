@@ -184,6 +184,11 @@ class Problem:
         return other
 
     @cached_property
+    def siblings(self) -> dict[tuple[int, ...], Problem]:
+        """The last few problems with other evidence variables (`groups` keeps them), with plans."""
+        return {}
+
+    @cached_property
     def conditioning(self) -> Conditioning:
         """What evidence leaves of each function, shared by all rows."""
         return Conditioning(self.models, self.evidence_variables)

@@ -134,7 +134,12 @@ class Solutions:
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """Which answers satisfy every constraint: (B,)."""
-        return np.isin(self.status, (Status.OPTIMAL, Status.FEASIBLE))
+        return np.asarray((self.status == Status.OPTIMAL) | (self.status == Status.FEASIBLE))
+
+    @property
+    def proved(self) -> NDArray[np.bool_]:
+        """Which rows have a proved optimum, or are proved to have no feasible answer: (B,)."""
+        return np.asarray((self.status == Status.OPTIMAL) | (self.status == Status.INFEASIBLE))
 
     @property
     def labels(self) -> list[str]:

@@ -47,6 +47,7 @@ _ROWS = (
         {Form.TABLES: _engine("auto", "Auto"), **_beyond_tables("ProvedFlips", or_local=True)},
         proves=True,
         takes_gap=True,
+        eliminates=True,
         shares=True,
     ),
     Method(
@@ -54,6 +55,7 @@ _ROWS = (
         "elimination with multipliers; wide rows by search and bounds in turns",
         {Form.TABLES: _engine("exact.complete", "Exact")},
         proves=True,
+        eliminates=True,
         shares=True,
     ),
     Method(
@@ -67,12 +69,14 @@ _ROWS = (
         "the dual's bound and its best answer, improved by single moves",
         {Form.TABLES: _engine("lagrangian", "DualAnswers")},
         takes_device=True,
+        eliminates=True,
     ),
     Method(
         "local",
         "repair and local moves from a start; gradients where there are no tables",
         {Form.TABLES: _engine("local", "Local"), **_beyond_tables("LocalFlips")},
         takes_device=True,
+        eliminates=True,
     ),
     Method(
         "search",

@@ -55,7 +55,7 @@ class Auto:
 def _finish(instances: Instances, quick: Solutions, rest: np.ndarray, limits: Limits) -> Solutions:
     """Let `exact` answer the rows `rest`; of both answers and bounds the better is kept."""
     part = quick.take(rest)
-    told = replace(limits, gap=0.0).running_with(start=incumbents(part), progress=None)
+    told = replace(limits, gap=0.0, start=incumbents(part), progress=None)
 
     def joined(more: Solutions) -> Solutions:
         names = np.where(more.seconds > 0, more.method, part.method).tolist()
@@ -73,7 +73,7 @@ def _with_splitting_bound(instances: Instances, known: Solutions, limits: Limits
     seconds = None if limits.seconds is None else BOUND_SHARE * limits.seconds
     try:
         split = by_size(instances.conditioning, Work(STEP_SECONDS, seed=limits.seed))
-        work = Work(seconds, STEPS, limits.running.cores, limits.seed)
+        work = Work(seconds, STEPS, limits.cores, limits.seed)
         found = Splitting(split).upper_bound(instances, work)
     except TooLarge:  # no split is small enough
         return known

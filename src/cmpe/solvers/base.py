@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from cmpe.solution import Solutions
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Running:
     """How to run, as opposed to what to solve.
 
@@ -55,21 +56,15 @@ class Running:
         if self.memory is not None:
             object.__setattr__(self, "memory", gigabytes_of(self.memory))
         if self.start is not None:
-            given = np.asarray(self.start)
-            if given.dtype.kind not in "iubf":
-                raise MethodError(f"a start must be numbers, found dtype {given.dtype}")
-            kind = np.float64 if is_fractional(given) else np.int32
-            start = np.array(given, dtype=kind, ndmin=2)
-            start.setflags(write=False)
-            object.__setattr__(self, "start", start)
+            object.__setattr__(self, "start", _checked_start(self.start))
 
     @property
     def cores(self) -> int:
         """How many cores may be busy at once."""
         return self.workers * self.threads
 
-    @property
-    def bytes_each(self) -> int:
+    @cached_property
+    def bytes(self) -> int:
         """Memory for each row that is answered at the same time."""
         return allowed_bytes(self.memory) // self.cores
 
@@ -83,58 +78,68 @@ class Running:
         """Whether rows that are in memory are answered in blocks, by a cluster."""
         return self.executor != LOCAL
 
-    def of_a_block(self) -> Running:
+    def of_a_block(self) -> Self:
         """How a block of rows is answered, wherever it goes."""
         each = self.memory
         if each is not None and self.executor == LOCAL:
             each = max(LEAST, each / self.workers)
-        return Running(threads=self.threads, device=self.device, memory=each)
+        return replace(
+            self, workers=1, start=None, progress=None, memory=each, executor=LOCAL, address=None
+        )
 
     def report(self, done: int, total: int) -> None:
-        """Say that `done` of `total` rows are finished, if anybody listens."""
+        """Call `progress`, if there is one: `done` of `total` rows are finished."""
         if self.progress is not None:
             self.progress(done, total)
 
 
-def _need_running(value: object) -> None:
-    if not isinstance(value, Running):
-        found = type(value).__name__
-        raise MethodError(f"running must be as in running=cmpe.Running(workers=2), found {found}")
+def _checked_start(start: object) -> Values:
+    """Assignments as a read-only array of int32, or of float64 where there are fractions."""
+    given = np.asarray(start)
+    if given.dtype.kind not in "iubf":
+        raise MethodError(f"a start must be numbers, found dtype {given.dtype}")
+    kind = np.float64 if is_fractional(given) else np.int32
+    if given.dtype == kind and given.ndim == 2 and not given.flags.writeable:
+        return given
+    checked = np.array(given, dtype=kind, ndmin=2)
+    checked.setflags(write=False)
+    return checked
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What an engine is told beside its instances: limits of a row, and how to run."""
+@dataclass(frozen=True, kw_only=True)
+class Limits(Running):
+    """Every option of a call, in the one record that engines read: limits of a row, how to run."""
 
     seconds: float | None = None  # of one row
     seed: int = 0
     gap: float = 0.0  # nats: a certified gap that is small enough
-    running: Running = field(default_factory=Running)
     until: float = math.inf  # the moment (timing.now) when the whole call must be over
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.seconds is not None:
             object.__setattr__(self, "seconds", seconds_of(self.seconds))
         object.__setattr__(self, "seed", whole_number("seed", self.seed, 0))
         object.__setattr__(self, "gap", real_number("gap", self.gap, example="0.1 (nats)"))
         if not self.gap >= 0:
             raise MethodError(f"a gap must be at least 0, found {self.gap}")
-        _need_running(self.running)
+
+    @classmethod
+    def of(cls, running: Running | None, **limits: Any) -> Limits:
+        """The limits of a row, run as `running` says."""
+        if running is None:
+            return cls(**limits)
+        if not isinstance(running, Running):
+            raise MethodError(
+                "a Running says how to run: write running=cmpe.Running(workers=2), "
+                f"found {type(running).__name__}"
+            )
+        return cls(**{f.name: getattr(running, f.name) for f in fields(Running)} | limits)
 
     @property
-    def threads(self) -> int:
-        """How many threads one row may use."""
-        return self.running.threads
-
-    @property
-    def start(self) -> Values | None:
-        """Where to begin with each row (B, n), or nowhere in particular."""
-        return self.running.start
-
-    @property
-    def bytes(self) -> int:
-        """Memory for one row."""
-        return self.running.bytes_each
+    def running(self) -> Running:
+        """How to run: this record holds that, too."""
+        return self
 
     def begun(self, rows: int) -> Limits:
         """The same, the clock of so many rows running from now on."""
@@ -144,14 +149,11 @@ class Limits:
 
     def of_a_row(self) -> Limits:
         """The same without what concerns the batch, so that a worker process can be sent it."""
-        each = self.running.memory
-        if each is not None:
-            each = max(LEAST, each / self.running.workers)
-        return replace(self, running=Running(threads=self.threads, memory=each))
-
-    def running_with(self, **changes: object) -> Limits:
-        """The same, run in another way."""
-        return replace(self, running=replace(self.running, **changes))  # type: ignore[arg-type]
+        each = None if self.memory is None else max(LEAST, self.memory / self.workers)
+        return replace(
+            self, workers=1, device="cpu", start=None, progress=None, memory=each,
+            executor=LOCAL, address=None,
+        )  # fmt: skip
 
     def share(self, part: float) -> Limits:
         """A part of each row's time."""
@@ -218,7 +220,8 @@ class Method:
     needs: str | None = None  # an extra that must be installed
     takes_gap: bool = False
     takes_device: bool = False  # of tables only
-    shares: bool = False  # eliminates: rows that observe different variables may share a plan
+    eliminates: bool = False  # where that is cheap, so that narrow rows take microseconds
+    shares: bool = False  # rows that observe different variables may share its plan
 
     @property
     def takes(self) -> str:

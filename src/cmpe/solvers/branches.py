@@ -115,8 +115,8 @@ class _BranchSearch:
             return
         part = branch.instances(self._rows[rows])
         seconds = None if self._limits.seconds is None else float(left[left > 0].min())
-        told = replace(self._limits, seconds=seconds).running_with(
-            start=self._start(branch, rows), progress=None
+        told = replace(
+            self._limits, seconds=seconds, start=self._start(branch, rows), progress=None
         )
         try:
             found = self._engine.answer(part, told)
@@ -124,7 +124,7 @@ class _BranchSearch:
             self._take(number, rows, stop.solutions)
             raise
         self._take(number, rows, found)
-        self._limits.running.report(int((~self._pending()).sum()), len(self._instances))
+        self._limits.report(int((~self._pending()).sum()), len(self._instances))
 
     def _left(self, rows: Indices) -> Floats:
         """Seconds that each row may still use."""

@@ -1,4 +1,4 @@
-"""`solve`: the one door. Evidence in every form, any method, one answer per row.
+"""`answer`: the one door, behind `cmpe.solve`. Any evidence, any method, one answer per row.
 
 Evidence is parsed and wrapped once. Rows that observe the same variables form a batch; many small
 batches become one (`problem.patterns`) where elimination is cheap. Equal rows of a batch are
@@ -17,15 +17,15 @@ from cmpe.arrays import FREE, Indices, Values
 from cmpe.core.compiler import timing
 from cmpe.core.compiler.notices import asked_for
 from cmpe.errors import Interrupted, MethodError
-from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
+from cmpe.problem import Evidence, Form, Instances, Problem
 from cmpe.problem.groups import by_observed, distinct_rows
 from cmpe.problem.patterns import Twins
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
 from cmpe.solvers import METHODS, method_named
-from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
+from cmpe.solvers.base import Engine, Limits, Method, Solver
 from cmpe.solvers.branches import Branches
-from cmpe.solvers.spread import solve_spread
+from cmpe.solvers.spread import answer_spread
 from cmpe.streams.spreading import rows_of
 
 Chosen = str | Engine | Solver
@@ -34,32 +34,24 @@ PREPARATION = 1e-4  # seconds a variable for one set of observed variables, abou
 BEYOND_TABLES = (Form.CONTINUOUS, Form.OTHER)
 
 
-def solve(  # noqa: PLR0913
+def answer(
     problem: Problem,
     evidence: Evidence | None = None,
-    *,
     method: Chosen = "auto",
-    time_limit: float | None = None,
-    gap: float = 0.0,
-    seed: int = 0,
-    running: Running | None = None,
+    limits: Limits | None = None,
+    *,
     ignore_extra: bool = False,
 ) -> Solutions:
     """Answer every row of `evidence` with `method`: a name, or a solver (a trained one, say).
 
-    Evidence is what `Problem.given` takes, and more: a mapping or frame may observe any variables,
-    and full-width rows (B, n) with -1 where free may each observe different ones. Equal rows are
-    solved once. `time_limit` is in seconds per row; `gap` (nats) is the certified gap with which
-    `auto` may stop. `running` says how many workers and threads, on which device, where to start,
-    what to call with progress, and whether a cluster answers. An answer is never worse than its
-    start. Columns of evidence that are no variables are refused unless `ignore_extra`.
+    `cmpe.solve` describes evidence and options; `limits` holds the options. An answer is never
+    worse than its start.
     """
-    need_problem(problem, "solve")
-    limits = Limits(time_limit, seed, gap, running or Running())
+    limits = limits or Limits()
     engine = engine_of(method, problem, limits)
-    if limits.running.is_spread:
+    if limits.is_spread:
         rows = rows_of(problem, evidence, ignore_extra=ignore_extra)
-        return solve_spread(solve, problem, rows, method, limits)
+        return answer_spread(answer, problem, rows, method, limits)
     shares = isinstance(method, str) and method_named(method).shares
     with asked_for(method if isinstance(method, str) else type(method).__name__):
         return _answer(engine, problem, evidence, limits.begun(1), shares, ignore_extra)
@@ -112,12 +104,12 @@ def refuse_options(method: Method, limits: Limits, form: Form = Form.TABLES) -> 
         raise MethodError(
             f"only method {takers} takes a gap, found {method.name!r} with gap {limits.gap}"
         )
-    if limits.running.device != "cpu" and (not method.takes_device or form in BEYOND_TABLES):
+    if limits.device != "cpu" and (not method.takes_device or form in BEYOND_TABLES):
         where = " of problems made of tables" if form in BEYOND_TABLES else ""
         takers = _names(row for row in METHODS.values() if row.takes_device)
         raise MethodError(
             f"methods {takers}{where} and trained networks take a device; found "
-            f"{method.name!r} with device {limits.running.device!r}"
+            f"{method.name!r} with device {limits.device!r}"
         )
 
 
@@ -133,14 +125,13 @@ def _engine_for(method: Method, problem: Problem) -> Engine:
 
 
 def _refuse_for_solver(limits: Limits) -> None:
-    told = limits.running
     given = {
         "gap": limits.gap > 0,
-        "workers": told.workers > 1,
-        "threads": told.threads > 1,
-        "device": told.device != "cpu",
-        "progress": told.progress is not None,
-        "memory": told.memory is not None,
+        "workers": limits.workers > 1,
+        "threads": limits.threads > 1,
+        "device": limits.device != "cpu",
+        "progress": limits.progress is not None,
+        "memory": limits.memory is not None,
     }
     odd = [name for name, is_given in given.items() if is_given]
     if odd:
@@ -211,9 +202,7 @@ def _asked(engine: Engine, instances: Instances, limits: Limits) -> Solutions:
 
 
 def _not_worse_than_start(found: Solutions, instances: Instances, start: Values) -> Solutions:
-    open_rows = np.flatnonzero(
-        ~np.isin(found.status, (Status.OPTIMAL, Status.INFEASIBLE)) & (start >= 0).all(axis=1)
-    )
+    open_rows = np.flatnonzero(~found.proved & (start >= 0).all(axis=1))
     if not len(open_rows):
         return found
     part, problem = found.take(open_rows), instances.problem
@@ -278,9 +267,10 @@ def _answer_all(
     beyond: list[float] = []
     done = 0
     for instances, numbers in batches:
-        here = limits.running_with(
+        here = replace(
+            limits,
             start=None if limits.start is None else limits.start[numbers],
-            progress=_shifted(limits.running, done, total),
+            progress=_shifted(limits, done, total),
         )
         begin = timing.now()
         try:
@@ -290,7 +280,7 @@ def _answer_all(
             whole = _in_order(batches, [*found, stop.solutions], rows)
             raise Interrupted(whole, done + stop.finished) from None
         spent = timing.now() - begin
-        beyond.append(max(0.0, spent - part.seconds.sum() / limits.running.cores))
+        beyond.append(max(0.0, spent - part.seconds.sum() / limits.cores))
         found.append(part)
         done += len(numbers)
     if len(batches) >= MANY_SETS:
@@ -321,5 +311,5 @@ def _observed(instances: Instances) -> NDArray[np.bool_]:
     return seen
 
 
-def _shifted(running: Running, done: int, total: int) -> Callable[[int, int], None]:
-    return lambda finished, _: running.report(done + finished, total)
+def _shifted(limits: Limits, done: int, total: int) -> Callable[[int, int], None]:
+    return lambda finished, _: limits.report(done + finished, total)

@@ -39,7 +39,7 @@ class Exhaustive:
                 f"this problem has {states:.3g}; try another method"
             )
         job = _Enumerate(instances, states, limits.of_a_row())
-        return solve_rows(instances, job, "exhaustive", limits.running, one_core=True)
+        return solve_rows(instances, job, "exhaustive", limits, one_core=True)
 
 
 @dataclass(frozen=True)

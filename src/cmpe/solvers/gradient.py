@@ -64,11 +64,11 @@ class Gradient:
                 rows = slice(first, first + size)
                 begin = timing.now()
                 part = instances.take(rows)
-                with _torch_threads(limits.running.cores):
+                with _torch_threads(limits.cores):
                     answers[rows] = _Descent(self, part, limits, first).run()
                 seconds[rows] = (timing.now() - begin) / len(part)
                 done = first + len(part)
-                limits.running.report(done, len(instances))
+                limits.report(done, len(instances))
         except KeyboardInterrupt:
             found = Solutions.of(problem, answers, method="local", seconds=seconds)
             raise Interrupted(found, done) from None

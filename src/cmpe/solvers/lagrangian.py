@@ -6,7 +6,7 @@ LOOSE of f, a few rounds of `exact`'s search lower the bound by what they rule o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,19 +40,19 @@ class DualAnswers:
         for first in range(0, max(1, count), size):
             part = slice(first, min(first + size, count))
             start = None if limits.start is None else limits.start[part]
-            told = limits.running_with(start=start, progress=None)
+            told = replace(limits, start=start, progress=None)
             try:
                 done.append(self._answer_part(instances.take(part), told))
             except KeyboardInterrupt as stop:
                 if isinstance(stop, Interrupted):
                     done.append(stop.solutions)
                 raise Interrupted(_with_unknown(instances, done), first) from None
-            limits.running.report(part.stop, count)
+            limits.report(part.stop, count)
         return Solutions.concatenate(done)
 
     def _answer_part(self, instances: Instances, limits: Limits) -> Solutions:
         begin = timing.now()
-        dual = _dual(instances, limits.running)
+        dual = _dual(instances, limits)
 
         def known(answers: Assignments) -> Solutions:
             return Solutions.of(
@@ -66,7 +66,7 @@ class DualAnswers:
 
         quick = known(_extremes(dual))
         try:
-            quick = known(_improved(instances, dual, limits.running))
+            quick = known(_improved(instances, dual, limits))
             return self._tightened(instances, quick, limits)
         except KeyboardInterrupt:
             raise Interrupted(quick, 0) from None
@@ -80,16 +80,16 @@ class DualAnswers:
         loose = np.flatnonzero(is_loose)
         if not len(loose):
             return quick
-        quiet = limits.running_with(progress=None).running
+        quiet = replace(limits, progress=None)
         searched = eliminate(instances.take(loose), ROUNDS, quiet)
         return quick.replaced(loose, merged(problem, quick.take(loose), searched, METHOD))
 
 
 def _part_rows(instances: Instances, limits: Limits) -> int:
     """Rows between two looks at Ctrl-C: whole chunks of compiled calls for all cores."""
-    if limits.running.device != "cpu" or not instances.problem.is_log_linear:
+    if limits.device != "cpu" or not instances.problem.is_log_linear:
         return max(1, len(instances))
-    return limits.running.cores * chunk_rows(instances.problem)
+    return limits.cores * chunk_rows(instances.problem)
 
 
 def _with_unknown(instances: Instances, done: list[Solutions]) -> Solutions:
@@ -102,7 +102,7 @@ def _with_unknown(instances: Instances, done: list[Solutions]) -> Solutions:
 def _dual(instances: Instances, running: Running) -> Dual:
     """By compiled code or on a device."""
     if running.device == "cpu":
-        return lagrangian_dual(instances, threads=running.cores, memory=running.bytes_each)
+        return lagrangian_dual(instances, threads=running.cores, memory=running.bytes)
     from cmpe.tensor import answers
 
     return answers.dual(instances, running.device)

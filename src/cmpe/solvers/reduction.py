@@ -56,10 +56,10 @@ class Reduction:
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """Proved answers, or the incumbent and bound at the time limit (seconds a row)."""
-        return solve_rows(instances, self._job(instances, limits), "reduction", limits.running)
+        return solve_rows(instances, self._job(instances, limits), "reduction", limits)
 
     def _job(self, instances: Instances, limits: Limits) -> _Prove:
-        splits = Splits(instances.problem, limits.seed, limits.of_a_row().running.memory)
+        splits = Splits(instances.problem, limits.seed, limits.of_a_row().memory)
         if limits.start is None:
             start = first_answers(instances, limits).assignments
         else:
@@ -70,7 +70,7 @@ class Reduction:
 
 def first_answers(instances: Instances, limits: Limits) -> Solutions:
     """What `search` makes of the user's start, or of none, in its share of the time."""
-    told = replace(limits, gap=0.0).running_with(progress=None)
+    told = replace(limits, gap=0.0, progress=None)
     if limits.seconds is not None:
         enough = max(LEAST_SEARCH, SEARCH_SECONDS * len(instances.conditioning.free))
         told = replace(told, seconds=min(SEARCH_SHARE * limits.seconds, enough))

@@ -1,4 +1,4 @@
-"""`solve` on the cores of a cluster: rows in blocks, each asked of the same door over there."""
+"""The one door on the cores of a cluster: rows in blocks, each asked of the same door there."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ from cmpe.streams.spreading import rows_of, spread
 Row = TypeVar("Row")
 
 
-def solve_spread(
-    solve: Callable[..., Solutions], problem: Problem, rows: Values, method: Any, limits: Limits
+def answer_spread(
+    answer: Callable[..., Solutions], problem: Problem, rows: Values, method: Any, limits: Limits
 ) -> Solutions:
-    """The answers of `solve` to `rows` (B, n), -1 where free; after Ctrl-C those that are there."""
-    running = limits.running
-    if running.start is not None and len(running.start) != len(rows):
-        raise MethodError(f"a start must have {len(rows)} rows, found {len(running.start)}")
-    alone = replace(limits, running=running.of_a_block())
-    ask = partial(_answer_block, solve, method, alone)
+    """What `answer` says to `rows` (B, n), -1 where free; after Ctrl-C those that are there."""
+    if limits.start is not None and len(limits.start) != len(rows):
+        raise MethodError(f"a start must have {len(rows)} rows, found {len(limits.start)}")
+    ask = partial(_answer_block, answer, method, limits.of_a_block())
     parts: dict[int, Solutions] = {}
     done = 0
     try:
-        for where, part in spread(ask, problem, rows, running.place, running.start):
+        for where, part in spread(ask, problem, rows, limits.place, limits.start):
             parts[where.start] = part
             done += len(part)
-            running.report(done, len(rows))
+            limits.report(done, len(rows))
     except KeyboardInterrupt:
         raise Interrupted(_whole(problem, rows, parts), done) from None
     return _whole(problem, rows, parts)
@@ -58,22 +56,14 @@ def spread_list(
 
 
 def _answer_block(
-    solve: Callable[..., Solutions],
+    answer: Callable[..., Solutions],
     method: Any,
     limits: Limits,
     problem: Problem,
     rows: Values,
     start: Values | None,
 ) -> Solutions:
-    return solve(
-        problem,
-        rows,
-        method=method,
-        time_limit=limits.seconds,
-        gap=limits.gap,
-        seed=limits.seed,
-        running=replace(limits.running, start=start),
-    )
+    return answer(problem, rows, method, replace(limits, start=start))
 
 
 def _whole(problem: Problem, rows: Values, parts: dict[int, Solutions]) -> Solutions:

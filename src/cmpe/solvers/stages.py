@@ -40,9 +40,10 @@ def continue_with(
     if not len(rest):
         return known
     part, before = known.take(rest), len(known) - len(rest)
-    told = _time_left(part, limits, stage.share).running_with(
+    told = replace(
+        _time_left(part, limits, stage.share),
         start=incumbents(part),
-        progress=lambda done, _: limits.running.report(before + done, len(known)),
+        progress=lambda done, _: limits.report(before + done, len(known)),
     )
 
     def joined(new: Solutions) -> Solutions:
@@ -61,7 +62,7 @@ def continue_with(
 def certified(known: Solutions, gap: float = 0.0) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which rows need no more work: proved, or with a gap of at most `gap` nats: (B,)."""
     with np.errstate(invalid="ignore"):
-        return np.isin(known.status, (Status.OPTIMAL, Status.INFEASIBLE)) | (known.gap <= gap)
+        return known.proved | (known.gap <= gap)
 
 
 def unproved(known: Solutions, limits: Limits) -> Indices:

@@ -28,7 +28,7 @@ from cmpe.problem import (
 from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.front import Front, Steps, TracedPoints, joined
@@ -61,10 +61,10 @@ def front(
     number = whole_number("over", over, 0)
     if number >= len(problem.constraints):
         raise MethodError(f"over must be below {len(problem.constraints)}, found {number}")
-    limits = Limits(time_limit, running=running or Running())
-    if limits.running.is_spread:
-        ask = partial(_block, number, between, time_limit, limits.running.of_a_block())
-        return spread_list(ask, problem, evidence, limits.running)
+    limits = Limits.of(running, seconds=time_limit)
+    if limits.is_spread:
+        ask = partial(_block, number, between, time_limit, limits.of_a_block())
+        return spread_list(ask, problem, evidence, limits)
     asked = FrontQuestion(number, _window(between, problem.constraints[number]), limits)
     batches = by_observed(problem, evidence)
     total = sum(len(numbers) for _, numbers in batches)
@@ -127,9 +127,9 @@ def _each_row(
     share = len(instances) / max(1, len(few))
 
     def report(finished: int, _: int) -> None:
-        asked.limits.running.report(done + round(share * finished), total)
+        asked.limits.report(done + round(share * finished), total)
 
-    told = replace(asked, limits=asked.limits.running_with(progress=report))
+    told = replace(asked, limits=replace(asked.limits, progress=report))
     found = fronts_of(few, told)
     counts = np.bincount(where, minlength=len(few))
     shared = [replace(f, seconds=f.seconds / c) for f, c in zip(found, counts, strict=True)]
@@ -150,7 +150,7 @@ def fronts_of(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]:
 def _by_branch(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]:
     rows = instances.full()
     parts: list[list[TracedPoints]] = [[] for _ in range(len(instances))]
-    quiet = replace(asked, limits=asked.limits.running_with(progress=None))
+    quiet = replace(asked, limits=replace(asked.limits, progress=None))
     for branch in instances.problem.branches:
         numbers = np.flatnonzero(branch.agrees(rows))
         if len(numbers):
@@ -158,7 +158,7 @@ def _by_branch(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]
             for number, traced in zip(numbers, found, strict=True):
                 parts[number].append(traced)
     nothing = nothing_found(instances.problem)
-    asked.limits.running.report(len(instances), len(instances))
+    asked.limits.report(len(instances), len(instances))
     return [_window_kept(joined(part or [nothing]), asked.window[0]) for part in parts]
 
 
@@ -194,7 +194,7 @@ def narrow_fronts(instances: Instances, asked: FrontQuestion) -> list[TracedPoin
         arranged.take(live),
         RowWindows(windows[live], tuple(known[i] for i in live), asked.limits.seconds),
     )
-    found = dict(zip(live.tolist(), batch.run(asked.limits.running), strict=True))
+    found = dict(zip(live.tolist(), batch.run(asked.limits), strict=True))
     out = []
     for row in range(len(instances)):
         nothing = nothing_found(instances.problem, complete=states[row] != UNKNOWN)
@@ -233,12 +233,8 @@ class FrontEnds:
 
     def _solved(self, objective: LogLinearModel, constraints: Sequence[Constraint]) -> Solutions:
         problem = Problem(objective, constraints, self._instances.problem.evidence_variables)
-        limits = self._asked.limits
-        told = replace(limits.running, progress=None, start=None)
-        return solve(
-            problem, self._instances.evidence, method="exact", time_limit=limits.seconds,
-            running=told,
-        )  # fmt: skip
+        told = replace(self._asked.limits, progress=None, start=None)
+        return answer(problem, self._instances.evidence, "exact", told)
 
     def lowest(self) -> list[TracedPoints] | None:
         """The best point with t = -inf of every row; None where t is finite."""

@@ -17,9 +17,8 @@ from cmpe.arrays import Values
 from cmpe.core.compiler.notices import asked_for
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
-from cmpe.solution import Status
 from cmpe.solvers.base import Deadline, Limits, Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import spread_list
 from cmpe.tradeoffs.forcing import with_distance
@@ -51,11 +50,11 @@ def best(
     need_problem(problem, "best")
     problem.need_tables("best")
     count = whole_number("k", k, 1)
-    limits = Limits(time_limit, running=running or Running())
+    limits = Limits.of(running, seconds=time_limit)
     apart = None if distance is None else whole_number("distance", distance, 1)
-    if limits.running.is_spread:
-        ask = partial(_block, count, apart, time_limit, limits.running.of_a_block())
-        return spread_list(ask, problem, evidence, limits.running)
+    if limits.is_spread:
+        ask = partial(_block, count, apart, time_limit, limits.of_a_block())
+        return spread_list(ask, problem, evidence, limits)
     batches = by_observed(problem, evidence)
     out: list[Ranked | None] = [None] * sum(len(numbers) for _, numbers in batches)
     for instances, numbers in batches:
@@ -132,7 +131,7 @@ def _searched(instance: Instances, k: int, limits: Limits) -> Ranked:
     """
     problem, full = instance.problem, instance.full()
     deadline = Deadline(replace(limits, seconds=limits.seconds or WIDE_SECONDS))
-    told = replace(limits.running, progress=None)
+    told = replace(limits, progress=None)
     found: list[Values] = []
     missing = np.inf
     while len(found) < k and (not found or not deadline.expired()):
@@ -140,14 +139,14 @@ def _searched(instance: Instances, k: int, limits: Limits) -> Ranked:
         share = FIRST_SHARE if not found else 1.0 / (k - len(found))
         wide = with_distance(problem, len(found), 1)
         earlier = np.array([row[list(problem.free)] for row in found], dtype=full.dtype)
-        answer = solve(
-            wide.problem, wide.rows(full, earlier.reshape(1, -1)),
-            time_limit=max(LEAST_SLICE, share * left), running=told,
-        )  # fmt: skip
-        missing = min(missing, float(answer.bound[0]))
-        if not answer.feasible[0]:
+        rows = wide.rows(full, earlier.reshape(1, -1))
+        best = answer(
+            wide.problem, rows, limits=replace(told, seconds=max(LEAST_SLICE, share * left))
+        )
+        missing = min(missing, float(best.bound[0]))
+        if not best.feasible[0]:
             break
-        found.append(answer.assignments[0, : problem.variables])
+        found.append(best.assignments[0, : problem.variables])
     rows = np.array(found, dtype=problem.dtype).reshape(-1, problem.variables)
     if len(found) < k and missing > -np.inf:
         rows = np.unique(np.concatenate([rows, *(_neighbours(problem, r) for r in found)]), axis=0)
@@ -176,7 +175,7 @@ def _greedy(instances: Instances, k: int, distance: int, limits: Limits) -> list
     if distance > len(problem.free):
         k = 1
     free = list(problem.free)
-    told = replace(limits.running, progress=None)
+    told = replace(limits, progress=None)
     count = len(instances)
     chosen: list[list[Values]] = [[] for _ in range(count)]
     is_sure = np.ones(count, dtype=bool)
@@ -186,15 +185,13 @@ def _greedy(instances: Instances, k: int, distance: int, limits: Limits) -> list
         wide = with_distance(problem, number, distance)
         earlier = [np.concatenate([r[free] for r in chosen[i]]) for i in live] if number else []
         further = np.array(earlier).reshape(len(live), number * len(free)).astype(full.dtype)
-        found = solve(
-            wide.problem, wide.rows(full[live], further), time_limit=limits.seconds, running=told
-        )
-        is_sure[live] &= np.isin(found.status, (Status.OPTIMAL, Status.INFEASIBLE))
+        found = answer(wide.problem, wide.rows(full[live], further), limits=told)
+        is_sure[live] &= found.proved
         missing[live[~found.feasible]] = found.bound[~found.feasible]
         for place in np.flatnonzero(found.feasible):
             chosen[live[place]].append(found.assignments[place, : problem.variables])
         live = live[found.feasible]
-        limits.running.report(int(count - len(live)), count)
+        limits.report(int(count - len(live)), count)
         if not len(live):
             break
     out = []

@@ -33,9 +33,9 @@ class RankedBatch:
     def __init__(self, instances: Instances, k: int, limits: Limits) -> None:
         need_short_values(instances.problem)
         self._instances, self._k = instances, k
-        self._running = limits.running
+        self._running = limits
         self._problem = instances.problem
-        self._batch = Batch(instances, limits.running.bytes_each)
+        self._batch = Batch(instances, limits.bytes)
         self._tables = EvaluatedTables.of(self._problem.models)
         self._order = np.argsort(self._batch.plan.buckets[:, 0])
         seconds = limits.seconds

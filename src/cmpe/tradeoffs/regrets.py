@@ -14,7 +14,7 @@ from cmpe.bounds.splitting import by_size
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
 from cmpe.tradeoffs.forcing import with_forced_values
 
@@ -67,14 +67,9 @@ def forced_values(problem: Problem, full: Values, limits: Limits) -> list[Forced
     for number, (place, a) in enumerate(wishes):
         selectors[number, place] = 1 + a
     every = np.repeat(full, len(wishes), axis=0)
-    found = solve(
-        wide.problem,
-        wide.rows(every, np.tile(selectors, (len(full), 1))),
-        method="exact",
-        time_limit=limits.seconds,
-        running=replace(limits.running, progress=None),
-    )
-    proved = np.isin(found.status, (Status.OPTIMAL, Status.INFEASIBLE))
+    rows = wide.rows(every, np.tile(selectors, (len(full), 1)))
+    found = answer(wide.problem, rows, "exact", replace(limits, progress=None))
+    proved = found.proved
     best = np.where(proved & found.feasible, found.objective, found.bound)
     out: list[Forced] = []
     sizes = [cards[v] for v in free]
@@ -101,10 +96,7 @@ def _forced_by_branch(instances: Instances, answers: Solutions, limits: Limits) 
         if not len(rows):
             continue
         inside = branch.instances(full[rows])
-        own = solve(
-            inside.problem, inside.evidence, method="exact", time_limit=limits.seconds,
-            running=replace(limits.running, progress=None),
-        )  # fmt: skip
+        own = answer(inside.problem, inside.evidence, "exact", replace(limits, progress=None))
         found = forced_values(inside.problem, inside.full(), limits)
         place_of = {v: place for place, v in enumerate(problem.free)}
         for number, row in enumerate(rows):

@@ -25,7 +25,7 @@ from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
 from cmpe.solution import Answer, Solutions, Status
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
 from cmpe.tradeoffs.fronts import FrontEnds, FrontQuestion, fronts_of
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
@@ -113,7 +113,7 @@ def sensitivity(
     """
     need_problem(problem, "sensitivity")
     problem.need_tables("sensitivity")
-    limits = Limits(time_limit, running=running or Running())
+    limits = Limits.of(running, seconds=time_limit)
     batches = by_observed(problem, evidence)
     out: list[Sensitivity | None] = [None] * sum(len(numbers) for _, numbers in batches)
     for instances, numbers in batches:
@@ -126,8 +126,8 @@ def sensitivity(
 
 def _batch(instances: Instances, limits: Limits) -> list[Sensitivity]:
     problem = instances.problem
-    told = replace(limits.running, progress=None)
-    answers = solve(problem, instances.evidence, time_limit=limits.seconds, running=told)
+    told = replace(limits, progress=None)
+    answers = answer(problem, instances.evidence, limits=told)
     multipliers = _multipliers(instances, answers, told.cores)
     highs = [_next_values(instances, answers, j, limits) for j in range(len(problem.constraints))]
     forced = forced_objectives(instances, answers, limits)
@@ -149,7 +149,7 @@ def _batch(instances: Instances, limits: Limits) -> list[Sensitivity]:
         proved = Status(int(answers.status[row])) in (Status.OPTIMAL, Status.INFEASIBLE)
         known = proved and not any(math.isnan(h[row]) for h in highs)
         out.append(Sensitivity(answers[row], multipliers[row], intervals, known, regrets, exact))
-        limits.running.report(row + 1, len(instances))
+        limits.report(row + 1, len(instances))
     return out
 
 
@@ -184,7 +184,7 @@ def _next_values(instances: Instances, answers: Solutions, over: int, limits: Li
     if not len(good) or not _is_narrow(problem):
         return out
     q = loosened(own.at_most)
-    quiet = limits.running_with(progress=None)
+    quiet = replace(limits, progress=None)
     part = instances.take(good)
     if problem.is_log_linear:
         traced = _above(part, answers.take(good), over, quiet)
@@ -222,7 +222,7 @@ def _above(instances: Instances, answers: Solutions, over: int, limits: Limits) 
         Instances(arranged, instances.evidence[live]),
         RowWindows(windows, tuple(known), limits.seconds),
     )
-    told = replace(limits.running, progress=None)
+    told = replace(limits, progress=None)
     for row, found in zip(live, batch.run(told), strict=True):
         out[row] = found
     return out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cmpe
-from cmpe import Running, Status
+from cmpe import Status
 from cmpe.learning.amortised.config import QuestionRange
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.amortised.solver import AmortisedSolver, QuestionWarning
@@ -141,7 +141,7 @@ def test_a_problem_of_another_object_is_the_same_models():
             copy.observing(np.flatnonzero(rows[0] >= 0).tolist()).given(
                 rows[0][rows[0] >= 0][None]
             ),
-            cmpe.Limits(running=Running()),
+            cmpe.Limits(),
         )
     assert len(found) == 1
 

@@ -19,7 +19,7 @@ from cmpe.models.neural import NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.queries import adversarial, flip_of
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 
 
 def small_network(outputs: int = 3, seed: int = 0, inputs: int = 5) -> ReluNetwork:

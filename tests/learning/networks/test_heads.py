@@ -18,7 +18,7 @@ from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.queries import adversarial
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 from tests.learning.losses.test_functions import images, small_network
 
 

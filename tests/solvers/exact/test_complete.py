@@ -161,5 +161,5 @@ def test_how_time_is_shared_between_reduction_and_milp(monkeypatch, seconds, nod
     monkeypatch.setattr(complete, "continue_with", record)
     instances = worked_example().given([[1, 1]])
     known = Solutions.of(instances.problem, [[1, 1, 0, 1]])
-    assert prove_wide(instances, known, Limits(seconds)) is known
+    assert prove_wide(instances, known, Limits(seconds=seconds)) is known
     assert stages == [("reduction", share, nodes), ("milp", 1.0, None)]

@@ -150,12 +150,12 @@ def test_several_constraints_beyond_the_cache_are_known_to_be_slow():
     one, two = (Problem(h, [grid(13, 13, seed=j) <= 0.0 for j in range(1, m + 1)]) for m in (1, 2))
     assert lane_bytes(one) > CACHED_BYTES
     assert seconds_of_elimination(two) > 20 * seconds_of_elimination(one)
-    assert rounds_within(one, Limits(6.0)) >= 1 > rounds_within(two, Limits(6.0))
+    assert rounds_within(one, Limits(seconds=6.0)) >= 1 > rounds_within(two, Limits(seconds=6.0))
 
 
 def test_slow_rows_are_presolved_first_whatever_the_limit():
     """Consistency proves in 0.03 s what the pass would take seconds for, or the race eliminates."""
     problem = Problem(grid(16, 16, seed=0))
     assert lane_bytes(problem) > SLOW_BYTES
-    assert too_wide(problem, Limits(1000 * seconds_of_elimination(problem)))
+    assert too_wide(problem, Limits(seconds=1000 * seconds_of_elimination(problem)))
     assert too_wide(problem, Limits())

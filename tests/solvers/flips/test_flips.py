@@ -12,7 +12,7 @@ from cmpe.problem import Problem
 from cmpe.queries import adversarial
 from cmpe.solution import Status
 from cmpe.solvers.base import Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solving import solve
 from tests.learning.losses.test_functions import images, small_network
 
 

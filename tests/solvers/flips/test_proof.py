@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cmpe.errors import MethodError, MissingExtra, ModelError
 from cmpe.models.relu import ReluNetwork
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
 from cmpe.solvers.flips import proof as relu_milp
 from cmpe.solvers.flips.proof import ProvedFlip, nearest_flip
 from tests.networks import nearest_by_brute_force, random_image, random_network
@@ -98,13 +98,13 @@ def test_at_the_time_limit_bound_and_incumbent_enclose_the_optimum(sizes):
     whole = nearest_flip(network, image)
     assert whole.optimal
     for seconds in (1e-9, 0.02, 0.05):
-        flip = nearest_flip(network, image, start=whole.image, limits=Limits(seconds))
+        flip = nearest_flip(network, image, start=whole.image, limits=Limits(seconds=seconds))
         assert flip.distance == pytest.approx(whole.distance)
         assert 0 <= flip.bound <= whole.distance
-        none = nearest_flip(network, image, limits=Limits(seconds))
+        none = nearest_flip(network, image, limits=Limits(seconds=seconds))
         assert none.bound <= whole.distance <= none.distance + 1e-6
         assert none.optimal == (none.distance - none.bound <= 1e-6 * max(1.0, none.bound))
-    assert not nearest_flip(network, image, limits=Limits(1e-9)).optimal
+    assert not nearest_flip(network, image, limits=Limits(seconds=1e-9)).optimal
 
 
 def test_the_margin_asked_for_is_the_margin_reached():
@@ -123,9 +123,7 @@ def test_the_margin_asked_for_is_the_margin_reached():
 def test_threads_may_change_between_calls(monkeypatch):
     monkeypatch.setattr(relu_milp, "FEW_PHASES", 99)
     network, image = random_network(0, (12, 30, 3)), random_image(0, 12)
-    found = [
-        nearest_flip(network, image, limits=Limits(running=Running(threads=n))) for n in (1, 2, 1)
-    ]
+    found = [nearest_flip(network, image, limits=Limits(threads=n)) for n in (1, 2, 1)]
     assert all(flip.optimal for flip in found)
     assert len({round(flip.distance, 6) for flip in found}) == 1
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from cmpe import Limits, Running
+from cmpe import Limits
 from cmpe.bounds.linearization import LinearProgram
 from cmpe.errors import BackendError
 from cmpe.execution.threads import Ending
@@ -47,7 +47,7 @@ def test_a_program_that_presolve_loses_is_not_infeasible():
 
 def test_options_reach_the_solver():
     solver = highspy.Highs()
-    configure(solver, Limits(2.5, seed=2**31 + 7, running=Running(threads=2)))
+    configure(solver, Limits(seconds=2.5, seed=2**31 + 7, threads=2))
     for name, value in (
         ("threads", 2),
         ("random_seed", 7),
@@ -77,7 +77,7 @@ def test_ctrl_c_stops_the_search():
     """Within seconds, with its bound."""
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     begin = time.perf_counter()
-    found = maximise(programs.hard(), Limits(30.0), np.zeros(60))
+    found = maximise(programs.hard(), Limits(seconds=30.0), np.zeros(60))
     assert time.perf_counter() - begin < 5.0
     assert found.interrupted
     assert found.bound < np.inf

@@ -25,7 +25,9 @@ def test_programs_with_known_answers(check):
 
 
 def test_options_reach_the_solver():
-    model, variables = scip._model(programs.program([1, 1], [], [], []), Limits(2.5, seed=7))
+    model, variables = scip._model(
+        programs.program([1, 1], [], [], []), Limits(seconds=2.5, seed=7)
+    )
     assert len(variables) == 2
     for name, value in (
         ("limits/time", 2.5),

@@ -127,7 +127,7 @@ def test_a_pool_that_was_cut_short_is_completed_and_then_the_same(monkeypatch):
 def test_search_goes_on_with_its_pool_where_a_call_was_short():
     """It gave every later answer of the structure what a first one of 1 ms had time for."""
     instances = Problem(grid(13, 11, seed=3)).given()
-    limits = Limits(1e-3)
+    limits = Limits(seconds=1e-3)
     Search().answer(instances, limits)
     found = Search(passes=40).answer(instances, Limits())
     fresh = Search(passes=40).answer(Problem(grid(13, 11, seed=3)).given(), Limits())

@@ -20,7 +20,7 @@ from cmpe.solvers.wide.turns import ConsistencyTurns, MilpTurns, SearchTurns
 
 def race_of(problem, seconds, row=0):
     known = Known(Incumbent(problem, 0.0))
-    return Race(problem.given(), row, Limits(seconds), Splits(problem, 0), known), known
+    return Race(problem.given(), row, Limits(seconds=seconds), Splits(problem, 0), known), known
 
 
 def test_bound_and_answer_only_come_closer():

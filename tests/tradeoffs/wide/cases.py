@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cmpe import Running
+from cmpe import Limits
 from cmpe.arrays import Floats
 from cmpe.tradeoffs.wide.band import Band
 from cmpe.tradeoffs.wide.pricing import Pricing
@@ -16,5 +16,5 @@ def priced_rows(seed: int) -> Iterator[tuple[Pricing, Band, Floats, Floats]]:
     over = seed % max(1, len(problem.constraints))
     for row, truth in enumerate(enumerated(problem, evidence) if problem.constraints else []):
         band, good = Band(problem, over), truth.satisfied(over)
-        pricing = Pricing(problem.given(evidence).take(slice(row, row + 1)), band, Running())
+        pricing = Pricing(problem.given(evidence).take(slice(row, row + 1)), band, Limits())
         yield pricing, band, truth.h[good], truth.t[good, over]

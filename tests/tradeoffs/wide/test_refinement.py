@@ -20,7 +20,7 @@ QUESTIONS = 12
 def careless(rng):
     """A solver that answers with anything feasible, or not at all, and bounds loosely."""
 
-    def solve(problem, evidence, **_):
+    def solve(problem, evidence, *_):
         truth = enumerated(problem, evidence)[0]
         good = np.flatnonzero(truth.satisfied())
         best = truth.h[good].max(initial=-np.inf)
@@ -48,9 +48,9 @@ def test_the_band_holds_however_bad_the_answers_are(seed):
     best = np.array([h[t <= limit].max(initial=-np.inf) for limit in q])
     room = np.where(np.isfinite(best), 1e-6 * np.maximum(1.0, np.abs(best)), 0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pricing, "solve", careless(rng))
+        patch.setattr(pricing, "answer", careless(rng))
         instances = problem.given(evidence).take(slice(0, 1))
-        refinement = Refinement(instances, over, EVERYWHERE, Limits(5.0))
+        refinement = Refinement(instances, over, EVERYWHERE, Limits(seconds=5.0))
         for _ in zip(range(QUESTIONS), refinement.run(), strict=False):
             traced = refinement.band.traced(EVERYWHERE, 0.0)
             assert (traced.bound(q) >= best - room).all()
@@ -62,17 +62,17 @@ def test_the_band_holds_however_bad_the_answers_are(seed):
 def test_a_place_that_does_not_move_does_not_hold_up_the_others(monkeypatch):
     model = grid(4, 4, seed=1)
     problem = Problem(model, [model.perturb(0.5, 1) <= 0.0])
-    right = pricing.solve
+    right = pricing.answer
 
-    def stuck(problem, evidence, **options):
-        """As `solve`, but nothing is ever proved of most functions."""
-        found = right(problem, evidence, **options)
+    def stuck(problem, evidence, method, limits):
+        """As `answer`, but nothing is ever proved of most functions."""
+        found = right(problem, evidence, method, limits)
         if not problem.constraints and problem.objective is not model:
             found.bound[:] += 5.0
         return found
 
-    monkeypatch.setattr(pricing, "solve", stuck)
-    refinement = Refinement(problem.given(), 0, EVERYWHERE, Limits(20.0))
+    monkeypatch.setattr(pricing, "answer", stuck)
+    refinement = Refinement(problem.given(), 0, EVERYWHERE, Limits(seconds=20.0))
     asked = [q for _, q in zip(range(30), refinement.run(), strict=False)]
     places = {(q.kind, round(q.at, 6)) for q in asked}
     # What is asked next follows what questions took: 11 to 24 places and 8 to 21 limits were seen.
@@ -83,7 +83,7 @@ def test_a_place_that_does_not_move_does_not_hold_up_the_others(monkeypatch):
 def test_slices_double_when_the_same_is_asked_again():
     model = grid(4, 4, seed=1)
     problem = Problem(model, [model.perturb(0.5, 1) <= 0.0])
-    refinement = Refinement(problem.given(), 0, EVERYWHERE, Limits(50.0))
+    refinement = Refinement(problem.given(), 0, EVERYWHERE, Limits(seconds=50.0))
     first = next(refinement.run())
     assert refinement._seconds(first) == pytest.approx(2.0 * 0.1)
 

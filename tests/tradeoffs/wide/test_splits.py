@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import cmpe
 import cmpe.tradeoffs.wide.pricing as module
-from cmpe import Problem, Running
+from cmpe import Limits, Problem
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from cmpe.tradeoffs.wide.band import Band
@@ -63,16 +63,16 @@ def test_lines_of_splits_hold(seed):
 def test_a_search_that_does_not_fit_is_replaced(monkeypatch):
     model = grid(4, 4, seed=1)
     problem = Problem(model, [model.perturb(0.2, 1) <= 0.0])
-    right, asked = module.solve, []
+    right, asked = module.answer, []
 
-    def crowded(*arguments, method, **options):
+    def crowded(problem, evidence, method, limits):
         asked.append(method)
         if method == "search" or len(asked) > 2:
             raise TooLarge("no room")
-        return right(*arguments, method=method, **options)
+        return right(problem, evidence, method, limits)
 
-    monkeypatch.setattr(module, "solve", crowded)
-    pricing = Pricing(problem.given(), Band(problem, 0), Running())
+    monkeypatch.setattr(module, "answer", crowded)
+    pricing = Pricing(problem.given(), Band(problem, 0), Limits())
     assert pricing.price(0.5, 1.0, apart=True) is not None
     assert asked == ["search", "auto"]
     with pytest.raises(TooLarge):

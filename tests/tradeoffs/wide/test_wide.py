@@ -22,7 +22,7 @@ def test_the_band_holds_the_true_front_and_narrows():
     areas = []
     marks = np.linspace(truth.values[0], truth.values[-1], 40)
     best = np.array([truth.bound(q) for q in marks])
-    for traced in refine(instances, 0, EVERYWHERE, Limits(4.0)):
+    for traced in refine(instances, 0, EVERYWHERE, Limits(seconds=4.0)):
         upper = traced.bound(marks)
         assert (upper >= best - 1e-6).all()
         low = np.append(-np.inf, traced.h)[np.searchsorted(traced.t, marks, side="right")]
@@ -36,7 +36,7 @@ def test_the_band_holds_the_true_front_and_narrows():
 def test_a_row_that_nothing_satisfies_is_complete_without_points():
     h = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
     problem = Problem(h, [h <= 3.0, h <= -5.0])
-    found = wide_front(problem.given(), 0, EVERYWHERE, Limits(0.5))[0]
+    found = wide_front(problem.given(), 0, EVERYWHERE, Limits(seconds=0.5))[0]
     assert found.complete
     assert not len(found.h)
 
@@ -60,7 +60,7 @@ def test_small_problems_are_complete_as_enumerated(further, seed):
     if not problem.constraints:
         return
     over, rng = seed % len(problem.constraints), np.random.default_rng(seed)
-    found = wide_front(problem.given(evidence), over, EVERYWHERE, Limits(10.0))
+    found = wide_front(problem.given(evidence), over, EVERYWHERE, Limits(seconds=10.0))
     for row, (traced, truth) in enumerate(zip(found, enumerated(problem, evidence), strict=True)):
         h, t = truth.front(over)
         assert traced.complete
@@ -68,7 +68,7 @@ def test_small_problems_are_complete_as_enumerated(further, seed):
         np.testing.assert_allclose(traced.t, t, atol=1e-5)
         low, high = np.sort(rng.choice(np.append(t[np.isfinite(t)], 0.5), 2))
         one = problem.given(evidence).take(slice(row, row + 1))
-        part = wide_front(one, over, (low, high), Limits(10.0))[0]
+        part = wide_front(one, over, (low, high), Limits(seconds=10.0))[0]
         first = max(0, int(np.searchsorted(t, loosened(low), side="right")) - 1)
         last = int(np.searchsorted(t, loosened(high), side="right"))
         assert part.complete

@@ -54,18 +54,10 @@ class SolveJob:
         """Answer the rows of a piece."""
         from cmpe.formats.results import json_rows
         from cmpe.solution.frames import parquet_bytes
-        from cmpe.solvers.dispatch import solve
+        from cmpe.solvers.dispatch import answer
 
-        limits = self.limits
-        found = solve(
-            self.problem,
-            read_piece(self.problem, first, piece),
-            method=self.method,
-            time_limit=limits.seconds,
-            gap=limits.gap,
-            seed=limits.seed,
-            running=limits.running,
-        )
+        rows = read_piece(self.problem, first, piece)
+        found = answer(self.problem, rows, self.method, self.limits)
         timeless = replace(found, seconds=np.full(len(found), np.nan))
         if self.suffix == PARQUET:
             data = parquet_bytes(timeless, first)

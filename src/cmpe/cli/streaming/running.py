@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 NARROW_ROWS = 8192  # rows of a part where a row takes microseconds,
 WIDE_ROWS = 16  # where it takes seconds,
 PART_SECONDS = 60.0  # and where it has a time limit: about so long for all of them.
-ELIMINATING = ("auto", "exact", "lagrangian", "local")  # methods quick on narrow problems
 QUICK = "a network's pass"
 SUFFIXES = {Format.json: "jsonl", Format.parquet: "parquet"}
 
@@ -120,12 +119,13 @@ def is_narrow(problem: Problem, source: Source, method: str) -> bool:
     """Whether a row takes microseconds; the plan for the first row is kept for all like it."""
     from cmpe.problem import Form
     from cmpe.problem.groups import by_observed
+    from cmpe.solvers import METHODS
     from cmpe.solvers.base import Limits
     from cmpe.solvers.exact import too_wide
 
     if method == QUICK:
         return True
-    if method not in ELIMINATING or not problem.has_tables:
+    if not (method in METHODS and METHODS[method].eliminates and problem.has_tables):
         return False
     first = next(iter(source.blocks(1, lambda number: number == 0)), None)
     if first is None or problem.form is Form.LEAVES:

@@ -59,7 +59,7 @@ def best(
     from cmpe.formats.text import write_text
     from cmpe.tradeoffs.ranking import best as ranked
 
-    how = Running(workers, executor=executor, address=address)
+    how = Running(workers=workers, executor=executor, address=address)
     words = context.find_root().obj or ()
     stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
     suffix = "" if stream is not None else checked_suffix(output, SUFFIXES)

@@ -63,7 +63,7 @@ def front(
     """Find every trade-off between h and one constraint, for every row of evidence."""
     from cmpe.cli.streaming.jobs import FrontJob
 
-    how = Running(workers, executor=executor, address=address)
+    how = Running(workers=workers, executor=executor, address=address)
     words = context.find_root().obj or ()
     stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
     suffix = "" if stream is not None else checked_suffix(output, TEXTS + PICTURES)

@@ -132,7 +132,7 @@ class AmortisedSolver:
         seed: int = 0,
     ) -> Solutions:
         """One answer per row; rows may observe different variables."""
-        limits = Limits(time_limit, seed=seed, running=self.running)
+        limits = Limits.of(self.running, seconds=time_limit, seed=seed)
         found, order = [], []
         for instances, numbers in by_observed(problem, evidence):
             found.append(self.answer(instances, limits))
@@ -160,7 +160,7 @@ class AmortisedSolver:
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """A mixture (B, n) of all answers after single moves (`consulting`), or the best of them,
         annealed if that is asked for; mu of the first."""
-        device = limits.running.device
+        device = limits.device
         device = self.running.device if device == "cpu" else device
         most, given = block.problem.limits, block.full()
         self._warn(given, most, device)
@@ -169,7 +169,7 @@ class AmortisedSolver:
             def ask(given: Assignments, schedule: int) -> tuple[Assignments, Floats]:
                 return self.replies(given, most, device=device, schedule=schedule)
 
-            panel = Panel(block, ask, self.schedules, limits.running.cores)
+            panel = Panel(block, ask, self.schedules, limits.cores)
             return panel.answers(self.followed, limits.seed)
         margins = self.stages.margins or (0.0,)
         said = [self.replies(given, most - margin, device=device) for margin in margins]

@@ -31,8 +31,8 @@ from cmpe.learning.training.config import QUICK_BYTES, TrainingConfig
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.queries import flip_of
 from cmpe.sampling import sample
-from cmpe.solvers.base import Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import answer
 from cmpe.solvers.flips.attack import AttackSettings, attack
 
 # Where elimination is too wide, the mu of a split dual stands for mu*: steps of its descent, and
@@ -192,7 +192,7 @@ class _Making:
 
     def _make(self, problem: Problem, evidence: Assignments) -> Labels:
         method = self._method(problem)
-        answers = solve(problem, evidence, method=method, running=self.running)
+        answers = answer(problem, evidence, method, Limits.of(self.running))
         kept = np.where(answers.feasible[:, np.newaxis], answers.assignments, -1)
         found = Labels(kept, np.where(answers.feasible, answers.objective, answers.bound))
         if self.cache is not None:

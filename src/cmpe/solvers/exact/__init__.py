@@ -37,7 +37,7 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
     """At most `rounds` rounds of a growing G per row; what they do not prove stays open."""
     results = RowResults.of(instances)
     how = running or Running()
-    work = Elimination(instances, results, rounds, how.bytes_each)
+    work = Elimination(instances, results, rounds, how.bytes)
     spent = work.run(how)
     results.assignments[~np.isfinite(results.gap)] = -1
     known = np.isin(results.kind, (INACTIVE, BOUND))

@@ -8,7 +8,7 @@ then `reduction`, and what that leaves open to MILP. docs/wide.md explains it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.core.compiler.notices import asked_for
@@ -32,7 +32,7 @@ class _Eliminated:
     """Elimination as a stage."""
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
-        return eliminate(instances, MOST_ROUNDS, limits.running)
+        return eliminate(instances, MOST_ROUNDS, limits)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Exact:
         problem = instances.problem
         if too_wide(problem, limits):
             return answer_wide(instances, limits)
-        known = eliminate(instances, rounds_within(problem, limits), limits.running)
+        known = eliminate(instances, rounds_within(problem, limits), limits)
         if limits.start is not None and not certified(known).all():
             given = Solutions.of(problem, checked(instances, limits.start))
             known = merged(problem, known, given, known.method.tolist())
@@ -67,7 +67,7 @@ def answer_wide(instances: Instances, limits: Limits) -> Solutions:
     """Wide rows: with a time limit by the race, else by what proves them in the end."""
     if limits.seconds is not None:
         return Wide().answer(instances, limits)
-    known = Wide(briefly=True).answer(instances, limits.running_with(progress=None))
+    known = Wide(briefly=True).answer(instances, replace(limits, progress=None))
     if certified(known, limits.gap).all():
         return known
     most = min(MOST_BYTES, limits.bytes)

@@ -25,7 +25,7 @@ def trace(
     its time is measured, not guessed. Of a wide row: one event per turn of the race, for at most
     `time_limit` seconds; `by` says whose turn it was, states are turns.
     """
-    first, limits = problem.given(evidence).take(slice(0, 1)), Limits(time_limit)
+    first, limits = problem.given(evidence).take(slice(0, 1)), Limits(seconds=time_limit)
     if too_wide(problem, limits):
         return list(Wide().watch(first, limits))
     eliminate(first, 0)  # loads compiled code before anything is timed

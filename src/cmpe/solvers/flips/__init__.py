@@ -39,7 +39,7 @@ class LocalFlips:
         changed = attacked(instances, flip, limits)
         spent = (timing.now() - begin) / max(1, len(instances))
         answers = assignments(instances, flip, changed)
-        limits.running.report(len(instances), len(instances))
+        limits.report(len(instances), len(instances))
         return Solutions.of(instances.problem, answers, method="local", seconds=spent)
 
 
@@ -59,7 +59,7 @@ class ProvedFlips:
         images = images_of(instances, flip)
         known = attacked(instances, flip, limits)
         job = _FlipRow(flip, images, known, self.backend, limits.of_a_row())
-        return solve_rows(instances, job, f"milp:{self.backend}", limits.running)
+        return solve_rows(instances, job, f"milp:{self.backend}", limits)
 
     def _without_flip(self, instances: Instances, limits: Limits) -> Solutions:
         try:
@@ -111,7 +111,7 @@ def attacked(instances: Instances, flip: Flip, limits: Limits) -> Floats:
         known = np.where(given < 0.0, images, given)
     found = attack(
         flip.network, images, config=AttackSettings(margin=flip.margin), start=known,
-        threads=limits.running.cores, seed=limits.seed,
+        threads=limits.cores, seed=limits.seed,
     )  # fmt: skip
     return np.where(found.found[:, np.newaxis], found.images, np.nan)
 

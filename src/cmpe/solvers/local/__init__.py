@@ -63,13 +63,13 @@ class Local:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment seen, else the least violated one."""
         start = checked(instances, FREE if limits.start is None else limits.start)
-        if limits.running.device != "cpu":
-            return _on_device(instances, start, limits.running)
+        if limits.device != "cpu":
+            return _on_device(instances, start, limits)
         state = np.random.SeedSequence(limits.seed).generate_state(len(start), np.uint64)
         work = _LocalBatch(instances, start.copy(), state | np.uint64(1))
         try:
-            for done in work.run(self.effort, limits.running.cores, limits.seconds):
-                limits.running.report(done, len(start))
+            for done in work.run(self.effort, limits.cores, limits.seconds):
+                limits.report(done, len(start))
         except KeyboardInterrupt:  # rows that have not begun are where they start, if anywhere
             raise Interrupted(work.answers(), work.finished) from None
         if limits.start is None:

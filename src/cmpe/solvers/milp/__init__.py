@@ -83,7 +83,7 @@ class Milp:
                 f"{limits.bytes >> 20} MiB"
             )
         job = _ProgramRow(instances, self.backend, limits.of_a_row(), limits.start)
-        return solve_rows(instances, job, f"milp:{self.backend}", limits.running)
+        return solve_rows(instances, job, f"milp:{self.backend}", limits)
 
 
 def backend(name: str) -> Backend:

@@ -61,11 +61,11 @@ class Search:
         work = _SearchBatch(
             instances, checked(instances, given), limits.seed, until=_pool_until(instances, limits)
         )
-        cores = limits.running.cores
+        cores = limits.cores
         try:
             budget = Budget(self.passes, limits.seconds, heat=self.heat)
             for done in work.run(budget, cores, self.begin):
-                limits.running.report(done, len(instances))
+                limits.report(done, len(instances))
         except KeyboardInterrupt:
             raise Interrupted(work.answers(), work.finished) from None
         return work.bounded(cores) if self.bounds else work.answers()

@@ -57,9 +57,9 @@ class Toulbar2:
             raise MissingExtra.named("toulbar2 (pytoulbar2)", "toulbar2")
         stop = threading.Event()
         job = _CostRow(instances, limits.of_a_row(), limits.start, self.configuration, stop)
-        if limits.running.cores == 1:
+        if limits.cores == 1:
             job.process().start()  # which no row should be charged with
-        return solve_rows(instances, job, self.name, limits.running, one_core=True, stop=stop)
+        return solve_rows(instances, job, self.name, limits, one_core=True, stop=stop)
 
 
 @dataclass(frozen=True)

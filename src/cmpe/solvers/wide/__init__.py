@@ -32,16 +32,16 @@ class Wide:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The incumbent and the bound of every row, at its time limit or when they meet."""
         start = checked(instances, FREE if limits.start is None else limits.start)
-        splits = Splits(instances.problem, limits.seed, limits.of_a_row().running.memory)
+        splits = Splits(instances.problem, limits.seed, limits.of_a_row().memory)
         told = replace(limits.of_a_row(), seconds=None) if self.briefly else limits.of_a_row()
         job = _RaceRow(instances, start, told, splits)
         name = "presolve" if self.briefly else "race"
-        return solve_rows(instances, job, name, limits.running)
+        return solve_rows(instances, job, name, limits)
 
     def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
         """The race on the first row, turn by turn."""
         known = Known(Incumbent(instances.problem, limits.gap))
-        splits = Splits(instances.problem, limits.seed, limits.running.memory)
+        splits = Splits(instances.problem, limits.seed, limits.memory)
         race = Race(instances, 0, limits, splits, known)
         for turns, name in enumerate(race.run()):
             best = np.nan if known.best.assignment is None else known.best.objective

@@ -302,7 +302,7 @@ class Race:
         """The contestants on the present problem; some wait until others have played a while."""
         best, seed, reduced, splits = self.known.best, self.limits.seed, self.reduced, self.splits
         if self.shrunk:
-            splits = Splits(reduced.instances.problem, seed, self.limits.running.memory)
+            splits = Splits(reduced.instances.problem, seed, self.limits.memory)
         later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
         later = min(later, SPLIT_LATE * self.seconds)
         patience = Patience(SPLIT_SHARE * self.seconds, self.until)

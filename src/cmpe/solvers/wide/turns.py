@@ -72,7 +72,7 @@ class Contestant(Protocol):
 def _from_incumbent(limits: Limits, reduced: Reduced, best: Incumbent) -> Limits:
     """The limits with the incumbent to start from, if it is an assignment of what is left."""
     start = None if best.assignment is None else reduced.lower(best.assignment)
-    return limits if start is None else limits.running_with(start=start[np.newaxis])
+    return limits if start is None else replace(limits, start=start[np.newaxis])
 
 
 def _take(found: Solutions, reduced: Reduced, best: Incumbent) -> None:
@@ -187,7 +187,7 @@ class ConsistencyTurns:
         """What was decoded breaks a constraint: single moves from there may find an answer."""
         instances = self._reduced.instances
         start = instances.complete(self._network.decoded()[np.newaxis])
-        found = Local().answer(instances, Limits(REPAIR_SECONDS).running_with(start=start))
+        found = Local().answer(instances, Limits(seconds=REPAIR_SECONDS, start=start))
         self._best.offer(self._reduced.lift(found.assignments[0]))
 
     def decode(self, ways: int = 2) -> Floats:

@@ -29,7 +29,7 @@ def wide_front(
     for row in range(len(instances)):
         *_, last = refine(instances.take(slice(row, row + 1)), over, window, limits)
         out.append(last)
-        limits.running.report(row + 1, len(instances))
+        limits.report(row + 1, len(instances))
     return out
 
 

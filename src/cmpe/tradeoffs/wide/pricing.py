@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from cmpe.errors import TooLarge
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Running
-from cmpe.solvers.dispatch import solve
+from cmpe.solvers.base import Limits
+from cmpe.solvers.dispatch import answer
 from cmpe.tradeoffs.points import below_finite, loosened
 from cmpe.tradeoffs.wide.band import ROUNDING, Band
 from cmpe.tradeoffs.wide.splits import SharedSplit
@@ -91,12 +91,12 @@ class Pricing:
 
     instances: Instances
     band: Band
-    running: Running
+    limits: Limits
 
     @cached_property
     def split(self) -> SharedSplit:
         """The relaxation that serves all multipliers."""
-        return SharedSplit(self.running.memory)
+        return SharedSplit(self.limits.memory)
 
     @property
     def _problem(self) -> Problem:
@@ -185,14 +185,13 @@ class Pricing:
     def _solved(
         self, problem: Problem, seconds: float, start: Values | None, method: str = "auto"
     ) -> Solutions:
-        told = replace(self.running, progress=None, start=start)
-        ask = partial(solve, problem, self.instances.evidence, time_limit=seconds, running=told)
+        told = replace(self.limits, seconds=seconds, progress=None, start=start)
         try:
-            found = ask(method=method)
+            found = answer(problem, self.instances.evidence, method, told)
         except TooLarge:
             if method == "auto":
                 raise
-            found = ask(method="auto")
+            found = answer(problem, self.instances.evidence, "auto", told)
         if found.feasible[0]:
             self.band.add(found.assignments)
         return found

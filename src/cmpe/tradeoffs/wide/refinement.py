@@ -63,7 +63,7 @@ class Refinement:
         self.band = Band(instances.problem, over)
         self._window, self._limit = window, limits.seconds or 0.0
         self._begin = timing.now()
-        self._pricing = Pricing(instances, self.band, limits.running)
+        self._pricing = Pricing(instances, self.band, limits)
         self._mixtures = Mixtures(instances.problem, over)
         self._asked: list[BandQuestion] = []
         self._first_slice = min(FIRST_SLICE, LONGEST * self._limit)

@@ -137,7 +137,7 @@ def test_all_schedules_are_asked_and_followed_where_time_does_not_press(monkeypa
 
     np.testing.assert_array_equal(found, Panel(block, ask, 3).answers(seed=5)[0])
     asked.clear()
-    solver.passes(block, Limits(1.0))
+    solver.passes(block, Limits(seconds=1.0))
     assert asked == [(0, q, 5)]
     asked.clear()
     solver.with_stages(margins=(0.0, 0.5)).passes(block, Limits())

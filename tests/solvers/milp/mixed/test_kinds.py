@@ -14,7 +14,6 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.milp.mixed.kinds import (
     ReadableDistance,
     ReadableMargin,
@@ -23,6 +22,7 @@ from cmpe.solvers.milp.mixed.kinds import (
     readable,
     readable_functions,
 )
+from cmpe.solving import solve
 from tests.models.tractable.test_branching import deep_network
 
 

@@ -10,9 +10,9 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.milp.mixed.columns import InputColumns
 from cmpe.solvers.milp.mixed.margins import Margin
+from cmpe.solving import solve
 from tests.networks import random_network
 from tests.problems import all_assignments, seeds
 from tests.solvers.milp.mixed.test_mixed import check_equal

@@ -19,8 +19,8 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Running
-from cmpe.solvers.dispatch import solve
 from cmpe.solvers.milp.mixed import SMALL
+from cmpe.solving import solve
 from tests.problems import Shape, all_assignments, random_cutset, random_model, seeds
 
 

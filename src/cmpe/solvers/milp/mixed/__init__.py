@@ -51,7 +51,7 @@ class Mixed:
             )
             told = told.share(1.0 - START_SHARE)
         job = _MixedRow(instances, functions, self.backend, told, start)
-        return solve_rows(instances, job, f"milp:{self.backend}", limits.running)
+        return solve_rows(instances, job, f"milp:{self.backend}", limits)
 
 
 @dataclass(frozen=True)
