@@ -187,7 +187,7 @@ class _Group:
     def _lessons(self, config: TrainingConfig) -> dict[str, Task]:
         """What training reads besides the problem: of the rows given, and of drawn ones."""
         if not config.rows:
-            return {"labels": self._labels(), "bounds": self._bounds(config.margins)}
+            return {"labels": self._labels(), "bounds": self._bounds(config)}
         drawn = task("draw", {"rows": config.rows, "seed": 0}, problem=self.problem)
         told = {"q": self.q, "margins": list(config.margins)}
         lessons = task("teach", told, problem=self.problem, drawn=self.plan.add(drawn))
@@ -197,6 +197,8 @@ class _Group:
         told = {"q": self.q, "method": REFERENCE}
         return self.plan.add(task("labels", told, problem=self.problem))
 
-    def _bounds(self, margins: tuple[float, ...]) -> Task:
-        told = {"q": self.q, "margins": list(margins)}
+    def _bounds(self, config: TrainingConfig) -> Task:
+        told = {"q": self.q, "margins": list(config.margins)}
+        if config.alpha != "fixed":  # `paper` and `precomputed` start from the same
+            told["alpha"] = "precomputed"
         return self.plan.add(task("bounds", told, problem=self.problem))

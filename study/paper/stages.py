@@ -119,7 +119,8 @@ def bounds(settings: Json, inputs: Inputs) -> Artifact:
     from cmpe.learning.training.data import prepare
 
     rows = rows_of(inputs["problem"], settings["q"])
-    config = TrainingConfig(loss="ss_cmpe", margins=tuple(settings["margins"]))
+    alpha = settings.get("alpha", "fixed")
+    config = TrainingConfig(loss="ss_cmpe", margins=tuple(settings["margins"]), alpha=alpha)
     none = np.zeros(0, dtype=np.intp)
     data = prepare(rows.problem.given(rows.train), config, measured=none)
     numbers = {

@@ -27,6 +27,7 @@ from cmpe.learning import launching
 from cmpe.learning.runs import read_trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import preset
+from cmpe.learning.training.stacking import PAPER_GRID
 from tests.refusals import only_line
 
 COMMAND = str(Path(sys.executable).with_name("cmpe"))
@@ -118,6 +119,48 @@ def test_loss_preset_and_settings_reach_the_run(call, problem, tmp_path):
     assert load_file(tmp_path / "run" / "weights.safetensors")["weight1"].shape == (1, 6, 5)
 
 
+def test_stable_is_a_preset_and_alpha_and_temperature_are_options(call, problem, tmp_path):
+    told = ["--preset", "stable", "--loss", "pdl", "--epochs", 1, "--set", "hidden=[4]"]
+    assert call("train", problem, "--out", tmp_path / "a", *told)[0] == 0
+    trained = read_trained(tmp_path / "a")
+    assert trained.config == preset("stable", "pdl", epochs=1, hidden=(4,))
+    assert {0.0, 2.0, 4.0, 8.0} <= {c.margin for c in trained.calibration}
+    told = ["--preset", "paper", "--alpha", "precomputed", "--temperature", 1.5, "--epochs", 1]
+    assert call("train", problem, "--out", tmp_path / "b", *told, "--set", "hidden=[4]")[0] == 0
+    assert read_trained(tmp_path / "b").config == preset(
+        "paper", alpha="precomputed", temperature=1.5, epochs=1, hidden=(4,)
+    )
+
+
+@pytest.mark.parametrize(("loss", "names"), [("ss_cmpe", ["beta"]), ("ssl_pen", ["rho"])])
+def test_cross_validation_chooses_from_the_papers_grid(call, problem, tmp_path, loss, names):
+    out = tmp_path / "run"
+    told = ["--preset", "paper", "--loss", loss, "--cross-validate", "--folds", 2, "--epochs", 2]
+    told += ["--set", "hidden=[4]"]
+    code, said, err = call("train", problem, "--out", out, *told)
+    assert (code, err) == (0, "")
+    count = np.prod([len(PAPER_GRID[name]) for name in names])
+    assert said.startswith(f"2 folds, {count} settings, ")
+    kept = json.loads((out / "cross_validation.json").read_text())
+    assert kept["trials"][0]["setting"] == kept["setting"]
+    for name in names:
+        assert sorted(t["setting"][name] for t in kept["trials"]) == list(PAPER_GRID[name])
+    config = preset("paper", loss, epochs=2, hidden=(4,), **kept["setting"])
+    assert read_trained(out).config == config
+    more = [3 if word == 2 else word for word in told]  # the choice is read, not made again
+    code, said, err = call("train", problem, "--out", out, *more, "--resume")
+    assert (code, err) == (0, "")
+    assert said.startswith(f"{out}: mlp trained with {loss}, 3 epochs")
+    assert json.loads((out / "cross_validation.json").read_text()) == kept
+
+
+def test_without_a_preset_cross_validation_begins_from_stable(call, problem, tmp_path):
+    told = ["--cross-validate", "--folds", 2, "--epochs", 1, "--set", "hidden=[4]"]
+    assert call("train", problem, "--out", tmp_path / "run", *told)[0] == 0
+    config = read_trained(tmp_path / "run").config
+    assert config == preset("stable", epochs=1, hidden=(4,), beta=config.beta)
+
+
 def _as_typed(value):
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -204,7 +247,7 @@ def test_two_processes_train_as_one(problem, run, tmp_path):
     assert [record["epoch"] for record in logged(tmp_path / "two")] == [1, 2, 3]
 
 
-NAMES = "--set needs NAME=VALUE with NAME one of allowed_violation, batch_size, "
+NAMES = "--set needs NAME=VALUE with NAME one of allowed_violation, alpha, batch_size, "
 BAD = [
     (["--loss", "magic"], "a loss is one of mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, "),
     (["--preset", "magic"], "Invalid value for '--preset'"),
@@ -222,6 +265,9 @@ BAD = [
     (["--set", "cooling=0"], "cooling must be above 0 and at most 1"),
     (["--set", "label_method=magic"], "a method is one of auto, exact, "),
     (["--resume"], "nothing to resume: no checkpoint.pt there"),
+    (["--alpha", "tight"], "alpha is one of paper, precomputed, fixed; found 'tight'"),
+    (["--cross-validate", "--loss", "mse"], "the paper's grid has nothing to choose for mse; "),
+    (["--cross-validate", "--preset", "tuned"], "has nothing to choose for distill; "),
 ]
 
 

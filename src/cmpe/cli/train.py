@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from cmpe.cli import options as asked
 from cmpe.cli.compiling.bars import display
 from cmpe.cli.options import check_device
 from cmpe.errors import InputError, MissingExtra
-from cmpe.learning.losses.catalogue import LOSS_KINDS
+from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 PROCESSES_HELP = "That share every batch, on a Ray cluster; a GPU for each with --device cuda."
 WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
-FIGURE, PRICE = "curve.png", "price.json"
+FIGURE, PRICE, CHOICE = "curve.png", "price.json", "cross_validation.json"
+PRESET_HELP = "Settings to start from; default: tuned, with --cross-validate stable."
 
 
 class Preset(StrEnum):
@@ -50,16 +52,26 @@ def train(
     loss: Annotated[
         str | None, typer.Option(help=f"{', '.join(LOSS_KINDS)}; default: the preset's.")
     ] = None,
-    preset: Annotated[Preset, typer.Option(help="Settings to start from.")] = Preset.tuned,
+    preset: Annotated[Preset | None, typer.Option(help=PRESET_HELP)] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     rows: Annotated[
         int | None, typer.Option(min=0, help="Rows to draw and train on besides the directory's.")
     ] = None,
     fresh: Annotated[bool, typer.Option(help="Draw those rows anew for every epoch.")] = False,
+    alpha: Annotated[
+        str | None, typer.Option(help="Where alpha_x comes from: paper, precomputed or fixed.")
+    ] = None,
     contrast: Annotated[
         float | None, typer.Option(min=1, help="How much infeasible answers cost: times alpha_x.")
     ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Weight of an entropy bonus that falls to 0.")
+    ] = None,
+    cross_validate: Annotated[
+        bool, typer.Option("--cross-validate", help="Choose beta and rho from the paper's grid.")
+    ] = False,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     resume: Annotated[bool, typer.Option(help="Continue from OUT's checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in OUT.")] = False,
@@ -81,19 +93,34 @@ def train(
     any_q: Annotated[bool, typer.Option("--any-q", help="One network for every q.")] = False,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
-    given = {"epochs": epochs, "rows": rows, "contrast": contrast, "fresh": fresh or None}
+    given = {
+        "epochs": epochs, "rows": rows, "alpha": alpha, "contrast": contrast,
+        "temperature": temperature, "fresh": fresh or None,
+    }  # fmt: skip
     known = {k: v for k, v in given.items() if v is not None}
+    usual = Preset.stable if cross_validate else Preset.tuned
     running = Running(workers=workers, threads=threads, executor=executor, address=address)
     how = _Training(out, device, resume, force, checkpoint_minutes, running, processes)
     if not (any_evidence or any_q):
-        return _train_one(problem_dir, (preset, loss), _settings(set_ or [], known, seed), how)
-    if loss not in (None, "ss_cmpe") or preset is not Preset.tuned or epochs is not None:
+        recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0)
+        return _train_one(problem_dir, recipe, _settings(set_ or [], known, seed), how)
+    odd = preset not in (None, Preset.tuned) or cross_validate or epochs is not None
+    if loss not in (None, "ss_cmpe") or odd:
         raise InputError(
             "--any-evidence and --any-q have settings of their own: no other --loss, no --preset, "
-            "--set generations=N for --epochs"
+            "no --cross-validate, --set generations=N for --epochs"
         )
     settings = _amortised_settings(set_ or [], known, seed)
     return _train_amortised(problem_dir, settings, (any_evidence, any_q), how)
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """The settings to start from."""
+
+    preset: Preset
+    loss: str | None
+    folds: int  # of the cross-validation; 0: none
 
 
 @dataclass(frozen=True)
@@ -109,9 +136,7 @@ class _Training:
     processes: int
 
 
-def _train_one(
-    problem_dir: Path, recipe: tuple[Preset, str | None], changes: dict[str, Any], how: _Training
-) -> int:
+def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how: _Training) -> int:
     """A network for one q and one set of observed variables."""
     from cmpe.formats.directory import read_directory
     from cmpe.formats.text import write_text
@@ -121,8 +146,10 @@ def _train_one(
 
     check_device(how.device)
     content, out = read_directory(problem_dir), how.out
-    config = preset_named(recipe[0].value, recipe[1], content.problem, **changes)
+    config = preset_named(recipe.preset.value, recipe.loss, content.problem, **changes)
     _check_out(out, how.resume, how.force)
+    if recipe.folds:
+        config = _cross_validated(content, config, recipe.folds, how)
     with live() as show:
         kept = (out, how.device, how.resume, how.checkpoint_minutes, problem_dir)
         session = Session(*kept, how.running.threads, show, how.running)
@@ -136,6 +163,49 @@ def _train_one(
     write_text(out / PRICE, json.dumps(price.to_json(), indent=1) + "\n")
     typer.echo(price.sentence())
     return 0
+
+
+def _cross_validated(
+    content: ProblemDirectory, config: TrainingConfig, folds: int, how: _Training
+) -> TrainingConfig:
+    """The config with the best setting of the paper's grid, which OUT keeps for --resume."""
+    from dataclasses import asdict, replace
+
+    from cmpe.formats.text import parse_object, read_text, write_text
+    from cmpe.learning.training.stacking import FoldPlan
+    from cmpe.learning.training.stacking import cross_validate as choose
+
+    kept = how.out / CHOICE
+    if how.resume and kept.exists():
+        return replace(config, **parse_object(kept, read_text(kept))["setting"])
+    begin = time.monotonic()
+    with live(_fold_line, "folds") as show:
+
+        def progress(done: int, total: int) -> None:
+            show({"epoch": done, "epochs": total, "seconds": time.monotonic() - begin})
+
+        threads = how.running.threads
+        plan = FoldPlan(folds=folds, device=how.device, threads=threads, progress=progress)
+        found = choose(content.problem, content.train, config=config, plan=plan)
+    best = found.trials[0]
+    trials = [
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(t).items()}
+        for t in found.trials
+    ]
+    how.out.mkdir(parents=True, exist_ok=True)
+    choice = {"setting": best.setting, "folds": folds, "trials": trials}
+    write_text(kept, json.dumps(choice, indent=1) + "\n")
+    chosen = ", ".join(f"{name} {value:g}" for name, value in best.setting.items())
+    typer.echo(
+        f"{folds} folds, {len(found.trials)} settings, {time.monotonic() - begin:.1f} s: {chosen} "
+        f"(regret {best.regret:.4g} nats, {best.violation:.2%} violated)"
+    )
+    return found.winner
+
+
+def _fold_line(record: Record) -> str:
+    left = record["seconds"] * (record["epochs"] / record["epoch"] - 1.0)
+    return f"cross-validation  {left:.0f} s left"
 
 
 def _fitted(
@@ -281,7 +351,9 @@ def _check_out(out: Path, resume: bool, force: bool) -> None:
 
 
 @contextmanager
-def live(line: Callable[[Record], str] | None = None) -> Iterator[Callable[[Record], None]]:
+def live(
+    line: Callable[[Record], str] | None = None, start: str = "labels and bounds"
+) -> Iterator[Callable[[Record], None]]:
     """Something that draws each epoch, or look, to stderr when that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda record: None
@@ -290,7 +362,7 @@ def live(line: Callable[[Record], str] | None = None) -> Iterator[Callable[[Reco
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with display(*columns) as bar:
-        task = bar.add_task("labels and bounds", total=None)
+        task = bar.add_task(start, total=None)
 
         def show(record: Record) -> None:
             done, total = record.get("epoch", record.get("update")), record.get("epochs")
@@ -341,4 +413,8 @@ def _summary(out: Path, config: TrainingConfig, solver: NeuralSolver, records: l
                 f"; network alone on {c.rows} validation rows at margin {margin:g}: "
                 f"regret {c.regret:.4g} nats, {c.violation:.2%} violated"
             )
+    missing = 1.0 - records[-1].get("alpha_known", 1.0) if records else 0.0
+    if config.kind.family is Family.consistent and missing > 0:
+        why = "nothing violates, or a bound is missing"
+        text += f"; {missing:.1%} of the rows have no alpha: {why}"
     return text

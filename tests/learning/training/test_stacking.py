@@ -9,7 +9,14 @@ import pytest
 
 from cmpe.errors import MethodError
 from cmpe.learning.training.data import folds, prepare
-from cmpe.learning.training.stacking import PAPER_GRID, CrossValidation, FoldPlan, cross_validate
+from cmpe.learning.training.stacking import (
+    DUAL_GRID,
+    PAPER_GRID,
+    CrossValidation,
+    FoldPlan,
+    cross_validate,
+    paper_grid,
+)
 from cmpe.learning.training.trainer import Trainer
 from tests.learning.cases import quick, small_grid
 
@@ -44,6 +51,20 @@ def test_every_trial_is_what_separate_runs_find(found):
         assert trial.score_std == pytest.approx(deviation, abs=1e-3)
         assert trial.members == 6
         assert 0.0 <= trial.violation <= 1.0
+
+
+def test_the_papers_grid_has_what_a_loss_reads():
+    beta, rho = PAPER_GRID["beta"], PAPER_GRID["rho"]
+    assert beta == (0.1, 1.0, 2.0, 5.0, 10.0, 20.0)
+    assert rho == (0.01, 0.1, 1.0, 10.0, 100.0)
+    assert paper_grid("ss_cmpe") == {"beta": beta}
+    assert paper_grid("ss_cmpe_pen") == {"beta": beta, "rho": rho}
+    for loss in ("mse_pen", "mae_pen", "ssl_pen"):
+        assert paper_grid(loss) == {"rho": rho}
+    assert paper_grid("pdl") == DUAL_GRID
+    for loss in ("mse", "mae", "distill"):
+        with pytest.raises(MethodError, match=f"nothing to choose for {loss}; cross-validate one"):
+            paper_grid(loss)
 
 
 def test_the_winner_has_the_least_score(found):
