@@ -41,7 +41,7 @@ from benchmarks.frame import HERE, UAI_FILES, Record, Recorder, parser, print_ta
 from benchmarks.front_rows import NAMES, best, fronts, made, pack
 from cmpe.generation import grid
 from cmpe.solvers.exact import too_wide
-from cmpe.tradeoffs.front import TracedPoints
+from cmpe.tradeoffs.points import TracedPoints
 from cmpe.tradeoffs.wide import refine
 
 LENGTHS = (10, 20, 40, 80, 160)

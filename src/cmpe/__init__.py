@@ -50,10 +50,8 @@ if TYPE_CHECKING:
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
     from cmpe.solving import solve
-    from cmpe.tradeoffs.front import Front
-    from cmpe.tradeoffs.fronts import front
-    from cmpe.tradeoffs.ranked import Ranked
-    from cmpe.tradeoffs.ranking import best
+    from cmpe.tradeoffs.best import Ranked, best
+    from cmpe.tradeoffs.front import Front, front
     from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
@@ -92,10 +90,8 @@ _HOMES = {
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
     "cmpe.solving": ("solve",),
-    "cmpe.tradeoffs.front": ("Front",),
-    "cmpe.tradeoffs.fronts": ("front",),
-    "cmpe.tradeoffs.ranked": ("Ranked",),
-    "cmpe.tradeoffs.ranking": ("best",),
+    "cmpe.tradeoffs.best": ("Ranked", "best"),
+    "cmpe.tradeoffs.front": ("Front", "front"),
     "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -81,8 +81,8 @@ def _sampling() -> None:
 
 
 def _fronts() -> None:
-    from cmpe.tradeoffs.fronts import front
-    from cmpe.tradeoffs.ranking import best
+    from cmpe.tradeoffs.best import best
+    from cmpe.tradeoffs.front import front
     from cmpe.tradeoffs.sensitivity import sensitivity
 
     front(_problem(), [[1]])[0].assignments()

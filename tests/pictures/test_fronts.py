@@ -6,8 +6,8 @@ import cmpe
 from cmpe import LogLinearModel, Problem
 from cmpe.pictures.figures import save
 from cmpe.pictures.fronts import draw_fronts
-from cmpe.tradeoffs.front import Front, Steps, TracedPoints
-from cmpe.tradeoffs.points import ListedPoints
+from cmpe.tradeoffs.front import Front
+from cmpe.tradeoffs.points import ListedPoints, Steps, TracedPoints
 from tests.problems import worked_example
 from tests.refusals import refused
 

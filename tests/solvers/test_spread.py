@@ -12,8 +12,8 @@ from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.spread import answer_spread, spread_list
 from cmpe.solving import solve
-from cmpe.tradeoffs.fronts import front
-from cmpe.tradeoffs.ranking import best
+from cmpe.tradeoffs.best import best
+from cmpe.tradeoffs.front import front
 
 MADE = generate(grid(3, 3, seed=2), Recipe(samples=40, percentile=40))
 PROBLEM, ROWS = MADE.problem, np.concatenate([MADE.train, MADE.test])

@@ -73,7 +73,7 @@ def _diagnosis(shown: Shown) -> None:
     from cmpe.models.linear import count
     from cmpe.problem import Problem
     from cmpe.solving import solve
-    from cmpe.tradeoffs.fronts import front
+    from cmpe.tradeoffs.front import front
 
     net = read_model(example("alarm"))
     faults = count(FAULTS)

@@ -1,77 +1,50 @@
-"""A front: every trade-off between the objective and one constraint of a row.
+"""`cmpe.front`: every trade-off between the objective and one constraint, for every row.
 
 The points are the non-dominated pairs (h, t): no other assignment has an h as high and a t as low
 with one of them better. So the answer to CMPE(x, q) is the last point with t <= q, for every q.
 Where the front is not proved complete, `bound` says for every q what no assignment exceeds.
+
+Rows that observe the same variables are a batch; equal rows are answered once. A problem with
+cutset networks is the union of its leaves' problems: their fronts are joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Indices, Values
+from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text
 from cmpe.errors import MethodError
-from cmpe.problem import Problem
-from cmpe.solution import Answer, Solutions
-from cmpe.tradeoffs.points import JoinedPoints, Points, t_tolerance, undominated
+from cmpe.models.loglinear import LogLinearModel
+from cmpe.problem import Constraint, Evidence, Instances, Problem, need_problem
+from cmpe.problem.groups import by_observed, each_once
+from cmpe.solution import Answer, Solutions, Status
+from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import answer
+from cmpe.solvers.exact import too_wide
+from cmpe.solvers.spread import spread_list
+from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
+from cmpe.tradeoffs.points import (
+    ListedPoints,
+    Steps,
+    TracedPoints,
+    below_finite,
+    joined,
+    loosened,
+    t_tolerance,
+)
+from cmpe.tradeoffs.wide import wide_front
 
 SHOWN_POINTS = 12
-
-
-@dataclass(frozen=True)
-class Steps:
-    """An upper bound of the best h with t <= q: `upper[i]` for q up to `at[i]`, `at` rising."""
-
-    at: Floats
-    upper: Floats
-
-    def of(self, q: Floats) -> Floats:
-        """The bound at each q; inf beyond the last step."""
-        place = np.searchsorted(self.at, q, side="left")
-        return np.append(self.upper, np.inf)[place]
-
-
-@dataclass(frozen=True)
-class TracedPoints:
-    """What an engine knows of one row's front, with t as in t <= q."""
-
-    h: Floats  # (P,) recomputed by the problem
-    t: Floats  # (P,)
-    points: Points
-    complete: bool
-    steps: Steps | None = None  # where the front is not complete
-    seconds: float = 0.0
-
-    def kept(self, which: Indices) -> TracedPoints:
-        """Only the points `which`."""
-        picked = JoinedPoints((self.points,), np.zeros(len(which), dtype=np.intp), which)
-        return replace(self, h=self.h[which], t=self.t[which], points=picked)
-
-    def bound(self, q: Floats) -> Floats:
-        """No assignment with t <= q has a higher h than this."""
-        own = np.append(-np.inf, self.h)[np.searchsorted(self.t, q, side="right")]
-        return own if self.complete or self.steps is None else np.maximum(own, self.steps.of(q))
-
-
-def joined(parts: list[TracedPoints]) -> TracedPoints:
-    """The front of all assignments together, from the fronts of parts of them."""
-    h, t = (np.concatenate([getattr(p, name) for p in parts]) for name in ("h", "t"))
-    points = JoinedPoints.of([(p.points, len(p.h)) for p in parts])
-    complete = all(p.complete for p in parts)
-    steps = None
-    if not complete:
-        ends = [p.t if p.steps is None else p.steps.at for p in parts]
-        at = np.unique(np.concatenate([*ends, [np.inf]]))
-        steps = Steps(at, np.max([p.bound(at) for p in parts], axis=0))
-    whole = TracedPoints(h, t, points, complete, steps, sum(p.seconds for p in parts))
-    return whole.kept(undominated(h, t))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -289,3 +262,274 @@ def _on_hull(t: Floats, h: Floats) -> NDArray[np.bool_]:
         hull.append(i)
     out[hull] = True
     return out
+
+
+@asked_for("front")
+def front(
+    problem: Problem,
+    evidence: Evidence | None = None,
+    *,
+    over: int = 0,
+    between: tuple[float, float] | None = None,
+    time_limit: float | None = None,
+    running: Running | None = None,
+) -> list[Front]:
+    """The front of every row of `evidence`: all non-dominated pairs of h and constraint `over`.
+
+    The other constraints hold as given. `between` = (a, b) asks for the points that answer a limit
+    from a to b only. `time_limit` is in seconds per row: what is not complete then has a bound for
+    every limit. Rows too wide for elimination have a certified band, refined until their time is
+    over (60 s without a limit).
+    """
+    need_problem(problem, "front")
+    if not problem.constraints:
+        raise MethodError("a front needs a constraint: Problem(h, [t <= q]); found none")
+    problem.need_tables("front")
+    number = whole_number("over", over, 0)
+    if number >= len(problem.constraints):
+        raise MethodError(f"over must be below {len(problem.constraints)}, found {number}")
+    limits = Limits.of(running, seconds=time_limit)
+    if limits.is_spread:
+        ask = partial(_block, number, between, time_limit, limits.of_a_block())
+        return spread_list(ask, problem, evidence, limits)
+    asked = FrontQuestion(number, _window(between, problem.constraints[number]), limits)
+    batches = by_observed(problem, evidence)
+    total = sum(len(numbers) for _, numbers in batches)
+    out: list[Front | None] = [None] * total
+    done = 0
+    for instances, numbers in batches:
+        seen = np.zeros(problem.variables, dtype=bool)
+        seen[list(instances.problem.evidence_variables)] = True
+        for row, traced in zip(numbers, _each_row(instances, asked, done, total), strict=True):
+            out[row] = Front(instances.problem, number, traced, seen, between)
+        done += len(numbers)
+    return [found for found in out if found is not None]
+
+
+def _block(
+    over: int,
+    between: tuple[float, float] | None,
+    time_limit: float | None,
+    running: Running,
+    problem: Problem,
+    rows: Values,
+) -> list[Front]:
+    """The fronts of a block of rows, on a machine of a cluster."""
+    return front(
+        problem, rows, over=over, between=between, time_limit=time_limit, running=running
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FrontQuestion:
+    """Which constraint, which of its values (as in t <= q), and how long."""
+
+    over: int
+    window: tuple[float, float]
+    limits: Limits
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every limit is asked for."""
+        return self.window == (-math.inf, math.inf)
+
+
+def _window(between: tuple[float, float] | None, constraint: Constraint) -> tuple[float, float]:
+    """The window of t as in t <= q."""
+    if between is None:
+        return -math.inf, math.inf
+    if not isinstance(between, Sequence) or len(between) != 2:
+        raise MethodError(f"between must be as in between=(-12.5, 3), found {between!r}")
+    low, high = (real_number("between", value, example="(-12.5, 3)") for value in between)
+    if not low <= high:
+        raise MethodError(f"between must rise, found {between!r}")
+    return (low, high) if constraint.sign > 0 else (-high, -low)
+
+
+def _each_row(
+    instances: Instances, asked: FrontQuestion, done: int, total: int
+) -> list[TracedPoints]:
+    """Each distinct row once."""
+    few, where = each_once(instances)
+    share = len(instances) / max(1, len(few))
+
+    def report(finished: int, _: int) -> None:
+        asked.limits.report(done + round(share * finished), total)
+
+    told = replace(asked, limits=replace(asked.limits, progress=report))
+    found = fronts_of(few, told)
+    counts = np.bincount(where, minlength=len(few))
+    shared = [replace(f, seconds=f.seconds / c) for f, c in zip(found, counts, strict=True)]
+    return [shared[i] for i in where]
+
+
+def fronts_of(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]:
+    """The front of every row of one structure."""
+    if not len(instances):
+        return []
+    if not instances.problem.is_log_linear:
+        return _by_branch(instances, asked)
+    if too_wide(instances.problem, Limits()):
+        return wide_front(instances, asked.over, asked.window, asked.limits)
+    return narrow_fronts(instances, asked)
+
+
+def _by_branch(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]:
+    rows = instances.full()
+    parts: list[list[TracedPoints]] = [[] for _ in range(len(instances))]
+    quiet = replace(asked, limits=replace(asked.limits, progress=None))
+    for branch in instances.problem.branches:
+        numbers = np.flatnonzero(branch.agrees(rows))
+        if len(numbers):
+            found = fronts_of(branch.instances(rows[numbers]), quiet)
+            for number, traced in zip(numbers, found, strict=True):
+                parts[number].append(traced)
+    nothing = nothing_found(instances.problem)
+    asked.limits.report(len(instances), len(instances))
+    return [_window_kept(joined(part or [nothing]), asked.window[0]) for part in parts]
+
+
+def _window_kept(traced: TracedPoints, low: float) -> TracedPoints:
+    """Of points at or below the window's lower end only the best."""
+    first = max(0, int(np.searchsorted(traced.t, low, side="right")) - 1)
+    return traced if first == 0 else traced.kept(np.arange(first, len(traced.h)))
+
+
+def nothing_found(problem: Problem, *, complete: bool = True) -> TracedPoints:
+    """No point: proved that there is none, or nothing known."""
+    rows = np.zeros((0, problem.variables), dtype=problem.dtype)
+    steps = None if complete else Steps(np.array([np.inf]), np.array([np.inf]))
+    return TracedPoints(np.zeros(0), np.zeros(0), ListedPoints(rows), complete, steps)
+
+
+def narrow_fronts(instances: Instances, asked: FrontQuestion) -> list[TracedPoints]:
+    """By elimination: points with a finite t, and the best one with t = -inf."""
+    own = instances.problem.constraints[asked.over]
+    others = [c for j, c in enumerate(instances.problem.constraints) if j != asked.over]
+    arranged = instances
+    if asked.over > 0:
+        problem = instances.problem
+        arranged = Instances(
+            Problem(problem.objective, [own, *others], problem.evidence_variables),
+            instances.evidence,
+        )
+    ends = FrontEnds(instances, own, others, asked)
+    lowest = ends.lowest()
+    windows, known, states = ends.known()
+    live = np.flatnonzero(states == KNOWN)
+    batch = NarrowBatch(
+        arranged.take(live),
+        RowWindows(windows[live], tuple(known[i] for i in live), asked.limits.seconds),
+    )
+    found = dict(zip(live.tolist(), batch.run(asked.limits), strict=True))
+    out = []
+    for row in range(len(instances)):
+        nothing = nothing_found(instances.problem, complete=states[row] != UNKNOWN)
+        parts = [found.get(row, nothing)]
+        if lowest is not None:
+            parts.append(lowest[row])
+        whole = parts[0] if len(parts) == 1 else joined(parts)
+        out.append(_window_kept(whole, loosened(asked.window[0])))
+    return out
+
+
+KNOWN, NONE, UNKNOWN = range(3)  # what is known of a row's finite points
+
+
+class FrontEnds:
+    """Where the fronts of a batch begin and end, by ordinary solves."""
+
+    def __init__(
+        self,
+        instances: Instances,
+        own: Constraint,
+        others: Sequence[Constraint],
+        asked: FrontQuestion,
+    ) -> None:
+        self._instances = instances
+        self._own = own
+        self._others = list(others)
+        self._asked = asked
+        models = instances.problem.models
+        self._objective, self._model = models[0], models[1 + asked.over]
+
+    @cached_property
+    def _negated(self) -> tuple[LogLinearModel, LogLinearModel]:
+        """-t, and 0 where t is finite and -inf elsewhere."""
+        return self._model.negated()
+
+    def _solved(self, objective: LogLinearModel, constraints: Sequence[Constraint]) -> Solutions:
+        problem = Problem(objective, constraints, self._instances.problem.evidence_variables)
+        told = replace(self._asked.limits, progress=None, start=None)
+        return answer(problem, self._instances.evidence, "exact", told)
+
+    def lowest(self) -> list[TracedPoints] | None:
+        """The best point with t = -inf of every row; None where t is finite."""
+        model = self._model
+        if model.is_finite:
+            return None
+        answers = self._solved(
+            self._objective, [Constraint(model, below_finite(model)), *self._others]
+        )
+        return [self._lowest_of(answers, row) for row in range(len(answers))]
+
+    def _lowest_of(self, answers: Solutions, row: int) -> TracedPoints:
+        problem = self._instances.problem
+        status = Status(int(answers.status[row]))
+        if status is Status.INFEASIBLE:
+            return nothing_found(problem)
+        points = ListedPoints(answers.assignments[row : row + 1])
+        steps = Steps(np.array([np.inf]), np.array([answers.bound[row]]))
+        if not answers.feasible[row]:
+            return replace(nothing_found(problem, complete=False), steps=steps)
+        h = answers.objective[row : row + 1]
+        proved = status is Status.OPTIMAL
+        return TracedPoints(h, np.array([-np.inf]), points, proved, None if proved else steps)
+
+    @property
+    def _finite(self) -> LogLinearModel:
+        """h, -inf where t is."""
+        support = self._negated[1]
+        return self._objective + support if support.factors else self._objective
+
+    def unlimited(self) -> Solutions:
+        """The greatest h with a finite t, of every row, whatever t is."""
+        return self._solved(self._finite, self._others)
+
+    def known(self) -> tuple[Floats, list[Floats], Floats]:
+        """Windows (B, 2), points that exist, and what is known of each row's finite points."""
+        count = len(self._instances)
+        low, high = self._asked.window
+        windows = np.tile([low, loosened(high)], (count, 1))
+        states = np.full(count, KNOWN)
+        points = [np.zeros((0, 2))] * count
+        if self._asked.is_whole and not self._others:
+            return windows, points, states
+        limited = [] if high == math.inf else [self._at_most(high)]
+        first = self._solved(self._finite, [*limited, *self._others])
+        states[first.status == Status.INFEASIBLE] = NONE
+        states[~first.feasible & (states == KNOWN)] = UNKNOWN
+        found = [first]
+        reached = np.zeros(count, dtype=bool)  # there is a point at or below the window
+        if low > -math.inf:
+            found.append(self._solved(self._finite, [self._at_most(low), *self._others]))
+            reached = found[-1].feasible
+        if not reached.all():
+            found.append(self._least(limited))
+        windows[:, 0] = np.where(reached, loosened(low), -math.inf)
+        for row in np.flatnonzero(states == KNOWN):
+            rows = np.stack([s.assignments[row] for s in found if s.feasible[row]])
+            h, t = self._objective.value(rows), self._own.function.value(rows)
+            points[row] = np.stack([h, t], axis=1)
+        return windows, points, states
+
+    def _at_most(self, limit: float) -> Constraint:
+        return replace(self._own, at_most=limit)
+
+    def _least(self, limited: Sequence[Constraint]) -> Solutions:
+        """The least finite t of every row."""
+        own, support = self._negated
+        minus = own + support if support.factors else own
+        allowed = self._objective.negated()[1]
+        objective = minus + allowed if allowed.factors else minus
+        return self._solved(objective, [*limited, *self._others])

@@ -20,8 +20,14 @@ from cmpe.core.compiler import timing
 from cmpe.memory import allowed_bytes
 from cmpe.problem import Instances
 from cmpe.solvers.base import Running
-from cmpe.tradeoffs.front import Steps, TracedPoints
-from cmpe.tradeoffs.points import EvaluatedTables, NodePoints, need_short_values, undominated
+from cmpe.tradeoffs.points import (
+    EvaluatedTables,
+    NodePoints,
+    Steps,
+    TracedPoints,
+    need_short_values,
+    undominated,
+)
 
 SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the most that memory has room for
 REFERENCES = 128  # of a row with one constraint

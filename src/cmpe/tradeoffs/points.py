@@ -1,4 +1,4 @@
-"""Assignments of many points, kept small: read when they are asked for.
+"""The points of a front as engines give them, and their assignments: kept small, read on demand.
 
 A front may have tens of thousands of points whose assignments differ in a few variables. Compiled
 code leaves them as nodes: each is made of two others, or is one variable's value.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -164,3 +164,52 @@ def undominated(h: Floats, t: Floats) -> Indices:
 
     kept: Indices = one_of_equal(h, t, OPTIMALITY_TOLERANCE, FEASIBILITY_TOLERANCE)
     return kept
+
+
+@dataclass(frozen=True)
+class Steps:
+    """An upper bound of the best h with t <= q: `upper[i]` for q up to `at[i]`, `at` rising."""
+
+    at: Floats
+    upper: Floats
+
+    def of(self, q: Floats) -> Floats:
+        """The bound at each q; inf beyond the last step."""
+        place = np.searchsorted(self.at, q, side="left")
+        return np.append(self.upper, np.inf)[place]
+
+
+@dataclass(frozen=True)
+class TracedPoints:
+    """What an engine knows of one row's front, with t as in t <= q."""
+
+    h: Floats  # (P,) recomputed by the problem
+    t: Floats  # (P,)
+    points: Points
+    complete: bool
+    steps: Steps | None = None  # where the front is not complete
+    seconds: float = 0.0
+
+    def kept(self, which: Indices) -> TracedPoints:
+        """Only the points `which`."""
+        picked = JoinedPoints((self.points,), np.zeros(len(which), dtype=np.intp), which)
+        return replace(self, h=self.h[which], t=self.t[which], points=picked)
+
+    def bound(self, q: Floats) -> Floats:
+        """No assignment with t <= q has a higher h than this."""
+        own = np.append(-np.inf, self.h)[np.searchsorted(self.t, q, side="right")]
+        return own if self.complete or self.steps is None else np.maximum(own, self.steps.of(q))
+
+
+def joined(parts: list[TracedPoints]) -> TracedPoints:
+    """The front of all assignments together, from the fronts of parts of them."""
+    h, t = (np.concatenate([getattr(p, name) for p in parts]) for name in ("h", "t"))
+    points = JoinedPoints.of([(p.points, len(p.h)) for p in parts])
+    complete = all(p.complete for p in parts)
+    steps = None
+    if not complete:
+        ends = [p.t if p.steps is None else p.steps.at for p in parts]
+        at = np.unique(np.concatenate([*ends, [np.inf]]))
+        steps = Steps(at, np.max([p.bound(at) for p in parts], axis=0))
+    whole = TracedPoints(h, t, points, complete, steps, sum(p.seconds for p in parts))
+    return whole.kept(undominated(h, t))

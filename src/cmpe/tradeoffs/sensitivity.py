@@ -27,7 +27,7 @@ from cmpe.solution import Answer, Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
-from cmpe.tradeoffs.fronts import FrontEnds, FrontQuestion, fronts_of
+from cmpe.tradeoffs.front import FrontEnds, FrontQuestion, fronts_of
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
 from cmpe.tradeoffs.points import h_tolerance, loosened, t_tolerance
 from cmpe.tradeoffs.regrets import forced_objectives

@@ -6,8 +6,8 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.cli.streaming.jobs import BoundJob
 from cmpe.cli.streaming.rows import bound_values, bounds_by_name, front_values, rank_lines
 from cmpe.generation import Recipe, generate, grid
-from cmpe.tradeoffs.fronts import front
-from cmpe.tradeoffs.ranking import best
+from cmpe.tradeoffs.best import best
+from cmpe.tradeoffs.front import front
 
 MADE = generate(grid(3, 3, seed=2), Recipe(samples=20, percentile=60))
 

@@ -99,7 +99,7 @@ class FrontJob:
 
     def __call__(self, first: int, piece: Piece) -> AnswerPart:
         """Trace the rows of a piece."""
-        from cmpe.tradeoffs.fronts import front
+        from cmpe.tradeoffs.front import front
 
         found = front(
             self.problem,
@@ -126,8 +126,7 @@ class BestJob:
 
     def __call__(self, first: int, piece: Piece) -> AnswerPart:
         """Rank the answers of the rows of a piece."""
-        from cmpe.tradeoffs.ranked import ListedAnswers
-        from cmpe.tradeoffs.ranking import best
+        from cmpe.tradeoffs.best import ListedAnswers, best
 
         found = best(
             self.problem,

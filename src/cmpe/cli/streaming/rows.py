@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from cmpe.cli.streaming.jobs import BoundJob
     from cmpe.execution import Workplace
     from cmpe.problem import Problem
+    from cmpe.tradeoffs.best import Ranked
     from cmpe.tradeoffs.front import Front
-    from cmpe.tradeoffs.ranked import Ranked
 
 
 def bounds_by_name(

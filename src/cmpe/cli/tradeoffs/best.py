@@ -22,7 +22,7 @@ from cmpe.cli.streaming.running import answer_parts, stream_asked
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
-    from cmpe.tradeoffs.ranked import Ranked
+    from cmpe.tradeoffs.best import Ranked
 
 SUFFIXES = (".json", ".jsonl", ".csv")
 OUTPUT_HELP = (
@@ -57,7 +57,7 @@ def best(
     """List the k best feasible assignments of every row of evidence, in order."""
     from cmpe.cli.streaming.jobs import BestJob
     from cmpe.formats.text import write_text
-    from cmpe.tradeoffs.ranking import best as ranked
+    from cmpe.tradeoffs.best import best as ranked
 
     how = Running(workers=workers, executor=executor, address=address)
     words = context.find_root().obj or ()

@@ -95,7 +95,7 @@ def _traced(
     which: tuple[int, tuple[float, float] | None, float | None],
     running: Running,
 ) -> list[Front]:
-    from cmpe.tradeoffs.fronts import front as fronts
+    from cmpe.tradeoffs.front import front as fronts
 
     over, between, time_limit = which
     with progress_bar("tracing") as progress:

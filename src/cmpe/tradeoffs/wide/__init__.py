@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
-from cmpe.tradeoffs.front import TracedPoints
+from cmpe.tradeoffs.points import TracedPoints
 from cmpe.tradeoffs.wide.refinement import Refinement
 
 WIDE_SECONDS = 60.0  # of a row without a limit

@@ -31,8 +31,15 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Indices, Values
 from cmpe.problem import Problem
-from cmpe.tradeoffs.front import Steps, TracedPoints
-from cmpe.tradeoffs.points import ListedPoints, h_tolerance, loosened, t_tolerance, undominated
+from cmpe.tradeoffs.points import (
+    ListedPoints,
+    Steps,
+    TracedPoints,
+    h_tolerance,
+    loosened,
+    t_tolerance,
+    undominated,
+)
 
 ROUNDING = 1e-9  # of the numbers that a line is made of
 EQUAL = 1.001  # tolerances: values of t that are no further apart count as equal

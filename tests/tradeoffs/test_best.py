@@ -1,7 +1,8 @@
-"""The k best by elimination: ties, long lists, and too little room."""
+"""`cmpe.best` against enumeration; ties, long lists, too little room; what `Ranked` shows."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, LogLinearModel, Problem
@@ -9,8 +10,119 @@ from cmpe.core.fronts import ranks as kernels
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from cmpe.problem import FEASIBILITY_TOLERANCE
-from cmpe.tradeoffs import ranks
+from cmpe.tradeoffs import best as module
+from cmpe.tradeoffs.best import ranked_of
+from cmpe.tradeoffs.points import h_tolerance
+from tests.problems import Shape, random_network_problem, random_problem, seeds, worked_example
 from tests.refusals import refused
+from tests.tradeoffs.truth import enumerated
+
+
+def assert_ranked(problem, evidence, k):
+    for ranked, truth in zip(
+        cmpe.best(problem, evidence, k), enumerated(problem, evidence), strict=True
+    ):
+        rows, h = truth.ranked()
+        assert ranked.complete
+        np.testing.assert_array_equal(ranked.assignments, rows[:k])
+        np.testing.assert_array_equal(ranked.objective, h[:k])
+        missing = h[k] if len(h) > k else -np.inf
+        assert ranked.bound == pytest.approx(missing, abs=1e-9)
+
+
+@pytest.mark.parametrize("constraints", [0, 1, 2])
+@pytest.mark.parametrize("k", [1, 5, 100])
+@settings(max_examples=12)
+@given(seeds)
+def test_small_problems_of_every_kind(constraints, k, seed):
+    assert_ranked(*random_problem(seed, Shape(constraints=constraints, variables=6)), k)
+
+
+@settings(max_examples=20)
+@given(seeds)
+def test_cutset_networks(seed):
+    assert_ranked(*random_network_problem(seed), 4)
+
+
+def test_no_answer_and_no_row():
+    problem = worked_example()
+    low = Problem(problem.objective, [Constraint(problem.constraints[0].function, -90.0)], (0, 1))
+    ranked = cmpe.best(low, [[1, 1]])[0]
+    assert ranked.infeasible
+    assert "no feasible assignment" in repr(ranked)
+    assert cmpe.best(problem, np.zeros((0, 2), dtype=int)) == []
+
+
+@settings(max_examples=15)
+@given(seeds)
+def test_answers_at_a_distance_are_greedy(seed):
+    problem, evidence = random_problem(seed, Shape(constraints=1, variables=5, values=3))
+    for ranked, truth in zip(
+        cmpe.best(problem, evidence, 3, distance=2), enumerated(problem, evidence), strict=True
+    ):
+        rows, h = truth.ranked()
+        left = np.ones(len(rows), dtype=bool)
+        for answer in ranked:
+            best = h[left].max()
+            assert answer.objective == pytest.approx(best, abs=1e-6)
+            left &= (rows != answer.assignment).sum(axis=1) >= 2
+        assert ranked.complete
+        assert len(ranked) == 3 or not left.any()
+
+
+def test_wide_rows_get_what_a_search_finds():
+    model = grid(24, 24, seed=2)
+    ranked = cmpe.best(Problem(model), k=3, time_limit=0.5)[0]
+    assert len(ranked) == 3
+    assert (np.diff(ranked.objective) <= 0).all()
+    last, near = ranked.objective[-1], h_tolerance(ranked.objective[-1:])[0]
+    assert ranked.bound >= last - near
+    assert ranked.complete == (ranked.bound <= last + near)
+
+
+def test_refusals():
+    refused(lambda: cmpe.best(worked_example(), [[1, 1]], 0), "k must be")
+    refused(lambda: cmpe.best(worked_example(), [[1, 1]], distance=0), "distance must be")
+    refused(lambda: cmpe.best(worked_example().objective), "best needs a Problem")
+
+
+@pytest.mark.parametrize("constraints", [0, 1])
+def test_wide_rows_are_proved_where_every_search_is(constraints, monkeypatch):
+    from cmpe.tradeoffs import ranking
+
+    problem, evidence = random_problem(7, Shape(constraints=constraints, variables=5))
+    known = cmpe.best(problem, evidence, 4)
+    monkeypatch.setattr(ranking, "too_wide", lambda *_: True)
+    for ranked, truth in zip(cmpe.best(problem, evidence, 4), known, strict=True):
+        assert ranked.complete
+        np.testing.assert_allclose(ranked.objective, truth.objective)
+
+
+def test_equal_rows_are_ranked_once():
+    ranked = cmpe.best(worked_example(), [[1, 1], [0, 1], [1, 1]], 2)
+    assert ranked[0] is ranked[2]
+    assert ranked[0] is not ranked[1]
+
+
+def test_the_first_is_optimal_and_the_others_say_how_far_off_they_are():
+    ranked = cmpe.best(worked_example(), [[1, 1]], 3)[0]
+    assert ranked.objective.tolist() == [11.0, 8.0]
+    assert ranked.answers.labels == ["optimal", "feasible"]
+    assert ranked[1].gap == 3.0
+    assert ranked[1].free == {2: 1, 3: 1}
+    assert "2 answers, proved to be all there are" in repr(ranked)
+    assert "rank" in ranked._repr_html_()
+    assert ranked.to_frame()["objective"].tolist() == [11.0, 8.0]
+
+
+def test_a_shorter_list_says_what_it_left_out():
+    problem = worked_example()
+    rows = cmpe.best(problem, [[1, 1]], 3)[0].assignments
+    whole = ranked_of(problem, rows[::-1].copy(), complete=True, bound=-np.inf)
+    assert whole.objective.tolist() == [11.0, 8.0]
+    first = ranked_of(problem, rows[::-1].copy(), 1, complete=True, bound=-np.inf)
+    assert first.bound == 8.0
+    assert first.objective.tolist() == [11.0]
 
 
 def test_ties_are_broken_by_the_assignment():
@@ -25,7 +137,7 @@ def test_ties_are_broken_by_the_assignment():
 def test_a_cut_search_leaves_a_bound(monkeypatch):
     made = cmpe.generate(grid(6, 6, seed=1), cmpe.Recipe(samples=40, percentile=30))
     whole = cmpe.best(made.problem, made.test[:1], 51)[0]
-    monkeypatch.setattr(ranks, "SPACES", (1 << 7,))
+    monkeypatch.setattr(module, "SPACES", (1 << 7,))
     ranked = cmpe.best(made.problem, made.test[:1], 50)[0]
     assert not ranked.complete
     assert ranked.bound >= whole.objective[len(ranked)]
@@ -113,7 +225,7 @@ def test_answers_that_miss_the_tolerance_make_room_for_others(count):
 
 
 def test_too_many_of_them_leave_a_bound(monkeypatch):
-    monkeypatch.setattr(ranks, "MOST_RANK", 16)
+    monkeypatch.setattr(module, "MOST_RANK", 16)
     ranked = cmpe.best(barely_infeasible(60, 5), k=2)[0]
     assert (len(ranked), ranked.complete) == (0, False)
     assert ranked.bound >= -60 / 7
@@ -130,11 +242,11 @@ def test_what_is_kept_holds_no_array_of_all_rows():
 def test_tied_rows_are_ranked_again_a_few_at_a_time(monkeypatch):
     model = LogLinearModel.from_tables([3] + [2] * 8, [((0,), np.array([0.0, 1.0, 2.0]))])
     problem = Problem(model, (), (0,))
-    monkeypatch.setattr(ranks, "CHUNK_ENTRIES", 1 << 11)
+    monkeypatch.setattr(module, "CHUNK_ENTRIES", 1 << 11)
     sizes = []
-    collected = ranks.RankedBatch._collected
+    collected = module.RankedBatch._collected
     monkeypatch.setattr(
-        ranks.RankedBatch, "_collected",
+        module.RankedBatch, "_collected",
         lambda own, rows, *how: sizes.append(len(rows)) or collected(own, rows, *how),
     )  # fmt: skip
     found = cmpe.best(problem, [[0], [1], [2]], k=3)

@@ -1,0 +1,549 @@
+"""`cmpe.best`: the k best feasible assignments of every row, in order, proved.
+
+Ties are broken by the assignment, the lexicographically first first. With `distance` = d each
+answer differs from every better one in at least d variables: greedily, the best that is left.
+
+Rows that elimination can reach share one plan and are ranked in compiled code (`kernels.ranks` has
+the algorithm). One answer more than asked for is collected, which bounds what is missing, and all
+that are tied with the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmpe.arguments import whole_number
+from cmpe.arrays import Floats, Indices, Integers, Values
+from cmpe.bounds.lagrangian import Batch
+from cmpe.core.compiler.notices import asked_for
+from cmpe.display import html_table, number_text, shortened
+from cmpe.problem import Evidence, Instances, Problem, need_problem
+from cmpe.problem.groups import by_observed, each_once
+from cmpe.solution import Answer, Solutions
+from cmpe.solvers.base import Deadline, Limits, Running
+from cmpe.solvers.dispatch import answer
+from cmpe.solvers.exact import too_wide
+from cmpe.solvers.spread import spread_list
+from cmpe.tradeoffs.forcing import with_distance
+from cmpe.tradeoffs.narrow import MOST_SUMS, SUMS_PER_SECOND
+from cmpe.tradeoffs.points import EvaluatedTables, h_tolerance, need_short_values
+
+WIDE_SECONDS = 10.0  # of a wide row without a limit
+FIRST_SHARE = 0.4  # of a wide row's time: for its first answer
+LEAST_SLICE = 0.05  # seconds
+SPACES = (1 << 16, 1 << 20)  # states of a row: the next where one is too small
+SPARE = 0.5  # of k: further answers that are kept, for ties
+MOST_RANK = 1 << 14  # answers of equal h that are looked through for the first ones
+CHUNK_ENTRIES = 1 << 24  # of values that one compiled call fills in
+
+
+@dataclass(frozen=True)
+class PackedAnswers:
+    """Answers that differ in a few variables: kept small, written out when they are asked for."""
+
+    problem: Problem
+    begun: Values  # (n,) what they share
+    which: Integers  # (d,) the variables in which they differ
+    stored: NDArray[np.uint16]  # (d, k) their values
+    values: Floats  # (k, 1 + m) h and every t
+    bound: float  # on the best objective
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def objective(self) -> Floats:
+        """h of every answer: (k,)."""
+        return self.values[:, 0]
+
+    @cached_property
+    def assignments(self) -> Values:
+        """The answers (k, n) written out."""
+        rows = np.tile(self.begun, (len(self), 1))
+        rows[:, self.which] = self.stored.T
+        return rows
+
+    def solutions(self) -> Solutions:
+        """The answers, judged."""
+        rows = self.assignments
+        h, t = self.values[:, 0].copy(), self.values[:, 1:].copy()
+        whole = Solutions.evaluated(self.problem, rows, (h, t), bound=self.bound, method="best")
+        seen = np.zeros(len(self.begun), dtype=bool)
+        seen[list(self.problem.evidence_variables)] = True
+        return replace(whole, observed=np.broadcast_to(seen, rows.shape))
+
+
+@dataclass(frozen=True)
+class ListedAnswers:
+    """Answers as they are."""
+
+    whole: Solutions
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    @property
+    def objective(self) -> Floats:
+        """h of every answer: (k,)."""
+        return self.whole.objective
+
+    @property
+    def assignments(self) -> Values:
+        """The answers: (k, n)."""
+        return self.whole.assignments
+
+    def solutions(self) -> Solutions:
+        """The answers."""
+        return self.whole
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranked:
+    """The best answers of one row, in order: `ranked[0]` is the best."""
+
+    kept: PackedAnswers | ListedAnswers
+    complete: bool  # proved: these are the best, or all there are
+    bound: float  # no feasible assignment that is missing has a higher h; -inf: none is missing
+
+    @cached_property
+    def answers(self) -> Solutions:
+        """The answers, the best first."""
+        return self.kept.solutions()
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def __getitem__(self, rank: int) -> Answer:
+        return self.answers[rank]
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self.answers)
+
+    @property
+    def objective(self) -> Floats:
+        """h of every answer, falling: (k,)."""
+        return self.kept.objective
+
+    @property
+    def assignments(self) -> Values:
+        """The answers: (k, n)."""
+        return self.kept.assignments
+
+    @property
+    def infeasible(self) -> bool:
+        """Proved: there is no feasible assignment."""
+        return self.complete and not len(self)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, the best answer first (extra `frames`)."""
+        return self.answers.to_frame()
+
+    @property
+    def summary(self) -> str:
+        """One line: how many answers, what is proved."""
+        if self.infeasible:
+            return "no feasible assignment: proved"
+        count = f"{len(self)} {'answer' if len(self) == 1 else 'answers'}"
+        if not self.complete:
+            return f"{count}; a missing one has h <= {number_text(self.bound)}"
+        return f"{count}, proved{' to be all there are' if self.bound == -np.inf else ''}"
+
+    def __repr__(self) -> str:
+        lines = [f"  {i}: {self[i]!r}" for i in range(min(10, len(self)))]
+        more = ["  ..."] if len(self) > 10 else []
+        return "\n".join([f"Ranked({self.summary})", *lines, *more])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                str(i),
+                number_text(a.objective),
+                shortened([f"{k}={v}" for k, v in a.free.items()], 88),
+            )
+            for i, a in zip(range(20), self, strict=False)
+        ]
+        return html_table(self.summary, ("rank", "objective", "answer"), rows)
+
+
+def ranked_of(
+    problem: Problem, rows: Values, k: int | None = None, *, complete: bool, bound: float
+) -> Ranked:
+    """The first k answers of `rows`, all if None; what is missing in `rows` has h <= `bound`."""
+    found = rows.reshape(-1, problem.variables)
+    whole = Solutions.of(problem, found, bound=bound, method="best")
+    return in_order(whole, np.arange(len(found)), k or len(found), complete=complete, bound=bound)
+
+
+def in_order(whole: Solutions, which: Indices, k: int, *, complete: bool, bound: float) -> Ranked:
+    """Of the answers numbered `which` the first k, by falling h, then by the assignment."""
+    h = whole.objective[which]
+    order = falling(h, whole.assignments[which])
+    missing = max(bound, float(h[order[k]])) if len(h) > k else bound
+    answers = whole.take(which[order[:k]]).bounded(max(bound, float(h.max(initial=-np.inf))))
+    return Ranked(ListedAnswers(answers), complete, missing)
+
+
+def falling(h: Floats, rows: Values) -> Indices:
+    """The numbers of answers by falling h, then by the assignment."""
+    order = np.argsort(-h, kind="stable")
+    starts = np.concatenate([[True], np.diff(h[order]) != 0.0])
+    if not starts.all():
+        for first, end in _runs(starts[: len(h)]):
+            if end - first > 1:
+                tied = order[first:end]
+                order[first:end] = tied[_by_value(rows[tied])]
+    return order
+
+
+def _by_value(rows: Values) -> Indices:
+    """The lexicographic order of rows of values, by their bytes."""
+    keys = [row.tobytes() for row in rows.astype(">u8")]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+
+def _runs(starts: Any) -> Iterator[tuple[int, int]]:
+    """The runs (first, end) that begin where `starts` is True."""
+    first = np.flatnonzero(starts)
+    return zip(first.tolist(), [*first[1:].tolist(), len(starts)], strict=True)
+
+
+@asked_for("best")
+def best(
+    problem: Problem,
+    evidence: Evidence | None = None,
+    k: int = 10,
+    *,
+    distance: int | None = None,
+    time_limit: float | None = None,
+    running: Running | None = None,
+) -> list[Ranked]:
+    """The k best feasible assignments of every row of `evidence`, fewer where fewer exist.
+
+    `distance` = d asks for answers that differ from each better one in at least d variables: the
+    best answer, then the best of what is far enough, and so on (greedy). `time_limit` is in seconds
+    per row. Rows too wide for elimination get what a search finds, and a bound.
+    """
+    need_problem(problem, "best")
+    problem.need_tables("best")
+    count = whole_number("k", k, 1)
+    limits = Limits.of(running, seconds=time_limit)
+    apart = None if distance is None else whole_number("distance", distance, 1)
+    if limits.is_spread:
+        ask = partial(_block, count, apart, time_limit, limits.of_a_block())
+        return spread_list(ask, problem, evidence, limits)
+    batches = by_observed(problem, evidence)
+    out: list[Ranked | None] = [None] * sum(len(numbers) for _, numbers in batches)
+    for instances, numbers in batches:
+        few, where = each_once(instances)
+        found = (
+            ranked_rows(few, count, limits) if apart is None else _greedy(few, count, apart, limits)
+        )
+        seen = np.zeros(problem.variables, dtype=bool)
+        seen[list(instances.problem.evidence_variables)] = True
+        shown = [_with_observed(ranked, seen) for ranked in found]
+        for row, place in zip(numbers, where, strict=True):
+            out[row] = shown[place]
+    return [ranked for ranked in out if ranked is not None]
+
+
+def _block(
+    k: int,
+    distance: int | None,
+    time_limit: float | None,
+    running: Running,
+    problem: Problem,
+    rows: Values,
+) -> list[Ranked]:
+    """The best answers of a block of rows, on a machine of a cluster."""
+    return best(problem, rows, k, distance=distance, time_limit=time_limit, running=running)
+
+
+def _with_observed(ranked: Ranked, seen: NDArray[np.bool_]) -> Ranked:
+    if not isinstance(ranked.kept, ListedAnswers) or ranked.answers.observed is not None:
+        return ranked
+    observed = np.broadcast_to(seen, (len(ranked), len(seen)))
+    return replace(ranked, kept=ListedAnswers(replace(ranked.answers, observed=observed)))
+
+
+def ranked_rows(instances: Instances, k: int, limits: Limits) -> list[Ranked]:
+    """The k best of every row of one structure."""
+    if not len(instances):
+        return []
+    if not instances.problem.is_log_linear:
+        return _by_branch(instances, k, limits)
+    if too_wide(instances.problem, Limits()):
+        return [
+            _searched(instances.take(slice(row, row + 1)), k, limits)
+            for row in range(len(instances))
+        ]
+    return RankedBatch(instances, k, limits).run()
+
+
+def _by_branch(instances: Instances, k: int, limits: Limits) -> list[Ranked]:
+    """Leaves share no assignment: the best of all are among the best of each."""
+    rows, problem = instances.full(), instances.problem
+    parts: list[list[Ranked]] = [[] for _ in range(len(instances))]
+    for branch in problem.branches:
+        numbers = np.flatnonzero(branch.agrees(rows))
+        if len(numbers):
+            found = ranked_rows(branch.instances(rows[numbers]), k, limits)
+            for number, ranked in zip(numbers, found, strict=True):
+                parts[number].append(ranked)
+    return [_joined(problem, part, k) for part in parts]
+
+
+def _joined(problem: Problem, parts: list[Ranked], k: int) -> Ranked:
+    nothing = np.zeros((0, problem.variables), dtype=problem.dtype)
+    rows = np.concatenate([nothing, *(p.assignments for p in parts)])
+    missing = max((p.bound for p in parts), default=-np.inf)
+    return ranked_of(problem, rows, k, complete=all(p.complete for p in parts), bound=missing)
+
+
+def _searched(instance: Instances, k: int, limits: Limits) -> Ranked:
+    """A wide row: search, exclude what was found, search again; then the neighbours of them all.
+
+    A bound of a search that excluded some answers bounds all others. The list is proved where the
+    lowest such bound is no higher than its last h.
+    """
+    problem, full = instance.problem, instance.full()
+    deadline = Deadline(replace(limits, seconds=limits.seconds or WIDE_SECONDS))
+    told = replace(limits, progress=None)
+    found: list[Values] = []
+    missing = np.inf
+    while len(found) < k and (not found or not deadline.expired()):
+        left = deadline.left().seconds or 0.0
+        share = FIRST_SHARE if not found else 1.0 / (k - len(found))
+        wide = with_distance(problem, len(found), 1)
+        earlier = np.array([row[list(problem.free)] for row in found], dtype=full.dtype)
+        rows = wide.rows(full, earlier.reshape(1, -1))
+        best = answer(
+            wide.problem, rows, limits=replace(told, seconds=max(LEAST_SLICE, share * left))
+        )
+        missing = min(missing, float(best.bound[0]))
+        if not best.feasible[0]:
+            break
+        found.append(best.assignments[0, : problem.variables])
+    rows = np.array(found, dtype=problem.dtype).reshape(-1, problem.variables)
+    if len(found) < k and missing > -np.inf:
+        rows = np.unique(np.concatenate([rows, *(_neighbours(problem, r) for r in found)]), axis=0)
+    ranked = ranked_of(problem, rows[problem.is_feasible(rows)], k, complete=False, bound=missing)
+    h = ranked.objective
+    last = float(h[-1]) if len(h) == k else -np.inf
+    is_sure = missing <= last + float(h_tolerance(np.array(abs(last)))) or missing == -np.inf
+    return replace(ranked, complete=is_sure)
+
+
+def _neighbours(problem: Problem, row: Values) -> Values:
+    """An assignment and all that differ from it in one free variable."""
+    out = [row]
+    for v in problem.free:
+        for value in range(problem.objective.cardinalities[v]):
+            if value != row[v]:
+                other = row.copy()
+                other[v] = value
+                out.append(other)
+    return np.stack(out)
+
+
+def _greedy(instances: Instances, k: int, distance: int, limits: Limits) -> list[Ranked]:
+    """The best answer, then the best that is far enough from all before, row by row at once."""
+    problem, full = instances.problem, instances.full()
+    if distance > len(problem.free):
+        k = 1
+    free = list(problem.free)
+    told = replace(limits, progress=None)
+    count = len(instances)
+    chosen: list[list[Values]] = [[] for _ in range(count)]
+    is_sure = np.ones(count, dtype=bool)
+    missing = np.full(count, -np.inf)
+    live = np.arange(count)
+    for number in range(k):
+        wide = with_distance(problem, number, distance)
+        earlier = [np.concatenate([r[free] for r in chosen[i]]) for i in live] if number else []
+        further = np.array(earlier).reshape(len(live), number * len(free)).astype(full.dtype)
+        found = answer(wide.problem, wide.rows(full[live], further), limits=told)
+        is_sure[live] &= found.proved
+        missing[live[~found.feasible]] = found.bound[~found.feasible]
+        for place in np.flatnonzero(found.feasible):
+            chosen[live[place]].append(found.assignments[place, : problem.variables])
+        live = live[found.feasible]
+        limits.report(int(count - len(live)), count)
+        if not len(live):
+            break
+    out = []
+    for row in range(count):
+        rows = np.array(chosen[row], dtype=problem.dtype).reshape(-1, problem.variables)
+        cut = float(problem.objective.value(rows[-1:])[0]) if row in live else missing[row]
+        out.append(ranked_of(problem, rows, complete=bool(is_sure[row]), bound=float(cut)))
+    return out
+
+
+class RankedBatch:
+    """Rows of one structure."""
+
+    def __init__(self, instances: Instances, k: int, limits: Limits) -> None:
+        need_short_values(instances.problem)
+        self._instances, self._k = instances, k
+        self._running = limits
+        self._problem = instances.problem
+        self._batch = Batch(instances, limits.bytes)
+        self._tables = EvaluatedTables.of(self._problem.models)
+        self._order = np.argsort(self._batch.plan.buckets[:, 0])
+        seconds = limits.seconds
+        self._sums = MOST_SUMS if seconds is None else int(SUMS_PER_SECOND * seconds) + 1000
+        self._guess = np.zeros((2, 4))
+        self._space: Any = None
+        self._room = (0, 0)  # states and rank of it
+
+    def run(self) -> list[Ranked]:
+        """All rows, some at a time."""
+        rank = 1 + self._k + max(32, int(SPARE * self._k))
+        rows, out = np.arange(len(self._instances)), list[Ranked]()
+        for part in self._parts(rows, rank, SPACES[0], self._k + 1):
+            out += part
+            self._running.report(len(out), len(rows))
+        return out
+
+    def _parts(self, rows: Indices, rank: int, *further: int) -> Iterator[list[Ranked]]:
+        """The best of each row, as many rows at a time as their answers' room allows."""
+        entries = len(self._problem.free) + 4 * (1 + len(self._problem.constraints))  # of 2 bytes
+        step, lanes = max(1, CHUNK_ENTRIES // (rank * entries)), self._batch.lanes
+        step -= step % lanes if step > lanes else 0  # whole blocks
+        for first in range(0, len(rows), step):
+            yield self._ranked(rows[first : first + step], rank, *further)
+
+    def _ranked(self, rows: Indices, rank: int, space: int, wanted: int) -> list[Ranked]:
+        """The best of some rows; those that need more room, or more answers, again with more."""
+        from cmpe.core.fronts import ranks as kernels
+
+        found = self._collected(rows, rank, space, wanted)
+        were = found.counts.copy()
+        self._put_in_order(found)
+        are_short = found.counts < were
+        are_open = (found.kinds == kernels.COMPLETE) & ~self._are_enough(found)
+        are_over = found.kinds == kernels.OVERFLOW
+        are_sure = ~are_over & ~(are_open & (found.counts < self._k))
+        out = [self._shown(found, row, bool(are_sure[row])) for row in range(len(rows))]
+        more = min(4 * rank, MOST_RANK + self._k)
+        are_open &= rank < more
+        for which, further in (
+            (are_over & (space < SPACES[-1]), (rank, SPACES[-1], wanted)),
+            (are_open & ~are_short, (more, space, wanted)),
+            (are_open & are_short, (more, space, min(4 * wanted, more))),
+        ):
+            again = np.flatnonzero(which)
+            ranked_again = chain.from_iterable(self._parts(rows[again], *further))
+            for row, ranked in zip(again, ranked_again, strict=True):
+                out[row] = ranked
+        return out
+
+    def _shown(self, found: _Collected, row: int, sure: bool) -> Ranked:
+        """A copy: what was collected of other rows is not kept with it."""
+        count, missing = int(found.counts[row]), float(found.bounds[row])
+        values = found.values[row]
+        highest = max(missing, float(values[0, 0])) if count else missing
+        if count > self._k:
+            missing = max(missing, float(values[self._k, 0]))
+        which, stored = found.differing(row)
+        kept = min(count, self._k)
+        answers = PackedAnswers(
+            self._problem, found.begun[row].copy(), which.copy(), stored[:, :kept].copy(),
+            values[:kept].copy(), highest,
+        )  # fmt: skip
+        return Ranked(answers, sure, missing)
+
+    def _put_in_order(self, found: _Collected) -> None:
+        """Only what is feasible, by falling h, then by the assignment; most rows are so already.
+
+        What the kernel left out is no better than the last that it gave.
+        """
+        from cmpe.core.fronts.ranks import ALL
+
+        problem, (count, rank) = self._problem, found.values.shape[:2]
+        h, t = found.values[:, :, 0], found.values[:, :, 1:]
+        is_feasible = problem.are_feasible(h.ravel(), t.reshape(count * rank, -1))
+        is_there = np.arange(rank) < found.counts[:, np.newaxis]
+        is_good = is_feasible.reshape(count, rank) | ~is_there
+        falls = (h[:, 1:] < h[:, :-1]) | ~is_there[:, 1:]
+        for row in np.flatnonzero(~(is_good.all(axis=1) & falls.all(axis=1))).tolist():
+            own = np.flatnonzero(is_good[row] & is_there[row])
+            if len(own) < found.counts[row] and found.kinds[row] != ALL:
+                last = h[row, : found.counts[row]].min()
+                found.bounds[row] = max(found.bounds[row], last)
+            _, stored = found.differing(row)
+            own = own[falling(h[row, own], stored[:, own].T)]
+            found.values[row, : len(own)] = found.values[row, own]
+            stored[:, : len(own)] = stored[:, own]
+            found.counts[row] = len(own)
+
+    def _are_enough(self, found: _Collected) -> NDArray[np.bool_]:
+        """Whether no answer that was not collected may be as good as the last that is wanted."""
+        last = found.values[:, self._k - 1, 0]
+        with np.errstate(invalid="ignore"):
+            is_better = last - found.bounds > 1e-3 * h_tolerance(last)
+        return is_better & (found.counts >= self._k)
+
+    def _grow(self, space: int, rank: int) -> None:
+        from cmpe.core.fronts.ranks import workspace
+
+        if space > self._room[0] or rank > self._room[1]:
+            self._room = (max(space, self._room[0]), max(rank, self._room[1]))
+            constraints = max(1, len(self._problem.constraints))
+            self._space = workspace(self._room[0], constraints, self._batch.plan, self._room[1])
+
+    def _collected(self, rows: Indices, rank: int, space: int, wanted: int) -> _Collected:
+        from cmpe.core.fronts import ranks as kernels
+
+        self._grow(space, rank)
+        self._space[0][3][3] = self._sums
+        batch, count = self._batch, len(rows)
+        begun = self._instances.take(rows).complete(np.zeros((count, len(self._problem.free))))
+        found = _Collected.empty(begun, rank, self._problem)
+        kernels.ranked_batch(
+            batch.plan, batch.offsets, batch.gathers, np.ascontiguousarray(batch.evidence[:, rows]),
+            batch.limits, min(batch.lanes, count), batch.finite, wanted, rank, self._guess,
+            self._tables, self._order, begun, self._space, found[1:],
+        )  # fmt: skip
+        return found
+
+
+class _Collected(NamedTuple):
+    """Answers of some rows, the first `counts` of each."""
+
+    begun: Values  # (R, n) what the answers of a row share
+    values: Floats  # (R, rank, 1 + m): h and every t
+    counts: Integers  # (R,)
+    kinds: Integers  # (R,)
+    bounds: Floats  # (R,) every answer of a higher h is known
+    which: Integers  # the variables in which a row's answers differ, row by row
+    stored: NDArray[np.uint16]  # their values
+    places: Integers  # (R + 1, 4): of a row where `which` begins, its length; of `stored` the same
+
+    @classmethod
+    def empty(cls, begun: Values, rank: int, problem: Problem) -> _Collected:
+        """Room for answers."""
+        count, most = len(begun), len(problem.free)
+        counts, kinds = np.zeros((2, count), dtype=np.int64)
+        return cls(
+            begun,
+            np.zeros((count, rank, 1 + len(problem.constraints))),
+            counts,
+            kinds,
+            np.zeros(count),
+            np.empty(count * most, dtype=np.int64),
+            np.empty((count * most + 1) * (rank + 8), dtype=np.uint16),
+            np.zeros((count + 1, 4), dtype=np.int64),
+        )
+
+    def differing(self, row: int) -> tuple[Integers, NDArray[np.uint16]]:
+        """The variables in which a row's answers differ (d,), and their values (d, answers)."""
+        first, differ, low, width = self.places[row].tolist()
+        stored = self.stored[low : low + differ * width].reshape(differ, width)
+        return self.which[first : first + differ], stored
