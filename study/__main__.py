@@ -1,4 +1,4 @@
-"""The command line of the study: `python -m study report|adversarial|paper`.
+"""The command line of the study: `python -m study report|adversarial|paper|fair`.
 
 Exit codes and one-line errors are those of `cmpe`.
 """
@@ -28,8 +28,15 @@ def paper(context: typer.Context) -> int:
     return main(context.args)
 
 
+def fair(context: typer.Context) -> int:
+    """Compare losses on equal terms, in pieces that resume; `fair --help` shows how."""
+    from study.fair.command import main
+
+    return main(context.args)
+
+
 def make_app(_: Sequence[str] = ()) -> typer.Typer:
-    """The three commands."""
+    """The four commands."""
     app = typer.Typer(
         name="study",
         help="The paper's study: its tables and figures, and adversarial examples.",
@@ -42,6 +49,9 @@ def make_app(_: Sequence[str] = ()) -> typer.Typer:
     app.command(
         add_help_option=False, context_settings={**UNREAD, "allow_interspersed_args": False}
     )(paper)
+    app.command(
+        add_help_option=False, context_settings={**UNREAD, "allow_interspersed_args": False}
+    )(fair)
     return app
 
 

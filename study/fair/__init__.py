@@ -1,0 +1,1 @@
+"""A fair comparison of losses: equal settings, margins, epochs and validation rows for all."""

@@ -1,0 +1,92 @@
+"""The fair study from the command line, in pieces that resume.
+
+    python -m study fair --out DIR --data DATA            all of it: prepare, train, figures
+    python -m study fair --out DIR --steps prepare        problems, rows, labels and bounds
+    python study/fair/command.py --out DIR --steps train --device cuda --part 0/4
+    python -m study fair --out DIR --steps figures
+
+Each finished piece is a file of DIR, written as a whole: a run that was killed goes on where it
+stopped. The step `train` needs torch, numpy and scipy only, so DIR may travel to a machine with a
+GPU and back; `--part K/N` takes every N-th piece, for N processes side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+if __package__ in (None, ""):  # run as a file: the repository's root is two folders up
+    sys.path[0] = str(Path(__file__).parents[2])
+
+STEPS = ("prepare", "train", "figures")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do the steps that are asked for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m study fair",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, required=True, help="where the cells are kept")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="data files")
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS)
+    parser.add_argument("--cells", nargs="+", help="only these")
+    parser.add_argument("--long", action="store_true", help="the best arms at the paper's length")
+    parser.add_argument("--arms", nargs="+", help="only these, by the names of their files")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--part", default="0/1", help="K/N: every N-th piece of training from K")
+    parser.add_argument("--budget", type=float, default=1e9, help="seconds; no piece begins later")
+    options = parser.parse_args(arguments)
+    if "train" in options.steps:
+        from study.paper.gpu import without_compiler
+
+        without_compiler()
+    from study.fair import cells
+
+    chosen = cells.LONG_CELLS if options.long else cells.CELLS
+    chosen = tuple(c for c in chosen if not options.cells or c.name in options.cells)
+    if "prepare" in options.steps:
+        for cell in chosen:
+            cells.prepare_cell(cell, options.data, options.out)
+            print(f"prepared {cell.name}", flush=True)
+    if "train" in options.steps:
+        train(options, [options.out / cell.name for cell in chosen])
+    if "figures" in options.steps:
+        from study.fair.figures import write_figures
+
+        write_figures([options.out / cell.name for cell in chosen], options.out)
+    return 0
+
+
+def train(options: argparse.Namespace, folders: Sequence[Path]) -> None:
+    """Train what is missing of this part, until the time is over."""
+    import torch
+
+    from study.fair import arms
+    from study.fair.cells import KeptCell
+
+    torch.set_num_threads(1)
+    begin = time.perf_counter()
+    part, parts = map(int, options.part.split("/"))
+    epochs = arms.LONG_EPOCHS if options.long else arms.EPOCHS
+    pieces = [(folder, arm) for folder in folders if folder.exists() for arm in arms.ARMS]
+    if options.arms:
+        pieces = [(f, a) for f, a in pieces if arms.file_name(a) in options.arms]
+    for folder, arm in pieces[part::parts]:
+        if arms.is_done(folder, arm):
+            continue
+        spent = time.perf_counter() - begin
+        if spent > options.budget:
+            print("the time is over; call again for the rest", flush=True)
+            return
+        arms.train_arm(KeptCell(folder), arm, epochs, options.device)
+        seconds = time.perf_counter() - begin - spent
+        print(f"{folder.name}, {arm.name}: {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
