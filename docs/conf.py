@@ -31,6 +31,7 @@ extensions = [
     "commands",
     "docstrings",
     "mathml",
+    "tree",
 ]
 exclude_patterns = ["build", "_ext", "figures", "gallery/*.md5", "gallery/*.ipynb"]
 # The attribute `bytes` of two classes is no better answer to the type `bytes` than none.

@@ -2,7 +2,7 @@
 
 To add a method: write an `Engine` in a module or room of its own, and one row of the registry
 (`cmpe.solvers`). The command line's help, the error of an unknown method, docs/how-to.md and the
-tests read that row. docs/architecture.md goes through it step by step.
+tests read that row. docs/extending.md goes through it step by step.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ optimised by itself, made machine code and kept. Then it links the function into
 optimises it again, up to the function that Python calls, so that what is deep in a tree of calls is
 optimised once a level. An inner function is translated once and left there. Its outermost caller
 is optimised with all of it, once, and is the only one that is kept. This takes a third off a cold
-first answer (docs/architecture.md has the figures) and nothing off the speed of the code.
+first answer and nothing off the speed of the code.
 
 It relies, as `core.compiler.fast.shared` does, on names of numba that its documentation does not
 promise; `tests/core/compiler/fast` has a test of each effect, which notices a numba that changes

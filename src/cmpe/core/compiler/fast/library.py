@@ -3,7 +3,7 @@
 As numba does it, with two exceptions. Functions that are only declared are not looked at. And no
 loop is unrolled once functions have been joined: kernels are many short loops, and unrolling wrote
 40 % more instructions, which took a quarter of LLVM's seconds and nothing off the time of any
-kernel that was measured (docs/architecture.md). Loops over a constant number of steps are unrolled
+kernel that was measured. Loops over a constant number of steps are unrolled
 before, function by function.
 """
 
