@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -35,3 +36,13 @@ def test_a_depth_leaves_out_what_is_in_folders(tmp_path):
         "dual.py The dual.",
     ]
     assert [" ".join(line.split()) for line in lines(tmp_path / "room", 1)] == shown[:3]
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "extending.md"])
+def test_the_modules_that_a_page_names_are_there(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/.]+(?:\.py|/))`", text)
+    assert named
+    places = (ROOT, ROOT / "src", ROOT / "src" / "cmpe")
+    missing = [n for n in named if not any((place / n).exists() for place in places)]
+    assert not [n for n in missing if "NAME" not in n]
