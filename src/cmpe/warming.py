@@ -53,17 +53,15 @@ def _wide() -> None:
     from cmpe.solvers.wide import Wide
     from cmpe.solvers.wide.network import NetworkShape, RowNetwork
     from cmpe.solvers.wide.reduced import Reduced
-    from cmpe.solvers.wide.tabu import TabuTurns
     from cmpe.solvers.wide.turns import BranchTurns
 
     solve(_problem(WIDE), [[1]], method=Reduction(nodes=1), time_limit=0.5)
     solve(_problem(), [[1]], method=Wide(briefly=True))
-    row = Reduced.of(_problem().given([[1]]), 0)  # too small for these to have their turn
+    row = Reduced.of(_problem().given([[1]]), 0)  # too small for branching to have its turn
     best = Incumbent(row.instances.problem, 0.0)
     shape = NetworkShape(row.instances.conditioning)
     network = RowNetwork(shape, row.instances, 0, np.zeros(1))
-    for contestant in (BranchTurns(row, best, network, 2), TabuTurns(row, best, 0)):
-        contestant.play(timing.now() + 1e-3)
+    BranchTurns(row, best, network, 2).play(timing.now() + 1e-3)
 
 
 def _bounds() -> None:

@@ -30,7 +30,6 @@ class Incumbent:
     gap: float
     assignment: Assignments | None = None  # (n,)
     objective: float = -np.inf
-    grain: float = 0.0  # whatever is better is better by more than this
 
     def offer(self, assignment: Assignments) -> bool:
         """Take a better feasible assignment; whether it was one."""
@@ -44,12 +43,11 @@ class Incumbent:
 
     @property
     def enough(self) -> float:
-        """A bound up to here proves it: half the tolerance, the gap or the grain above it."""
+        """A bound up to here proves it: half the tolerance or the gap above it."""
         if self.assignment is None:
             return -np.inf
         size = max(1.0, abs(self.objective))
-        least = max(0.5 * OPTIMALITY_TOLERANCE * size, self.grain)
-        return self.objective + max(least, self.gap - 1e-12 * size)
+        return self.objective + max(0.5 * OPTIMALITY_TOLERANCE * size, self.gap - 1e-12 * size)
 
 
 @dataclass
@@ -58,14 +56,6 @@ class Known:
 
     best: Incumbent
     upper: float = np.inf
-
-    @property
-    def stated(self) -> float:
-        """The bound as it is told: nothing lies within a grain above the incumbent."""
-        best = self.best
-        if best.assignment is not None and self.upper <= best.objective + best.grain:
-            return best.objective
-        return self.upper
 
     @property
     def closed(self) -> bool:

@@ -15,6 +15,7 @@ from cmpe.solvers.wide.reduced import Reduced
 
 MODEL = grid(5, 5, seed=4)
 FREE = cmpe.Problem(MODEL)
+OPTIMUM = cmpe.solve(FREE).assignments[0]
 LIMITED = cmpe.Problem(MODEL, (cmpe.Constraint(MODEL.perturb(0.1, 1), 20.0),))
 
 
@@ -51,7 +52,7 @@ def test_what_does_not_fit_is_not_begun(monkeypatch):
     assert turns.MilpTurns(reduced, best, Limits()).play(timing.now() + 0.1) == np.inf
     late = turns.EliminationTurns(reduced, best, timing.now() + 1e3)
     assert not late.finished
-    late._until = 0.0
+    monkeypatch.setattr(turns.timing, "now", lambda: np.inf)
     assert late.play(0.0) == np.inf
     assert late.finished
     assert turns.EliminationTurns(reduced, best, 0.0).finished
@@ -103,64 +104,56 @@ def test_lengths_of_runs():
     assert [turns.luby(k) for k in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]
 
 
+class Runs:
+    """Stands in for `Search`: given answers, on a clock that only runs advance."""
+
+    def __init__(self, monkeypatch, problem, answers, overrun=1.0):
+        self.problem, self.answers, self.clock, self.overrun = problem, iter(answers), 0.0, overrun
+        self.starts, self.kinds, self.lengths = [], [], []
+        monkeypatch.setattr(turns, "Search", self.kind)
+        monkeypatch.setattr(turns.timing, "now", lambda: self.clock)
+
+    def kind(self, bounds, heat, begin):
+        self.kinds.append((begin, heat))
+        return self
+
+    def answer(self, instances, limits):
+        self.starts.append(limits.start is None)
+        self.lengths.append(limits.seconds)
+        self.clock += self.overrun * limits.seconds
+        return cmpe.Solutions.of(self.problem, next(self.answers)[np.newaxis])
+
+
 def test_runs_begin_from_scratch_after_one_in_vain(monkeypatch):
-    starts, heats = [], []
-
-    class Searches:
-        def __init__(self, bounds, heat):
-            heats.append(heat)
-
-        def answer(self, instances, limits):
-            starts.append(limits.start is None)
-            return cmpe.Solutions.of(instances.problem, optimum.assignments)
-
-    monkeypatch.setattr(turns, "Search", Searches)
-    optimum = cmpe.solve(FREE)
-    reduced, best = Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0)
+    best = Incumbent(FREE, 0.0)
     best.offer(np.zeros(FREE.variables, dtype=np.int32))
-    player = turns.SearchTurns(reduced, best, Limits())
-    for _ in range(18):
-        player._runs += 1
-        player._run(0.1)
-    assert starts[:3] == [False, False, True]  # the first run improves, the second is in vain
-    assert sum(starts[2:]) == 12  # then three of four, for they come close
-    scratch = np.array(starts)
-    assert np.array(heats)[scratch].tolist() == 6 * list(turns.HEATS)  # much noise, then little
-    assert set(np.array(heats)[~scratch]) == {1.0}
+    runs = Runs(monkeypatch, FREE, 18 * [OPTIMUM])
+    player = turns.SearchTurns(Reduced.of(FREE.given(), 0), best, Limits())
+    while len(runs.starts) < 18:
+        player.play(runs.clock + 0.4)
+    assert runs.starts[:3] == [False, False, True]  # the first run improves, the second is in vain
+    assert sum(runs.starts[2:]) == 12  # then three of four, for they come close
+    by_start = {True: [], False: []}
+    for is_scratch, kind in zip(runs.starts, runs.kinds, strict=True):
+        by_start[is_scratch].append(kind)
+    assert by_start[True] == 4 * list(turns.SCRATCHES)
+    assert set(by_start[False]) == {turns.USUAL}
 
 
 def test_a_run_from_scratch_that_improves_is_followed_by_another(monkeypatch):
-    """It was followed by one from its answer, which seldom led further (issue 17)."""
-    starts = []
     rows = np.random.default_rng(0).integers(0, 2, (64, FREE.variables), dtype=np.int32)
     rows = rows[np.argsort(FREE.objective.value(rows))]
-    answers = iter(rows[[-2, -2, -1, 0, 0]])
-
-    class Searches:
-        def __init__(self, bounds, heat):
-            pass
-
-        def answer(self, instances, limits):
-            starts.append(limits.start is None)
-            return cmpe.Solutions.of(instances.problem, next(answers)[np.newaxis])
-
-    monkeypatch.setattr(turns, "Search", Searches)
-    best = Incumbent(FREE, 0.0)
-    player = turns.SearchTurns(Reduced.of(FREE.given(), 0), best, Limits())
-    for run in (1, 2, 5, 6, 7):
-        player._runs = run
-        player._run(0.1)
+    runs = Runs(monkeypatch, FREE, rows[[-2, -2, -1, 0, 0]])
+    player = turns.SearchTurns(Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0), Limits())
+    while len(runs.starts) < 5:
+        player.play(runs.clock + 0.4)
     # without an answer, in vain from one, better from scratch, far off, and from the best again
-    assert starts == [True, False, True, True, False]
+    assert runs.starts == [True, False, True, True, False]
 
 
 def test_a_turn_is_one_run_at_least_and_a_short_rest_is_none(monkeypatch):
-    lengths = []
-    clock = iter([0.0, 0.95, 2.0, 2.5, 3.0])
-    monkeypatch.setattr(turns.timing, "now", lambda: next(clock))
-    reduced, best = Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0)
-    player = turns.SearchTurns(reduced, best, Limits())
-    monkeypatch.setattr(player, "_run", lengths.append)
-    player.play(1.0)  # begins at 0, ends at 0.95: 0.05 s are left
-    player.play(2.01)  # begins at 2
-    assert lengths == [pytest.approx(0.4), pytest.approx(0.01)]
+    runs = Runs(monkeypatch, FREE, 2 * [OPTIMUM], overrun=2.4)
+    player = turns.SearchTurns(Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0), Limits())
+    player.play(1.0)  # the run ends at 0.96: 0.04 s are left
+    player.play(runs.clock + 0.01)
+    assert runs.lengths == [pytest.approx(0.4), pytest.approx(0.01)]

@@ -46,7 +46,7 @@ class Wide:
         for turns, name in enumerate(race.run()):
             best = np.nan if known.best.assignment is None else known.best.objective
             spent = timing.now() - race.begin
-            yield TraceEvent(spent, best, float(known.stated), turns, name)
+            yield TraceEvent(spent, best, float(known.upper), turns, name)
 
 
 @dataclass(frozen=True)
@@ -72,4 +72,4 @@ class _RaceRow:
         except KeyboardInterrupt:
             interrupted = True
         problem, best = self.instances.problem, known.best.assignment
-        return RowAnswer.known(problem, best, known.stated, interrupted=interrupted)
+        return RowAnswer.known(problem, best, known.upper, interrupted=interrupted)

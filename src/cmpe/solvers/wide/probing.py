@@ -33,7 +33,7 @@ class ProbingTurns:
         self._upper = np.inf  # the least level that was refuted
         self._probe: RowNetwork | None = None
         self._level = -np.inf
-        self._tries, self._turns = 0, 0
+        self.tries, self._turns = 0, 0
 
     @property
     def upper(self) -> float:
@@ -49,7 +49,7 @@ class ProbingTurns:
         """Find something above the level, or refute it: then it is a bound."""
         self._turns += 1
         if self._turns > TURNS:
-            self._probe, self._tries, self._turns = None, self._tries + 1, 1
+            self._probe, self.tries, self._turns = None, self.tries + 1, 1
         while not self.finished and timing.now() < until:
             probe = self._probe
             if probe is None or not self._best.enough <= self._level < self.upper:
@@ -63,7 +63,7 @@ class ProbingTurns:
 
     def _begun(self, until: float) -> RowNetwork:
         """A tree at the next level."""
-        best, share = self._best, SHARES[self._tries % len(SHARES)]
+        best, share = self._best, SHARES[self.tries % len(SHARES)]
         self._level = max(best.enough, (1.0 - share) * best.objective + share * self.upper)
         probe = self._network.copied()
         probe.require(self._level)

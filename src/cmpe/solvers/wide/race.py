@@ -26,12 +26,10 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Known
 from cmpe.solvers.reduction import Splits
 from cmpe.solvers.wide.accounts import LEAST, LEAST_SEARCH, Account, next_of
-from cmpe.solvers.wide.grain import grain_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.probing import ProbingTurns
 from cmpe.solvers.wide.reduced import Reduced
-from cmpe.solvers.wide.tabu import TabuTurns
 from cmpe.solvers.wide.turns import (
     BranchTurns,
     ConsistencyTurns,
@@ -96,8 +94,7 @@ class Race:
             self.network.tighten(np.inf, 4, -1.0)
             self._consistency().decode()
             known.upper = min(known.upper, max(self.network.upper, best.enough))
-        self._look_for_a_grain()
-        self._shrinks_by_elimination()
+        self.shrink_by_elimination()
         if not known.closed and self._eliminates_early():
             self._once(self._elimination(), 1.0)
         if known.closed:
@@ -149,7 +146,6 @@ class Race:
         if self.known.best.assignment is None and self.network.possible:
             self._consistency().repair()
         yield from self._swept()
-        self._look_for_a_grain()
         before = len(self.reduced.steps)
         if self._eliminate_small():
             self._hand_over(self.network, before)
@@ -177,12 +173,6 @@ class Race:
                 break
             yield self._once(self._consistency(), 2.0)
 
-    def _look_for_a_grain(self) -> None:
-        """By how much anything better is better at least, where the tables tell."""
-        instances = self.reduced.instances
-        offsets = instances.conditioning.layout.offsets
-        self.known.best.grain = grain_of(instances.tables(0)[0], offsets)
-
     def _eliminate_small(self) -> bool:
         """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
         if not self.reduced.can_eliminate():
@@ -203,7 +193,7 @@ class Race:
     def _elimination(self) -> EliminationTurns:
         return EliminationTurns(self.reduced, self.known.best, self.until, self.limits.bytes)
 
-    def _shrinks_by_elimination(self) -> None:
+    def shrink_by_elimination(self) -> None:
         """What leaves no larger tables is maximised out, what others can stand in for goes."""
         before = len(self.reduced.steps)
         if not self.known.closed and self._eliminate_small():
@@ -211,7 +201,7 @@ class Race:
         if not self.known.closed:
             self._shrinks()
 
-    def _played(self, contestant: Contestant, until: float) -> float:
+    def played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
         if contestant.name == MilpTurns.name:  # it plays once
             until = min(self.until, timing.now() + MILP_SHARE * self.seconds)
@@ -223,7 +213,7 @@ class Race:
             return np.inf
 
     def _once(self, contestant: Contestant, paces: float) -> str:
-        bound = self._played(contestant, self._soon(paces * self._pace()))
+        bound = self.played(contestant, self._soon(paces * self._pace()))
         self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
         return contestant.name
 
@@ -309,7 +299,6 @@ class Race:
         accounts = [
             Account(self._branching(), turns=2),  # a longer first turn: values have just gone
             Account(self._search(1), turns=4, least=LEAST_SEARCH),  # short runs find little
-            *self._tabu(),
             Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
             Account(self._consistency()),
             Account(SplitTurns(reduced, best, splits, patience), played=later),
@@ -324,12 +313,6 @@ class Race:
             accounts.insert(0, Account(elimination, played=elimination.seconds - AT_ONCE))
         return accounts
 
-    def _tabu(self) -> list[Account]:
-        """Tabu search, where there are few enough moves."""
-        if not TabuTurns.suits(self.reduced):
-            return []
-        return [Account(TabuTurns(self.reduced, self.known.best, self.limits.seed))]
-
     def _goes_on(self, account: Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)
 
@@ -342,7 +325,7 @@ class Race:
         known, begin = self.known, timing.now()
         before, objective = known.reach, known.best.objective
         seconds = min(LONGEST * self.seconds, self._pace() * account.paces)
-        bound = self._played(account.contestant, self._soon(seconds))
+        bound = self.played(account.contestant, self._soon(seconds))
         known.upper = min(known.upper, max(bound, known.best.enough))
         earned = before - known.reach if np.isfinite(before) else 1.0
         earned = earned if np.isfinite(earned) else 0.0
