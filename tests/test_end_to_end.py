@@ -6,11 +6,9 @@ no memory): there its network must give our answers the same probability, and Hi
 HiGHS takes too long, must find the same objective.
 """
 
-import time
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from benchmarks.real_networks import evidence, folder, problems, pyagrum_mpe, pyagrum_network
 
@@ -109,21 +107,3 @@ def test_the_mpe_of_pyagrum(name):
         warnings.simplefilter("ignore")
         theirs = pyagrum_mpe(file, model.to_model(), frame)
     np.testing.assert_allclose(ours.objective, theirs, atol=1e-5)
-
-
-def test_many_patterns_of_missing_values_are_charged():
-    model = cmpe.LogLinearModel.from_tables(
-        [2] * 12,
-        [((v, v + 1), np.random.default_rng(v).normal(size=(2, 2))) for v in range(11)],
-        [f"v{v}" for v in range(12)],
-    )
-    rng = np.random.default_rng(0)
-    table = rng.integers(0, 2, (300, 12)).astype(object)
-    table[rng.random((300, 12)) < 0.3] = None
-    frame = pd.DataFrame(table, columns=model.names)
-    cmpe.solve(cmpe.Problem(model), frame[:3])  # compiled code is loaded
-    begin = time.perf_counter()
-    answers = cmpe.solve(cmpe.Problem(model), frame)
-    wall = time.perf_counter() - begin
-    assert wall <= 2 * answers.seconds.sum() + 0.2
-    assert set(answers.labels) == {"optimal"}

@@ -133,8 +133,8 @@ class Watched:
 def run(progress: Progress, folder: Path, seconds: float, jobs: int, parts: list[str]) -> None:
     """Keep `jobs` workers busy until the time is up."""
     spent = dict.fromkeys(parts, 0.0)
-    begin, last, before = time.monotonic(), time.monotonic(), progress.seconds
     about = {"command": "make campaign", **circumstances(progress.seed), "jobs": jobs}
+    begin, last, before = time.monotonic(), time.monotonic(), progress.seconds
     workers: list[Watched] = []
     try:
         while workers or time.monotonic() - begin < seconds:

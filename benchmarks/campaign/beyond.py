@@ -25,7 +25,7 @@ CLOSE = 1e-5  # relative to max(1, |h|)
 
 def unit(rng: np.random.Generator, journal: Journal) -> None:
     """One problem of either kind, with two rows."""
-    problem = _flip(rng) if rng.random() < 0.5 else _continuous(rng)
+    problem = flip_problem(rng) if rng.random() < 0.5 else continuous_problem(rng)
     kind = "flips" if cmpe.Distance in map(type, problem.functions) else "continuous"
     rows = rng.random((2, len(problem.evidence_variables)))
     journal.count(f"problems: {kind}")
@@ -48,7 +48,7 @@ def unit(rng: np.random.Generator, journal: Journal) -> None:
             journal.find("wrong", f"{kind}, row {row}: {sentence}\n{told(problem, rows)}")
 
 
-def _flip(rng: np.random.Generator) -> cmpe.Problem:
+def flip_problem(rng: np.random.Generator) -> cmpe.Problem:
     """The nearest input of another class, for a small ReLU network."""
     inputs, hidden, classes = (int(rng.integers(1, k)) for k in (4, 5, 4))
     sizes = [inputs, hidden, max(2, classes)]
@@ -58,7 +58,7 @@ def _flip(rng: np.random.Generator) -> cmpe.Problem:
     )
 
 
-def _continuous(rng: np.random.Generator) -> cmpe.Problem:
+def continuous_problem(rng: np.random.Generator) -> cmpe.Problem:
     """Multilinear functions over [0, 1]^n, some variables of which are observed."""
     count = int(rng.integers(2, 6))
 

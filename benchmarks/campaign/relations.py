@@ -98,7 +98,7 @@ def unit(rng: np.random.Generator, journal: Journal) -> None:
     change = CHANGES[int(rng.integers(len(CHANGES)))]
     try:
         other, factor, constant = change(rng, case)
-        _compare(journal, case, other, method, change.__name__, (factor, constant))
+        compare(journal, case, other, method, change.__name__, (factor, constant))
         _repeat(rng, journal, case, str(rng.choice(REPEATED)))
         _singly(journal, case, method)
     except Exception:
@@ -111,7 +111,7 @@ def _facts(problem: cmpe.Problem, rows: Values, method: str) -> tuple[Values, Fl
     return answers.status, np.asarray(answers.objective)
 
 
-def _compare(
+def compare(
     journal: Journal, case: Case, other: Case, method: str, name: str, affine: tuple[float, float]
 ) -> None:
     journal.count(f"relations: {name}", len(case.rows))

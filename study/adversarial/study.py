@@ -83,7 +83,7 @@ class AttackStudy:
         device_named(self.config.effort.device)  # refused now, before settings are kept
         with writing(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
-        self._check_settings()
+        self.check_settings()
         known = {method: self._kept(method) for method in self.config.methods}
         if not all(known.values()):
             progress("classifier", {})
@@ -96,7 +96,7 @@ class AttackStudy:
             write_text(self.out / TABLE, "".join(json.dumps(row) + "\n" for row in rows))
         return [outcome for outcome in known.values() if outcome]
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
         """A directory is of one set of images and one set of settings; more methods may join."""
         asked = {"data": self.data.name, "sha256": _digest(self.data), **asdict(self.config)}
         settings = json.loads(json.dumps(asked))

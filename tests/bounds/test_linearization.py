@@ -23,7 +23,7 @@ def test_every_assignment_is_a_point_with_its_own_value(seed):
     cards = problem.objective.cardinalities
     for values in itertools.product(*(range(cards[v]) for v in structure.free)):
         point = polytope.encode(values)
-        mentioned = [i for i, v in enumerate(structure.free) if v in polytope._columns]
+        mentioned = [i for i, v in enumerate(structure.free) if polytope.has(v)]
         assert [polytope.decode(point)[i] for i in mentioned] == [values[i] for i in mentioned]
         full = instances.complete([values])
         inside = _inside(program, point, len(problem.constraints))

@@ -1,10 +1,9 @@
-"""Every script of the gallery runs in its quick form, quickly, and draws."""
+"""Every script of the gallery runs in its quick form and draws."""
 
 from __future__ import annotations
 
 import ast
 import runpy
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "gallery").glob("*.py"))
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="the gallery needs the extra report")
-LONGEST = 10.0  # CPU seconds of a quick form
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
@@ -23,9 +21,7 @@ def test_the_quick_form_runs_and_draws(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pyplot, "show", lambda: None)
     pyplot.switch_backend("Agg")
     pyplot.close("all")
-    began = time.process_time()
     runpy.run_path(str(script), run_name="__main__")
-    assert time.process_time() - began < LONGEST
     figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
     assert figures
     for figure in figures:

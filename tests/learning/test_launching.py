@@ -94,7 +94,7 @@ def test_every_process_is_told_its_rank(ray, monkeypatch):
         told.append(environment)
         raise RayError("line one\nline two")
 
-    monkeypatch.setattr(launching, "_process", process)
+    monkeypatch.setattr(launching, "run_process", process)
     with pytest.raises(BackendError, match="a process of the training failed: line two"):
         fit_on_ray((ONE.problem, ONE.train), quick(), Session(device="cuda"), processes=2)
     assert told[0]["RANK"] == "0"
@@ -107,7 +107,7 @@ def test_every_process_is_told_its_rank(ray, monkeypatch):
 def test_only_the_first_process_sends_files(monkeypatch):
     monkeypatch.setattr(launching, "fit", lambda *asked: None)
     told = {"RANK": "1"}
-    assert launching._process((ONE.problem, ONE.train, quick(), Session()), told) == {}
+    assert launching.run_process((ONE.problem, ONE.train, quick(), Session()), told) == {}
 
 
 def test_what_cannot_be_is_refused():

@@ -12,6 +12,7 @@ from cmpe.problem.patterns import Twins
 from cmpe.solvers import auto, dispatch, method_named
 from cmpe.solvers.base import Engine
 from cmpe.solvers.dispatch import engine_of
+from cmpe.solvers.exact import complete
 from tests.problems import random_problem, worked_example
 
 ROWS = np.array([[1, 1], [0, 0], [1, 1], [0, 1]])
@@ -198,13 +199,14 @@ def chain_with_gaps(count=120, length=9):
 def test_many_patterns_share_a_plan_and_no_answer_changes(method, monkeypatch):
     problem, rows = chain_with_gaps()
     asked = []
-    answer = dispatch._asked
+    engine = {"auto": auto.Auto, "exact": complete.Exact}[method]
+    answer = engine.answer
 
     def count(engine, instances, limits):
         asked.append(len(instances))
         return answer(engine, instances, limits)
 
-    monkeypatch.setattr(dispatch, "_asked", count)
+    monkeypatch.setattr(engine, "answer", count)
     together = cmpe.solve(problem, rows, method=method)
     assert len(asked) == 1
     monkeypatch.setattr(dispatch, "PREPARATION", 0.0)  # a plan of each pattern
@@ -243,7 +245,6 @@ def test_ctrl_c_where_patterns_share_a_plan(monkeypatch):
     def stops(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dispatch, "_answer_all", stops)  # not reached
     monkeypatch.setattr(auto.Auto, "answer", stops)
     with pytest.raises(Interrupted) as stop:
         cmpe.solve(problem, rows)

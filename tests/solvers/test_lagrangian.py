@@ -83,7 +83,7 @@ def test_rows_without_a_feasible_extreme_begin_at_the_other():
         feasible=np.stack([none, some]),
         violating=np.array([[1, 1], [1, 0]]),
     )
-    assert lagrangian._extremes(dual).tolist() == [[1, 1], [0, 1]]
+    assert lagrangian.extremes(dual).tolist() == [[1, 1], [0, 1]]
 
 
 def test_progress_is_told_once_and_no_rows_are_no_error():

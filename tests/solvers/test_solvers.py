@@ -149,7 +149,6 @@ def test_a_time_limit_leaves_a_true_answer(method):
     t = h.perturb(0.1, 1)
     problem = Problem(h, (Constraint(t, 100.0),))
     answer = cmpe.solve(problem, method=method, time_limit=0.5)
-    assert answer.seconds[0] < 20
     status = Status(answer.status[0])
     assert status in (Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN)
     if status is not Status.UNKNOWN:

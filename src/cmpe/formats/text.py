@@ -33,8 +33,8 @@ def read_bytes(path: Path | str) -> bytes:
             if os.fstat(stream.fileno()).st_size > MOST_BYTES:
                 raise FormatError(f"{path}: expected at most {MOST_BYTES} bytes, found more")
             if file.suffix in PACKED:
-                return _gathered(path, unpacked(stream, file.suffix), MOST_UNPACKED)
-            return _gathered(path, iter(lambda: stream.read(PIECE), b""), MOST_BYTES)
+                return gathered(path, unpacked(stream, file.suffix), MOST_UNPACKED)
+            return gathered(path, iter(lambda: stream.read(PIECE), b""), MOST_BYTES)
     except BROKEN as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
@@ -45,7 +45,7 @@ def read_bytes(path: Path | str) -> bytes:
         raise TooLarge(f"{path}: there is not enough memory to read it") from None
 
 
-def _gathered(path: Path | str, pieces: Iterable[bytes], most: int) -> bytes:
+def gathered(path: Path | str, pieces: Iterable[bytes], most: int) -> bytes:
     """All pieces in one, without a second copy."""
     buffer = io.BytesIO()
     for piece in pieces:

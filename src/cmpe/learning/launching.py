@@ -69,7 +69,7 @@ def _train(ray: Any, asked: tuple[Any, ...], session: Session, processes: int) -
         quiet = replace(session, out=None, cache=None, progress=None, labelling=None)
         arguments = ray.put((*asked, quiet))
         started = [
-            ray.remote(max_retries=0, **placed(rank))(_process).remote(
+            ray.remote(max_retries=0, **placed(rank))(run_process).remote(
                 arguments, {**shared, "RANK": str(rank), "LOCAL_RANK": "0"}
             )
             for rank in range(processes)
@@ -93,7 +93,7 @@ def _meeting_point() -> tuple[str, str]:
         return host, str(found.getsockname()[1])
 
 
-def _process(asked: tuple[Any, ...], told: Mapping[str, str]) -> Files:
+def run_process(asked: tuple[Any, ...], told: Mapping[str, str]) -> Files:
     """One process of the group; the first gives the files of its run."""
     problem, evidence, config, session = asked
     with tempfile.TemporaryDirectory() as folder, _environment(told):

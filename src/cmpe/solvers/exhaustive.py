@@ -38,23 +38,26 @@ class Exhaustive:
                 f"exhaustive enumerates at most {self.most_states} assignments a row; "
                 f"this problem has {states:.3g}; try another method"
             )
-        job = _Enumerate(instances, states, limits.of_a_row())
+        job = Enumerate(instances, states, limits.of_a_row())
         return solve_rows(instances, job, "exhaustive", limits, one_core=True)
 
 
 @dataclass(frozen=True)
-class _Enumerate:
+class Enumerate:
+    """Answers one row."""
+
     instances: Instances
     states: int
     limits: Limits
 
     def __call__(self, row: int) -> RowAnswer:
+        """The best of its completions."""
         best, winner = -np.inf, None
         deadline = Deadline(self.limits)
         for first in range(0, self.states, CHUNK):
             try:
                 values = self._completions(first, min(first + CHUNK, self.states))
-                objective = self._judged(row, values)
+                objective = self.judged(row, values)
             except KeyboardInterrupt:
                 return RowAnswer(winner, interrupted=True)
             at = int(np.argmax(objective))
@@ -64,7 +67,7 @@ class _Enumerate:
                 return RowAnswer(winner)
         return RowAnswer(winner, best, infeasible=winner is None)
 
-    def _judged(self, row: int, values: NDArray[np.int32]) -> Floats:
+    def judged(self, row: int, values: NDArray[np.int32]) -> Floats:
         """h of each completion, -inf where it is not feasible."""
         problem = self.instances.problem
         evidence = np.repeat(self.instances.evidence[row : row + 1], len(values), axis=0)

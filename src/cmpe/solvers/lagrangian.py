@@ -64,7 +64,7 @@ class DualAnswers:
                 seconds=(timing.now() - begin) / max(1, len(instances)),
             )
 
-        quick = known(_extremes(dual))
+        quick = known(extremes(dual))
         try:
             quick = known(_improved(instances, dual, limits))
             return self._tightened(instances, quick, limits)
@@ -114,12 +114,13 @@ def _improved(instances: Instances, dual: Dual, running: Running) -> Assignments
     Rows without a feasible extreme answer (several constraints) are repaired from the other.
     """
     if running.device == "cpu":
-        return improve(instances, _extremes(dual), threads=running.cores)
+        return improve(instances, extremes(dual), threads=running.cores)
     from cmpe.tensor import answers
 
-    return answers.improved(instances, _extremes(dual), device=running.device)
+    return answers.improved(instances, extremes(dual), device=running.device)
 
 
-def _extremes(dual: Dual) -> Assignments:
+def extremes(dual: Dual) -> Assignments:
+    """Of every row the feasible extreme of the dual, else the violating one."""
     missing = (dual.feasible < 0).any(axis=1, keepdims=True)
     return np.where(missing, dual.violating, dual.feasible)

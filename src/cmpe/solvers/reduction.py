@@ -195,12 +195,13 @@ class BestFirst:
         """Take the node with the greatest bound: prove it, reduce it or branch on it."""
         node = heapq.heappop(self.open)
         try:
-            self._expand(node)
+            self.expand_node(node)
         except KeyboardInterrupt:  # it counts as open
             heapq.heappush(self.open, node)
             raise
 
-    def _expand(self, node: _OpenNode) -> None:
+    def expand_node(self, node: _OpenNode) -> None:
+        """The same for a given node."""
         if -node.negated <= self.best.enough:
             return
         observed = np.flatnonzero(node.row != FREE)

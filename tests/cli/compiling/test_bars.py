@@ -41,17 +41,17 @@ def test_a_bar_in_a_terminal_that_goes_when_all_is_compiled(monkeypatch):
 
 def _show_and_close(bar):
     bar(FIRST)
-    [shown] = bars._shown
+    [shown] = bars.SHOWN
     [task] = shown.tasks
     assert (task.description, task.completed, task.total) == ("compiling", 0, FIRST.cost.functions)
     bar(Notice("cmpe.b", "exact", 900, False))  # more than was estimated
     assert (task.completed, task.total) == (899, 900)
     bar(LAST)
-    assert bars._shown == []
+    assert bars.SHOWN == []
     bar(Notice("cmpe.b", None, 901, False))  # more is compiled later, of what nobody estimated
-    assert bars._shown[0].tasks[0].total is None
+    assert bars.SHOWN[0].tasks[0].total is None
     bar.close()
-    assert bars._shown == []
+    assert bars.SHOWN == []
 
 
 def test_it_joins_the_bar_that_is_on():

@@ -82,7 +82,7 @@ def test_the_loss_is_the_distance_to_the_update():
     dual = dual_network()
     x, g = torch.randn((2, 4, 3)), torch.randn((2, 4, 2))
     penalty = torch.rand((2, 4, 2))
-    raw = dual._raw(dual.adam.parameters, x).detach()
+    raw = dual.raw(dual.adam.parameters, x).detach()
     wanted = (raw.clamp(min=0.0) + penalty * g).clamp(min=0.0)
     torch.testing.assert_close(dual.loss(x, g, penalty).detach(), (raw - wanted).abs().sum(-1))
 
@@ -131,4 +131,4 @@ def test_the_learning_rate_follows_the_primal_loss_only():
     assert dual is not None
     seen = [(e.measures["loss"][0], trainer.epoch) for e in trainer.epochs()]
     primal = [loss for loss, number in seen if not dual.is_dual(number - 1)]
-    assert trainer._plateau.best[0] == pytest.approx(min(primal), rel=1e-3)
+    assert trainer.plateau.best[0] == pytest.approx(min(primal), rel=1e-3)

@@ -50,7 +50,7 @@ def test_a_loss_is_given_what_the_catalogue_says(loss):
     program = trainer_for(one.problem, one.train, quick(loss)).program
     rows = torch.arange(4).unsqueeze(0)
     forward = program.forward(program.adam.parameters, rows, torch.zeros(rows.shape))
-    found = program._evaluated(forward, rows)
+    found = program.evaluated(forward, rows)
     assert (found.alpha is not NOTHING) == kind.alpha
     assert (found.penalty is not NOTHING) == kind.penalty
     assert (found.multipliers is not NOTHING) == kind.dual

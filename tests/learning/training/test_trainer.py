@@ -155,7 +155,7 @@ def test_the_order_of_an_epoch_covers_every_row_once():
     asked = []
     for epoch in range(3):
         trainer.epoch = epoch
-        ids, shares = trainer._order()
+        ids, shares = trainer.order()
         real = ids[shares > 0].numpy()
         assert sorted(real // 3) == sorted(train)
         asked.append(dict(zip((real // 3).tolist(), (real % 3).tolist(), strict=True)))
@@ -268,7 +268,7 @@ def test_the_entropy_bonus_cools_to_nothing():
     found = []
     for epoch in range(8):
         trainer.epoch = epoch
-        found.append(float(trainer._temperatures()[0, 0]))
+        found.append(float(trainer.temperatures()[0, 0]))
     assert found[0] > 0
     shares = [value / found[0] for value in found]
     assert shares == pytest.approx([1.0, 0.75, 0.5, 0.25, 0.0, 0.0, 0.0, 0.0])

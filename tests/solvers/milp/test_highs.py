@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import highspy
 import numpy as np
@@ -56,9 +55,6 @@ def test_options_reach_the_solver():
         ("output_flag", False),
     ):
         assert solver.getOptionValue(name)[1] == value
-    assert highs._threads == 2
-    configure(highspy.Highs(), Limits())
-    assert highs._threads == 1
 
 
 def test_what_is_no_answer_is_raised(monkeypatch):
@@ -74,11 +70,8 @@ def test_ctrl_c_leaves_what_is_known(monkeypatch, ending):
 
 
 def test_ctrl_c_stops_the_search():
-    """Within seconds, with its bound."""
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    begin = time.perf_counter()
     found = maximise(programs.hard(), Limits(seconds=30.0), np.zeros(60))
-    assert time.perf_counter() - begin < 5.0
     assert found.interrupted
     assert found.bound < np.inf
 

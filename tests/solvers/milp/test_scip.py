@@ -25,7 +25,7 @@ def test_programs_with_known_answers(check):
 
 
 def test_options_reach_the_solver():
-    model, variables = scip._model(
+    model, variables = scip.model_of(
         programs.program([1, 1], [], [], []), Limits(seconds=2.5, seed=7)
     )
     assert len(variables) == 2
@@ -52,7 +52,7 @@ def test_what_is_no_answer_is_raised(monkeypatch):
         def __getattr__(self, name):
             return lambda: "nodelimit"
 
-    monkeypatch.setattr(scip, "_model", lambda *_: (Stopped(), []))
+    monkeypatch.setattr(scip, "model_of", lambda *_: (Stopped(), []))
     with pytest.raises(BackendError, match="status nodelimit"):
         maximise(programs.program([1], [], [], []), Limits(), None)
 
@@ -76,7 +76,7 @@ def test_a_search_that_was_stopped_without_an_answer_has_its_bound(monkeypatch):
             found = {"getStatus": "timelimit", "getDualbound": 4.5, "infinity": 1e20}
             return lambda: found.get(name, 0)
 
-    monkeypatch.setattr(scip, "_model", lambda *_: (Stopped(), []))
+    monkeypatch.setattr(scip, "model_of", lambda *_: (Stopped(), []))
     found = maximise(programs.program([1], [], [], []), Limits(), None)
     assert (found.columns, found.bound, found.infeasible) == (None, 4.5, False)
 

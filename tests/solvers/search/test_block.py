@@ -3,19 +3,16 @@
 import itertools
 import threading
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Factor, LogLinearModel, Problem
+from cmpe import Problem
 from cmpe.generation import grid
-from cmpe.solvers.search import BEGINNINGS, _SearchBatch
-from cmpe.solvers.search import block as block_module
-from cmpe.solvers.search.block import KNOWN_STEP, MULTIPLIER, STEP, SearchBlock
+from cmpe.solvers.search import BEGINNINGS, SearchBatch
+from cmpe.solvers.search.block import SearchBlock
 from cmpe.solvers.search.pool import MemberKind, subgraphs
-from cmpe.solvers.search.schedule import Budget
 from tests.problems import Shape, random_problem, random_start, seeds, worked_example
 from tests.solvers.search.cases import many_rows, member_variables
 
@@ -34,17 +31,17 @@ def test_a_pass_is_an_exact_optimum_given_the_rest(seed):
     rng = np.random.default_rng(seed)
     start = random_start(problem, len(evidence), seed)
     start[:, list(problem.evidence_variables)] = evidence
-    batch = _SearchBatch(instances, start.copy(), 0)
+    batch = SearchBatch(instances, start.copy(), 0)
     kinds = (MemberKind(2.0, 0, 3), MemberKind(3.0, 4, 3))
     pool = subgraphs(instances.conditioning, kinds, seed % 7)
-    fixed = replace(batch._shared, pool=pool, scratch=threading.local())
+    fixed = replace(batch.shared, pool=pool, scratch=threading.local())
     block = SearchBlock(fixed, instances, batch.random[: len(start)])
     block.begin(start, "random")
-    state, mu = block._state, rng.uniform(0, 2, len(problem.constraints))
+    state, mu = block.state, rng.uniform(0, 2, len(problem.constraints))
     m = int(rng.integers(len(pool.pool.members)))
     state.multipliers[:] = mu[:, np.newaxis]
     one = np.array([m]), np.zeros(1), np.zeros(1)
-    block._work(block._kernels.RUN, state.z, (1, 0, 0), *one)
+    block.go(one, repair=1)
     after = instances.complete(state.z[:, : len(start)].T)
     moved = [free[v] for v in member_variables(pool, m)]
     others = [v for v in range(problem.variables) if v not in moved]
@@ -68,8 +65,8 @@ def block_of(problem, evidence, rows=None):
     instances = problem.given(evidence)
     if rows is None:
         rows = np.full((len(instances), problem.variables), -1, dtype=np.int32)
-    batch = _SearchBatch(instances, rows, 0)
-    return SearchBlock(batch._shared, instances, batch.random[: len(instances)])
+    batch = SearchBatch(instances, rows, 0)
+    return SearchBlock(batch.shared, instances, batch.random[: len(instances)])
 
 
 def begun(begin, problem, evidence):
@@ -77,7 +74,7 @@ def begun(begin, problem, evidence):
     rows = np.full((len(evidence), problem.variables), -1, dtype=np.int32)
     block = block_of(problem, evidence, rows)
     block.begin(rows, begin)
-    return problem.given(evidence).complete(block._state.z[:, : len(evidence)].T)
+    return problem.given(evidence).complete(block.state.z[:, : len(evidence)].T)
 
 
 def test_messages_are_exact_on_trees():
@@ -112,68 +109,9 @@ def test_a_block_stands_where_its_rows_start():
     start = np.array([[1, 1, 0, 1], [0, 1, 1, 0]], dtype=np.int32)
     block = block_of(problem, evidence, start)
     block.begin(start, "icm")
-    state = block._state
+    state = block.state
     lanes = np.arange(state.z.shape[1])
     np.testing.assert_array_equal(state.z[:, lanes], start[lanes % 2][:, 2:].T)
     expected = [problem.objective.value(start), problem.constraint_values(start)[:, 0]]
     np.testing.assert_allclose(state.totals[:, :2], expected)
     assert len(set(state.random.tolist())) == len(lanes)  # replicas go their own ways
-
-
-def test_multipliers_begin_by_the_spread_of_tables_or_where_they_are_given():
-    problem, evidence = many_rows(rows=3)
-    block = block_of(problem, evidence)
-    scale = block._shared.scales[0]
-    assert set(block._state.multipliers[0]) == {MULTIPLIER * scale}
-    assert set(block._state.steps[0]) == {STEP * scale}
-    block.price(np.array([[1.0], [2.0], [3.0]]))
-    assert block._state.multipliers[0, :6].tolist() == [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]
-    np.testing.assert_allclose(block._state.steps, KNOWN_STEP * scale)
-    assert block._quick == 0
-
-
-def test_replicas_count_only_where_time_decides():
-    """A lane whose kept answer is better than its row's own is taken with a time limit alone, and
-    is then mixed with all of them."""
-    problem = Problem(grid(1, 3, seed=1), (), (0,))
-    best = cmpe.solve(problem, [[0]], method="exhaustive").assignments
-    for seconds, taken in ((None, False), (10.0, True)):
-        block = block_of(problem, [[0]])
-        lanes = []
-        block._finish = lambda chosen, *_, lanes=lanes: lanes.extend(chosen.tolist()) or best
-        block._state.best[:] = 0.0
-        block._state.best[5] = 1.0
-        clock = iter([0.0, *[1e9] * 9])
-        block.run(Budget(0, seconds, lambda clock=clock: next(clock)), 0.0)
-        assert lanes == ([5, *range(len(block._row))] if taken else [0])
-
-
-def test_replicas_are_mixed_where_time_abounds():
-    """Two parts that nothing joins: one lane has the one right, another lane the other."""
-    pair = np.array([[0.0, -1.0], [-1.0, 3.0]])
-    problem = Problem(LogLinearModel((2,) * 4, (Factor((0, 1), pair), Factor((2, 3), pair))))
-    for seconds, expected in ((None, 3.0), (10.0, 6.0), (1e-4, 3.0)):
-        block = block_of(problem, np.zeros((1, 0), dtype=np.int32))
-
-        def finish(lanes, *_):
-            right = [1, 1, 0, 0] if lanes[0] % 2 == 0 else [0, 0, 1, 1]
-            return np.array([right], dtype=np.int32)
-
-        block._finish = finish
-        clock = iter([1e-5, *[1e9] * 9])
-        found = block.run(Budget(0, seconds, lambda clock=clock: next(clock)), 0.0)
-        assert problem.objective.value(found)[0] == expected
-
-
-def test_a_large_problem_is_polished_by_single_moves_only(monkeypatch):
-    problem, evidence = many_rows(rows=2)
-    for slots, expected in ((block_module.LARGE, (3, 7)), (1, (0, 0))):
-        monkeypatch.setattr(block_module, "LARGE", slots)
-        block = block_of(problem, evidence)
-        told = []
-        block._kernels = SimpleNamespace(
-            FINISH=3, work=lambda task, numbers, *_, told=told: told.append(numbers[1:])
-        )
-        answers = block._finish(np.array([0, 1]), 3, 7)
-        assert told == [expected]
-        assert answers.shape == (2, problem.variables)

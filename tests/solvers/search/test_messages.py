@@ -7,7 +7,7 @@ import cmpe
 from cmpe.generation import grid
 from cmpe.problem import Problem
 from cmpe.solvers.base import Running
-from cmpe.solvers.search import Search, _SearchBatch
+from cmpe.solvers.search import Search, SearchBatch
 from cmpe.solvers.search.block import SearchBlock
 from cmpe.solvers.search.messages import (
     CHEAP,
@@ -29,9 +29,9 @@ def begun(problem, evidence):
     """A block that stands where its messages lead."""
     instances = problem.given(evidence)
     rows = np.full((len(instances), problem.variables), -1, dtype=np.int32)
-    batch = _SearchBatch(instances, rows, 0)
-    block = SearchBlock(batch._shared, instances, batch.random[: len(instances)])
-    if len(batch._shared.pool.layout.cards):
+    batch = SearchBatch(instances, rows, 0)
+    block = SearchBlock(batch.shared, instances, batch.random[: len(instances)])
+    if len(batch.shared.pool.layout.cards):
         block.begin(rows, "messages")
     return block
 
@@ -41,7 +41,7 @@ def begun(problem, evidence):
 def test_messages_alone_are_answers_without_a_false_claim(seed):
     """Zeros, ties, several constraints, up to four values and arity four, infeasible evidence."""
     problem, evidence = random_problem(seed, SMALL)
-    state = begun(problem, evidence)._state
+    state = begun(problem, evidence).state
     cards = [problem.objective.cardinalities[v] for v in problem.free]
     assert np.isfinite(state.multipliers).all()
     assert (state.multipliers >= 0.0).all()
@@ -59,7 +59,7 @@ def test_rounds_by_the_time_there_is():
     """As many as fit into a share of the time, within bounds; none where tables are large and time
     is short: single moves are quicker there."""
     problem, evidence = many_rows(side=8, rows=4)
-    layout = begun(problem, evidence)._shared.pool.layout
+    layout = begun(problem, evidence).shared.pool.layout
     each = SECONDS_EACH * float((np.diff(layout.offsets) * (1 + np.diff(layout.starts))).sum())
     assert rounds_within(layout, Budget(), 4) == ROUNDS
     for seconds, rounds in ((1e-9, LEAST_ROUNDS), (10.5 * each / SHARE, 10), (1.0, ROUNDS)):
@@ -71,7 +71,7 @@ def test_rounds_by_the_time_there_is():
 
 def test_rows_have_room_for_themselves():
     problem, evidence = many_rows(side=6, rows=2)
-    layout = begun(problem, evidence)._shared.pool.layout
+    layout = begun(problem, evidence).shared.pool.layout
     room = message_room(layout, 2)
     assert len(room.beliefs) == layout.cards.sum()
     assert len(room.messages) == layout.cards[layout.variables].sum()
@@ -82,7 +82,7 @@ def test_rows_have_room_for_themselves():
 def test_every_other_replica_begins_with_single_moves():
     problem, evidence = many_rows(side=8, rows=2)
     block = begun(problem, evidence)
-    lanes = block._state.z.T.reshape(-1, 2, len(block._state.z))  # (replica, row, variable)
+    lanes = block.state.z.T.reshape(-1, 2, len(block.state.z))  # (replica, row, variable)
     for row in range(2):
         own = {z.tobytes() for z in lanes[::2, row]}
         others = {z.tobytes() for z in lanes[1::2, row]}

@@ -64,6 +64,6 @@ def test_a_level_that_is_neither_found_nor_refuted_makes_way():
     levels = set()
     for _ in range(2 * TURNS + 1):
         probing.play(-np.inf)  # a microsecond is enough for a fast machine to refute a level
-        levels.add(probing._tries)
+        levels.add(probing.tries)
     assert levels == {0, 1, 2}
     assert probing.play(-np.inf) >= best.objective

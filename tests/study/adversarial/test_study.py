@@ -273,7 +273,7 @@ def test_a_device_that_is_not_there_leaves_nothing_behind(tmp_path):
 @pytest.mark.parametrize("name", ["results/attack.npz", "classifier.npz", "study.json"])
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"[1]"])
 def test_damaged_files_are_named(tmp_path, name, content):
-    quick(tmp_path, ("attack",))._check_settings()
+    quick(tmp_path, ("attack",)).check_settings()
     place = tmp_path / name
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(content)

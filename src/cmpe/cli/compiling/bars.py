@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from cmpe.core.compiler.notices import Notice
 
-_shown: list[Progress] = []
+SHOWN: list[Progress] = []
 
 
 @contextmanager
@@ -22,11 +22,11 @@ def display(*columns: Any) -> Iterator[Progress]:
     from rich.progress import Progress
 
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        _shown.append(bars)
+        SHOWN.append(bars)
         try:
             yield bars
         finally:
-            _shown.remove(bars)
+            SHOWN.remove(bars)
 
 
 class CompilingBar:
@@ -64,6 +64,6 @@ class CompilingBar:
         from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
         columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        bars = _shown[-1] if _shown else self._stack.enter_context(display(*columns))
+        bars = SHOWN[-1] if SHOWN else self._stack.enter_context(display(*columns))
         self._task = (bars, bars.add_task("compiling", total=None))
         return self._task

@@ -53,9 +53,10 @@ class DualNetwork:
     def prices(self, encoded: Tensor) -> Tensor:
         """mu >= 0 for encoded evidence (M, B, I), without gradient: (M, B, m)."""
         with torch.no_grad():
-            return self._raw(self.adam.parameters, encoded).clamp(min=0.0)
+            return self.raw(self.adam.parameters, encoded).clamp(min=0.0)
 
-    def _raw(self, parameters: Parameters, encoded: Tensor) -> Tensor:
+    def raw(self, parameters: Parameters, encoded: Tensor) -> Tensor:
+        """The outputs before they are cut off at 0."""
         hidden = torch.baddbmm(
             parameters["bias0"].unsqueeze(1), encoded, parameters["weight0"]
         ).relu()
@@ -64,9 +65,9 @@ class DualNetwork:
     def loss(self, encoded: Tensor, g: Tensor, penalty: Tensor) -> Tensor:
         """|mu - max(0, mu_k + lambda g)| (M, B)."""
         with torch.no_grad():
-            before = self._raw(self.adam.views(self.frozen), encoded).clamp(min=0.0)
+            before = self.raw(self.adam.views(self.frozen), encoded).clamp(min=0.0)
             wanted = (before + penalty * g).clamp(min=0.0)
-        return (self._raw(self.adam.parameters, encoded) - wanted).abs().sum(-1)
+        return (self.raw(self.adam.parameters, encoded) - wanted).abs().sum(-1)
 
     def grow(self, epoch: int, violation: Tensor, penalty: Tensor) -> None:
         """After a whole period: lambda (M, N, m) grows where `violation` (M,) stays high."""

@@ -231,7 +231,7 @@ class Program:
 
     def loss(self, forward: Forward, examples: Tensor) -> Tensor:
         """The loss of every example (M, B), with the entropy terms and the multiplier's error."""
-        total = self._loss(self._evaluated(forward, examples))
+        total = self._loss(self.evaluated(forward, examples))
         if self._uses_entropy:
             entropy = self.relaxation.head.code.entropy(forward.outputs.logits)
             total = total + (self._gamma - self.temperature) * entropy
@@ -246,7 +246,7 @@ class Program:
         error = forward.outputs.multipliers - wanted.nan_to_num()
         return torch.where(wanted.isnan(), 0.0, error).square().sum(-1)
 
-    def _evaluated(self, forward: Forward, examples: Tensor) -> Evaluated:
+    def evaluated(self, forward: Forward, examples: Tensor) -> Evaluated:
         """The batch as the loss sees it."""
         kind = self.config.kind
         found = Evaluated(forward.f, forward.g, forward.points)

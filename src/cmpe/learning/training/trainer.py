@@ -70,7 +70,7 @@ class Trainer:
         self.program.batch = share.stop - share.start
         self.program.reduce = self.ranks.add_up
         factors = [c.plateau_factor for c in configs]
-        self._plateau = Plateau(factors, self.config.plateau_patience, self.program.device)
+        self.plateau = Plateau(factors, self.config.plateau_patience, self.program.device)
         self.epoch = self.position = 0  # epochs done; steps done of the next one
         self._best = self.program.adam.flat.clone()
         self._best_score = np.full(len(configs), np.inf)
@@ -110,8 +110,8 @@ class Trainer:
         """Load the examples; whether it is the dual network's turn."""
         program, dual = self.program, self.program.dual
         self._renew()
-        program.load_epoch(*self._order(), self.position)
-        program.temperature.copy_(self._temperatures())
+        program.load_epoch(*self.order(), self.position)
+        program.temperature.copy_(self.temperatures())
         program.begin_mixing(self.epoch >= self.config.mix_after * self.config.epochs)
         if dual is not None and not self.position:
             dual.begin(self.epoch)
@@ -125,7 +125,7 @@ class Trainer:
         self.program.rewrite(len(self.data) - len(part), part)
         self._drawn = self.epoch
 
-    def _temperatures(self) -> Tensor:
+    def temperatures(self) -> Tensor:
         """Of the entropy bonus: falls linearly to 0 over the first `cooling` of the epochs."""
         c = self.config
         left = max(0.0, 1.0 - self.epoch / max(1.0, c.cooling * c.epochs))
@@ -138,7 +138,7 @@ class Trainer:
         begun = left <= self.config.cooldown * self.config.epochs
         return (left - 1) / left if begun and left > 1 else 1.0
 
-    def _order(self) -> tuple[Tensor, Tensor]:
+    def order(self) -> tuple[Tensor, Tensor]:
         """The examples of an epoch and their shares: (M, steps B) on this process."""
         size, margins = self.steps * self._whole_batch, self.data.margins.shape[1]
         rows = np.full((len(self.configs), size), len(self.data))  # no row: it counts 0
@@ -172,7 +172,7 @@ class Trainer:
         sums, losses = program.sums / measured, program.losses / steps
         sums[:, MEASURES.index("gradient_norm")] /= self.ranks.size
         if not in_dual:
-            self._plateau.see(losses, program.adam.rates)
+            self.plateau.see(losses, program.adam.rates)
         program.adam.rates.mul_(self._cooling())
         if program.dual is not None:
             over = sums[:, MEASURES.index("excess")]
@@ -249,7 +249,7 @@ class Trainer:
     def _places(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint, in their places."""
         program = self.program
-        parts = {"adam": program.adam.state(), "plateau": self._plateau.state()}
+        parts = {"adam": program.adam.state(), "plateau": self.plateau.state()}
         if program.dual is not None:
             parts["dual"] = program.dual.state()
         return {

@@ -42,7 +42,7 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     """Solve to a gap of 0, or to the time limit."""
     if _is_contradictory(program):
         return ProgramAnswer(None, infeasible=True)
-    model, variables = _model(program, limits)
+    model, variables = model_of(program, limits)
     if start is not None:
         solution = model.createSol()
         for variable, value in zip(variables, start.tolist(), strict=True):
@@ -72,7 +72,8 @@ def _is_contradictory(program: LinearProgram) -> bool:
     return bool((empty & ((program.lower > tolerance) | (program.upper < -tolerance))).any())
 
 
-def _model(program: LinearProgram, limits: Limits) -> tuple[Any, list[Any]]:
+def model_of(program: LinearProgram, limits: Limits) -> tuple[Any, list[Any]]:
+    """The program as SCIP has it, and its variables."""
     from pyscipopt import Model
 
     model = Model()

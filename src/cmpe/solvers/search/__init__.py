@@ -58,7 +58,7 @@ class Search:
         """The best feasible assignment found, else the least violated one."""
         given = FREE if limits.start is None else limits.start
         _require(instances, limits.bytes)
-        work = _SearchBatch(
+        work = SearchBatch(
             instances, checked(instances, given), limits.seed, until=_pool_until(instances, limits)
         )
         cores = limits.cores
@@ -108,7 +108,7 @@ def search(
     random assignment (`icm`), or at that one (`random`). A feasible assignment is never made worse.
     `multipliers` (B, m) near the right ones save the passes that look for them.
     """
-    work = _SearchBatch(instances, checked(instances, assignments), seed, multipliers)
+    work = SearchBatch(instances, checked(instances, assignments), seed, multipliers)
     for _ in work.run(budget or Budget(), threads, begin):
         pass
     return work.settled()
@@ -117,7 +117,7 @@ def search(
 _COMPILED: WeakKeyDictionary[Conditioning, tuple[Graph, Gather, PoolMaker]] = WeakKeyDictionary()
 
 
-class _SearchBatch:
+class SearchBatch:
     """One batch on its way; `rows` (B, n) are replaced as blocks finish."""
 
     def __init__(
@@ -135,7 +135,7 @@ class _SearchBatch:
         graph, gather, maker = _COMPILED[structure]
         rules = Rules.of(problem)
         scales = mean_spread(problem.models[0]) * rules.weights
-        self._shared = Shared(graph, gather, maker.made(until), rules, scales, seed)
+        self.shared = Shared(graph, gather, maker.made(until), rules, scales, seed)
         self.instances, self.start, self.rows = instances, rows, rows.copy()
         self.multipliers = None if multipliers is None else _prices(instances, multipliers)
         random = np.random.SeedSequence(seed).generate_state(max(1, len(rows)), np.uint64)
@@ -154,7 +154,7 @@ class _SearchBatch:
 
     def bounded(self, threads: int) -> Solutions:
         """The answers with the dual's bounds, where elimination is cheap."""
-        pool = self._shared.pool
+        pool = self.shared.pool
         variables, members = len(pool.layout.cards), pool.pool.members
         if variables and not (members[:, 1] - members[:, 0] == variables).any():
             return self.answers()
@@ -179,13 +179,13 @@ class _SearchBatch:
         from cmpe.core.search.lanes import LANES
 
         count = len(self.rows)
-        if not len(self._shared.pool.layout.cards):  # nothing to decide
+        if not len(self.shared.pool.layout.cards):  # nothing to decide
             self.finished = count
             yield count
             return
         edges = np.linspace(0, count, -(-count // LANES) + 1).astype(int)  # of even blocks
         blocks = [slice(a, b) for a, b in pairwise(edges.tolist())]
-        work, stop = partial(self._block, budget=budget, kind=begin), self._shared.stop
+        work, stop = partial(self._block, budget=budget, kind=begin), self.shared.stop
         for rows in over_threads(work, blocks, threads, stop):
             self.finished = rows.stop
             yield rows.stop
@@ -194,7 +194,7 @@ class _SearchBatch:
         begin = budget.clock()
         part = self.instances.take(rows)
         start = self.start[rows]
-        block = SearchBlock(self._shared, part, self.random[rows])
+        block = SearchBlock(self.shared, part, self.random[rows])
         if self.multipliers is not None:
             block.price(self.multipliers[rows])
         block.begin(start, kind, budget)

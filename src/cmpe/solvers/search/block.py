@@ -16,7 +16,7 @@ from cmpe.solvers.local.graph import Graph, Rules
 from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search.messages import message_room, rounds_within
 from cmpe.solvers.search.pool import Subgraphs
-from cmpe.solvers.search.schedule import QUICK, Budget, BudgetClock, schedule
+from cmpe.solvers.search.schedule import QUICK, Budget, BudgetClock, Passes, schedule
 
 MULTIPLIER, STEP = 0.5, 0.25  # at the start, of spread(h) / spread(t)
 KNOWN_STEP = 0.02  # of the same, where multipliers are given
@@ -50,13 +50,13 @@ class SearchBlock:
         from cmpe.core.search import loop as kernels
         from cmpe.core.search.lanes import LANES
 
-        self._shared, self._part, self._kernels = shared, part, kernels
+        self.shared, self._part, self._kernels = shared, part, kernels
         self._quick, self._apart = QUICK, 0.0  # passes for multipliers; seconds of messages
         self._row = np.arange(LANES) % len(part)  # of each lane
         layout = shared.pool.layout
         replica = np.arange(LANES, dtype=np.uint64) // np.uint64(len(part))
         hashed = random[self._row] + replica * np.uint64(0x9E3779B97F4A7C15)
-        self._state = _empty_state(layout, shared.scales, hashed | np.uint64(1))
+        self.state = _empty_state(layout, shared.scales, hashed | np.uint64(1))
         self._condition()
         if not hasattr(shared.scratch, "room"):
             shared.scratch.room = _scratch(shared)
@@ -65,15 +65,15 @@ class SearchBlock:
     def price(self, multipliers: Floats) -> None:
         """Begin at these multipliers (B, m), with short steps, which double while one is wrong."""
         self._quick = 0
-        self._state.multipliers[:] = multipliers[self._row].T
-        self._state.steps[:] = KNOWN_STEP * self._shared.scales[:, np.newaxis]
+        self.state.multipliers[:] = multipliers[self._row].T
+        self.state.steps[:] = KNOWN_STEP * self.shared.scales[:, np.newaxis]
 
     def begin(self, start: Assignments, kind: str, budget: Budget = USUAL) -> None:
         """Stand at `start` (B, n), and where a row has none, where `kind` leads: messages if they
         fit into the time, else single moves. Every other replica of a row begins with these."""
         from cmpe.core.search import starts as start_kernels
 
-        fixed, layout = self._shared, self._shared.pool.layout
+        fixed, layout = self.shared, self.shared.pool.layout
         free = list(self._part.conditioning.free)
         values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
         self._work(self._kernels.BEGIN, values)
@@ -84,9 +84,9 @@ class SearchBlock:
             chosen &= np.arange(len(chosen)) // len(self._part) % 2 == 0
             room = message_room(layout, 1 + len(fixed.scales))
             start_kernels.pass_messages(
-                chosen, rounds, layout, fixed.rules, fixed.scales, self._state, self._room, room
+                chosen, rounds, layout, fixed.rules, fixed.scales, self.state, self._room, room
             )
-            values[:, chosen] = self._state.z[:, chosen]
+            values[:, chosen] = self.state.z[:, chosen]
             self._apart = budget.clock() - before
         if kind != "random":
             self._work(self._kernels.CLIMB, values, rules=fixed.rules.unlimited())
@@ -95,19 +95,19 @@ class SearchBlock:
         from cmpe.core.tables import condition
 
         lanes = np.ascontiguousarray(self._part.evidence[self._row].T, dtype=np.int64)
-        condition(lanes, self._shared.gather, self._state.block)
+        condition(lanes, self.shared.gather, self.state.block)
 
     def run(self, budget: Budget, begin: float) -> Assignments:
         """The best assignment of each row (B, n)."""
-        shared = self._shared
+        shared = self.shared
         clock = BudgetClock(budget, begin, len(self._part), self._apart)
         for passes in schedule(shared.pool, clock, shared.seed, self._quick):
-            self._work(self._kernels.RUN, self._state.z, (REPAIR, 0, 0), *passes)
+            self.go(passes)
             if shared.stop.is_set():
                 break
         lanes = np.arange(len(self._part))
         if clock.is_timed:  # the replica of the highest h; ties go to the first
-            order = np.lexsort((-self._state.best, self._row))
+            order = np.lexsort((-self.state.best, self._row))
             lanes = order[np.searchsorted(self._row[order], lanes)]
         if shared.stop.is_set():
             return self._finish(lanes, 0, 0)
@@ -117,6 +117,10 @@ class SearchBlock:
         others = self._replicas() if clock.abounds else []
         return mixed(self._part, [found, *others], trades=1)
 
+    def go(self, passes: Passes, repair: int = REPAIR) -> None:
+        """Some passes; what is nearly feasible has so many steps of repair."""
+        self._work(self._kernels.RUN, self.state.z, (repair, 0, 0), *passes)
+
     def _replicas(self) -> list[Assignments]:
         """What each replica of the rows came to, after single moves; none where there is one."""
         rows, lanes = len(self._part), len(self._row)
@@ -124,7 +128,7 @@ class SearchBlock:
         return [self._finish(part, 0, 0) for part in every] if len(every) > 1 else []
 
     def _finish(self, lanes: Integers, sweeps: int, kicks: int) -> Assignments:
-        fixed, state = self._shared, self._state
+        fixed, state = self.shared, self.state
         answers = np.zeros((len(lanes), len(state.z)), dtype=np.int32)
         if len(fixed.graph.owner) > LARGE:
             sweeps, kicks = 0, 0
@@ -143,11 +147,11 @@ class SearchBlock:
         rules: Rules | None = None,
     ) -> None:
         """Call the one compiled function."""
-        fixed = self._shared
+        fixed = self.shared
         self._kernels.work(
             task, numbers, passes, heats, caps, values,
             (fixed.pool.pool, fixed.pool.layout, fixed.graph), rules or fixed.rules, fixed.scales,
-            self._state, self._room,
+            self.state, self._room,
         )  # fmt: skip
 
 

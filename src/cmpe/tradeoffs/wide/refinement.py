@@ -90,7 +90,7 @@ class Refinement:
                 return
             question = max(questions, key=self._promise)
             slack = profile.slack(question.at)
-            begin, planned = self.spent, self._seconds(question)
+            begin, planned = self.spent, self.seconds_of(question)
             self._ask(question)
             after = Profile(self.band, self._window)
             gain = (profile.area - after.area) / question.worth
@@ -129,9 +129,9 @@ class Refinement:
 
     def _promise(self, question: BandQuestion) -> float:
         account = self._accounts[question.kind]
-        return question.worth * account.gain / (account.use * self._seconds(question))
+        return question.worth * account.gain / (account.use * self.seconds_of(question))
 
-    def _seconds(self, question: BandQuestion) -> float:
+    def seconds_of(self, question: BandQuestion) -> float:
         """A slice of the time, doubled each time that the same is asked again."""
         share = min(self._pace, max(self._first_slice, GROWTH * self.spent))
         return max(1e-3, min(share * 2.0 ** self._times(question), self._limit - self.spent))
@@ -144,7 +144,7 @@ class Refinement:
     # --- asking ---
 
     def _ask(self, question: BandQuestion) -> None:
-        seconds, pricing = self._seconds(question), self._pricing
+        seconds, pricing = self.seconds_of(question), self._pricing
         found: Values | None = None
         match question.kind:
             case Kind.LINE:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import pytest
 from torch import nn
@@ -88,19 +86,3 @@ def test_distances_to_a_known_number(known):
     far = Problem(LogLinearModel((2, 2)), (Constraint(near, -0.7),), (1,), "", (0, 1))
     expected = "optimal" if max(known, 1.0 - known) >= 0.7 else "infeasible"
     assert solve(far, [[known]], method="milp").labels == [expected]
-
-
-def test_which_pairs_of_a_distance_are_linear():
-    """z0 and z1 in [0, 1], z2 of two values, z3 = 0.25 and z4 = 1 known."""
-
-    class Row:
-        known: ClassVar = {3: 0.25, 4: 1.0}
-        continuous: ClassVar = [0, 1]
-
-    pairs = ((0, 1), (0, 2), (0, 3), (2, 4), (3, 4), (1, 1))
-    distance = Distance((2,) * 5, pairs, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0))
-    total, constant, sides = ReadableDistance(distance)._split(Row, np.array(distance.weights))
-    # -8 |1 - z2| = -8 + 8 z2, and -16 |0.25 - 1| is a number.
-    assert total.tolist() == [0.0, 0.0, 8.0, 0.0, 0.0]
-    assert constant == -8.0 - 12.0
-    assert sides.any(axis=1).tolist() == [True, True, True, False, False, False]

@@ -10,8 +10,6 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.solvers.milp.mixed.columns import InputColumns
-from cmpe.solvers.milp.mixed.margins import Margin
 from cmpe.solving import solve
 from tests.networks import random_network
 from tests.problems import all_assignments, seeds
@@ -45,39 +43,15 @@ def test_margins_of_an_unknown_original(seed):
         check_equal(solve(problem, method="milp"), solve(problem, method="exhaustive"))
 
 
-IDENTITY = ReluNetwork((np.eye(3),), (np.zeros(3),))
-FREE_INPUTS = InputColumns(np.zeros(3), np.arange(3), 3.0)
-KNOWN_INPUTS = InputColumns(np.array([0.0, 1.0, 0.0]), np.full(3, -1), 0.0)
-
-
-def test_the_rows_of_a_known_class_and_of_every_class():
-    of_known = Margin(IDENTITY, KNOWN_INPUTS, FREE_INPUTS)
-    assert of_known._classes.tolist() == [1]
-    assert of_known._rows.tolist() == [[-1.0, 1.0, 0.0], [0.0, 1.0, -1.0]]
-    of_any = Margin(IDENTITY, FREE_INPUTS, KNOWN_INPUTS)
-    assert of_any._classes.tolist() == [0, 1, 2]
-    assert of_any._per_class(np.arange(6.0)).toarray().tolist() == [
-        [0.0, 1.0, 0.0, 0.0, 0.0, 0.0],
-        [0.0, 0.0, 2.0, 3.0, 0.0, 0.0],
-        [0.0, 0.0, 0.0, 0.0, 4.0, 5.0],
-    ]
-
-
 def test_ties_go_to_the_lowest_class():
-    assert Margin(IDENTITY, FREE_INPUTS, KNOWN_INPUTS)._ties_lost().tolist() == [0, 0, 1, 0, 1, 1]
-    one_output = ReluNetwork((np.ones((1, 3)),), (np.zeros(1),))
-    assert Margin(one_output, FREE_INPUTS, KNOWN_INPUTS)._ties_lost().tolist() == [0.0, 1.0]
-
-
-def test_what_gaps_of_known_and_of_free_inputs_can_be():
-    """Of the identity F_1 - F_k is 1 at (0, 1, 0), and from -1 to 1 where inputs are free."""
-    margin = Margin(IDENTITY, KNOWN_INPUTS, FREE_INPUTS)
-    low, high = margin._bounds(margin.original)
-    assert (low <= 1.0).all()
-    np.testing.assert_allclose([low, high], 1.0, atol=1e-5)
-    low, high = margin._bounds(margin.changed)
-    assert (low <= -1.0).all()
-    assert (high >= 1.0).all()
+    """The outputs are the inputs: two classes tie in most rows."""
+    identity = ReluNetwork((np.eye(3),), (np.zeros(3),))
+    margin = ClassMargin(identity, (0, 1, 2), (3, 4, 5), (2,) * 6)
+    rows = all_assignments([2, 2, 2])
+    for observed in ((0, 1, 2), (3, 4, 5)):
+        problem = Problem(margin, (), observed)
+        best = solve(problem, rows, method="exhaustive")
+        check_equal(solve(problem, rows, method="milp"), best)
 
 
 @pytest.mark.parametrize("observed", [(0, 1), (2, 3)])

@@ -50,7 +50,7 @@ def test_values_near_an_end_are_moved_there():
     h = LogLinearModel((2, 2), (Factor((0, 1), np.eye(2)),))
     row = row_of(Problem(h, (), (1,), "", (0,)), [[1]])
     assert row.has_continuous
-    (column,) = [column for _, column in row._free_continuous]
+    (column,) = [column for _, column in row.free_continuous]
     point = np.zeros(row.polytope.columns)
     for z, expected in ((SNAPPED / 2, 0.0), (1 - SNAPPED / 2, 1.0), (0.25, 0.25)):
         point[column] = z

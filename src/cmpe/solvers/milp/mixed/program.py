@@ -149,7 +149,7 @@ class MixedProgram:
         return InputColumns(np.asarray(numbers, dtype=np.float64), columns, float(free))
 
     @cached_property
-    def _free_continuous(self) -> list[tuple[int, int]]:
+    def free_continuous(self) -> list[tuple[int, int]]:
         """(place among the free variables, column) of every continuous one that has a column."""
         found = []
         for place, variable in enumerate(self._problem.free):
@@ -161,7 +161,7 @@ class MixedProgram:
     def decode(self, columns: Floats) -> Values:
         """The values of the free variables; those in [0, 1] are snapped to near ends."""
         values = self.polytope.decode(columns).astype(self._problem.dtype)
-        for place, column in self._free_continuous:
+        for place, column in self.free_continuous:
             z = float(np.clip(columns[column], 0.0, 1.0))
             values[place] = 0.0 if z < SNAPPED else 1.0 if z > 1.0 - SNAPPED else z
         return np.asarray(values)
