@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import cmpe
 from cmpe import Constraint, NeuralSolver, ProblemDirectory, Recipe, Session
 from cmpe.cli.main import COMMANDS, make_app
+from cmpe.evaluation import chosen, constants
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
 from cmpe.learning.training.config import preset
@@ -27,7 +28,7 @@ STAGES = {
     "network + repair": "network + repair",
     "network + repair + bound": "network + repair + optimal bound",
 }
-METRICS = {"rows", "distinct", "optimal"} | {
+METRICS = {"rows", "distinct", "distinct_answers", "optimal"} | {
     name + end
     for name in ("regret", "feasible_regret", "gap", "violation", "violation_size",
                  "certified_gap", "seconds")
@@ -65,7 +66,8 @@ def report(places):
 
 
 def test_every_field_is_there(report, places):
-    assert list(report) == ["run", "problem", "relaxed_violation", "margin", "stages"]
+    shares = ["relaxed_violation", "margin", "binding_share", "overlap_share"]
+    assert list(report) == ["run", "problem", *shares, "stages", "constant"]
     assert (report["run"], report["problem"]) == (str(places[0]), "grid")
     assert {name: stage["method"] for name, stage in report["stages"].items()} == STAGES
     for stage in report["stages"].values():
@@ -73,6 +75,34 @@ def test_every_field_is_there(report, places):
         assert stage["batch_seconds_per_row"] > 0
         assert stage["single_row_seconds"] > 0
         assert 0 < stage["constrained"]["rows"] < stage["all"]["rows"] == 20
+
+
+def test_the_constant_baseline_is_measured_on_the_same_rows(report, places):
+    content = cmpe.read_directory(places[1])
+    problem, test = content.problem, content.test
+    found = constants(problem, content.train)
+    best = cmpe.solve(problem, test, method="exhaustive")
+    assert len(report["constant"]["trade_off"]) == len(found) > 1
+    for told, each in zip(report["constant"]["trade_off"], found, strict=True):
+        answers = each.answers(problem, test)
+        assert told["training"] == {"objective": each.objective, "violation": each.violated}
+        assert told["all"]["regret"] == pytest.approx((best.objective - answers.objective).mean())
+        assert told["all"]["violation"] == (~answers.feasible).mean()
+        assert told["all"]["distinct_answers"] == 1
+        assert told["constrained"]["rows"] == report["stages"]["network"]["constrained"]["rows"]
+    (which,) = [k for k, each in enumerate(found) if each is chosen(found)]
+    told = dict(report["constant"])
+    del told["trade_off"]
+    assert told == report["constant"]["trade_off"][which]
+
+
+def test_the_shares_are_those_of_the_rows(report, places):
+    content = cmpe.read_directory(places[1])
+    against = cmpe.reference(content.problem, content.test)
+    assert report["binding_share"] == against.constrained.mean()
+    known = {tuple(row) for row in content.train.tolist()}
+    seen = np.mean([tuple(row) in known for row in content.test.tolist()])
+    assert report["overlap_share"] == pytest.approx(seen)
 
 
 def test_repair_leaves_nothing_violated(report):
@@ -137,6 +167,15 @@ def test_a_table_shows_the_same_numbers(call, report, places):
     assert (code, err) == (0, "")
     title, header, *lines = out.splitlines()
     assert lines[2 * len(STAGES)].startswith("A regret below 0: violated answers are better than")
+    constant = report["constant"]["all"]
+    assert lines[-2] == (
+        f"The constraint binds on {100 * report['binding_share']:.1f} % of the rows; "
+        f"{100 * report['overlap_share']:.1f} % of them are training rows."
+    )
+    assert lines[-1].startswith(
+        f"One constant answer to all rows: {constant['regret']:.3f} nats / "
+        f"{100 * constant['violation']:.1f} % violated; the trade-off of constants: "
+    )
     del lines[2 * len(STAGES) :]
     assert title.startswith(f"{places[0]} on grid: margin {report['margin']:g}, relaxed outputs")
     assert header.split()[:4] == ["rows", "distinct", "regret", "gap"]
@@ -151,6 +190,7 @@ def test_a_table_shows_the_same_numbers(call, report, places):
             assert found[:2] == [str(metrics["rows"]), str(metrics["distinct"])]
             assert found[2] == f"{metrics['regret']:.3f}"
             assert found[4] == f"{metrics['violation']:.4f}"
+            assert found[6] == str(metrics["distinct_answers"])
 
 
 def test_only_the_first_rows(call, places):
@@ -183,7 +223,11 @@ def test_rows_of_a_file_or_folder_in_blocks(kind, call, report, places, tmp_path
         for which in ("all", "constrained"):
             wanted = {k: v for k, v in stage[which].items() if not k.startswith("seconds")}
             here = {k: found["stages"][name][which][k] for k in wanted}
-            assert here == pytest.approx({**wanted, "distinct": None})
+            assert here == pytest.approx({**wanted, "distinct": None, "distinct_answers": None})
+    for name in ("binding_share", "overlap_share"):
+        assert found[name] == pytest.approx(report[name])
+    for which in ("regret", "violation"):
+        assert found["constant"]["all"][which] == pytest.approx(report["constant"]["all"][which])
     code, out, _ = call("evaluate", *places, "--rows", 9, *told[:-2])
     assert code == 0
     assert out.splitlines()[2].split()[1:3] == ["9", "-"]

@@ -1,4 +1,4 @@
-"""`cmpe evaluate`: a trained solver against proved optima, stage by stage."""
+"""`cmpe evaluate`: a trained solver against proved optima, stage by stage, beside constants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
-    from cmpe.evaluation import Evaluation, Reference
+    from cmpe.evaluation import Constant, Evaluation, Reference
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.amortised.solver import AmortisedSolver
     from cmpe.learning.solver import NeuralSolver
@@ -63,7 +63,7 @@ def evaluate(
     address: asked.Address = None,
 ) -> int:
     """Measure regret, violations, certified gap and time on test rows or on others."""
-    from cmpe.evaluation import reference
+    from cmpe.evaluation import constants, overlap, reference
     from cmpe.formats.directory import read_directory
     from cmpe.learning.loading import load_solver
 
@@ -73,21 +73,28 @@ def evaluate(
     )
     how = Running(workers=workers, threads=threads, executor=executor, address=address)
     stages = {name: _Stage(each) for name, each in _variants(solver)}
-    violated = 0.0
+    violated = known = 0.0
     count = 0
     with how.place.kept():
+        baseline = _Baseline(constants(content.problem, content.train, running=how))
         for part in _blocks(content, evidence, rows, block):
             against = reference(content.problem, part, running=how)
             for stage in stages.values():
                 stage.measure(against)
+            baseline.measure(against)
             violated += _relaxed_violations(solver, against)
             count += len(against.evidence)
+            known += overlap(against.evidence, content.train) * len(against.evidence)
+    parts = next(iter(stages.values())).parts
     report = {
         "run": str(run),
         "problem": content.problem.name,
         "relaxed_violation": violated / count if count else None,
         "margin": solver.calibrated_margin(),
+        "binding_share": _binding(parts),
+        "overlap_share": known / count if count else None,
         "stages": {name: stage.to_json() for name, stage in stages.items()},
+        "constant": baseline.to_json(),
     }
     asked_of = content.problem.name or str(evidence or "the test rows")
     typer.echo(json.dumps(report) if format is InfoFormat.json else _table(report, asked_of))
@@ -146,18 +153,62 @@ class _Stage:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
-        from cmpe.evaluation import Evaluation
-
-        result = Evaluation.pooled(self.parts)
         return {
             "method": self.solver.method,
-            "all": result.every.to_json(),
-            "constrained": result.constrained.to_json(),
+            **_metrics(self.parts),
             "batch_seconds_per_row": self.seconds / max(1, self.rows),
             "single_row_seconds": sorted(self.single)[len(self.single) // 2]
             if self.single
             else None,
         }
+
+
+@dataclass
+class _Baseline:
+    """What is known of constant answers, block after block."""
+
+    constants: tuple[Constant, ...]
+    parts: list[list[Evaluation]] = field(default_factory=list)  # of each constant
+
+    def measure(self, against: Reference) -> None:
+        """Answer a block of rows with each constant."""
+        from cmpe.evaluation import evaluate as compare
+
+        for number, constant in enumerate(self.constants):
+            if number == len(self.parts):
+                self.parts.append([])
+            answers = constant.answers(against.problem, against.evidence)
+            self.parts[number].append(compare(answers, against))
+
+    def to_json(self) -> dict[str, Any] | None:
+        """The chosen constant like a stage, and all of them; None where there is none."""
+        from cmpe.evaluation import chosen
+
+        if not self.constants:
+            return None
+        told = [
+            {
+                "method": "constant",
+                **_metrics(parts),
+                "training": {"objective": each.objective, "violation": each.violated},
+            }
+            for each, parts in zip(self.constants, self.parts, strict=True)
+        ]
+        return {**told[self.constants.index(chosen(self.constants))], "trade_off": told}
+
+
+def _metrics(parts: list[Evaluation]) -> dict[str, Any]:
+    from cmpe.evaluation import Evaluation
+
+    result = Evaluation.pooled(parts)
+    return {"all": result.every.to_json(), "constrained": result.constrained.to_json()}
+
+
+def _binding(parts: list[Evaluation]) -> float | None:
+    from cmpe.evaluation import Evaluation
+
+    share = Evaluation.pooled(parts).binding
+    return None if share != share else share
 
 
 def _relaxed_violations(solver: Trained, against: Reference) -> float:
@@ -171,7 +222,7 @@ def _table(report: dict[str, Any], asked_of: str) -> str:
         f"{report['margin']:g}, relaxed outputs violated "
         f"{_cell(report['relaxed_violation'], 0, 2, 100)} %",
         f"{'':26}{'rows':>6}{'distinct':>9}{'regret':>9}{'gap %':>8}{'violated':>10}"
-        f"{'certified':>11}{'us/row':>9}{'us alone':>10}",
+        f"{'certified':>11}{'answers':>9}{'us/row':>9}{'us alone':>10}",
     ]
     for name, stage in report["stages"].items():
         for which in ("all", "constrained"):
@@ -180,7 +231,7 @@ def _table(report: dict[str, Any], asked_of: str) -> str:
                 f"{name if which == 'all' else '  constrained rows':26}"
                 f"{m['rows']:>6}{_cell(m['distinct'], 9, 0)}{_cell(m['regret'], 9, 3)}"
                 f"{_cell(m['gap'], 8, 3, 100)}{_cell(m['violation'], 10, 4)}"
-                f"{_cell(m['certified_gap'], 11, 3)}"
+                f"{_cell(m['certified_gap'], 11, 3)}{_cell(m['distinct_answers'], 9, 0)}"
                 + (
                     f"{1e6 * stage['batch_seconds_per_row']:>9.1f}"
                     f"{1e6 * (stage['single_row_seconds'] or 0):>10.0f}"
@@ -196,7 +247,23 @@ def _table(report: dict[str, Any], asked_of: str) -> str:
             "A regret below 0: violated answers are better than every feasible one, because they "
             "break\nthe constraint. They count as violated, not as good."
         )
+    lines.append(
+        f"The constraint binds on {_cell(report['binding_share'], 0, 1, 100)} % of the rows; "
+        f"{_cell(report['overlap_share'], 0, 1, 100)} % of them are training rows."
+    )
+    if report["constant"]:
+        shown = map(_short, report["constant"]["trade_off"])
+        lines.append(
+            f"One constant answer to all rows: {_short(report['constant'])} violated; the "
+            f"trade-off of constants: {', '.join(shown)}"
+        )
     return "\n".join(lines)
+
+
+def _short(constant: dict[str, Any]) -> str:
+    """Regret and rate of violations of a constant."""
+    m = constant["all"]
+    return f"{_cell(m['regret'], 0, 3)} nats / {_cell(m['violation'], 0, 1, 100)} %"
 
 
 def _cell(value: float | None, width: int, digits: int, times: float = 1.0) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import cmpe
 from cmpe import Constraint, Problem
 from cmpe.errors import InputError
-from cmpe.evaluation import Evaluation, Spread
+from cmpe.evaluation import Evaluation, Spread, overlap
 from cmpe.solution import Solutions
 from tests.learning.losses.test_functions import images, small_network
 from tests.problems import random_problem, seeds, worked_example
@@ -81,6 +81,8 @@ def test_metrics_are_what_is_computed_by_hand(seed):
         told = getattr(found, name).to_json()
         assert told["rows"] == which.sum()
         assert told["distinct"] == len({tuple(row) for row in against.evidence[which].tolist()})
+        decided = answers.assignments[which][:, list(problem.free)].tolist()
+        assert told["distinct_answers"] == len({tuple(row) for row in decided})
         for field, wanted in by_hand(problem, against.evidence, answers, best, which).items():
             assert told[field] == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), (
                 name, field,
@@ -136,10 +138,29 @@ def test_blocks_of_rows_have_the_metrics_of_all():
     pooled = Evaluation.pooled(parts)
     assert Evaluation.pooled(parts[:1]) == parts[0]
     for found, wanted in ((pooled.every, whole.every), (pooled.constrained, whole.constrained)):
-        told = {**wanted.to_json(), "distinct": None}
+        told = {**wanted.to_json(), "distinct": None, "distinct_answers": None}
         assert found.to_json() == pytest.approx(told, nan_ok=True)
     nobody = Evaluation.pooled([parts[1], parts[1]]).every
     assert (nobody.rows, nobody.to_json()["regret"]) == (0, None)
+
+
+def test_the_share_of_rows_on_which_the_constraint_binds():
+    problem = worked_example()
+    rows = [[1, 1], [0, 1], [1, 0], [0, 0]]
+    against = cmpe.reference(problem, rows)
+    found = cmpe.evaluate(cmpe.solve(problem, rows), against)
+    known = against.solutions.feasible
+    assert found.binding == against.constrained[known].mean()
+    none = cmpe.evaluate(cmpe.solve(problem, [[0, 0]]), cmpe.reference(problem, [[0, 0]]))
+    assert np.isnan(none.binding)
+
+
+def test_the_share_of_rows_that_are_training_rows():
+    training = np.array([[0, 1], [1, 1], [1, 1]], dtype=np.int32)
+    assert overlap(np.array([[1, 1], [0, 0], [1, 1], [1, 0]]), training) == 0.5
+    assert overlap(training, training[:0]) == 0.0
+    assert np.isnan(overlap(training[:0], training))
+    assert overlap(np.array([[0.5, 1.0]]), np.array([[0.5, 1.0], [0.25, 0.0]])) == 1.0
 
 
 def test_other_rows_are_refused():
@@ -157,7 +178,8 @@ def test_what_is_missing_is_none_in_plain_numbers():
     ).every.to_json()  # fmt: skip
     assert found["violation_size"] is found["violation_size_std"] is None
     json.dumps(found, allow_nan=False)
-    spreads = [name for name in found if name not in ("rows", "distinct", "optimal")]
+    counts = ("rows", "distinct", "distinct_answers", "optimal")
+    spreads = [name for name in found if name not in counts]
     assert sorted(spreads) == sorted([*FIELDS[3:], *(f"{name}_std" for name in FIELDS[3:])])
 
 

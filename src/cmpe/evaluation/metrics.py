@@ -4,8 +4,9 @@
     gap         regret / f*, with f* = C - h* (the paper's optimality gap)
     violation   share of rows that break a constraint; size: by how much, in nats, where they do
 
-A row is constrained when its unconstrained optimum breaks a constraint; the others are easy, and
-often the majority. Evidence repeats, so the number of distinct rows stands beside each figure.
+A row is constrained when its unconstrained optimum breaks a constraint: the constraint binds. The
+others are plain MPE, and often the majority. Evidence repeats, so the numbers of distinct rows and
+of distinct answers stand beside each figure.
 Rows that come in blocks are measured block by block, and `Evaluation.pooled` joins the figures.
 """
 
@@ -62,7 +63,8 @@ class Metrics:
     """How answers fare on a set of rows."""
 
     rows: int
-    distinct: int | None  # unknown of several blocks
+    distinct: int | None  # rows; unknown of several blocks
+    distinct_answers: int | None  # to the free variables; unknown of several blocks
     optimal: float  # share of rows whose reference is proved optimal
     regret: Spread
     feasible_regret: Spread  # over the rows that satisfy every constraint
@@ -93,6 +95,7 @@ class Metrics:
         return cls(
             rows=rows,
             distinct=None,
+            distinct_answers=None,
             optimal=sum(p.rows * p.optimal for p in some) / rows if rows else float("nan"),
             **{name: Spread.pooled([getattr(part, name) for part in parts]) for name in spreads},
         )
@@ -104,6 +107,11 @@ class Evaluation:
 
     every: Metrics
     constrained: Metrics
+
+    @property
+    def binding(self) -> float:
+        """The share of rows on which the constraint binds; NaN without rows."""
+        return self.constrained.rows / self.every.rows if self.every.rows else float("nan")
 
     @classmethod
     def pooled(cls, parts: Sequence[Evaluation]) -> Evaluation:
@@ -174,6 +182,13 @@ def evaluate(answers: Solutions, against: Reference) -> Evaluation:
     )
 
 
+def overlap(evidence: Values, training: Values) -> float:
+    """The share of rows of evidence that are also training rows; NaN without rows."""
+    known = set(map(bytes, np.ascontiguousarray(training, dtype=np.float64)))
+    rows = np.ascontiguousarray(evidence, dtype=np.float64)
+    return float(np.mean([bytes(row) in known for row in rows])) if len(rows) else float("nan")
+
+
 def _check_kinds(answers: object, against: object) -> None:
     if not (isinstance(answers, Solutions) and isinstance(against, Reference)):
         found = f"{type(answers).__name__} and {type(against).__name__}"
@@ -190,6 +205,7 @@ def _metrics(answers: Solutions, against: Reference, which: NDArray[np.bool_]) -
     return Metrics(
         rows=len(mine),
         distinct=len(np.unique(against.evidence[which], axis=0)),
+        distinct_answers=len(np.unique(mine.assignments[:, list(against.problem.free)], axis=0)),
         optimal=float((best.status == 0).mean()) if len(best) else float("nan"),
         regret=Spread.of(regret),
         feasible_regret=Spread.of(regret[mine.feasible]),
