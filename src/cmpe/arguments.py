@@ -23,6 +23,8 @@ def real_number(
     name: str, value: object, error: Refusal = MethodError, *, example: str = "1.5"
 ) -> float:
     """A number of any kind as a float; text and truth values are not numbers."""
+    if type(value) is float:
+        return value
     scalar = _scalar(value)
     if isinstance(scalar, bool) or not isinstance(scalar, Real):
         raise error(f"{name} must be a number, as in {name}={example}; found {_shown(value)}")
@@ -34,6 +36,8 @@ def real_number(
 
 def whole_number(name: str, value: object, least: int, error: Refusal = MethodError) -> int:
     """A whole number of at least `least` as an int; 2.0 is one, "2" and True are not."""
+    if type(value) is int and value >= least:
+        return value
     scalar = _scalar(value)
     if isinstance(scalar, float) and scalar.is_integer():
         scalar = int(scalar)

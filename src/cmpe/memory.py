@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from functools import lru_cache
 from pathlib import Path
 
 from cmpe.arguments import real_number
@@ -12,6 +14,7 @@ GIGABYTE = 10**9
 LEAST = 0.1  # GB: Python and compiled code alone take more
 SHARE = 0.75  # of what is free
 MEMINFO = Path("/proc/meminfo")
+FRESH = 0.1  # seconds for which a reading is used
 FIRST_LINES = 512  # bytes of it, which hold what is read
 
 
@@ -30,8 +33,14 @@ def allowed_bytes(memory: float | None) -> int:
 
 def free_bytes() -> int:
     """Memory that programs could still take."""
+    return _read(MEMINFO, int(time.monotonic() / FRESH))
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path, moment: int) -> int:
+    """The same as `path` said at some moment: reading it takes as long as a small row."""
     try:
-        with open(MEMINFO, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0) as file:
             words = file.read(FIRST_LINES).split()
         return int(words[words.index(b"MemAvailable:") + 1]) * 1024
     except (OSError, ValueError):  # no Linux: all there is

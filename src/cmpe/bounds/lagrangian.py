@@ -56,7 +56,7 @@ def lane_bytes(problem: Problem) -> int:
 
 
 def _most_lanes(per_lane: int) -> int:
-    return int(np.clip(WORKING_SET // per_lane, 4, 64))
+    return min(max(WORKING_SET // per_lane, 4), 64)
 
 
 def chunk_rows(problem: Problem) -> int:

@@ -74,22 +74,21 @@ class Solutions:
         rows = np.array(assignments, dtype=problem.dtype, ndmin=2)
         count = len(rows)
         found = (rows >= 0).all(axis=1)
-        objective = np.full(count, np.nan)
-        values = np.full((count, len(problem.constraints)), np.nan)
-        if found.any():
+        if found.all():
+            objective = problem.objective.value(rows)
+            values = problem.constraint_values(rows)
+        else:
+            objective = np.full(count, np.nan)
+            values = np.full((count, len(problem.constraints)), np.nan)
             objective[found] = problem.objective.value(rows[found])
             values[found] = problem.constraint_values(rows[found])
-        judged = cls.evaluated(
-            problem, rows, (objective, values), bound=bound, infeasible=infeasible, method=method
-        )
-        return replace(
-            judged,
-            seconds=np.array(np.broadcast_to(np.asarray(seconds, dtype=float), count)),
-            multipliers=np.array(np.broadcast_to(np.asarray(multipliers, float), values.shape)),
-        )
+        return cls.evaluated(
+            problem, rows, (objective, values), bound=bound, infeasible=infeasible, method=method,
+            seconds=seconds, multipliers=multipliers,
+        )  # fmt: skip
 
     @classmethod
-    def evaluated(
+    def evaluated(  # noqa: PLR0913
         cls,
         problem: Problem,
         rows: Values,
@@ -98,20 +97,21 @@ class Solutions:
         bound: ArrayLike = np.inf,
         infeasible: ArrayLike = False,
         method: str | Sequence[str] = "",
+        seconds: ArrayLike = 0.0,
+        multipliers: ArrayLike = np.nan,
     ) -> Solutions:
         """The same of assignments whose values the problem's own functions have given.
 
         They are h (B,) and t (B, m), NaN where there is no assignment. Arrays are not copied.
         """
         objective, values = found_values
-        count, found = len(rows), ~np.isnan(objective)
-        feasible = np.zeros(count, dtype=bool)
-        feasible[found] = problem.are_feasible(objective[found], values[found])
-        proved = np.broadcast_to(np.asarray(infeasible, dtype=bool), count) & ~feasible
-        upper = np.where(proved, -np.inf, np.broadcast_to(np.asarray(bound, dtype=float), count))
-        upper[feasible] = np.maximum(upper[feasible], objective[feasible])
+        count = len(rows)
+        feasible = problem.are_feasible(objective, values)
+        proved = np.asarray(infeasible, dtype=bool) & ~feasible
+        upper = np.where(proved, -np.inf, bound)
+        upper = np.where(feasible, np.maximum(upper, objective), upper)
         status = np.full(count, Status.UNKNOWN, dtype=np.int8)
-        status[found & (objective > -np.inf)] = Status.VIOLATED
+        status[objective > -np.inf] = Status.VIOLATED
         status[feasible] = Status.FEASIBLE
         status[feasible & _closed(upper, objective)] = Status.OPTIMAL
         status[proved] = Status.INFEASIBLE
@@ -122,10 +122,10 @@ class Solutions:
             violations=values - problem.limits,
             bound=upper,
             status=status,
-            method=np.array(np.broadcast_to(np.asarray(method, dtype=np.str_), count)),
-            seconds=np.zeros(count),
+            method=_of_each(method, count, np.str_),
+            seconds=_of_each(seconds, count, np.float64),
             asked=Question.of(problem),
-            multipliers=np.full(values.shape, np.nan),
+            multipliers=np.array(np.broadcast_to(np.asarray(multipliers, float), values.shape)),
         )
 
     def __len__(self) -> int:
@@ -262,6 +262,13 @@ class Solutions:
 
 
 _ARRAYS = tuple(f.name for f in fields(Solutions) if f.name not in ("asked", "observed"))
+
+
+def _of_each(value: Any, count: int, kind: type[np.generic]) -> NDArray[Any]:
+    """An array of one value per row, from that of all rows or from the rows' own."""
+    if isinstance(value, str | float):
+        return np.full(count, value)
+    return np.array(np.broadcast_to(np.asarray(value, dtype=kind), count))
 
 
 def _closed(upper: Floats, objective: Floats) -> NDArray[np.bool_]:

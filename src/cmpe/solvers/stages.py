@@ -61,6 +61,8 @@ def continue_with(
 
 def certified(known: Solutions, gap: float = 0.0) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which rows need no more work: proved, or with a gap of at most `gap` nats: (B,)."""
+    if gap == 0.0:
+        return known.proved
     with np.errstate(invalid="ignore"):
         return known.proved | (known.gap <= gap)
 

@@ -40,7 +40,7 @@ def eliminate(instances: Instances, rounds: int, running: Running | None = None)
     work = Elimination(instances, results, rounds, how.bytes)
     spent = work.run(how)
     results.assignments[~np.isfinite(results.gap)] = -1
-    known = np.isin(results.kind, (INACTIVE, BOUND))
+    known = (results.kind == INACTIVE) | (results.kind == BOUND)
     solutions = Solutions.of(
         instances.problem,
         results.assignments,
