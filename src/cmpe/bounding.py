@@ -190,9 +190,10 @@ def _spread(
 ) -> Bounds:
     """The same from the cores of a cluster, block by block."""
     from cmpe.bounds.base import Bounds
-    from cmpe.streams.spreading import rows_of, spread
+    from cmpe.problem.groups import full_rows
+    from cmpe.streams.spreading import spread
 
-    rows = rows_of(problem, evidence)
+    rows = full_rows(problem, evidence)
     out = Bounds.empty(len(rows), len(problem.constraints))
     for where, part in spread(partial(_bound_block, *asked), problem, rows, place):
         out.put(np.arange(where.start, where.stop), part)

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from cmpe.arrays import FREE, Values
+from cmpe.arrays import Values
 from cmpe.errors import MethodError, MissingExtra
 from cmpe.learning.shipped import resolved
 from cmpe.problem import Evidence, Problem, need_problem
-from cmpe.problem.groups import by_observed
+from cmpe.problem.groups import full_rows
+from cmpe.problem.rows import Limits as RowLimits
+from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Solutions
 from cmpe.solvers import METHODS
 from cmpe.solvers.base import Limits, Progress, Running
-from cmpe.solvers.dispatch import Chosen, answer
+from cmpe.solvers.dispatch import Chosen, answer, answer_rows
 
 BAR = 30  # characters of a progress bar
 
@@ -39,6 +41,8 @@ def solve(  # noqa: PLR0913
     start: Evidence | Solutions | None = None,
     progress: bool | Progress = False,
     ignore_extra: bool = False,
+    potentials: Potentials | None = None,
+    limits: RowLimits | None = None,
     running: Running | None = None,
 ) -> Solutions:
     """Answer every row of `evidence`: one answer per row, in their order.
@@ -53,6 +57,12 @@ def solve(  # noqa: PLR0913
     workers: rows that are answered at the same time. start: an assignment per row to begin from;
     no answer is worse than its start. progress: True for a bar, or a function of (done, total).
     running: threads, device and the rest; `workers`, `start` and `progress` win over it.
+
+    potentials: log-potentials of each row that are added to h: {name: (B, states)},
+    {(name, name): (B, states, states)}, or an array (B, n, k) for all variables, padded where they
+    have fewer than k states; NumPy or torch. -inf forbids.
+    limits: each row's own limits: {number of a constraint: (B,)}, or (B, m), in the sense in which
+    each constraint was written. One row of evidence serves all rows of potentials and limits.
     """
     need_problem(problem, "solve")
     changes: dict[str, Any] = {} if workers is None else {"workers": workers}
@@ -61,8 +71,12 @@ def solve(  # noqa: PLR0913
     with _reporting(progress) as report:
         if report is not None:
             changes["progress"] = report
-        limits = Limits.of(running, seconds=time_limit, gap=gap, seed=seed, **changes)
-        return answer(problem, evidence, chosen(method, problem), limits, ignore_extra=ignore_extra)
+        told = Limits.of(running, seconds=time_limit, gap=gap, seed=seed, **changes)
+        by = chosen(method, problem)
+        if potentials is None and limits is None:
+            return answer(problem, evidence, by, told, ignore_extra=ignore_extra)
+        rows = Rows.read(problem, evidence, potentials, limits, ignore_extra=ignore_extra)
+        return answer_rows(rows, by, told)
 
 
 def chosen(
@@ -104,11 +118,7 @@ def _start(problem: Problem, start: Evidence | Solutions) -> Values:
         return start.assignments
     if isinstance(start, np.ndarray):
         return start
-    batches = by_observed(problem.observing(()), start)
-    rows = np.full((sum(len(n) for _, n in batches), problem.variables), FREE, dtype=problem.dtype)
-    for instances, numbers in batches:
-        rows[numbers] = instances.full()
-    return rows
+    return full_rows(problem.observing(()), start)
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from cmpe.errors import Interrupted, MethodError
 from cmpe.evaluation import reference
 from cmpe.execution.local import InProcess
 from cmpe.generation import Recipe, generate, grid
+from cmpe.problem.rows import Rows
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.dispatch import answer
+from cmpe.solvers.dispatch import answer_rows
 from cmpe.solvers.spread import answer_spread, spread_list
 from cmpe.solving import solve
 from cmpe.tradeoffs.best import best
@@ -28,7 +29,7 @@ def same(found, wanted):
 
 @pytest.mark.parametrize("method", ["exact", "local"])
 def test_blocks_give_the_answers_of_all_rows_together(method):
-    found = answer_spread(answer, PROBLEM, FULL, method, HERE)
+    found = answer_spread(answer_rows, Rows(PROBLEM, FULL), method, HERE)
     same(found, solve(PROBLEM, ROWS, method=method))
 
 
@@ -36,13 +37,13 @@ def test_starts_and_progress_go_along():
     wanted = solve(PROBLEM, ROWS, method="exact")
     seen = []
     told = Limits(start=wanted.assignments, progress=lambda *p: seen.append(p))
-    found = answer_spread(answer, PROBLEM, FULL, "local", told)
+    found = answer_spread(answer_rows, Rows(PROBLEM, FULL), "local", told)
     np.testing.assert_allclose(found.objective, wanted.objective)
     assert seen[-1] == (40, 40)
     assert len(seen) == 8
     short = Limits(start=wanted.assignments[:1])
     with pytest.raises(MethodError, match="a start must have 40 rows, found 1"):
-        answer_spread(answer, PROBLEM, FULL, "local", short)
+        answer_spread(answer_rows, Rows(PROBLEM, FULL), "local", short)
 
 
 def test_after_ctrl_c_there_is_what_is_done():
@@ -51,7 +52,7 @@ def test_after_ctrl_c_there_is_what_is_done():
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as caught:
-        answer_spread(answer, PROBLEM, FULL, "exact", Limits(progress=stop))
+        answer_spread(answer_rows, Rows(PROBLEM, FULL), "exact", Limits(progress=stop))
     wanted = solve(PROBLEM, ROWS, method="exact")
     assert caught.value.finished == 10
     known = caught.value.solutions

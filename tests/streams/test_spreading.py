@@ -1,7 +1,8 @@
 import numpy as np
 
 from cmpe.execution import Workplace
-from cmpe.streams.spreading import rows_of, spread
+from cmpe.problem.groups import full_rows
+from cmpe.streams.spreading import spread
 from tests.streams.work import named_problem
 
 PROBLEM = named_problem()
@@ -14,14 +15,14 @@ def ask(problem, rows, start):
 
 
 def test_evidence_in_any_form_becomes_rows_over_all_variables():
-    rows = rows_of(PROBLEM, [{"a": "yes", "b": "top"}, {"c": 1}])
+    rows = full_rows(PROBLEM, [{"a": "yes", "b": "top"}, {"c": 1}])
     assert rows.tolist() == [[1, 2, -1], [-1, -1, 1]]
-    assert rows_of(PROBLEM, np.array([[0, 1]])).tolist() == [[0, 1, -1]]
-    assert rows_of(PROBLEM.observing(()), None).tolist() == [[-1, -1, -1]]
+    assert full_rows(PROBLEM, np.array([[0, 1]])).tolist() == [[0, 1, -1]]
+    assert full_rows(PROBLEM.observing(()), None).tolist() == [[-1, -1, -1]]
 
 
 def test_blocks_together_are_all_rows():
-    rows = rows_of(PROBLEM, np.array([[k % 2, k % 3] for k in range(20)]))
+    rows = full_rows(PROBLEM, np.array([[k % 2, k % 3] for k in range(20)]))
     start = np.arange(20)
     for given in (start, None):
         out = np.full(20, -1)

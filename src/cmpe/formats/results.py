@@ -104,7 +104,9 @@ def _constraints(
     return [
         {
             "value": _number(values[j]),
-            "at_least" if c.mirrored else "at_most": c.limit,
+            "at_least" if c.mirrored else "at_most": (
+                c.limit if solutions.limits is None else float(solutions.limits[i, j])
+            ),
             "violation": _number(violations[j]),
         }
         for j, c in enumerate(limits)

@@ -13,7 +13,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+import numpy as np
+
 from cmpe.arguments import real_number
+from cmpe.arrays import Floats
 from cmpe.domain import Named
 from cmpe.errors import ModelError
 
@@ -30,6 +33,11 @@ class Condition:
         raise ModelError(
             "a constraint is neither true nor false; 1 <= t <= 3 is written cmpe.between(t, 1, 3)"
         )
+
+
+def tolerance_of(limits: Floats) -> Floats:
+    """How far above each limit still counts as satisfied: 1e-6 * max(1, |q|)."""
+    return FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(limits))
 
 
 class Limitable(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cmpe.arrays import Indices, Values
+from cmpe.arrays import FREE, Indices, Values
 from cmpe.problem.evidence import Evidence, FullRows, observed_groups
 from cmpe.problem.instances import Instances
 from cmpe.problem.problem import Problem
@@ -40,6 +40,16 @@ def by_observed(
         (_observing(problem, observed).instances(rows[numbers][:, list(observed)]), numbers)
         for observed, numbers in observed_groups(rows)
     ]
+
+
+def full_rows(problem: Problem, evidence: Evidence | None, *, ignore_extra: bool = False) -> Values:
+    """Evidence in any form as rows over all variables (B, n), -1 where free."""
+    batches = by_observed(problem, evidence, ignore_extra=ignore_extra)
+    total = sum(len(numbers) for _, numbers in batches)
+    rows = np.full((total, problem.variables), FREE, dtype=problem.dtype)
+    for instances, numbers in batches:
+        rows[numbers] = instances.full()
+    return rows
 
 
 def _observing(problem: Problem, observed: tuple[int, ...]) -> Problem:

@@ -21,7 +21,7 @@ from cmpe.domain import Domain
 from cmpe.elimination.plan import Plan, make_plan
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
-from cmpe.models.constraint import Constraint
+from cmpe.models.constraint import Constraint, tolerance_of
 from cmpe.models.function import Function
 from cmpe.models.linear import Costs
 from cmpe.models.loglinear import LogLinearModel
@@ -297,9 +297,15 @@ class Problem:
             self.objective.value(assignments), self.constraint_values(assignments)
         )
 
-    def are_feasible(self, objective: Floats, values: Floats) -> NDArray[np.bool_]:
-        """The same from h (B,) and every t_j (B, m), where they are known already."""
-        satisfied = np.asarray((values - self.limits <= self.tolerances).all(axis=1))
+    def are_feasible(
+        self, objective: Floats, values: Floats, limits: Floats | None = None
+    ) -> NDArray[np.bool_]:
+        """The same from h (B,) and every t_j (B, m), where they are known already.
+
+        `limits` (B, m) are those of rows that have their own.
+        """
+        most = self.limits if limits is None else limits
+        satisfied = np.asarray((values - most <= tolerance_of(most)).all(axis=1))
         return satisfied & np.isfinite(objective)
 
     @cached_property

@@ -41,7 +41,11 @@ def _facts(answers: Solutions) -> Iterator[tuple[str, list[Any]]]:
     yield "bound", _numbers(answers.bound)
     yield "gap", _numbers(answers.gap)
     for j, (relation, limit) in enumerate(answers.asked.limits):
-        yield f"t{j + 1} {relation} {limit:g}", _numbers(answers.constraint_values[:, j])
+        if answers.limits is None:
+            yield f"t{j + 1} {relation} {limit:g}", _numbers(answers.constraint_values[:, j])
+        else:
+            yield f"t{j + 1} {relation} q{j + 1}", _numbers(answers.constraint_values[:, j])
+            yield f"q{j + 1}", answers.limits[:, j].tolist()
     yield "method", answers.method.tolist()
     yield "seconds", answers.seconds.tolist()
 

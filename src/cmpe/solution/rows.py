@@ -98,9 +98,13 @@ class Answer(Mapping[Any, Any]):
         values = self._all.constraint_values[self._number].tolist()
         broken = self._all.violations[self._number].tolist()
         stated = self._all.asked.limits
+        own = self._all.limits
+        limits = [q for _, q in stated] if own is None else own[self._number].tolist()
         return [
             ConstraintValue(value, relation, limit, violation)
-            for value, (relation, limit), violation in zip(values, stated, broken, strict=True)
+            for value, (relation, _), limit, violation in zip(
+                values, stated, limits, broken, strict=True
+            )
         ]
 
     @property

@@ -10,10 +10,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import Floats, Values
+from cmpe.arrays import FREE, Floats, Values
 from cmpe.display import html_table, number_text, shortened
 from cmpe.domain import Domain
 from cmpe.problem import Problem
+from cmpe.problem.rows import Rows
 from cmpe.solution.rows import WIDTH, Answer
 from cmpe.solution.status import Status
 
@@ -52,6 +53,7 @@ class Solutions:
     asked: Question
     multipliers: Floats  # (B, m): mu* of the dual, NaN where unknown
     observed: NDArray[np.bool_] | None = None  # (B, n): what was evidence, where that is known
+    limits: Floats | None = None  # (B, m): each row's own, as written; None where all share them
 
     @classmethod
     def of(
@@ -99,14 +101,16 @@ class Solutions:
         method: str | Sequence[str] = "",
         seconds: ArrayLike = 0.0,
         multipliers: ArrayLike = np.nan,
+        limits: Floats | None = None,
     ) -> Solutions:
         """The same of assignments whose values the problem's own functions have given.
 
         They are h (B,) and t (B, m), NaN where there is no assignment. Arrays are not copied.
+        `limits` (B, m) are those of rows that have their own, as in t <= q.
         """
         objective, values = found_values
         count = len(rows)
-        feasible = problem.are_feasible(objective, values)
+        feasible = problem.are_feasible(objective, values, limits)
         proved = np.asarray(infeasible, dtype=bool) & ~feasible
         upper = np.where(proved, -np.inf, bound)
         upper = np.where(feasible, np.maximum(upper, objective), upper)
@@ -119,14 +123,33 @@ class Solutions:
             assignments=rows,
             objective=objective,
             constraint_values=values * problem.signs,
-            violations=values - problem.limits,
+            violations=values - (problem.limits if limits is None else limits),
             bound=upper,
             status=status,
             method=_of_each(method, count, np.str_),
             seconds=_of_each(seconds, count, np.float64),
             asked=Question.of(problem),
             multipliers=np.array(np.broadcast_to(np.asarray(multipliers, float), values.shape)),
+            limits=None if limits is None else limits * problem.signs,
         )
+
+    @classmethod
+    def of_rows(cls, rows: Rows, lifted: Solutions) -> Solutions:
+        """The answers to rows with their own numbers, from those to their lifted problem.
+
+        Constraints are recomputed by the problem itself and judged with each row's limits.
+        """
+        problem = rows.problem
+        assignments = np.ascontiguousarray(lifted.assignments[:, : problem.variables])
+        found = ~np.isnan(lifted.objective)
+        values = np.full((len(rows), len(problem.constraints)), np.nan)
+        values[found] = problem.constraint_values(assignments[found])
+        judged = cls.evaluated(
+            problem, assignments, (lifted.objective, values), bound=lifted.bound,
+            infeasible=lifted.status == Status.INFEASIBLE, method=lifted.method.tolist(),
+            seconds=lifted.seconds, multipliers=lifted.multipliers, limits=rows.limits,
+        )  # fmt: skip
+        return replace(judged, observed=rows.evidence != FREE)
 
     def __len__(self) -> int:
         return len(self.objective)
@@ -210,7 +233,7 @@ class Solutions:
         return range(min(SHOWN_ROWS, len(self)))
 
     def _repr_html_(self) -> str:
-        limits = [f"t {relation} {limit:g}" for relation, limit in self.asked.limits]
+        limits = [f"t {relation} {_limit_text(self, q)}" for relation, q in self.asked.limits]
         rows = []
         for i in self._shown:
             row = self[i]
@@ -225,15 +248,17 @@ class Solutions:
     def take(self, rows: ArrayLike) -> Solutions:
         """The answers of `rows`, in that order."""
         index = np.asarray(rows)
-        arrays = {name: getattr(self, name)[index] for name in _ARRAYS}
-        observed = None if self.observed is None else self.observed[index]
-        return Solutions(asked=self.asked, observed=observed, **arrays)
+        return self._part(index)
 
     def span(self, first: int, end: int) -> Solutions:
         """The answers from `first` to before `end`, of the same memory."""
-        arrays = {name: getattr(self, name)[first:end] for name in _ARRAYS}
-        observed = None if self.observed is None else self.observed[first:end]
-        return Solutions(asked=self.asked, observed=observed, **arrays)
+        return self._part(slice(first, end))
+
+    def _part(self, rows: slice | NDArray[Any]) -> Solutions:
+        arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        more = {name: getattr(self, name) for name in _MAYBE}
+        more = {name: None if each is None else each[rows] for name, each in more.items()}
+        return Solutions(asked=self.asked, **arrays, **more)
 
     def bounded(self, upper: float) -> Solutions:
         """The same feasible answers, each with this bound on the best objective and its status."""
@@ -258,10 +283,20 @@ class Solutions:
     def concatenate(parts: Sequence[Solutions]) -> Solutions:
         """All rows of all parts, in order."""
         arrays: Any = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS}
-        return Solutions(asked=parts[0].asked, **arrays)
+        more: Any = {
+            name: np.concatenate([getattr(p, name) for p in parts])
+            for name in _MAYBE
+            if all(getattr(p, name) is not None for p in parts)
+        }
+        return Solutions(asked=parts[0].asked, **arrays, **more)
 
 
-_ARRAYS = tuple(f.name for f in fields(Solutions) if f.name not in ("asked", "observed"))
+_MAYBE = ("observed", "limits")  # arrays that may be missing
+_ARRAYS = tuple(f.name for f in fields(Solutions) if f.name not in ("asked", *_MAYBE))
+
+
+def _limit_text(answers: Solutions, limit: float) -> str:
+    return f"{limit:g}" if answers.limits is None else "q"
 
 
 def _of_each(value: Any, count: int, kind: type[np.generic]) -> NDArray[Any]:

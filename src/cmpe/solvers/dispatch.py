@@ -18,15 +18,15 @@ from cmpe.core.compiler import timing
 from cmpe.core.compiler.notices import asked_for
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Form, Instances, Problem
-from cmpe.problem.groups import by_observed, distinct_rows
+from cmpe.problem.groups import by_observed, distinct_rows, full_rows
 from cmpe.problem.patterns import Twins
+from cmpe.problem.rows import Rows
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Engine, Limits, Method, Solver
 from cmpe.solvers.branches import Branches
 from cmpe.solvers.spread import answer_spread
-from cmpe.streams.spreading import rows_of
 
 Chosen = str | Engine | Solver
 MANY_SETS = 8  # of observed variables: preparing them is then charged to their rows
@@ -50,11 +50,51 @@ def answer(
     limits = limits or Limits()
     engine = engine_of(method, problem, limits)
     if limits.is_spread:
-        rows = rows_of(problem, evidence, ignore_extra=ignore_extra)
-        return answer_spread(answer, problem, rows, method, limits)
+        rows = Rows(problem, full_rows(problem, evidence, ignore_extra=ignore_extra))
+        return answer_spread(answer_rows, rows, method, limits)
     shares = isinstance(method, str) and method_named(method).shares
     with asked_for(method if isinstance(method, str) else type(method).__name__):
         return _answer(engine, problem, evidence, limits.begun(1), shares, ignore_extra)
+
+
+def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = None) -> Solutions:
+    """Answer rows with numbers of their own, each distinct row once.
+
+    Engines are given the lifted problem, whose last variable is the row's number.
+    """
+    limits = limits or Limits()
+    if not (rows.has_numbers and len(rows)):
+        return answer(rows.problem, rows.evidence, method, limits)
+    if not isinstance(method, str) and isinstance(method, Solver):
+        raise MethodError(
+            "potentials and limits of rows go with a method by name; found a solver of kind "
+            f"{type(method).__name__}"
+        )
+    if limits.is_spread:
+        return answer_spread(answer_rows, rows, method, limits)
+    if limits.start is not None:
+        if limits.start.shape != rows.evidence.shape:
+            raise MethodError(
+                f"a start must have shape {rows.evidence.shape}, found {limits.start.shape}"
+            )
+        numbered = replace(limits, start=rows.numbered(limits.start))
+        return _answer_lifted(rows, method, numbered)
+    first, where, counts = rows.distinct()
+    if len(first) == len(rows):
+        return _answer_lifted(rows, method, limits)
+    try:
+        return _shared(_answer_lifted(rows.take(first), method, limits), where, counts)
+    except Interrupted as stop:
+        raise Interrupted(_shared(stop.solutions, where, counts), stop.finished) from None
+
+
+def _answer_lifted(rows: Rows, method: Chosen, limits: Limits) -> Solutions:
+    """What the lifted problem's answers say of the rows."""
+    try:
+        found = answer(rows.lifted, rows.numbered(rows.evidence), method, limits)
+    except Interrupted as stop:
+        raise Interrupted(Solutions.of_rows(rows, stop.solutions), stop.finished) from None
+    return Solutions.of_rows(rows, found)
 
 
 def _answer(

@@ -9,33 +9,37 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cmpe.arrays import FREE, Values
+from cmpe.arrays import FREE, Floats, Values
 from cmpe.errors import Interrupted, MethodError
 from cmpe.problem import Evidence, Problem
+from cmpe.problem.groups import full_rows
+from cmpe.problem.rows import Potential, Rows
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
-from cmpe.streams.spreading import rows_of, spread
+from cmpe.streams.spreading import spread
 
 Row = TypeVar("Row")
 
 
 def answer_spread(
-    answer: Callable[..., Solutions], problem: Problem, rows: Values, method: Any, limits: Limits
+    answer: Callable[..., Solutions], rows: Rows, method: Any, limits: Limits
 ) -> Solutions:
-    """What `answer` says to `rows` (B, n), -1 where free; after Ctrl-C those that are there."""
+    """What `answer` says to `rows`; after Ctrl-C those that are there."""
     if limits.start is not None and len(limits.start) != len(rows):
         raise MethodError(f"a start must have {len(rows)} rows, found {len(limits.start)}")
-    ask = partial(_answer_block, answer, method, limits.of_a_block())
+    scopes = tuple(p.scope for p in rows.potentials)
+    ask = partial(_answer_block, answer, method, limits.of_a_block(), scopes)
+    numbers = (limits.start, rows.limits, *(p.values for p in rows.potentials))
     parts: dict[int, Solutions] = {}
     done = 0
     try:
-        for where, part in spread(ask, problem, rows, limits.place, limits.start):
+        for where, part in spread(ask, rows.problem, rows.evidence, limits.place, *numbers):
             parts[where.start] = part
             done += len(part)
             limits.report(done, len(rows))
     except KeyboardInterrupt:
-        raise Interrupted(_whole(problem, rows, parts), done) from None
-    return _whole(problem, rows, parts)
+        raise Interrupted(_whole(rows, parts), done) from None
+    return _whole(rows, parts)
 
 
 def spread_list(
@@ -45,7 +49,7 @@ def spread_list(
     running: Running,
 ) -> list[Row]:
     """What `ask` says of each row of evidence, in their order."""
-    rows = rows_of(problem, evidence)
+    rows = full_rows(problem, evidence)
     out: list[Row | None] = [None] * len(rows)
     done = 0
     for where, part in spread(ask, problem, rows, running.place):
@@ -55,24 +59,30 @@ def spread_list(
     return [each for each in out if each is not None]
 
 
-def _answer_block(
+def _answer_block(  # noqa: PLR0913
     answer: Callable[..., Solutions],
     method: Any,
     limits: Limits,
+    scopes: tuple[tuple[int, ...], ...],
     problem: Problem,
-    rows: Values,
+    evidence: Values,
     start: Values | None,
+    most: Floats | None,
+    *potentials: Floats,
 ) -> Solutions:
-    return answer(problem, rows, method, replace(limits, start=start))
+    own = tuple(map(Potential, scopes, potentials))
+    return answer(Rows(problem, evidence, own, most), method, replace(limits, start=start))
 
 
-def _whole(problem: Problem, rows: Values, parts: dict[int, Solutions]) -> Solutions:
+def _whole(rows: Rows, parts: dict[int, Solutions]) -> Solutions:
     """The answers in the order of the rows; none where there is none yet."""
-    nothing = np.full(rows.shape, FREE, dtype=problem.dtype)
+    problem = rows.problem
+    nothing = np.full(rows.evidence.shape, FREE, dtype=problem.dtype)
     whole = Solutions.of(problem, nothing, method="unfinished")
     if parts:
         firsts = sorted(parts)
         known = np.concatenate([np.arange(first, first + len(parts[first])) for first in firsts])
         found = Solutions.concatenate([parts[first] for first in firsts])
         whole = found if len(known) == len(rows) else whole.replaced(known, found)
-    return replace(whole, observed=rows != FREE)
+    most = None if rows.limits is None else rows.limits * problem.signs
+    return replace(whole, observed=rows.evidence != FREE, limits=most)

@@ -7,13 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from cmpe.arrays import FREE, Values
+from cmpe.arrays import Values
 from cmpe.execution import Workplace
 from cmpe.execution.blocks import map_blocks
-from cmpe.problem import Evidence, Problem
-from cmpe.problem.groups import by_observed
+from cmpe.problem import Problem
 from cmpe.streams.pieces import small
 
 BLOCKS = 8  # for each core, so that no core waits long for the last one
@@ -29,16 +26,6 @@ class _BlockJob:
 
     def __call__(self, rows: Values, *more: Any) -> Any:
         return self.ask(self.problem, rows.astype(self.problem.dtype), *more)
-
-
-def rows_of(problem: Problem, evidence: Evidence | None, *, ignore_extra: bool = False) -> Values:
-    """Evidence in any form as rows over all variables (B, n), -1 where free."""
-    batches = by_observed(problem, evidence, ignore_extra=ignore_extra)
-    total = sum(len(numbers) for _, numbers in batches)
-    rows = np.full((total, problem.variables), FREE, dtype=problem.dtype)
-    for instances, numbers in batches:
-        rows[numbers] = instances.full()
-    return rows
 
 
 def spread(
