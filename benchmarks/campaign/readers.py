@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import cmpe
+from benchmarks.campaign.costs import CFN, wcsp_text
 from benchmarks.campaign.journal import Journal
 from benchmarks.campaign.mutations import PACK, bomb, mutated
 from cmpe.errors import CmpeError
@@ -138,7 +139,8 @@ def samples() -> list[Sample]:
     """Sound files of every format, small ones."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        return [*_models(place), *_rows(place), *_arrays(place), *_folders(place)]
+        parts = (_models, _costs, _rows, _arrays, _folders)
+        return [sample for part in parts for sample in part(place)]
 
 
 def _sample(reader: str, folder: Path, read: Callable[[Path], object], *changed: str) -> Sample:
@@ -181,6 +183,16 @@ def _models(folder: Path) -> list[Sample]:
     (folder / "tree").mkdir()
     cmpe.write_network(tree, folder / "tree" / "m")
     out.append(_sample("network", folder / "tree", lambda f: cmpe.read_network(f / "m.json")))
+    return out
+
+
+def _costs(folder: Path) -> list[Sample]:
+    """Cost function networks with functions of every kind."""
+    out: list[Sample] = []
+    for name, text in (("every.wcsp", wcsp_text()), ("every.cfn", CFN)):
+        (folder / name).write_text(text, encoding="ascii")
+        suffix = name.removeprefix("every")
+        out += _one(f"problem {suffix}", folder / name, cmpe.read_problem)
     return out
 
 

@@ -16,6 +16,8 @@ from cmpe.errors import FormatError, InputError
 from cmpe.formats import uai
 from cmpe.formats.uai import read_uai, storable, write_uai
 from cmpe.models.loglinear import Factor, LogLinearModel
+from tests.problems import all_assignments
+from tests.refusals import refused
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SUFFIXES = ("", ".gz", ".xz", ".bz2")
@@ -279,3 +281,58 @@ def test_more_factors_or_variables_than_can_be_kept_are_refused(tmp_path, monkey
             changed.setattr("cmpe.formats.tables.uai_numbers.MOST_CHARACTERS", 0)
             with pytest.raises(FormatError, match=message):
                 read_uai(path)
+
+
+def test_comments_are_left_out(tmp_path):
+    """As pyAgrum writes them; the names in them may have any letters."""
+    text = "MARKOV # kind_of\n2 # nbr Nodes\n2 2\n1\n2 1 0  # größe_a # b\n4 # {0, 1}\n1 2 3 4\n#"
+    (tmp_path / "m.uai").write_text(text, encoding="utf-8")
+    (tmp_path / "plain.uai").write_text("MARKOV 2 2 2 1 2 1 0 4 1 2 3 4")
+    assert read_uai(tmp_path / "m.uai") == read_uai(tmp_path / "plain.uai")
+    (tmp_path / "m.uai").write_text(text.replace("2 1 0", "2 1 x"), encoding="utf-8")
+    message = refused(lambda: read_uai(tmp_path / "m.uai"))
+    assert "line 5, word 3: expected a variable of factor 0" in message
+    (tmp_path / "m.uai").write_text(text.replace("2 1 0", "2 1 ß"), encoding="utf-8")
+    assert "line 5: expected plain ASCII text" in refused(lambda: read_uai(tmp_path / "m.uai"))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bayesian_networks_of_pyagrum(tmp_path, seed):
+    """Variables with several parents, added in any order: the tables are not as the scopes say."""
+    gum = pytest.importorskip("pyagrum")
+    gum.initRandom(seed + 1)
+    rng = np.random.default_rng(seed)
+    network = gum.BayesNet()
+    sizes = rng.integers(2, 5, 5).tolist()
+    ids = [network.add(gum.LabelizedVariable(f"v_{i}", "", k)) for i, k in enumerate(sizes)]
+    order = rng.permutation(ids).tolist()
+    arcs = [(order[i], order[j]) for i in range(5) for j in range(i + 1, 5) if rng.random() < 0.6]
+    for place in rng.permutation(len(arcs)):
+        network.addArc(*arcs[place])
+    network.generateCPTs()
+    gum.saveBN(network, str(tmp_path / "m.uai"))
+    same_as_pyagrum(tmp_path / "m.uai", LogLinearModel.from_pyagrum(network))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_markov_networks_of_pyagrum(tmp_path, seed):
+    gum = pytest.importorskip("pyagrum")
+    gum.initRandom(seed + 1)
+    network = gum.fastMRF("A--B[3]--C;C--D_e[4];A--D_e")
+    network.saveUAI(str(tmp_path / "m.uai"))
+    same_as_pyagrum(tmp_path / "m.uai", LogLinearModel.from_pyagrum(network))
+
+
+def same_as_pyagrum(path, wanted):
+    model = read_uai(path)
+    assert model.cardinalities == wanted.cardinalities
+    rows = all_assignments(model.cardinalities)
+    np.testing.assert_allclose(model.value(rows), wanted.value(rows), atol=1e-3)
+    with path.open("a") as file:  # read word by word
+        file.write("# 1_0\n")
+    again = uai._read_words(path, _without_comments(path), False, uai._order_of(path.read_bytes()))
+    assert again == model
+
+
+def _without_comments(path):
+    return uai._COMMENT.sub(b"", path.read_bytes()).decode()

@@ -57,7 +57,11 @@ def gathered(path: Path | str, pieces: Iterable[bytes], most: int) -> bytes:
 
 def read_text(path: Path | str, encoding: str = "ascii") -> str:
     """The whole file as text, ASCII unless names may have other letters."""
-    data = read_bytes(path)
+    return decoded(path, read_bytes(path), encoding)
+
+
+def decoded(path: Path | str, data: bytes, encoding: str = "ascii") -> str:
+    """The bytes of a file as text."""
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -225,6 +229,10 @@ class Tokens:
             raise self.error(expected, "the end of the file")
         self._next += 1
         return self._words[self._next - 1]
+
+    def peek(self) -> str:
+        """The next word, which stays; nothing at the end."""
+        return self._words[self._next] if self._fill() else ""
 
     def blocks(self, count: int, expected: str) -> Iterator[list[str]]:
         """The next `count` words, some at a time; each is taken when it is given."""

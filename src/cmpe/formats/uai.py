@@ -10,6 +10,10 @@ table that came from a `.uai` file is therefore written back bit for bit. Where 
 potential has that logarithm (a table made by arithmetic), the nearest one is written and the
 log changes by an ulp of p; `.LG` stores any table exactly.
 
+What follows a # is a comment. pyAgrum (3.3) writes some, and tables that are not in the order of
+their scopes. In its BAYES files they are in the reverse order of the parents. Its MARKOV files do
+not tell; pyAgrum reads the variables in descending order there, and so does this reader.
+
 UAI files know no names. They may lie beside them, in `MODEL.uai.names`: a JSON object with the
 states of each variable by name, or how many there are, in the order of the variables.
 """
@@ -17,6 +21,7 @@ states of each variable by name, or how many there are, in the order of the vari
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -28,8 +33,8 @@ from cmpe.arguments import file_path
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.tables.names import names_file, read_names, write_names
-from cmpe.formats.tables.uai_numbers import read_at_once
-from cmpe.formats.text import Tokens, read_text, suffix_of, write_text
+from cmpe.formats.tables.uai_numbers import Order, read_at_once
+from cmpe.formats.text import Tokens, decoded, read_bytes, suffix_of, write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 LOG_SUFFIX = ".LG"
@@ -39,6 +44,9 @@ MOST_VALUES = 1 << 20
 # Each costs hundreds of bytes in memory, and one of no variables six in a file.
 MOST_FACTORS = 1 << 21
 MOST_VARIABLES = 1 << 24
+_COMMENT = re.compile(rb"#[^\r\n]*")
+_PYAGRUM_MARKOV = re.compile(rb"MARKOV\s+\d+ # nbr Nodes\s")
+_PYAGRUM_BAYES = re.compile(rb"BAYES\s+\d+\s+[\d ]+\s+\d+\s+\d[\d ]*   # ")
 
 
 def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearModel:
@@ -46,10 +54,22 @@ def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearM
 
     Its variables are called by `names`, else as `MODEL.uai.names` says where that is there.
     """
-    text = read_text(file_path(path, "read_uai"))
-    is_log = suffix_of(path) == LOG_SUFFIX
-    model = read_at_once(text, is_log) or _read_words(path, text, is_log)
+    data = read_bytes(file_path(path, "read_uai"))
+    text = decoded(path, _COMMENT.sub(b"", data) if b"#" in data else data)
+    is_log, order = suffix_of(path) == LOG_SUFFIX, _order_of(data)
+    model = read_at_once(text, is_log, order) or _read_words(path, text, is_log, order)
     return _with_names(model, path, names)
+
+
+def _order_of(data: bytes) -> Order:
+    """The order of a table's variables, of those listed in its scope."""
+    if b"#" not in data:
+        return tuple
+    if _PYAGRUM_MARKOV.match(data):
+        return lambda scope: tuple(sorted(scope, reverse=True))
+    if _PYAGRUM_BAYES.match(data):
+        return lambda scope: (*reversed(scope[:-1]), *scope[-1:])
+    return tuple
 
 
 def _with_names(
@@ -67,7 +87,7 @@ def _with_names(
     return model.named(domain.names, domain.states)
 
 
-def _read_words(path: Path | str, text: str, is_log: bool) -> LogLinearModel:
+def _read_words(path: Path | str, text: str, is_log: bool, order: Order = tuple) -> LogLinearModel:
     """Word by word: slow, but every error says where."""
     if "_" in text:  # Python would read 1_0 as 10
         line = text.count("\n", 0, text.index("_")) + 1
@@ -79,7 +99,7 @@ def _read_words(path: Path | str, text: str, is_log: bool) -> LogLinearModel:
     count = tokens.whole("the number of variables", least=1)
     _check_count(tokens, count, "a cardinality", MOST_VARIABLES)
     cards = tokens.wholes(count, "a cardinality", least=1, most=MOST_VALUES)
-    scopes = _read_scopes(tokens, count)
+    scopes = [*map(order, _read_scopes(tokens, count))]
     factors = [
         Factor(scope, _read_table(tokens, number, [cards[v] for v in scope], is_log))
         for number, scope in enumerate(scopes)

@@ -72,9 +72,10 @@ def test_large_costs_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("2 0 1 1 2", "-1 0 1 1 2", "the arity of a function given by its costs, found -1"),
+        ("2 0 1 1 2", "9 0 1 1 2", "a variable from 0 to 1, found 2"),
+        ("2 0 1 1 2", "2 0 1 1 -1", "the number of a function with shared costs, found -1"),
         ("2 0 1 1 2", "2 0 0 1 2", "distinct variables"),
-        ("0 2 10", "0 3 10", "a value from 0 to 2, found 3"),
+        ("0 2 10", "0 3 10", "a value from 0 to 2, found '3'"),
         ("1 1 4", "1 1 x", "a cost, found 'x'"),
         ("0 5 0", "0 5", "the number of tuples"),
         ("x 2 3", "x 0 3", "the number of variables from 1"),
@@ -112,7 +113,7 @@ def test_tables_that_cannot_be_held(tmp_path):
         ({"functions": {"f": {"scope": ["a"], "costs": ["x", 1]}}}, "one cost per entry"),
         (
             {"functions": {"f": {"scope": ["a"], "type": "salldiff", "costs": []}}},
-            "by its costs, found 'sall",
+            "function 'f', line 1: expected a list of params, found None",
         ),
         ({"functions": {"f": 3}}, "function '3': expected an object, found nothing"),
         (

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,10 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.domain import Domain
 from cmpe.errors import FormatError, ModelError, TooLarge
-from cmpe.formats.costs.network import CostFunctions, CostTable
+from cmpe.formats.costs.functions import KINDS, Row
+from cmpe.formats.costs.network import CostFunctions, Nested, nested
 from cmpe.formats.costs.relaxed import Bracketed, Quoted, parse_relaxed
+from cmpe.formats.costs.rules import CostTable, Rule
 from cmpe.formats.costs.wcsp import MOST_STATES, digits_of
 from cmpe.formats.tables.bayes import MOST_ENTRIES, MOST_PARENTS
 from cmpe.formats.text import read_text, stem_of, write_text
@@ -36,13 +39,28 @@ _ROUNDING = 4 * np.finfo(np.float64).eps  # of a decimal read and scaled as a fl
 
 def read_cfn(path: Path | str) -> CostFunctions:
     """Read a cost function network."""
-    sections = _fields(path, parse_relaxed(path, read_text(path, "utf-8")), SECTIONS)
+    return _network(path, parse_relaxed(path, read_text(path, "utf-8")))[0]
+
+
+def _network(
+    path: Path | str, group: Bracketed, left: int = MOST_ENTRIES, *, is_nested: bool = False
+) -> tuple[CostFunctions, _Scale]:
+    sections = _fields(path, group, SECTIONS)
     problem = _fields(path, _group(path, sections, "problem"), ("name", "mustbe"))
     scale = _Scale.of(path, problem.get("mustbe"))
     domain = _domain(path, _group(path, sections, "variables"))
-    reader = _Functions(path, domain, scale)
+    reader = _Functions(path, domain, scale, left, is_nested=is_nested)
     reader.read(_group(path, sections, "functions"))
-    return CostFunctions(domain, reader.tables, scale.top, scale.digits or 0)
+    network = CostFunctions(
+        str(path),
+        domain,
+        reader.tables,
+        reader.rules,
+        reader.nested,
+        scale.top,
+        scale.digits or 0,
+    )
+    return network, scale
 
 
 SECTIONS = ("problem", "variables", "functions")
@@ -132,8 +150,6 @@ def _domain(path: Path | str, group: Bracketed) -> Domain:
         if name in variables:
             raise FormatError.at(path, f"variable {name[:40]!r}", "distinct names", "it twice")
         variables[name] = _states(path, f"variable {name[:40]!r}", states)
-    if not variables:
-        raise FormatError.at(path, "field 'variables'", "at least one variable", "none")
     try:
         return Domain.of(variables)
     except ModelError as error:
@@ -153,14 +169,24 @@ def _states(path: Path | str, where: str, states: str | Bracketed) -> list[str] 
 class _Functions:
     """The functions of a file; functions may share the costs of another one, by its name."""
 
-    def __init__(self, path: Path | str, domain: Domain, scale: _Scale) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        domain: Domain,
+        scale: _Scale,
+        left: int = MOST_ENTRIES,
+        *,
+        is_nested: bool = False,
+    ) -> None:
         self._path, self._domain, self._scale = path, domain, scale
+        self._left, self._is_nested = left, is_nested
         self._numbers = {name: v for v, name in enumerate(domain.names)}
         self._states: dict[int, dict[str, int]] = {}
-        self._left = MOST_ENTRIES
         self._named: dict[str, Floats] = {}
         self._sharing: list[tuple[str, tuple[int, ...], str]] = []
         self.tables: list[CostTable] = []
+        self.rules: list[Rule] = []
+        self.nested: list[Nested] = []
 
     def read(self, group: Bracketed) -> None:
         """Read every function: a name, which may be missing, and an object."""
@@ -180,10 +206,11 @@ class _Functions:
         is_named = "scope" in group[::2]
         fields = _fields(self._path, group, ("scope",)) if is_named else _positions(group)
         scope = self._scope(where, fields.get("scope"))
-        kind = fields.get("type")
-        if kind is not None or "costs" not in fields:
-            found = "no costs" if kind is None else repr(kind)[:40]
-            raise FormatError.at(self._path, where, "a function given by its costs", found)
+        if "type" in fields:
+            self._rule(where, scope, fields["type"], fields.get("params"))
+            return
+        if "costs" not in fields:
+            raise FormatError.at(self._path, where, "costs or a type", "neither")
         costs, default = fields["costs"], fields.get("defaultcost")
         if isinstance(costs, str):
             self._sharing.append((where, scope, costs))
@@ -191,6 +218,31 @@ class _Functions:
             self._post(where, scope, lambda shape: self._scale.units(costs).reshape(shape), name)
         else:
             self._post(where, scope, lambda _: self._sparse(scope, default, costs), name)
+
+    def _rule(
+        self,
+        where: str,
+        scope: tuple[int, ...],
+        kind: str | Bracketed,
+        params: str | Bracketed | None,
+    ) -> None:
+        if not isinstance(params, Bracketed):
+            raise FormatError.at(self._path, where, "a list of params", repr(params)[:40])
+        here = f"{self._path}: {where} ({str(kind)[:40]})"
+        cards = tuple(self._domain.cardinalities[v] for v in scope)
+        given = _Fields(here, scope, cards, params, self._scale, self._numbers)
+        if kind == "cfnconstraint" and not self._is_nested:
+            group = given.group("cfn")
+            inner, scale = _network(self._path, group, self._left, is_nested=True)
+            low, high = (given.cost(name, signed=True, scale=scale) for name in ("lb", "ub"))
+            if scale.sign < 0:  # lb <= cost < ub, where the costs in here are -cost
+                low, high = high + 1.0, low + 1.0
+            sizes = self._domain.cardinalities
+            self.nested.append(nested(here, inner, scope, sizes, (low, high)))
+        elif isinstance(kind, str) and kind in KINDS and scope:
+            self.rules += KINDS[kind](given)
+        else:
+            raise FormatError.at(self._path, where, "a function that is read here", repr(kind)[:40])
 
     def _scope(self, where: str, group: str | Bracketed | None) -> tuple[int, ...]:
         if not isinstance(group, Bracketed):
@@ -250,6 +302,136 @@ class _Functions:
         if not source or costs is None or list(costs.shape) != shape:
             raise ValueError(f"the name {source[:40]!r} of no function with as many costs")
         return costs
+
+
+class _Fields:
+    """The parameters of a function by name; without names they are in the order of the format."""
+
+    def __init__(
+        self,
+        where: str,
+        scope: tuple[int, ...],
+        cardinalities: tuple[int, ...],
+        params: Bracketed,
+        scale: _Scale,
+        variables: Mapping[str, int],
+    ) -> None:
+        self.where, self.scope, self.cardinalities = where, scope, cardinalities
+        self._params, self._scale, self._variables = params, scale, variables
+        self._is_named: bool | None = None  # None: not known before the first parameter
+        self._next = 0  # where there are no names
+
+    def take(self, name: str) -> str | Bracketed:
+        """The parameter of a name, or the next one."""
+        names = self._params[::2]
+        if self._is_named is None:
+            self._is_named = name in names
+        at = self._next
+        if self._is_named:
+            at = 2 * names.index(name) + 1 if name in names else len(self._params)
+        self._next += 1
+        if at >= len(self._params):
+            raise self.refuse(f"a parameter {name!r}", "none")
+        return self._params[at]
+
+    def group(self, name: str) -> Bracketed:
+        """A parameter in brackets."""
+        found = self.take(name)
+        if not isinstance(found, Bracketed):
+            raise self.refuse(f"a list {name!r}", repr(found[:40]))
+        return found
+
+    def word(self, name: str, choices: Sequence[str]) -> str:
+        found = self.take(name)
+        if isinstance(found, Bracketed) or found not in choices:
+            raise self.refuse(f"{name} {' or '.join(choices)}", repr(found)[:40])
+        return found
+
+    def whole(self, name: str) -> int:
+        return self._whole(name, self.take(name))
+
+    def cost(self, name: str, *, signed: bool = False, scale: _Scale | None = None) -> float:
+        return self._cost(name, self.take(name), scale or self._scale, signed=signed)
+
+    def rows(self, name: str, letters: str) -> list[Row]:
+        return self._rows(name, self.group(name), letters)
+
+    def each(self, name: str) -> list[int]:
+        found = [self._whole(name, word) for word in self.group(name)]
+        if len(found) != len(self.scope):
+            raise self.refuse(f"{len(self.scope)} {name}", str(len(found)))
+        return found
+
+    def lists(self, name: str, letters: str, *, is_counted: bool = False) -> list[list[Row]]:
+        groups = self.group(name)
+        if not (is_counted or len(groups) == len(self.scope)):
+            raise self.refuse(f"{len(self.scope)} lists of {name}", str(len(groups)))
+        found = []
+        for group in groups:
+            if not isinstance(group, Bracketed):
+                raise self.refuse(f"lists of {name}", repr(group[:40]))
+            found.append(self._rows(name, group, letters))
+        return found
+
+    def groups(self) -> tuple[list[int], list[int]]:
+        one, two = ([int(v) for (v,) in self.rows(name, "s")] for name in ("vars1", "vars2"))
+        return one, two
+
+    def arithmetic(self) -> None:
+        if self._scale.digits or self._scale.sign < 0:
+            raise self.refuse("whole costs to be minimised", "decimals or a maximum")
+        self._is_named = False
+
+    def refuse(self, expected: str, found: str) -> FormatError:
+        return FormatError(f"{self.where}: expected {expected}, found {found}")
+
+    def _rows(self, name: str, group: Bracketed, letters: str) -> list[Row]:
+        words = [*_flat(group)]
+        if len(words) % len(letters):
+            raise self.refuse(f"rows of {len(letters)} {name}", f"{len(words)} entries in all")
+        entries = [self._entry(name, *pair) for pair in zip(words, cycle(letters), strict=False)]
+        return list(zip(*(entries[k :: len(letters)] for k in range(len(letters))), strict=True))
+
+    def _entry(self, name: str, word: str, letter: str) -> float:
+        if letter == "s":
+            return self._place(word)
+        if letter in "cC":
+            return self._cost(name, word, self._scale, signed=letter == "C")
+        return self._whole(name, word, least=0 if letter == "v" else None)
+
+    def _place(self, word: str) -> int:
+        try:
+            return self.scope.index(_found(self._variables, word))
+        except ValueError:
+            raise self.refuse("a variable of its scope", repr(word[:40])) from None
+
+    def _whole(self, name: str, word: str | Bracketed, least: int | None = None) -> int:
+        is_whole = isinstance(word, str) and _WHOLE.fullmatch(word.removeprefix("-"))
+        if not is_whole or (least is not None and int(word) < least):  # type: ignore[arg-type]
+            raise self.refuse(f"whole numbers as {name}", repr(word)[:40])
+        return int(word)  # type: ignore[arg-type]
+
+    def _cost(self, name: str, word: str | Bracketed, scale: _Scale, *, signed: bool) -> float:
+        try:
+            cost = float(scale.units([word])[0])
+        except ValueError as error:
+            raise self.refuse(f"a number as {name}", str(error)) from None
+        if cost < 0 and not signed:
+            raise self.refuse(f"a {name} that makes an answer no better", repr(word)[:40])
+        return cost
+
+
+def _flat(group: Bracketed) -> Iterator[str]:
+    """All words of a list and of the lists in it."""
+    stack = [iter(group)]
+    while stack:
+        for entry in stack[-1]:
+            if isinstance(entry, Bracketed):
+                stack.append(iter(entry))
+                break
+            yield entry
+        else:
+            stack.pop()
 
 
 def _positions(group: Bracketed) -> Fields:

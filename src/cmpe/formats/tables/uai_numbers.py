@@ -6,7 +6,7 @@ Anything odd gives None: the reader then goes word by word, and says what is wro
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -19,9 +19,10 @@ MOST_CHARACTERS = 1 << 24  # A longer text is read word by word, in little memor
 MOST_AXES = 64
 MOST_VALUES = 1 << 20
 Scopes = list[tuple[int, ...]]
+Order = Callable[[tuple[int, ...]], tuple[int, ...]]  # of a table, from its scope
 
 
-def read_at_once(text: str, is_log: bool) -> LogLinearModel | None:
+def read_at_once(text: str, is_log: bool, order: Order = tuple) -> LogLinearModel | None:
     """The model in `text`, or None if the text is not surely one."""
     if len(text) > MOST_CHARACTERS or "_" in text:
         return None
@@ -30,7 +31,7 @@ def read_at_once(text: str, is_log: bool) -> LogLinearModel | None:
         return None
     try:
         with _uncollected():
-            return _model(words, is_log)
+            return _model(words, is_log, order)
     except (ValueError, IndexError, OverflowError):
         return None
 
@@ -47,7 +48,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _model(words: list[str], is_log: bool) -> LogLinearModel | None:
+def _model(words: list[str], is_log: bool, order: Order) -> LogLinearModel | None:
     numbers = np.array(words[1:], dtype=np.float64)
     count = int(words[1])
     factors = int(words[2 + count])
@@ -67,7 +68,7 @@ def _model(words: list[str], is_log: bool) -> LogLinearModel | None:
             values = np.log(values)
     if not np.isfinite(values).all() and not _are_zeros(words, values, is_log):
         return None
-    return LogLinearModel.from_flat(Domain(cards), scopes, values)
+    return LogLinearModel.from_flat(Domain(cards), [*map(order, scopes)], values)
 
 
 def _scopes(numbers: Floats, begin: int, count: int) -> tuple[Scopes, int]:
