@@ -133,8 +133,7 @@ def test_compiled_code_stands_in_the_core_only():
     wrong = [
         f"{module}:{found.line} imports {found.name}"
         for module, found in imports()
-        if package_of(found) in ("numba", "llvmlite")
-        and not module.startswith(("cmpe.core.", "cmpe.learning.amortised.kernels."))
+        if package_of(found) in ("numba", "llvmlite") and not module.startswith("cmpe.core.")
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from cmpe.arrays import Values
 from cmpe.errors import MethodError, MissingExtra
-from cmpe.learning.shipped import resolved
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.groups import full_rows
 from cmpe.problem.rows import Limits as RowLimits
@@ -96,7 +95,7 @@ def run_directory(method: Chosen | Path) -> Path | None:
     """The directory of the trained run that `method` names, if it names one; methods' names win."""
     if not isinstance(method, str | Path) or str(method) in METHODS:
         return None
-    path = Path(resolved(str(method)))
+    path = Path(method)
     if not path.is_dir():
         return None
     try:

@@ -94,9 +94,10 @@ def _training() -> None:
 
     loss_bounds(_problem().given([[1]]))
     if find_spec("torch") is not None:
-        from cmpe.learning.amortised.compiled import untrained
+        from cmpe.learning.amortised.messages import NUMBERS, MessagePass, schedule_of
 
-        untrained(_problem()).predict(np.full((1, 16), -1, dtype=np.int32), np.ones((1, 1)))
+        passes, plain = MessagePass.of(_problem(), 20.0), schedule_of(np.zeros(NUMBERS), 2)
+        passes.answers(plain, np.full((1, 16), -1, dtype=np.int32), np.ones(1))
 
 
 def _local() -> None:
@@ -185,7 +186,6 @@ def kernels() -> list[Any]:
     root = Path(__file__).parent
     for path in sorted(root.rglob("[!_]*.py")):
         module = ".".join(("cmpe", *path.relative_to(root).with_suffix("").parts))
-        is_core = module.startswith("cmpe.core.") and not module.startswith("cmpe.core.compiler.")
-        if is_core or ".kernels." in module:
+        if module.startswith("cmpe.core.") and not module.startswith("cmpe.core.compiler."):
             import_module(module)
     return [d for d in DISPATCHERS if d.py_func.__module__.startswith("cmpe.")]

@@ -18,7 +18,6 @@ from cmpe.core.lanes import (
     soft,
     spread,
     store,
-    tanh,
     times,
 )  # fmt: skip
 
@@ -27,25 +26,24 @@ from cmpe.core.lanes import (
 def every_operation(x, y, out):
     for row in range(len(x)):
         a, b = load(x, row), load(y, row)
-        store(out, 10 * row, plus(a, b))
-        store(out, 10 * row + 1, minus(a, b))
-        store(out, 10 * row + 2, times(a, b))
-        store(out, 10 * row + 3, over(a, b))
-        store(out, 10 * row + 4, most(a, b))
-        store(out, 10 * row + 5, least(a, b))
-        store(out, 10 * row + 6, tanh(a))
-        store(out, 10 * row + 7, exp_down(minus(least(a, b), most(a, b))))
-        store(out, 10 * row + 8, soft(a, b, spread(np.float32(0.5)), spread(np.float32(2.0))))
-        store(out, 10 * row + 9, spread(np.float32(row)))
+        store(out, 9 * row, plus(a, b))
+        store(out, 9 * row + 1, minus(a, b))
+        store(out, 9 * row + 2, times(a, b))
+        store(out, 9 * row + 3, over(a, b))
+        store(out, 9 * row + 4, most(a, b))
+        store(out, 9 * row + 5, least(a, b))
+        store(out, 9 * row + 6, exp_down(minus(least(a, b), most(a, b))))
+        store(out, 9 * row + 7, soft(a, b, spread(np.float32(0.5)), spread(np.float32(2.0))))
+        store(out, 9 * row + 8, spread(np.float32(row)))
 
 
 def test_operations_are_those_of_numpy():
     random, rows = np.random.default_rng(0), 40
     x, y = (random.normal(0, 5, (rows, LANES)).astype(np.float32) for _ in range(2))
     x[0], y[0] = 1e4, -1e4
-    out = np.zeros((10 * rows, LANES), dtype=np.float32)
+    out = np.zeros((9 * rows, LANES), dtype=np.float32)
     every_operation(x, y, out)
-    found = out.reshape(rows, 10, LANES)
+    found = out.reshape(rows, 9, LANES)
     a, b = x.astype(float), y.astype(float)
     rest = -abs(a - b)
     wanted = [
@@ -55,14 +53,13 @@ def test_operations_are_those_of_numpy():
         a / b,
         np.maximum(a, b),
         np.minimum(a, b),
-        np.tanh(a),
         np.exp(rest),
         0.5 * np.logaddexp(2 * a, 2 * b),
         np.arange(rows)[:, None] + 0 * a,
     ]
-    exact = {0, 1, 2, 3, 4, 5, 9}
+    exact = {0, 1, 2, 3, 4, 5, 8}
     for number, values in enumerate(wanted):
-        close = 1e-6 if number in exact else 2e-4 if number == 6 else 2e-6
+        close = 1e-6 if number in exact else 2e-6
         np.testing.assert_allclose(
             found[:, number], values, rtol=close, atol=close, err_msg=str(number)
         )

@@ -13,7 +13,6 @@ import typer
 from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
 from cmpe.core.compiler import timing
-from cmpe.learning.shipped import resolved
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
@@ -41,9 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def evaluate(
-    run: Annotated[
-        Path, typer.Argument(help="The directory of a trained solver, or shipped:NAME.")
-    ],
+    run: Annotated[Path, typer.Argument(help="The directory of a trained solver.")],
     problem_dir: Annotated[
         Path, typer.Argument(help="The problem directory, with the models of its training.")
     ],
@@ -68,9 +65,7 @@ def evaluate(
     from cmpe.learning.loading import load_solver
 
     content = read_directory(problem_dir)
-    solver = replace(
-        load_solver(resolved(str(run)), content.problem), running=Running(threads=threads)
-    )
+    solver = replace(load_solver(run, content.problem), running=Running(threads=threads))
     how = Running(workers=workers, threads=threads, executor=executor, address=address)
     stages = {name: _Stage(each) for name, each in _variants(solver)}
     violated = known = 0.0

@@ -84,7 +84,7 @@ MEMORY_HELP = "GB that the call may take; default: three quarters of what is fre
 TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
 STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
-    "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels, annealing."
+    "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
 )
 _ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
 DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."

@@ -110,6 +110,11 @@ def train(
             "--any-evidence and --any-q have settings of their own: no other --loss, no --preset, "
             "no --cross-validate, --set generations=N for --epochs"
         )
+    if contrast is not None or fresh or device != "cpu":
+        raise InputError(
+            "--any-evidence and --any-q tune messages on the CPU, without a loss: no --contrast, "
+            "no --fresh, no --device"
+        )
     settings = _amortised_settings(set_ or [], known, seed)
     return _train_amortised(problem_dir, settings, (any_evidence, any_q), how)
 
@@ -289,7 +294,6 @@ def _train_amortised(
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.fitting import Session
 
-    check_device(how.device)
     problem = read_directory(problem_dir).problem
     fixed: dict[str, Any] = {} if anything[0] else {"observed": problem.evidence_variables}
     fixed |= {} if anything[1] else {"limits": problem.limits.tolist()}
@@ -306,22 +310,12 @@ def _train_amortised(
         )
     last, named = read_log(how.out)[-1], " and any ".join(_named(anything))
     typer.echo(
-        f"{how.out}: {config.network} for any {named}, {last['update']} "
-        f"{'generations' if config.tuned else 'updates'}, "
+        f"{how.out}: messages for any {named}, {last['update']} generations, "
         f"{last['seconds']:.1f} s; on {last['questions']} questions that were not trained on: "
-        f"{_judged(last, config.tuned)}"
-    )
-    return 0
-
-
-def _judged(last: Record, tuned: bool) -> str:
-    """What the last look found. Tuned answers violate on purpose, so their share says little."""
-    if not tuned:
-        return f"{last['violated']:.2%} violated before repair"
-    return (
         f"{last['gain']:.2f} nats above untuned messages after repair "
         f"({last['violated']:.0%} lean over a limit before it)"
     )
+    return 0
 
 
 def _named(anything: tuple[bool, bool]) -> list[str]:
@@ -386,7 +380,7 @@ def _line(record: Record) -> str:
 def _question_line(record: Record) -> str:
     """A look at a network for any question in words."""
     left = record["seconds"] * (1.0 / record["progress"] - 1.0)
-    return f"loss {record['loss']:.4g}  violated {record['violated']:.1%}  {left:.0f} s left"
+    return f"{record['gain']:.4g} nats above untuned messages  {left:.0f} s left"
 
 
 def draw(records: list[Record], path: Path) -> bool:

@@ -8,9 +8,9 @@ bounds are checked.
 Every operation is written once. Compiled, it appends LLVM's instructions; where nothing is compiled
 (`NUMBA_DISABLE_JIT=1`), vectors are numpy arrays and it computes with them.
 
-`soft`, `exp_down` and `tanh` are sums and products only, so that all lanes are computed at once.
-exp(-d) is (1 / p(d / 32))^32, p the Taylor polynomial of exp of degree 4; log(1 + u) is
-2 artanh(u / (2 + u)) by five terms; tanh is Lambert's continued fraction, cut after seven terms.
+`soft` and `exp_down` are sums and products only, so that all lanes are computed at once. exp(-d) is
+(1 / p(d / 32))^32, p the Taylor polynomial of exp of degree 4; log(1 + u) is 2 artanh(u / (2 + u))
+by five terms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from cmpe.core.compiler.fence import IS_COMPILED
 
 LANES = 16
 FARTHEST = 30.0  # exp(-d) of a larger d is taken for that of this one
-LARGEST = 4.97  # where the fraction of tanh reaches 1
 _LONG, _INT = ir.IntType(64), ir.IntType(32)
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
 _ZEROS = ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
@@ -189,16 +188,6 @@ def soft(x: Any, y: Any, temperature: Any, inverse: Any) -> Any:
 def exp_down(x: Any) -> Any:
     """exp(x) of x <= 0."""
     return _exp_of_minus(x * -1.0)
-
-
-@_operation
-def tanh(x: Any) -> Any:
-    """tanh(x), 1e-4 off."""
-    x = _larger(_smaller(x, LARGEST), -LARGEST)
-    s = x * x
-    above = x * (((s + 378.0) * s + 17325.0) * s + 135135.0)
-    below = ((s * 28.0 + 3150.0) * s + 62370.0) * s + 135135.0
-    return above / below
 
 
 def _rows(array: Any) -> Any:

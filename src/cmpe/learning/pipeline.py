@@ -21,7 +21,6 @@ class Pipeline:
     search_passes: int = 0  # passes of search over every row, where no time is given
     sweeps: int = 3  # rounds of repair: chains and exchanges, or linearisations of flips
     levels: bool = False  # adversarial answers in 8-bit levels
-    annealing: int = 0  # sweeps on the device, from answers to any question
 
     def __post_init__(self) -> None:
         if self.certificate not in CERTIFICATES:
@@ -34,15 +33,13 @@ class Pipeline:
                 raise MethodError("margins must be None or at least one number, found none")
             if not all(map(math.isfinite, self.margins)):
                 raise MethodError(f"margins must be finite, found {self.margins}")
-        if min(self.search_passes, self.sweeps, self.annealing) < 0:
-            raise MethodError("search_passes, sweeps and annealing must be at least 0")
+        if min(self.search_passes, self.sweeps) < 0:
+            raise MethodError("search_passes and sweeps must be at least 0")
 
     def method(self, calibrated: int = 1, *, searches: bool) -> str:
         """The stages as `Solutions.method` names them; `calibrated` passes unless others are."""
         passes = len(self.margins or ()) or calibrated
         parts = ["network" if passes == 1 else f"network x {passes}"]
-        if self.annealing:
-            parts.append("annealing")
         if searches:
             parts.append("search")
         elif self.repair:

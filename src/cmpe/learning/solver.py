@@ -147,8 +147,6 @@ class NeuralSolver:
             raise MethodError("a gap needs a certificate, found a trained network without one")
         if self.stages.levels and not self._is_linear:
             raise MethodError("8-bit levels are for networks with head linear")
-        if self.stages.annealing:
-            raise MethodError("annealing is for networks that answer any evidence or any q")
 
     @property
     def _is_linear(self) -> bool:

@@ -5,26 +5,18 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import torch
 
 import cmpe
 from cmpe import Constraint, Problem
 from cmpe.generation import Recipe, grid, perturbed
 from cmpe.learning.amortised.config import AmortisedConfig, QuestionRange
+from cmpe.learning.amortised.messages import MessagePass
 from cmpe.learning.amortised.questions import QuestionMaker
 from cmpe.learning.amortised.solver import AmortisedSolver
-from cmpe.learning.amortised.tables import ModelTables
 from cmpe.learning.amortised.training import fit_amortised
 
-QUICK = {
-    "generations": 0,
-    "steps": 4,
-    "width": 4,
-    "batch_size": 32,
-    "updates": 40,
-    "rows": 100,
-    "validation": 64,
-}
+QUICK = {"steps": 4, "generations": 3, "rows": 60}
+FLOOR = 20.0
 
 
 @cache
@@ -35,21 +27,27 @@ def posed(side: int = 4, seed: int = 3) -> Problem:
 
 
 def config(**changes: object) -> AmortisedConfig:
-    return AmortisedConfig(**{**QUICK, "learning_rate": 1e-2, **changes})  # type: ignore[arg-type]
+    return AmortisedConfig(**{**QUICK, **changes})  # type: ignore[arg-type]
 
 
 @cache
-def solver(network: str = "messages") -> AmortisedSolver:
-    """Trained for a few seconds."""
-    return fit_amortised(posed(), config(network=network, hidden=(32,)))
+def solver() -> AmortisedSolver:
+    """Tuned for a second."""
+    return fit_amortised(posed(), config())
 
 
-def questions(problem: Problem, count: int, seed: int, asked: QuestionRange | None = None):
-    """(maker, questions) about samples that no training has seen."""
-    maker = QuestionMaker(ModelTables(problem), asked or QuestionRange())
+def maker(problem: Problem, asked: QuestionRange | None = None) -> QuestionMaker:
+    return QuestionMaker(problem, MessagePass.of(problem, FLOOR), asked or QuestionRange())
+
+
+def questions(
+    problem: Problem, count: int, seed: int, asked: QuestionRange | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Evidence (B, n) of different masks and q (B, m) about samples that no tuning has seen."""
+    here, random = maker(problem, asked), np.random.default_rng(seed)
     rows = cmpe.sample(problem.objective, count, seed).assignments
-    random = torch.Generator().manual_seed(seed)
-    return maker, maker.draw(torch.as_tensor(rows, dtype=torch.int64), random)
+    given = np.stack([np.where(here.mask(random), row, -1) for row in rows])
+    return given, here.limits(given, random)
 
 
 def completions(given: np.ndarray, cards: tuple[int, ...]) -> np.ndarray:

@@ -12,7 +12,7 @@ from tests.refusals import refused
 
 def test_settings_survive_a_file():
     config = AmortisedConfig(
-        network="mlp", hidden=(8, 4), seconds=3, questions=QuestionRange(((0.2, 0.4),), limits=(1,))
+        steps=8, seconds=3, questions=QuestionRange(((0.2, 0.4),), limits=(1,), observed=(0, 2))
     )
     again = AmortisedConfig.from_json(json.loads(json.dumps(config.to_json())))
     assert again == config
@@ -23,17 +23,16 @@ def test_settings_survive_a_file():
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        ({"network": "tree"}, "messages, mlp; found 'tree'"),
         ({"steps": 0}, "steps must be at least 1"),
-        ({"contrast": 0.5}, "contrast must be finite and at least 1"),
-        ({"hidden": 4}, "hidden must be a list"),
+        ({"generations": 0}, "generations must be at least 1"),
+        ({"floor": -1}, "floor must be finite and at least 0"),
+        ({"seconds": "long"}, "seconds"),
         ({"depth": 4}, "no setting 'depth'"),
         ({"questions": {"share": 1}}, "no setting 'share'"),
         ({"questions": 4}, "questions must be an object"),
         ({"questions": {"rates": []}}, "intervals as in"),
         ({"questions": {"rates": [0.1]}}, "intervals as in"),
         ({"questions": {"rates": [[0.9, 0.1]]}}, "must lie from 0 to 1"),
-        ({"questions": {"blocked": 2}}, "blocked must be from 0 to 1"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line(values, match):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cmpe.learning.amortised.tuning.evolution import Evolution
+from cmpe.learning.amortised.evolution import Evolution
 
 
 def _run(seed: int, generations: int = 200) -> Evolution:

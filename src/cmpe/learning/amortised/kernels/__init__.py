@@ -1,1 +1,0 @@
-"""Compiled loops: the pass of a message network on a core."""
