@@ -262,7 +262,7 @@ def test_the_help_names_every_stage():
 def test_stages_go_with_a_run(refused):
     line = refused("solve", "--objective", "nowhere.uai", "--stages", "repair=no")
     assert line == (
-        "--stages (margins, repair, certificate, search_passes, sweeps, levels, annealing) goes "
+        "--stages (margins, repair, certificate, search_passes, sweeps, levels) goes "
         "with a trained run, found method auto"
     )
 
@@ -273,5 +273,5 @@ def test_stages_are_refused_before_files_are_read(refused, monkeypatch):
     line = refused("solve", "nowhere", "--method", "run", "--stages", "magic=1")
     assert line == (
         "stages are NAME=VALUE, each NAME once of margins, repair, certificate, search_passes, "
-        "sweeps, levels, annealing; found 'magic=1'"
+        "sweeps, levels; found 'magic=1'"
     )

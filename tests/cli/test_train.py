@@ -436,6 +436,8 @@ def test_it_answers_any_mask_and_any_limit(call, problem, any_run, tmp_path):
     [
         (["--any-q", "--epochs", "3"], "--set generations=N for --epochs"),
         (["--any-q", "--loss", "mse"], "no other --loss"),
+        (["--any-q", "--contrast", "3"], "no --alpha, --contrast"),
+        (["--any-q", "--device", "cuda"], "is tuned on the CPU, found device 'cuda'"),
         (["--any-q", "--set", "depth=3"], "NAME one of"),
         (["--any-q", "--set", "questions=3"], "questions must be an object"),
     ],

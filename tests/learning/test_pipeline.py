@@ -41,7 +41,7 @@ def test_margins_become_numbers():
 
 @pytest.mark.parametrize("name", ["search_passes", "sweeps"])
 def test_counts_are_not_negative(name):
-    with pytest.raises(MethodError, match="search_passes, sweeps and annealing must be at least 0"):
+    with pytest.raises(MethodError, match="search_passes and sweeps must be at least 0"):
         Pipeline(**{name: -1})
 
 
@@ -61,7 +61,7 @@ def test_every_stage_has_a_text():
         assert set(parse_stages(f"{stage.name}={texts.get(stage.name, '1')}")) == {stage.name}
 
 
-NAMES = "NAME once of margins, repair, certificate, search_passes, sweeps, levels, annealing; found"
+NAMES = "NAME once of margins, repair, certificate, search_passes, sweeps, levels; found"
 
 
 @pytest.mark.parametrize(

@@ -227,11 +227,6 @@ def test_a_gap_needs_a_certificate(grid_solver):
         bare.answer(GRID.problem.given(GRID.test), Limits(gap=0.1))
 
 
-def test_annealing_needs_a_network_for_any_question(grid_solver):
-    with pytest.raises(MethodError, match="annealing is for networks that answer any"):
-        grid_solver.with_stages(annealing=5).solve(GRID.problem, GRID.test)
-
-
 def test_levels_need_head_linear(grid_solver):
     with pytest.raises(MethodError, match="8-bit levels are for networks with head linear"):
         grid_solver.with_stages(levels=True).solve(GRID.problem, GRID.test)

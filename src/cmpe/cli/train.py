@@ -104,16 +104,12 @@ def train(
     if not (any_evidence or any_q):
         recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0)
         return _train_one(problem_dir, recipe, _settings(set_ or [], known, seed), how)
-    odd = preset not in (None, Preset.tuned) or cross_validate or epochs is not None
-    if loss not in (None, "ss_cmpe") or odd:
+    odd = preset not in (None, Preset.tuned) or cross_validate or loss not in (None, "ss_cmpe")
+    if odd or known.keys() - {"rows"}:
         raise InputError(
             "--any-evidence and --any-q have settings of their own: no other --loss, no --preset, "
-            "no --cross-validate, --set generations=N for --epochs"
-        )
-    if contrast is not None or fresh or device != "cpu":
-        raise InputError(
-            "--any-evidence and --any-q tune messages on the CPU, without a loss: no --contrast, "
-            "no --fresh, no --device"
+            "no --cross-validate, no --alpha, --contrast, --temperature or --fresh, and "
+            "--set generations=N for --epochs"
         )
     settings = _amortised_settings(set_ or [], known, seed)
     return _train_amortised(problem_dir, settings, (any_evidence, any_q), how)
