@@ -62,7 +62,7 @@ class PassTables(NamedTuple):
     scale: float  # the mean spread of a table of h
 
 
-class Schedule(NamedTuple):
+class PassSchedule(NamedTuple):
     """How messages go, in R rounds. Each number depends on two numbers of the row: its share of
     free variables, and mu / (1 + mu)."""
 
@@ -123,7 +123,9 @@ def _room(model: PassTables, block: PassBlock, rows: Questions, lane: int, j: in
 
 
 @njit(inner=True, counted=False)
-def _first_prices(model: PassTables, block: PassBlock, schedule: Schedule, rows: Questions) -> None:
+def _first_prices(
+    model: PassTables, block: PassBlock, schedule: PassSchedule, rows: Questions
+) -> None:
     """The first raw multipliers, by the room of the uniform answer."""
     same, by_room, by_share = schedule.first
     for lane in range(LANES):
@@ -135,7 +137,7 @@ def _first_prices(model: PassTables, block: PassBlock, schedule: Schedule, rows:
 
 @njit(inner=True, counted=False)
 def _weigh(
-    model: PassTables, block: PassBlock, schedule: Schedule, k: int, rows: Questions
+    model: PassTables, block: PassBlock, schedule: PassSchedule, k: int, rows: Questions
 ) -> None:
     """What round k begins with: 1 and -mu over the size of theta; its T, damping, step, lean."""
     functions, how, lean = len(model.constant), schedule.rounds, schedule.lean
@@ -376,7 +378,7 @@ def _read(
 @njit()
 def message_passes(
     model: PassTables,
-    schedule: Schedule,
+    schedule: PassSchedule,
     asked: tuple[Integers, Floats],
     work: tuple[PassBlock, Questions],
     out: Passed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cmpe.arrays import Assignments, Floats
-from cmpe.core.schedules import Passed, PassTables, Schedule, message_passes, room_for
+from cmpe.core.schedules import Passed, PassSchedule, PassTables, message_passes, room_for
 from cmpe.learning.losses.relaxation import floored
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import FlatTables, ranges
@@ -22,7 +22,7 @@ DAMPING = -1.0  # its logit
 PRICE = -2.0  # the first raw multiplier
 
 
-def schedule_of(numbers: Floats, rounds: int) -> Schedule:
+def schedule_of(numbers: Floats, rounds: int) -> PassSchedule:
     """The schedule of `NUMBERS` changes to a plain one.
 
     temperature   0, 1: its log, in the first round and how it changes to the last; 2, 3: by the row
@@ -39,7 +39,7 @@ def schedule_of(numbers: Floats, rounds: int) -> Schedule:
         by = np.tile([a[by_share], a[by_price]], (rounds, 1))
         parts.append(np.column_stack([base + a[first] + a[change] * along, by]))
     first_price = np.array([PRICE + a[9], a[10], a[11]])
-    return Schedule(np.stack(parts), a[LEAN : LEAN + 3].copy(), first_price)
+    return PassSchedule(np.stack(parts), a[LEAN : LEAN + 3].copy(), first_price)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class MessagePass:
         entries = np.stack([structure.tables(k, none)[0] for k in range(len(models))])
         return cls(_tables(structure.layout, entries, mean_spread(models[0])), models)
 
-    def answers(self, schedule: Schedule, given: Assignments, limits: Floats) -> Passed:
+    def answers(self, schedule: PassSchedule, given: Assignments, limits: Floats) -> Passed:
         """To evidence (B, n), -1 where free, and q (m,) or (B, m)."""
         rows = np.ascontiguousarray(given, dtype=np.int64)
         asked = np.broadcast_to(limits, (len(rows), len(self.model.constant) - 1))
