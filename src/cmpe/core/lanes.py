@@ -190,16 +190,17 @@ def exp_down(x: Any) -> Any:
     return _exp_of_minus(x * -1.0)
 
 
-def _rows(array: Any) -> Any:
+def rows_of(array: Any) -> Any:
+    """A contiguous array as rows of LANES numbers, where nothing is compiled."""
     return array.reshape(-1, LANES)
 
 
 def _plain_load(array: Any, row: int) -> Any:
-    return _rows(array)[row].copy()
+    return rows_of(array)[row].copy()
 
 
 def _plain_store(array: Any, row: int, x: Any) -> None:
-    _rows(array)[row] = x
+    rows_of(array)[row] = x
 
 
 def _plain_spread(number: float) -> Any:

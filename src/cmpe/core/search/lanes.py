@@ -3,17 +3,21 @@
 Numba cannot be told that arrays do not overlap, so its loops over lanes are slow (about 20 ns for
 two sums and their maximum). These operations are vectors in the compiler's own terms (3 ns).
 Arrays are (., LANES) and contiguous; a row is named by its number. No bounds are checked.
+
+Where nothing is compiled (`NUMBA_DISABLE_JIT=1`), the functions `_plain_...` compute the same with
+numpy.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-LANES = 16
+from cmpe.core.lanes import LANES, plain_or, rows_of
+
 _LONG, _INT = ir.IntType(64), ir.IntType(32)
 _BYTES = ir.VectorType(ir.IntType(8), LANES)
 _INTS = ir.VectorType(_INT, LANES)
@@ -86,6 +90,19 @@ class _Call:
         return total
 
 
+def _plain_sum(values: Any, offsets: Any, steps: Any, value: int, count: int) -> Any:
+    rows = rows_of(values)
+    total = rows[offsets[0] + value * steps[0]]
+    for i in range(1, count):
+        total = total + rows[offsets[i] + value * steps[i]]
+    return total.copy()
+
+
+def _plain_gather(array: Any, base: int, index: Any) -> Any:
+    """Element `lane` of row base + index[lane], for every lane."""
+    return rows_of(array)[base + rows_of(index)[0], np.arange(LANES)]
+
+
 def _operation(kinds: str, build: Any) -> Any:
     """An operation whose arguments are arrays ("a") and whole numbers ("n")."""
 
@@ -109,9 +126,14 @@ def _best_of_two(count: int) -> Any:
         call.store(builder.select(wins, two, one), 0, target, _FLOATS)
         call.store(builder.zext(wins, _BYTES), 1, place, _BYTES)
 
+    def plain(values: Any, chosen: Any, target: int, place: int, offsets: Any, steps: Any) -> None:
+        one, two = (_plain_sum(values, offsets, steps, value, count) for value in (0, 1))
+        rows_of(values)[target] = np.where(two > one, two, one)
+        rows_of(chosen)[place] = two > one
+
     signed, code = _operation("aannaa", build)
 
-    @intrinsic
+    @plain_or(plain)
     def best(typing, values, chosen, target, place, offsets, steps):  # type: ignore[no-untyped-def]
         """values[target] = the larger of two sums of rows, chosen[place] = which."""
         return signed((values, chosen, target, place, offsets, steps)), code
@@ -128,9 +150,16 @@ def _challenge(count: int) -> Any:
         which = builder.select(wins, call.spread(value, _BYTES), call.load(1, place, _BYTES))
         call.store(which, 1, place, _BYTES)
 
+    def plain(
+        values: Any, chosen: Any, target: int, place: int, offsets: Any, steps: Any, value: int
+    ) -> None:
+        old, new = rows_of(values)[target], _plain_sum(values, offsets, steps, value, count)
+        rows_of(chosen)[place][new > old] = value
+        rows_of(values)[target] = np.where(new > old, new, old)
+
     signed, code = _operation("aannaan", build)
 
-    @intrinsic
+    @plain_or(plain)
     def challenge(typing, values, chosen, target, place, offsets, steps, value):  # type: ignore[no-untyped-def]
         """Let the sum of rows for `value` replace values[target] where it is larger."""
         return signed((values, chosen, target, place, offsets, steps, value)), code
@@ -149,7 +178,13 @@ def _build_add_scaled(call: _Call) -> None:
     call.store(builder.fadd(call.load(0, target, _FLOATS), more), 0, target, _FLOATS)
 
 
-@intrinsic
+def _plain_add_scaled(
+    values: Any, target: int, tables: Any, source: int, weights: Any, row: int
+) -> None:
+    rows_of(values)[target] += rows_of(tables)[source] * rows_of(weights)[row]
+
+
+@plain_or(_plain_add_scaled)
 def add_scaled(typing, values, target, tables, source, weights, row):  # type: ignore[no-untyped-def]
     """values[target] += tables[source] * weights[row]."""
     signed, code = _operation("ananan", _build_add_scaled)
@@ -162,7 +197,11 @@ def _build_add_row(call: _Call) -> None:
     call.store(total, 0, target, _FLOATS)
 
 
-@intrinsic
+def _plain_add_row(values: Any, target: int, source: int) -> None:
+    rows_of(values)[target] += rows_of(values)[source]
+
+
+@plain_or(_plain_add_row)
 def add_row(typing, values, target, source):  # type: ignore[no-untyped-def]
     """values[target] += values[source]."""
     signed, code = _operation("ann", _build_add_row)
@@ -176,7 +215,13 @@ def _build_add_gathered(call: _Call) -> None:
     call.store(builder.fadd(call.load(0, target, _FLOATS), more), 0, target, _FLOATS)
 
 
-@intrinsic
+def _plain_add_gathered(
+    values: Any, target: int, tables: Any, base: int, index: Any, weights: Any, row: int
+) -> None:
+    rows_of(values)[target] += _plain_gather(tables, base, index) * rows_of(weights)[row]
+
+
+@plain_or(_plain_add_gathered)
 def add_gathered(typing, values, target, tables, base, index, weights, row):  # type: ignore[no-untyped-def]
     """values[target] += tables[base + index] * weights[row], with an index per lane."""
     signed, code = _operation("ananaan", _build_add_gathered)
@@ -187,7 +232,11 @@ def _build_set_index(call: _Call) -> None:
     call.store(call.spread(call.args[1], _INTS), 0, ir.Constant(_LONG, 0), _INTS)
 
 
-@intrinsic
+def _plain_set_index(index: Any, number: int) -> None:
+    rows_of(index)[0] = number
+
+
+@plain_or(_plain_set_index)
 def set_index(typing, index, number):  # type: ignore[no-untyped-def]
     """index = number in every lane."""
     signed, code = _operation("an", _build_set_index)
@@ -201,7 +250,11 @@ def _build_move_index(call: _Call) -> None:
     call.store(builder.add(call.load(0, here, _INTS), step), 0, here, _INTS)
 
 
-@intrinsic
+def _plain_move_index(index: Any, stride: int, z: Any, row: int) -> None:
+    rows_of(index)[0] += stride * rows_of(z)[row]
+
+
+@plain_or(_plain_move_index)
 def move_index(typing, index, stride, z, row):  # type: ignore[no-untyped-def]
     """index += stride * z[row]."""
     signed, code = _operation("anan", _build_move_index)
@@ -218,7 +271,13 @@ def _build_look_up(call: _Call) -> None:
     call.store_element(builder.zext(differs, ir.IntType(8)), 5, row)
 
 
-@intrinsic
+def _plain_look_up(z: Any, row: int, chosen: Any, base: int, index: Any, moved: Any) -> None:
+    new = _plain_gather(chosen, base, index)
+    moved[row] = (new != rows_of(z)[row]).any()
+    rows_of(z)[row] = new
+
+
+@plain_or(_plain_look_up)
 def look_up(typing, z, row, chosen, base, index, moved):  # type: ignore[no-untyped-def]
     """z[row] = chosen[base + index], with an index per lane; moved[row] = whether any changed."""
     signed, code = _operation("ananaa", _build_look_up)
@@ -234,7 +293,15 @@ def _build_replace(call: _Call) -> None:
     call.store(builder.fadd(call.load(0, row, _DOUBLES), change), 0, row, _DOUBLES)
 
 
-@intrinsic
+def _plain_replace(
+    totals: Any, row: int, current: Any, place: int, tables: Any, base: int, index: Any
+) -> None:
+    new = _plain_gather(tables, base, index)
+    rows_of(totals)[row] += new.astype(float) - rows_of(current)[place]
+    rows_of(current)[place] = new
+
+
+@plain_or(_plain_replace)
 def replace(typing, totals, row, current, place, tables, base, index):  # type: ignore[no-untyped-def]
     """current[place] = tables[base + index], and totals[row] follows."""
     signed, code = _operation("ananana", _build_replace)
