@@ -14,6 +14,7 @@ def nothing_compiled_yet(monkeypatch, caplog):
     monkeypatch.setattr(notices, "_begun", 0)
     monkeypatch.setattr(notices, "_asked_for", None)
     monkeypatch.setattr(notices, "_logged", set())
+    monkeypatch.setattr(notices, "slowness", 1)
 
 
 def test_one_line_for_the_first_function_and_none_for_others(caplog):

@@ -1,0 +1,23 @@
+"""Tests of the core run under each compiler: `make test` does it with all three.
+
+pytest tests/core                          the fast compiler, where numba's version allows it
+CMPE_PLAIN_NUMBA=1 pytest tests/core       numba alone
+NUMBA_DISABLE_JIT=1 pytest tests/core      nothing is compiled: a debugger and coverage see all
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cmpe.core.compiler import fence
+
+
+@pytest.fixture(autouse=True)
+def _integers_wrap_around():
+    """Compiled integers wrap around; numpy's scalars do as well, but warn."""
+    if fence.IS_COMPILED:
+        yield
+    else:
+        with np.errstate(over="ignore"):
+            yield
