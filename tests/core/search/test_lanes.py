@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import LANES
 from cmpe.core.search import lanes
-from cmpe.core.search.lanes import LANES
 
 ROWS = 12
 

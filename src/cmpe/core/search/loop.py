@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import LANES
 from cmpe.core.loops import count_up
 from cmpe.core.moves import climb, exchange, load, polish
 from cmpe.core.repair import repair, shake, unpack
-from cmpe.core.search.lanes import LANES
 from cmpe.core.search.passes import decode, eliminate, evaluate, fetch, fold
 
 BEGIN, CLIMB, RUN, FINISH = range(4)  # tasks of `work`

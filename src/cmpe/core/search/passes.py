@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.lanes import LANES
 from cmpe.core.search.lanes import (
-    LANES,
     add_gathered,
     add_row,
     add_scaled,

@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
-from cmpe.core.lanes import load, minus, plus, spread, store, times
+from cmpe.core.lanes import LANES, load, minus, plus, spread, store, times
 from cmpe.core.messages import soft_message
-from cmpe.core.search.lanes import LANES
 from cmpe.core.search.loop import STEEP, evaluate_all, judge
 
 WARM, COLD = 0.3, 0.1  # T of the first and of the last round

@@ -73,7 +73,7 @@ class Search:
 
 def _require(instances: Instances, memory: int) -> None:
     """Refuse before memory is taken: a block has all tables once per lane, twice over."""
-    from cmpe.core.search.lanes import LANES
+    from cmpe.core.lanes import LANES
 
     functions = 1 + len(instances.problem.constraints)
     need = BYTES_PER_NUMBER * LANES * functions * len(instances.conditioning.layout.values)
@@ -176,7 +176,7 @@ class SearchBatch:
             raise MethodError(f"passes must be at least 0, found {budget.passes}")
         if begin not in BEGINNINGS:
             raise MethodError(f"a search begins with {', '.join(BEGINNINGS)}; found {begin!r}")
-        from cmpe.core.search.lanes import LANES
+        from cmpe.core.lanes import LANES
 
         count = len(self.rows)
         if not len(self.shared.pool.layout.cards):  # nothing to decide

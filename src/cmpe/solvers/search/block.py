@@ -47,8 +47,8 @@ class SearchBlock:
     only count where time decides: an answer would else depend on how many rows there are."""
 
     def __init__(self, shared: Shared, part: Instances, random: Unsigned) -> None:
+        from cmpe.core.lanes import LANES
         from cmpe.core.search import loop as kernels
-        from cmpe.core.search.lanes import LANES
 
         self.shared, self._part, self._kernels = shared, part, kernels
         self._quick, self._apart = QUICK, 0.0  # passes for multipliers; seconds of messages
@@ -181,8 +181,8 @@ def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
 
 def _scratch(shared: Shared) -> Any:
     """Room for one thread."""
+    from cmpe.core.lanes import LANES
     from cmpe.core.moves import Notes, Point
-    from cmpe.core.search.lanes import LANES
     from cmpe.core.search.loop import Scratch
 
     graph, zeros = shared.graph, shared.rules.zeros

@@ -29,7 +29,7 @@ def rounds_within(layout: Any, budget: Budget, rows: int) -> int:
 
 def message_room(layout: Any, functions: int) -> Any:
     """Nothing is said yet."""
-    from cmpe.core.search.lanes import LANES
+    from cmpe.core.lanes import LANES
     from cmpe.core.search.starts import MessageRoom
 
     def ends(sizes: Integers) -> Integers:

@@ -42,15 +42,6 @@ def test_loops_are_not_unrolled():
     assert count < 0.9 * more
 
 
-def test_what_python_calls_is_not_optimised():
-    kernel = njit(cache=False, inner=False)(walk)
-    code(kernel, np.arange(5), np.arange(3))
-    (compiled,) = kernel.overloads.values()
-    name = compiled.fndesc.llvm_cpython_wrapper_name
-    wrapper = compiled.library._final_module.get_function(name)
-    assert any(b"optnone" in attributes for attributes in wrapper.attributes)
-
-
 @njit(inner=True)
 def deep(values):
     return values[0] + 1.0
@@ -78,5 +69,3 @@ def test_inner_code_is_linked_once_and_left_to_its_callers():
     library = compiled.library
     assert isinstance(library, Unfinished)
     assert len(list(library.get_defined_functions())) == 1  # without `deep`
-    whole = library._get_module_for_linking()  # what a library of numba's would ask for
-    assert sum(not f.is_declaration for f in whole.functions) == 2

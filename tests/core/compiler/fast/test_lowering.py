@@ -14,19 +14,6 @@ ARRAY = np.arange(24.0).reshape(4, 6)
 
 
 @njit(cache=False, inner=False)
-def ranges(start, stop, step, out):
-    found = 0
-    for i in range(start, stop, step):
-        out[found] = i
-        found += 1
-    for i in range(start, stop):
-        found += i
-    for _ in range(stop):
-        found += 1
-    return found
-
-
-@njit(cache=False, inner=False)
 def elements(array, i, j, small):
     out = np.zeros(8)
     line = array[i]
@@ -44,26 +31,10 @@ def elements(array, i, j, small):
     return out
 
 
-@njit(cache=False, inner=False)
-def copies(target, source):
-    target[1:4] = source
-    target[0] = 3
-    return target
-
-
 @pytest.fixture(autouse=True)
 def quiet():
     with notices.telling(lambda notice: None):
         yield
-
-
-@pytest.mark.parametrize(
-    "bounds", [(0, 5, 1), (5, 0, -2), (2, 11, 3), (3, 3, 1), (4, 1, 1), (1, 4, -1), (-3, 2, 2)]
-)
-def test_loops_visit_what_a_range_holds(bounds):
-    out, own = np.zeros(20), np.zeros(20)
-    assert ranges(*bounds, out) == ranges.py_func(*bounds, own)
-    assert out.tolist() == own.tolist()
 
 
 @pytest.mark.parametrize(("i", "j"), [(0, 0), (2, 5), (-1, -2), (-4, 3)])
@@ -88,17 +59,11 @@ def test_other_layouts_are_indexed_by_strides():
         assert total(array) == total.py_func(array)
 
 
-def test_slices_are_copied_and_unequal_sizes_refused():
-    assert copies(np.zeros(5), np.arange(3.0)).tolist() == [3, 0, 1, 2, 0]
-    with pytest.raises(ValueError, match="input of different size"):
-        copies(np.zeros(5), np.arange(4.0))
-
-
 def test_fewer_instructions_are_written_than_by_numba(monkeypatch):
     def total(array):
         found = 0.0
         for i in range(len(array)):
-            found += array[i]
+            found += array[i, 0] + array[0, i] + array[i, i]
         return found
 
     made, own = [], instructions.Instruction.__init__
@@ -108,7 +73,7 @@ def test_fewer_instructions_are_written_than_by_numba(monkeypatch):
         return own(self, parent, typ, opname, *rest, **named)
 
     monkeypatch.setattr(instructions.Instruction, "__init__", counted)
-    assert njit(cache=False, inner=False)(total)(np.ones(3)) == 3.0
+    assert njit(cache=False, inner=False)(total)(np.ones((3, 3))) == 9.0
     few = len(made)
-    assert numba.njit(no_cfunc_wrapper=True, nogil=False)(total)(np.ones(3)) == 3.0
+    assert numba.njit(no_cfunc_wrapper=True, nogil=False)(total)(np.ones((3, 3))) == 9.0
     assert few < 0.8 * (len(made) - few)

@@ -1,4 +1,4 @@
-"""What `core.compiler.fast.inner` asks of numba: a new numba that gives less fails here."""
+"""Inner functions are compiled once, as parts of the functions that Python calls."""
 
 from __future__ import annotations
 
@@ -80,20 +80,3 @@ def test_python_is_refused_before_and_after(fresh):
         with pytest.raises(TypeError, match="mean is an inner function"):
             module.mean(np.ones(1))
         module.centre(np.ones(1))
-
-
-def test_a_number_in_the_code_is_no_type_of_its_own():
-    @functions.njit(inner=True)
-    def power(base, times):
-        found = 1.0
-        for _ in range(times):
-            found *= base
-        return found
-
-    @functions.njit(cache=False, inner=False)
-    def kernel(base, times):
-        return power(base, 2) + power(base, 3) + power(base, times=times)
-
-    with notices.telling(lambda notice: None):
-        assert kernel(2.0, 4) == 28.0
-    assert len(power.overloads) == 1
