@@ -29,7 +29,7 @@ from cmpe.problem import Form, Problem
 from cmpe.solving import solve
 
 if TYPE_CHECKING:
-    from cmpe.core.compiler.cache import Kept
+    from cmpe.core.compiler.kept import Kept
 
 WIDE = 14  # side of a grid that is not eliminated at once
 LOOK = 0.5  # seconds between two looks at how far it is
@@ -174,7 +174,7 @@ def compile_parts(
 
 def in_cache() -> Kept:
     """What the cache holds of this package."""
-    from cmpe.core.compiler.cache import kept
+    from cmpe.core.compiler.kept import kept
 
     return kept(kernels())
 

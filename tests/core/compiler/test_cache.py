@@ -98,28 +98,25 @@ def test_code_is_compiled_anew_when_something_it_calls_has_changed(installed):
     assert use(installed, [1], installed) == (1, 0)
 
 
-def test_what_a_kernel_reaches():
+def test_what_a_kernel_reaches(tmp_path):
     kernels = cache.PACKAGE / "core"
     assert kernels / "trades.py" in cache._imported(kernels / "mixtures.py")
+    (tmp_path / "module.py").write_text("from cmpe.core import lanes, loops")
+    reached = {path.name for path in cache._imported(tmp_path / "module.py")}
+    assert reached == {"__init__.py", "lanes.py", "loops.py"}
     assert cache.digest(kernels / "mixtures.py") != cache.digest(kernels / "trades.py")
     assert cache.digest(Path("<stdin>")) == cache.digest(Path("nowhere.py"))
 
 
-def test_what_is_kept(tmp_path, monkeypatch):
-    class Found:
-        def __init__(self, folder):
-            self._cache = type("Cache", (), {"cache_path": str(folder)})
-
-    for name, size in (
-        ("a/one.fast.nbi", 10),
-        ("a/one.fast.1.nbc", 2_000_000),
-        ("a/one.plain.nbi", 10),
-        ("b/two.fast.nbi", 10),
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(bytes(size))
-    monkeypatch.setattr(cache, "COMPILER", "fast")
-    found = cache.kept([Found(tmp_path / "a"), Found(tmp_path / "b"), Found(tmp_path / "c")])
-    assert (found.functions, found.folder) == (2, tmp_path)
-    assert found.megabytes == pytest.approx(2.0, abs=0.01)
-    assert cache.kept([]).functions == 0
+def test_a_numba_with_another_cache_keeps_code_by_itself():
+    """Names of numba's cache are no part of its documentation."""
+    script = """
+import numba.core.caching
+for name in ("InTreeCacheLocator", "_InTreeCacheLocator"):
+    vars(numba.core.caching).pop(name, None)
+from cmpe.core.compiler import functions
+assert functions.keep.__module__ == functions.__name__
+print(functions.njit()(lambda x: x + 1)(1))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "2\n", done.stderr

@@ -21,29 +21,28 @@ So several users of one read-only installation have a folder each. This module a
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from numba.core import caching, config
 from numba.core.caching import FunctionCache
 
-from cmpe.core.compiler.fence import IS_FAST
+from cmpe.core.compiler.fence import COMPILER
 
-COMPILER = "fast" if IS_FAST else "plain"
 PACKAGE = Path(__file__).resolve().parents[2]
-IMPORTS = re.compile(rf"^\s*from {PACKAGE.name}\.([\w.]+) import", re.MULTILINE)
+IMPORTS = re.compile(rf"^\s*from {PACKAGE.name}\.([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 @cache
 def _imported(path: Path) -> list[Path]:
     """The modules of this package that a file imports from."""
-    names = IMPORTS.findall(path.read_text(encoding="utf-8"))
-    places = [PACKAGE.joinpath(*name.split(".")) for name in names]
+    places = []
+    for module, names in IMPORTS.findall(path.read_text(encoding="utf-8")):
+        place = PACKAGE.joinpath(*module.split("."))
+        places += [place, *(place / name for name in re.findall(r"\w+", names))]
     files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
     return [file for file in files if file.is_file()]
 
@@ -127,21 +126,3 @@ def keep(dispatcher: Any) -> None:
     beside = Path(function.__code__.co_filename).parent / "__pycache__"
     is_alone = config.CACHE_DIR or Path(own.cache_path) == beside
     dispatcher._cache = own if is_alone else LayeredCache(function)
-
-
-class Kept(NamedTuple):
-    """What caches hold of this package."""
-
-    functions: int
-    megabytes: float
-    folder: Path  # the nearest one that holds all of it
-
-
-def kept(dispatchers: Iterable[Any]) -> Kept:
-    """What the caches of these functions hold, in the folders that are written to."""
-    folders = {Path(d._cache.cache_path) for d in dispatchers}
-    patterns = f"*.{COMPILER}.nbi", f"*.{COMPILER}.*.nbc"
-    files = [f for folder in folders for p in patterns for f in folder.glob(p)]
-    size = sum(f.stat().st_size for f in files)
-    count = sum(f.suffix == ".nbi" for f in files)
-    return Kept(count, size / 1e6, Path(os.path.commonpath(folders)) if folders else PACKAGE)

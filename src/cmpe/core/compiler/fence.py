@@ -19,3 +19,4 @@ TESTED = ("0.68.0", "0.68.1")
 IS_COMPILED = not numba.config.DISABLE_JIT
 IS_PLAIN = os.environ.get("CMPE_PLAIN_NUMBA", "0") not in ("", "0")
 IS_FAST = IS_COMPILED and not IS_PLAIN and numba.__version__ in TESTED
+COMPILER = "fast" if IS_FAST else "plain"

@@ -15,6 +15,7 @@ Importing this module imports numba, which takes 0.4 s: only compiled code does 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numba
@@ -37,8 +38,9 @@ try:
 except (AttributeError, ImportError):  # a version of numba whose cache is another one
 
     def keep(dispatcher: Any) -> None:
-        """Cache compiled code as numba does."""
-        dispatcher.enable_caching()
+        """Cache compiled code as numba does, where it has a folder to write to."""
+        with suppress(RuntimeError):
+            dispatcher.enable_caching()
 
 
 def njit(
