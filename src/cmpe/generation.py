@@ -1,19 +1,21 @@
-"""Problems made from one model, as the paper makes them (paper §5).
+"""Problems to learn from: made from one model as the paper makes them (paper §5), or a given pair.
 
 M1 is the given model. M2 adds N(0, variance) to every log-table entry. q is the k-th smallest
 t of 100 samples of M2. A random share of the variables is evidence; samples of M1 give its
-values, the first 90 % to train and the rest to test. One seed decides everything.
+values, the first 90 % to train and the rest to test. One seed decides everything. `from_pair` takes
+M1, M2 and q as given, and rows as well where there are any.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arguments import real_number, whole_number
+from cmpe.arrays import FREE, Values
 from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import InputError
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -73,7 +75,8 @@ class Generated:
     train: NDArray[np.int32]  # (N, |X|), in the order of problem.evidence_variables
     test: NDArray[np.int32]
     provenance: dict[str, Any]
-    quantiles: NDArray[np.float64]  # t of samples of M2, ascending: q of percentile k is [k - 1]
+    # t of samples of M2, ascending: q of percentile k is [k - 1]; none where q is given
+    quantiles: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
 def generate(
@@ -92,7 +95,7 @@ def generate(
     at_most = float(values[choices.percentile - 1])
     observed = _choose(model.variables, choices.evidence_fraction, variables)
     evidence = choices.sample(model, choices.samples, rows)
-    train = max(1, min(choices.samples - 1, round(TRAIN_SHARE * choices.samples)))
+    train = _train_rows(choices.samples)
     chosen = evidence.assignments[:, list(observed)]
     problem = Problem(model, (Constraint(second, at_most),), observed, name)
     provenance = {
@@ -104,6 +107,61 @@ def generate(
         },
     }
     return Generated(problem, chosen[:train], chosen[train:], provenance, values)
+
+
+def from_pair(
+    problem: Problem, recipe: Recipe | None = None, rows: Values | None = None
+) -> Generated:
+    """The same problem with rows to train and to test on; it has no evidence variables yet.
+
+    Without `rows` they are sampled from the objective, as `generate` does with the same seed.
+    `rows` (N, n) are -1 where free and must observe the same variables, which are then the evidence
+    variables. Of rows that observe all, the recipe's share of the variables is observed. Given rows
+    are shuffled by the seed before the first 90 % become training rows.
+    """
+    choices = recipe or Recipe()
+    _, order, variables, drawing = _seeds(choices.seed)
+    observed = _choose(problem.variables, choices.evidence_fraction, variables)
+    about: dict[str, Any] = {
+        "recipe": {"evidence_fraction": choices.evidence_fraction, "seed": choices.seed}
+    }
+    if rows is None:
+        model = problem.objective
+        if not isinstance(model, Model):
+            raise InputError(
+                "rows can be sampled from tables and cutset networks only, found an objective of "
+                f"kind {type(model).__name__}; give rows"
+            )
+        drawn = choices.sample(model, choices.samples, drawing)
+        rows = drawn.assignments
+        about["recipe"]["samples"] = choices.samples
+        about["sampler"] = {"evidence": drawn.sampler, "width": drawn.width}
+    else:
+        given = _observed_by(rows)
+        observed = given if len(given) < problem.variables else observed
+        rows = rows[np.random.default_rng(order).permutation(len(rows))]
+    train = _train_rows(len(rows))
+    chosen = np.ascontiguousarray(rows[:, list(observed)], dtype=np.int32)
+    whole = replace(problem, evidence_variables=observed)
+    return Generated(whole, chosen[:train], chosen[train:], about)
+
+
+def _observed_by(rows: Values) -> tuple[int, ...]:
+    """The variables that every row observes; rows that differ in this are refused."""
+    if len(rows) < 2:
+        raise InputError(f"rows to train and to test on must be at least 2, found {len(rows)}")
+    known = rows != FREE
+    odd = np.flatnonzero((known != known[0]).any(axis=1))
+    if len(odd):
+        raise InputError(
+            f"all rows must observe the same variables; row {odd[0]} observes {known[odd[0]].sum()}"
+            f", row 0 observes {known[0].sum()}, or others"
+        )
+    return tuple(np.flatnonzero(known[0]).tolist())
+
+
+def _train_rows(count: int) -> int:
+    return max(1, min(count - 1, round(TRAIN_SHARE * count)))
 
 
 def perturbed(model: Model, recipe: Recipe) -> Model:

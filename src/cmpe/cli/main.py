@@ -36,6 +36,9 @@ COMMANDS = {
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
     ),
+    "problem": (
+        "Write a problem directory from a pair of models, with rows to train and to test on."
+    ),
     "learn": "Learn a tractable model from data and report its mean log-likelihood, in nats.",
     "info": "Show counts, sizes, zeros, induced width, and for a directory its rows and limits.",
     "convert": "Write IN in the format that OUT's suffix names.",

@@ -1,0 +1,67 @@
+"""`cmpe problem`: a problem directory from a pair of models, to train and to evaluate on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cmpe.cli import options as asked
+from cmpe.errors import InputError
+
+ROWS_HELP = (
+    "Evidence: .evid, .npy, .csv, .parquet or a folder of it; default: samples of the objective."
+)
+
+
+def problem(
+    context: typer.Context,
+    objective: Annotated[Path, typer.Option(help="The model h to maximise, of any format.")],
+    constraint: Annotated[list[Path], typer.Option(help="A model t to bound; may be repeated.")],
+    out: Annotated[Path, typer.Option(help="The directory to write.")],
+    at_most: asked.AtMost = None,
+    at_least: asked.AtLeast = None,
+    rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
+    evidence_fraction: Annotated[
+        float | None,
+        typer.Option(help="Share of observed variables; default: 0.6, or what the rows observe."),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Rows to sample, 90 % to train, 10 % to test; default 10000.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the problem in OUT.")] = False,
+) -> int:
+    """Write a problem directory from a pair of models, with rows to train and to test on."""
+    from dataclasses import replace
+
+    from cmpe.formats.directory import ProblemDirectory, as_stored, holds_problem, write_directory
+    from cmpe.generation import Recipe, from_pair
+
+    if rows is not None and samples is not None:
+        raise InputError("give --rows ROWS or --samples N, not both")
+    if holds_problem(out) and not force:
+        raise InputError(f"{out}: holds a problem already; add --force, or choose another --out")
+    told = {"evidence_fraction": evidence_fraction, "samples": samples}
+    recipe = Recipe(seed=seed, **{k: v for k, v in told.items() if v is not None})  # type: ignore[arg-type]
+    words = context.find_root().obj or ()
+    limits, mirrored = asked.limits_in_order(words, at_most or [], at_least or [])
+    posed, _ = asked.posed_problem(None, objective, constraint, limits, mirrored)
+    stored = tuple(replace(c, function=as_stored(c.function)) for c in posed.constraints)
+    posed = replace(posed, objective=as_stored(posed.objective), constraints=stored)
+    given = asked.read_rows(posed, None, rows)
+    made = from_pair(posed, recipe, given)
+    if given is not None and evidence_fraction is not None and (given < 0).any():
+        raise InputError(
+            f"{rows}: its rows say which variables are observed; leave out --evidence-fraction, or "
+            "give rows that observe all variables"
+        )
+    write_directory(ProblemDirectory(made.problem, made.train, made.test, made.provenance), out)
+    about = "" if given is not None else f", {made.provenance['sampler']['evidence']} sampling"
+    shown = ", ".join(f"t {c.relation} {c.limit:.6g}" for c in made.problem.constraints)
+    typer.echo(
+        f"{out}: {posed.variables} variables, {len(made.problem.evidence_variables)} observed, "
+        f"{shown}, {len(made.train)} train and {len(made.test)} test rows{about}"
+    )
+    return 0
