@@ -120,7 +120,7 @@ def prepare_cell(cell: Cell, data: Path, out: Path) -> None:
             continue
         instances = cmpe.Instances(kept.problem, kept.rows)
         found = prepare(instances, config_of(kind), measured=kept.validation)
-        arrays = {"usable": found.usable, "reference": found.reference}
+        arrays: dict[str, Any] = {"usable": found.usable, "reference": found.reference}
         if kind in ("fixed", "printed"):
             arrays |= {"p_upper": found.p_upper, "q_lower": found.q_lower}
         if kind == "labels":
