@@ -1,4 +1,4 @@
-"""The fair study: rows that do not overlap, choices by validation rows, tables from kept figures."""
+"""The fair study: disjoint rows, choices by validation rows, tables from kept figures."""
 
 import numpy as np
 
