@@ -6,7 +6,6 @@ python -m study.fair.page            writes the tables between the marks of the 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -129,8 +128,9 @@ def tables(records: Sequence[Record]) -> dict[str, str]:
 def filled(page: str, records: Sequence[Record]) -> str:
     """The page with its tables made anew."""
     for name, text in tables(records).items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-        page = re.sub(pattern, lambda m, text=text: m[1] + text + "\n" + m[2], page, flags=re.S)
+        before, mark, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        page = before + mark + text + "\n" + end + after
     return page
 
 
