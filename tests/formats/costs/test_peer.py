@@ -27,7 +27,7 @@ def test_the_optimum_of_a_file(file):
     assert is_equal(-answer.objective, file.optimum)
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", sorted(LONG))
 def test_long_files_are_read(name):
     assert cmpe.read_problem(DATA / name).variables > 0
 
