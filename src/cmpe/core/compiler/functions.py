@@ -26,7 +26,7 @@ from cmpe.core.compiler.fence import IS_COMPILED, IS_FAST
 
 PACKAGE = __name__.partition(".")[0] + "."
 DISPATCHERS: list[Any] = []  # functions that Python calls, of the modules imported so far
-PLAIN_SLOWNESS = 5  # CPU seconds of a first use under plain numba, by those of the fast compiler
+PLAIN_SLOWNESS = 4  # CPU seconds of a first use under plain numba, by those of the fast compiler
 
 if IS_FAST:
     from cmpe.core.compiler import fast
