@@ -49,7 +49,8 @@ def solve(  # noqa: PLR0913
     evidence: {name: state}, or a list of such rows, or a DataFrame with NaN where unknown, or
     {name: [a state per row]}; where there are no names, numbers. An array has one row of values
     per row, in the order of `problem.evidence_variables`, or all variables with -1 where free.
-    Columns that are no variables are refused, or with `ignore_extra` ignored.
+    Columns that are no variables are refused, or with `ignore_extra` ignored. A list, array or
+    {state: likelihood} in place of a state is soft evidence: the logarithms are added to h.
 
     method: a name of `cmpe.METHODS`, the directory of a trained run, or a solver.
     time_limit: seconds per row. gap: the certified gap, in nats, with which `auto` may stop.
@@ -72,10 +73,10 @@ def solve(  # noqa: PLR0913
             changes["progress"] = report
         told = Limits.of(running, seconds=time_limit, gap=gap, seed=seed, **changes)
         by = chosen(method, problem)
-        if potentials is None and limits is None:
-            return answer(problem, evidence, by, told, ignore_extra=ignore_extra)
-        rows = Rows.read(problem, evidence, potentials, limits, ignore_extra=ignore_extra)
-        return answer_rows(rows, by, told)
+        rows = Rows.own(problem, evidence, potentials, limits, ignore_extra=ignore_extra)
+        if rows is not None:
+            return answer_rows(rows, by, told)
+        return answer(problem, evidence, by, told, ignore_extra=ignore_extra)
 
 
 def chosen(

@@ -29,6 +29,7 @@ from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem.evidence import Evidence
 from cmpe.problem.groups import full_rows
 from cmpe.problem.problem import Problem
+from cmpe.problem.soft import separated
 
 Potentials = ArrayLike | Mapping[Any, Any]
 Limits = ArrayLike | Mapping[Any, Any]
@@ -52,29 +53,35 @@ class Rows:
     limits: Floats | None = None  # (B, m), as in t <= q
 
     @classmethod
-    def read(
+    def own(
         cls,
         problem: Problem,
         evidence: Evidence | None,
-        potentials: Potentials | None,
-        limits: Limits | None,
+        potentials: Potentials | None = None,
+        limits: Limits | None = None,
         *,
         ignore_extra: bool = False,
-    ) -> Rows:
-        """What people give, checked; one row of evidence serves all rows of numbers."""
+    ) -> Rows | None:
+        """What people give, checked; None where rows have no numbers of their own.
+
+        One row of evidence serves all rows of numbers.
+        """
+        hard, soft = separated(problem.domain, evidence, problem.continuous)
+        if potentials is None and limits is None and not soft:
+            return None
         if not problem.is_log_linear:
             raise MethodError(
-                "potentials and limits of rows need log-linear models of discrete variables; found "
-                f"{problem.form.value}"
+                "soft evidence, potentials and limits of rows need log-linear models of discrete "
+                f"variables; found {problem.form.value}"
             )
-        rows = full_rows(problem, evidence, ignore_extra=ignore_extra)
-        given = [] if potentials is None else _potentials(problem.domain, potentials)
+        rows = full_rows(
+            problem.observing(()) if soft else problem, hard, ignore_extra=ignore_extra
+        )
+        given = [Potential((v,), values) for v, values in soft.items()]
+        given += [] if potentials is None else _potentials(problem.domain, potentials)
         most = None if limits is None else _limits(problem, limits)
-        counts = {
-            len(rows),
-            *(len(p.values) for p in given),
-            *([] if most is None else [len(most)]),
-        }
+        counts = {len(rows), *(len(p.values) for p in given)}
+        counts |= set() if most is None else {len(most)}
         count = max(counts - {1}, default=1)
         if counts - {1, count}:
             raise EvidenceError(
@@ -132,20 +139,19 @@ class Rows:
         constraints = []
         for j, constraint in enumerate(problem.constraints):
             shift = self.shifts[:, j]
-            own = [((number,), shift)] if self.limits is not None else []
-            constraints.append(
-                replace(
-                    constraint,
-                    function=_extended(domain, problem.models[1 + j], own),
-                    at_most=constraint.at_most if self.limits is None else float(self._most[j]),
-                )
-            )
+            own = [((number,), shift)] if shift.any() else []
+            function = _extended(domain, problem.models[1 + j], own)
+            constraints.append(replace(constraint, function=function, at_most=float(self._most[j])))
         return Problem(objective, constraints, (number,))
 
     @cached_property
     def _most(self) -> Floats:
-        assert self.limits is not None
-        return np.asarray(np.abs(self.limits).max(axis=0, initial=0.0))
+        """Q of each constraint: its own limit where no row has another."""
+        common = self.problem.limits
+        if self.limits is None:
+            return common
+        most = np.abs(self.limits).max(axis=0, initial=0.0)
+        return np.where((self.limits == common).all(axis=0), common, most)
 
     @cached_property
     def shifts(self) -> Floats:

@@ -1,0 +1,217 @@
+"""Soft evidence: likelihoods of a variable's states instead of a state.
+
+A likelihood l(v) adds log l(v) to h; 0 forbids the state. In a single mapping a list is one state
+per row, unless it has as many entries as the variable has states and one is no whole number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmpe.arrays import Floats
+from cmpe.domain import Domain
+from cmpe.errors import EvidenceError, ModelError
+
+
+class Separated(NamedTuple):
+    """Evidence without its soft cells, and log-likelihoods by variable, of one row or of each."""
+
+    evidence: Any
+    potentials: dict[int, Floats]  # (1 or B, states)
+
+
+def separated(domain: Domain, evidence: Any, continuous: Sequence[int] = ()) -> Separated:
+    """Take the soft cells out of mappings and frames; other evidence has none."""
+    reader = _Reader(domain, frozenset(continuous))
+    if isinstance(evidence, Mapping):
+        return reader.mapping(evidence)
+    if hasattr(evidence, "columns") and len(evidence):
+        return reader.frame(evidence)
+    is_list = isinstance(evidence, list | tuple)
+    if is_list and len(evidence) and all(isinstance(row, Mapping) for row in evidence):
+        return reader.rows(list(evidence), evidence)
+    return Separated(evidence, {})
+
+
+class _Reader(NamedTuple):
+    domain: Domain
+    continuous: frozenset[int]
+
+    def mapping(self, evidence: Mapping[Any, Any]) -> Separated:
+        """A mapping from variables to a state, to a state per row, or to likelihoods."""
+        if not any(isinstance(cells, Mapping) or _is_column(cells) for cells in evidence.values()):
+            return Separated(evidence, {})
+        hard, soft = {}, {}
+        for label, cells in evidence.items():
+            variable = self._variable(label)
+            if variable is None:
+                hard[label] = cells
+            elif self._is_one(variable, cells):
+                soft[variable] = self._log(variable, cells, 0)[np.newaxis]
+            elif _is_column(cells) and _has_soft(cells):
+                known, rows = self._column(variable, list(cells))
+                soft[variable] = known
+                if any(cell is not None for cell in rows):
+                    hard[label] = rows
+            else:
+                hard[label] = cells
+        return Separated(hard if soft else evidence, soft)
+
+    def rows(self, rows: Sequence[Mapping[Any, Any]], given: Any) -> Separated:
+        """One mapping per row."""
+        soft: dict[int, Floats] = {}
+        labels = {label for row in rows for label, cell in row.items() if _is_soft(cell)}
+        for label in labels:
+            variable = self._variable(label)
+            if variable is None:
+                continue
+            soft[variable], hard = self._column(variable, [row.get(label) for row in rows])
+            rows = [{**row, label: cell} for row, cell in zip(rows, hard, strict=True)]
+        return Separated(rows if soft else given, soft)
+
+    def frame(self, frame: Any) -> Separated:
+        """Columns of cells, and columns `NAME=STATE` of likelihoods."""
+        labels = list(frame.columns)
+        columns = {label: list(frame[label]) for label in labels if _has_soft(frame[label])}
+        named = self._named_states(labels)
+        if not (columns or named):
+            return Separated(frame, {})
+        taken = {label for states in named.values() for label in states.values()}
+        kept = [label for label in labels if label not in taken]
+        cells = [columns.get(label) or list(frame[label]) for label in kept]
+        rows = [dict(zip(kept, row, strict=True)) for row in zip(*cells, strict=True)]
+        rows = rows or [{} for _ in range(len(frame))]
+        whole = self.rows(rows, rows)
+        known = dict(whole.potentials)
+        for variable, states in named.items():
+            table = np.stack(
+                [np.asarray(frame[states[s]], dtype=np.float64) for s in sorted(states)], axis=1
+            )
+            lines = [None if np.isnan(row).all() else row for row in table]
+            own, _ = self._column(variable, lines)
+            known[variable] = known[variable] + own if variable in known else own
+        return Separated(whole.evidence, known)
+
+    def _named_states(self, labels: Sequence[Any]) -> dict[int, dict[int, Any]]:
+        """The columns `NAME=STATE` by variable and state; every state must have one."""
+        found: dict[int, dict[int, Any]] = {}
+        for label in labels:
+            if not isinstance(label, str) or "=" not in label or self._is_variable(label):
+                continue
+            name, _, state = label.rpartition("=")
+            if not self._is_variable(name):
+                continue
+            variable = self.domain.variable(name)
+            try:
+                number = self.domain.state(variable, state)
+            except ModelError as error:
+                raise EvidenceError(f"column {label!r}: {error}") from None
+            found.setdefault(variable, {})[number] = label
+        for variable, states in found.items():
+            missing = set(range(self.domain.cardinalities[variable])) - set(states)
+            if missing:
+                lacks = self.domain.label(variable, min(missing))
+                raise EvidenceError(
+                    f"{self.domain.called(variable)}: likelihoods need a column for every state; "
+                    f"found none for {lacks!r}"
+                )
+        return found
+
+    def _is_variable(self, label: Any) -> bool:
+        return self._variable(label) is not None
+
+    def _variable(self, label: Any) -> int | None:
+        """The number of a discrete variable; None of another, and of what is no variable."""
+        number = getattr(label, "item", lambda: label)()
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        try:
+            found = self.domain.variable(number)
+        except ModelError:
+            return None
+        return None if found in self.continuous else found
+
+    def _is_one(self, variable: int, cells: Any) -> bool:
+        """Whether the cells of a single mapping are the likelihoods of one row."""
+        if isinstance(cells, Mapping):
+            return True
+        if not _is_column(cells) or len(cells) != self.domain.cardinalities[variable]:
+            return False
+        if any(isinstance(c, bool) or not isinstance(c, int | float | np.number) for c in cells):
+            return False
+        numbers = np.asarray(cells, dtype=np.float64)
+        known = numbers[np.isfinite(numbers)]
+        return bool((known != np.floor(known)).any())
+
+    def _column(self, variable: int, cells: list[Any]) -> tuple[Floats, list[Any]]:
+        """Log-likelihoods (B, states), 0 where a cell has none, and the other cells."""
+        out = np.zeros((len(cells), self.domain.cardinalities[variable]))
+        hard: list[Any] = []
+        for row, cell in enumerate(cells):
+            if _is_soft(cell):
+                out[row] = self._log(variable, cell, row)
+            hard.append(None if _is_soft(cell) else cell)
+        return out, hard
+
+    def _log(self, variable: int, cell: Any, row: int) -> Floats:
+        """The logarithms of one row's likelihoods, checked."""
+        where = f"row {row}, {self.domain.called(variable)}"
+        if isinstance(cell, Mapping):
+            cell = self._by_state(variable, cell, where)
+        size = self.domain.cardinalities[variable]
+        try:
+            found = np.asarray(cell, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise EvidenceError(f"{where}: likelihoods must be numbers, found {cell!r}") from None
+        if found.shape != (size,):
+            raise EvidenceError(
+                f"{where}: likelihoods must be {size} numbers, one for each state; found shape "
+                f"{found.shape}"
+            )
+        if not (np.isfinite(found) & (found >= 0)).all():
+            odd = found[~(np.isfinite(found) & (found >= 0))][0]
+            raise EvidenceError(f"{where}: likelihoods must be at least 0, found {odd}")
+        if not found.any():
+            raise EvidenceError(f"{where}: a likelihood must be above 0, found only zeros")
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(found))
+
+    def _by_state(self, variable: int, weights: Mapping[Any, Any], where: str) -> list[Any]:
+        """The weights in the order of the states; every state needs one."""
+        size = self.domain.cardinalities[variable]
+        out: list[Any] = [None] * size
+        for state, weight in weights.items():
+            try:
+                out[self.domain.state(variable, state)] = weight
+            except ModelError as error:
+                raise EvidenceError(f"{where}: {error}") from None
+        if any(weight is None for weight in out):
+            lacks = self.domain.label(variable, out.index(None))
+            raise EvidenceError(
+                f"{where}: likelihoods must be given for every state; found none for {lacks!r}"
+            )
+        return out
+
+
+def _is_soft(cell: Any) -> bool:
+    """Whether a cell of one row holds likelihoods."""
+    return _holds_many(type(cell))
+
+
+def _has_soft(cells: Any) -> bool:
+    """Whether some cell of a column does."""
+    kind = getattr(getattr(cells, "dtype", None), "kind", "O")
+    if kind != "O":
+        return getattr(cells, "ndim", 1) == 2
+    return any(map(_holds_many, set(map(type, cells))))
+
+
+def _holds_many(kind: type) -> bool:
+    return issubclass(kind, Mapping | list | tuple | np.ndarray) or hasattr(kind, "detach")
+
+
+def _is_column(cells: Any) -> bool:
+    return isinstance(cells, list | tuple) or getattr(cells, "ndim", 0) in (1, 2)
