@@ -29,6 +29,7 @@ import numpy as np
 
 from cmpe.errors import MethodError
 from cmpe.problem import Form, need_problem
+from cmpe.problem.rows import Limits, Potentials, Rows
 
 if TYPE_CHECKING:  # the list is read by the help of the command line, which has to be quick
     from cmpe.arrays import Values
@@ -144,7 +145,7 @@ def chosen(problem: Problem) -> str:
     return "rlt" if form is Form.CONTINUOUS else "lagrangian"
 
 
-def bound(
+def bound(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None = None,
     *,
@@ -153,6 +154,8 @@ def bound(
     training: Evidence | None = None,
     device: str = CPU,
     place: Workplace | None = None,
+    potentials: Potentials | None = None,
+    limits: Limits | None = None,
 ) -> Bounds:
     """Bound the best feasible objective of every row from above.
 
@@ -160,7 +163,8 @@ def bound(
     bounds it measures on `training` rows that observe the same variables; bounds are valid with
     or without. On another device than "cpu" torch computes the bounds, all rows together; each
     class of `tensor.bounds` says how near they come to the compiled ones. `place` is a cluster
-    that blocks of rows go to, as in `cmpe.Running(executor="ray").place`.
+    that blocks of rows go to, as in `cmpe.Running(executor="ray").place`. `potentials` and `limits`
+    are rows' own numbers, as in `solve`; they stay on this machine, and need no `training`.
     """
     from cmpe.bounds.base import Bounds, Work
     from cmpe.core.compiler.notices import asked_for
@@ -168,6 +172,13 @@ def bound(
 
     need_problem(problem, "bound")
     check(method, device)
+    own = Rows.own(problem, evidence, potentials, limits)
+    if own is not None and len(own):
+        if place is not None:
+            raise MethodError("bounds of rows with numbers of their own are made on one machine")
+        return bound(
+            own.lifted, own.numbered(own.evidence), method=method, work=work, device=device
+        )
     amount = work or Work()
     if device != CPU and amount.threads > 1:
         raise MethodError(f"threads are for device cpu, found {amount.threads} with {device!r}")

@@ -42,6 +42,15 @@ def answer_spread(
     return _whole(rows, parts)
 
 
+def need_here(running: Running | None) -> None:
+    """Refuse a cluster where rows have numbers of their own."""
+    if running is not None and running.is_spread:
+        raise MethodError(
+            "rows with numbers of their own go to a cluster by cmpe.solve only; write "
+            'running=cmpe.Running() or executor="local"'
+        )
+
+
 def spread_list(
     ask: Callable[[Problem, Values], list[Row]],
     problem: Problem,

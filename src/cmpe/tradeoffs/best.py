@@ -20,17 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arguments import whole_number
-from cmpe.arrays import Floats, Indices, Integers, Values
+from cmpe.arrays import FREE, Floats, Indices, Integers, Values
 from cmpe.bounds.lagrangian import Batch
 from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text, shortened
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
+from cmpe.problem.rows import Limits as RowLimits
+from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Answer, Solutions
 from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
-from cmpe.solvers.spread import spread_list
+from cmpe.solvers.spread import need_here, spread_list
 from cmpe.tradeoffs.forcing import with_distance
 from cmpe.tradeoffs.narrow import MOST_SUMS, SUMS_PER_SECOND
 from cmpe.tradeoffs.points import EvaluatedTables, h_tolerance, need_short_values
@@ -215,7 +217,7 @@ def _runs(starts: Any) -> Iterator[tuple[int, int]]:
 
 
 @asked_for("best")
-def best(
+def best(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None = None,
     k: int = 10,
@@ -223,34 +225,59 @@ def best(
     distance: int | None = None,
     time_limit: float | None = None,
     running: Running | None = None,
+    potentials: Potentials | None = None,
+    limits: RowLimits | None = None,
 ) -> list[Ranked]:
     """The k best feasible assignments of every row of `evidence`, fewer where fewer exist.
 
     `distance` = d asks for answers that differ from each better one in at least d variables: the
     best answer, then the best of what is far enough, and so on (greedy). `time_limit` is in seconds
-    per row. Rows too wide for elimination get what a search finds, and a bound.
+    per row. Rows too wide for elimination get what a search finds, and a bound. `potentials` and
+    `limits` are rows' own numbers, as in `solve`.
     """
     need_problem(problem, "best")
     problem.need_tables("best")
+    own = Rows.own(problem, evidence, potentials, limits)
+    if own is not None and len(own):
+        need_here(running)
+        return _own_best(own, k, distance=distance, time_limit=time_limit, running=running)
     count = whole_number("k", k, 1)
-    limits = Limits.of(running, seconds=time_limit)
+    told = Limits.of(running, seconds=time_limit)
     apart = None if distance is None else whole_number("distance", distance, 1)
-    if limits.is_spread:
-        ask = partial(_block, count, apart, time_limit, limits.of_a_block())
-        return spread_list(ask, problem, evidence, limits)
+    if told.is_spread:
+        ask = partial(_block, count, apart, time_limit, told.of_a_block())
+        return spread_list(ask, problem, evidence, told)
     batches = by_observed(problem, evidence)
     out: list[Ranked | None] = [None] * sum(len(numbers) for _, numbers in batches)
     for instances, numbers in batches:
         few, where = each_once(instances)
-        found = (
-            ranked_rows(few, count, limits) if apart is None else _greedy(few, count, apart, limits)
-        )
+        found = ranked_rows(few, count, told) if apart is None else _greedy(few, count, apart, told)
         seen = np.zeros(problem.variables, dtype=bool)
         seen[list(instances.problem.evidence_variables)] = True
         shown = [_with_observed(ranked, seen) for ranked in found]
         for row, place in zip(numbers, where, strict=True):
             out[row] = shown[place]
     return [ranked for ranked in out if ranked is not None]
+
+
+def _own_best(rows: Rows, k: int, **options: Any) -> list[Ranked]:
+    """The k best of rows with their own numbers, each list about the row's own problem."""
+    first, where, _ = rows.distinct()
+    few = rows.take(first)
+    found = best(few.lifted, few.numbered(few.evidence), k, **options)
+    out = []
+    for row, ranked in enumerate(found):
+        problem = few.problem_of(row)
+        answers = Solutions.of(
+            problem,
+            ranked.assignments[:, : problem.variables],
+            bound=ranked.answers.bound,
+            method="best",
+        )
+        seen = np.broadcast_to(few.evidence[row] != FREE, answers.assignments.shape)
+        timed = replace(answers, observed=seen, seconds=ranked.answers.seconds)
+        out.append(replace(ranked, kept=ListedAnswers(timed)))
+    return [out[place] for place in where]
 
 
 def _block(

@@ -20,20 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arguments import real_number, whole_number
-from cmpe.arrays import Floats, Indices, Values
+from cmpe.arrays import FREE, Floats, Indices, Values
 from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Constraint, Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
+from cmpe.problem.rows import Limits as RowLimits
+from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Answer, Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
-from cmpe.solvers.spread import spread_list
+from cmpe.solvers.spread import need_here, spread_list
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
 from cmpe.tradeoffs.points import (
+    FirstColumns,
     ListedPoints,
     Steps,
     TracedPoints,
@@ -265,7 +268,7 @@ def _on_hull(t: Floats, h: Floats) -> NDArray[np.bool_]:
 
 
 @asked_for("front")
-def front(
+def front(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None = None,
     *,
@@ -273,13 +276,16 @@ def front(
     between: tuple[float, float] | None = None,
     time_limit: float | None = None,
     running: Running | None = None,
+    potentials: Potentials | None = None,
+    limits: RowLimits | None = None,
 ) -> list[Front]:
     """The front of every row of `evidence`: all non-dominated pairs of h and constraint `over`.
 
     The other constraints hold as given. `between` = (a, b) asks for the points that answer a limit
     from a to b only. `time_limit` is in seconds per row: what is not complete then has a bound for
     every limit. Rows too wide for elimination have a certified band, refined until their time is
-    over (60 s without a limit).
+    over (60 s without a limit). `potentials` and `limits` are rows' own numbers, as in `solve`; the
+    limits of `over` are only shown.
     """
     need_problem(problem, "front")
     if not problem.constraints:
@@ -288,11 +294,15 @@ def front(
     number = whole_number("over", over, 0)
     if number >= len(problem.constraints):
         raise MethodError(f"over must be below {len(problem.constraints)}, found {number}")
-    limits = Limits.of(running, seconds=time_limit)
-    if limits.is_spread:
-        ask = partial(_block, number, between, time_limit, limits.of_a_block())
-        return spread_list(ask, problem, evidence, limits)
-    asked = FrontQuestion(number, _window(between, problem.constraints[number]), limits)
+    own = Rows.own(problem, evidence, potentials, limits)
+    if own is not None and len(own):
+        need_here(running)
+        return _own_fronts(own, number, between, time_limit=time_limit, running=running)
+    told = Limits.of(running, seconds=time_limit)
+    if told.is_spread:
+        ask = partial(_block, number, between, time_limit, told.of_a_block())
+        return spread_list(ask, problem, evidence, told)
+    asked = FrontQuestion(number, _window(between, problem.constraints[number]), told)
     batches = by_observed(problem, evidence)
     total = sum(len(numbers) for _, numbers in batches)
     out: list[Front | None] = [None] * total
@@ -304,6 +314,35 @@ def front(
             out[row] = Front(instances.problem, number, traced, seen, between)
         done += len(numbers)
     return [found for found in out if found is not None]
+
+
+def _own_fronts(
+    rows: Rows, over: int, between: tuple[float, float] | None, **options: Any
+) -> list[Front]:
+    """The fronts of rows with their own numbers, each about the row's own problem."""
+    first, where, _ = rows.distinct()
+    few = rows.take(first)
+    unlimited = few
+    if few.limits is not None:  # a front holds every limit of `over`
+        most = few.limits.copy()
+        most[:, over] = few.problem.limits[over]
+        unlimited = replace(few, limits=most)
+    found = front(
+        unlimited.lifted, few.numbered(few.evidence), over=over, between=between, **options
+    )
+    out = []
+    for row, traced in enumerate(found):
+        points = FirstColumns(traced.traced.points, rows.problem.variables)
+        out.append(
+            Front(
+                few.problem_of(row),
+                over,
+                replace(traced.traced, points=points),
+                few.evidence[row] != FREE,
+                between,
+            )
+        )
+    return [out[place] for place in where]
 
 
 def _block(

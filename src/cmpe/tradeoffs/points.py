@@ -55,6 +55,18 @@ class ListedPoints:
 
 
 @dataclass(frozen=True)
+class FirstColumns:
+    """Points of more variables, of which the first ones are shown."""
+
+    points: Points
+    variables: int
+
+    def assignments(self, which: Indices) -> Values:
+        """The assignments (P, n) of the points `which`."""
+        return np.ascontiguousarray(self.points.assignments(which)[:, : self.variables])
+
+
+@dataclass(frozen=True)
 class NodePoints:
     """Assignments as nodes: two parts each, or -1 - value and -1 - bucket."""
 

@@ -17,16 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Floats, Values
+from cmpe.arrays import FREE, Floats, Values
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
+from cmpe.problem.rows import Limits as RowLimits
+from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Answer, Solutions, Status
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
+from cmpe.solvers.spread import need_here
 from cmpe.tradeoffs.front import FrontEnds, FrontQuestion, fronts_of
 from cmpe.tradeoffs.narrow import NarrowBatch, RowWindows
 from cmpe.tradeoffs.points import h_tolerance, loosened, t_tolerance
@@ -106,22 +109,64 @@ def sensitivity(
     *,
     time_limit: float | None = None,
     running: Running | None = None,
+    potentials: Potentials | None = None,
+    limits: RowLimits | None = None,
 ) -> list[Sensitivity]:
     """What the answer of every row of `evidence` depends on (see `Sensitivity`).
 
     `time_limit` is in seconds per row, for the answer and for each of the two analyses.
+    `potentials` and `limits` are rows' own numbers, as in `solve`.
     """
     need_problem(problem, "sensitivity")
     problem.need_tables("sensitivity")
-    limits = Limits.of(running, seconds=time_limit)
+    own = Rows.own(problem, evidence, potentials, limits)
+    if own is not None and len(own):
+        need_here(running)
+        return _own_sensitivities(own, time_limit=time_limit, running=running)
+    told = Limits.of(running, seconds=time_limit)
     batches = by_observed(problem, evidence)
     out: list[Sensitivity | None] = [None] * sum(len(numbers) for _, numbers in batches)
     for instances, numbers in batches:
         few, where = each_once(instances)
-        found = _batch(few, limits)
+        found = _batch(few, told)
         for row, place in zip(numbers, where, strict=True):
             out[row] = found[place]
     return [found for found in out if found is not None]
+
+
+def _own_sensitivities(rows: Rows, **options: Any) -> list[Sensitivity]:
+    """The same of rows with their own numbers; limits are said as the row's, variables by name."""
+    first, where, _ = rows.distinct()
+    few = rows.take(first)
+    problem, keys = rows.problem, rows.problem.domain.names
+    out = []
+    found = sensitivity(few.lifted, few.numbered(few.evidence), **options)
+    for row, each in enumerate(found):
+        answer_of = each.answer
+        answers = Solutions.of(
+            few.problem_of(row),
+            answer_of.assignment[: problem.variables],
+            bound=answer_of.bound,
+            infeasible=answer_of.status is Status.INFEASIBLE,
+            method=answer_of.method,
+            seconds=answer_of.seconds,
+            multipliers=each.multipliers,
+        )
+        seen = few.evidence[row : row + 1] != FREE
+        shifts = (problem.signs * few.shifts[row]).tolist()
+        out.append(
+            replace(
+                each,
+                answer=replace(answers, observed=seen)[0],
+                intervals=tuple(
+                    (low - shift, high - shift)
+                    for (low, high), shift in zip(each.intervals, shifts, strict=True)
+                ),
+                regrets={keys[v] if keys else v: r for v, r in each.regrets.items()},
+                exact={keys[v] if keys else v: e for v, e in each.exact.items()},
+            )
+        )
+    return [out[place] for place in where]
 
 
 def _batch(instances: Instances, limits: Limits) -> list[Sensitivity]:
