@@ -26,7 +26,7 @@ import contextlib, io, json
 from pathlib import Path
 
 import cmpe
-from cmpe.cli.main import _exit_code
+from cmpe.cli.main import main
 from cmpe.generation import grid
 
 found = {}
@@ -55,7 +55,10 @@ def run(*words):
     sys.argv = ["cmpe", *words]
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        return [_exit_code(), said.getvalue()]
+        try:
+            main()
+        except SystemExit as left:
+            return [left.code, said.getvalue()]
 
 
 found["fit"] = refusal(lambda: cmpe.fit(problem, rows))

@@ -182,7 +182,7 @@ def test_labels_are_kept_and_read_again(loss, tmp_path, monkeypatch):
     first = prepare(whole.problem.given(whole.train), config, cache=tmp_path)
     files = sorted(tmp_path.iterdir())
     assert len(files) == (2 if loss == "mse" else 1)
-    monkeypatch.setattr(data_module, "solve", nobody)
+    monkeypatch.setattr(data_module, "answer", nobody)
     again = prepare(whole.problem.given(whole.train), config, cache=tmp_path)
     for name in ("labels", "usable", "reference"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
@@ -194,15 +194,15 @@ def test_labels_are_made_in_blocks_and_what_is_kept_is_not_made_again(tmp_path, 
     given, config = whole.problem.given(whole.train), quick("mse")
     wanted = prepare(given, config)
     monkeypatch.setattr(data_module, "LABEL_ROWS", 10)
-    sizes, engine = [], data_module.solve
+    sizes, engine = [], data_module.answer
 
-    def interrupted(problem, evidence, **how):
+    def interrupted(problem, evidence, *how):
         if len(sizes) == 2:
             raise KeyboardInterrupt
         sizes.append(len(evidence))
-        return engine(problem, evidence, **how)
+        return engine(problem, evidence, *how)
 
-    monkeypatch.setattr(data_module, "solve", interrupted)
+    monkeypatch.setattr(data_module, "answer", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepare(given, config, cache=tmp_path)
     assert (sizes, len(list(tmp_path.iterdir()))) == ([10, 10], 2)
@@ -216,7 +216,7 @@ def test_labels_are_made_in_blocks_and_what_is_kept_is_not_made_again(tmp_path, 
 def test_other_questions_do_not_read_them(tmp_path, monkeypatch):
     whole = one()
     prepare(whole.problem.given(whole.train), quick("mse"), cache=tmp_path)
-    monkeypatch.setattr(data_module, "solve", nobody)
+    monkeypatch.setattr(data_module, "answer", nobody)
     for problem, rows, config in (
         (with_margin(whole.problem, 0.1), whole.train, quick("mse")),
         (whole.problem, whole.train[:-1], quick("mse")),

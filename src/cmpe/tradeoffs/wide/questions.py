@@ -124,8 +124,12 @@ class Profile:
 
     def _floor(self) -> list[BandQuestion]:
         """What the bound of t = -inf adds."""
-        lower = np.maximum(self._band.of_finite(self.q), self.lower)
-        worth = float(self._above(lower).sum()) if self._band.floor > -np.inf else 0.0
+        if self._band.floor == -np.inf:
+            return []
+        with np.errstate(invalid="ignore"):  # where both are infinite, nothing is added
+            added = self.upper - np.maximum(self._band.of_finite(self.q), self.lower)
+        added = np.where(added > h_tolerance(self.lower), added, 0.0).clip(0.0, MOST_GAP)
+        worth = float((0.5 * (added[1:] + added[:-1]) * np.diff(self.q)).sum())
         return [BandQuestion(Kind.LOWEST, worth=worth)] if worth > 0.0 else []
 
     def _below(self) -> list[BandQuestion]:

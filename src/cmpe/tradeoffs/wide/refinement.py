@@ -37,6 +37,7 @@ FORGETS = 0.2  # of what a kind's account says, with every question
 NEAR = 1e-4  # of the size of a multiplier: those are the same question
 FAR = 4.0  # by how much a multiplier grows that leaves the first limits without an answer
 MULTIPLIERS = 5  # that are tried so
+MOST_DOUBLINGS = 40  # of a slice: longer than any limit
 SKIPS = (1, 2, 4, 8)  # neighbours that an answer is linked with
 MOST_MIXED = 512  # mixtures of one pair
 
@@ -134,7 +135,8 @@ class Refinement:
     def seconds_of(self, question: BandQuestion) -> float:
         """A slice of the time, doubled each time that the same is asked again."""
         share = min(self._pace, max(self._first_slice, GROWTH * self.spent))
-        return max(1e-3, min(share * 2.0 ** self._times(question), self._limit - self.spent))
+        slice_of_it = share * 2.0 ** min(self._times(question), MOST_DOUBLINGS)
+        return max(1e-3, min(slice_of_it, self._limit - self.spent))
 
     def _times(self, question: BandQuestion) -> int:
         """How often the same was asked before."""
