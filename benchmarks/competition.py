@@ -13,9 +13,6 @@ what the clock shows beyond the limit. `known` is the best value of values.csv a
 reached: 100 (1 - (known - value) / |known|), at least 0; without an answer 0. The last table has
 the mean score of every family, the letters that names begin with.
 
-With --without NAME ... every run is also made without each of these contestants of the race on wide
-rows (`search`, `probing`, ...; '' leaves nothing out): an ablation at equal time.
-
 With several --limits every run is made with each of them, and --figures draws the regret of every
 method against the limit, a picture an instance.
 
@@ -73,7 +70,7 @@ if TYPE_CHECKING:
 FOLDER = UAI_FILES.parent / "uai_competition"
 COLUMNS = (
     "instance", "method", "status", "value", "known", "bound", "score", "wall_s", "cpu_s",
-    "overrun_s", "peak_mib", "without",
+    "overrun_s", "peak_mib",
 )  # fmt: skip
 OURS = ("auto", "exact", "search", "local", "lagrangian")  # that ask the package's own clock
 NOT_VALUES = ("wall", "published")  # published values are rounded to 0.23 nats
@@ -99,7 +96,7 @@ class Question(NamedTuple):
     seed: int
     clock: str
     stretch: float = 4.0  # times the limit, by the wall clock, where CPU seconds count
-    without: str = ""  # a contestant of the race that is left out
+    without: tuple[str, ...] = ()  # contestants of the race that are left out
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--only", nargs="+", help="names of instances")
     options.add_argument("--name", default="competition", help="of the result file")
     options.add_argument("--clock", choices=["wall", "cpu"], default="wall")
-    options.add_argument("--without", nargs="+", default=[""], help="contestants of the race")
     options.add_argument("--stretch", type=float, default=4.0, help="wall clock with --clock cpu")
     options.add_argument("--percentiles", nargs="+", type=int, help="of q: constrained versions")
     options.add_argument("--problems", type=Path, default=Path("problems"), help="where they lie")
@@ -136,10 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with Recorder(chosen.name, chosen, f"{len(instances)} instances") as recorder:
         for instance in instances:
             asked = [
-                Question(method, limit, chosen.seed, chosen.clock, chosen.stretch, without)
+                Question(method, limit, chosen.seed, chosen.clock, chosen.stretch)
                 for method in chosen.methods
                 for limit in chosen.limits
-                for without in chosen.without
             ]
             runs = [run(instance, question) for question in asked]
             for record in scored(runs, instance.known):
@@ -273,9 +268,8 @@ def run(instance: Instance, asked: Question) -> Record:
 def one(told: Record) -> Record:
     """What the process of a run does: answer and measure."""
     limit, method = told["limit_s"], told["method"]
-    _load(method, limit)
-    if told.get("without"):
-        leave_out(told["without"])
+    leave_out(told.get("without", ()))
+    load(method, limit)
     problem, rows = _read(told)
     is_watched = told["clock"] == "cpu" and method not in OURS
     begin, wall, cpu = time.perf_counter(), time.monotonic(), cpu_seconds()
@@ -299,12 +293,12 @@ def one(told: Record) -> Record:
     }
 
 
-def leave_out(name: str) -> None:
-    """Let races of this process do without the contestant of that name."""
+def leave_out(names: Sequence[str]) -> None:
+    """Let races of this process do without the contestants of these names."""
     enter = Race._enter
 
     def others(self: Race) -> list[Account]:
-        return [account for account in enter(self) if account.contestant.name != name]
+        return [account for account in enter(self) if account.contestant.name not in names]
 
     Race._enter = others  # type: ignore[method-assign]
 
@@ -358,7 +352,7 @@ def cpu_seconds() -> float:
     return total
 
 
-def _load(method: str, limit: float) -> None:
+def load(method: str, limit: float) -> None:
     """Load compiled code, with a wide problem and with a narrow one."""
     for side in (30, 5):
         small = cmpe.Problem(grid(side, side, seed=1))

@@ -154,18 +154,18 @@ class Recorder:
             self._part.replace(self._path)
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(_plain(record), allow_nan=False) + "\n")
+        self._file.write(json.dumps(plain(record), allow_nan=False) + "\n")
         self._file.flush()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """`value` as JSON: numpy numbers unpacked, six digits, null for what is not finite."""
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, float):
         return float(f"{value:.6g}") if abs(value) < float("inf") else None
     return value

@@ -38,7 +38,7 @@ def test_instances_and_their_constrained_versions(folder):
 
 
 def test_a_run_measures_itself(folder, monkeypatch):
-    monkeypatch.setattr(competition, "_load", lambda *_: None)
+    monkeypatch.setattr(competition, "load", lambda *_: None)
     (instance,) = competition.instances_of(folder)
     told = {"model": str(instance.model), "evidence": None, "method": "exact"}
     found = competition.one({**told, "limit_s": 5.0, "seed": 0, "clock": "wall"})

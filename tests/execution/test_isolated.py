@@ -107,9 +107,9 @@ def test_a_process_that_cannot_start_is_said(process, monkeypatch):
 
 
 def test_a_large_call_to_a_process_that_dies_is_said(process):
-    process.start()
-    os.kill(process._process.pid, signal.SIGSTOP)
-    threading.Timer(0.2, os.kill, (process._process.pid, signal.SIGKILL)).start()
+    number = process.call(os.getpid).value
+    os.kill(number, signal.SIGSTOP)
+    threading.Timer(0.2, os.kill, (number, signal.SIGKILL)).start()
     assert process.call(len, bytes(10**6)).error == "its process crashed (SIGKILL)"
 
 

@@ -243,7 +243,7 @@ def test_words_are_made_block_by_block(monkeypatch):
         for word in range(1, 1 + len(line.split()))
     ]
     for block in (1, 5, 64, 1 << 20):
-        monkeypatch.setattr(text, "_BLOCK", block)
+        monkeypatch.setattr(text, "BLOCK", block)
         words = tokens(content)
         assert words.left == len(content.split()) == len(places)
         for line, word in places[:40]:

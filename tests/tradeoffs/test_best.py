@@ -6,7 +6,6 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, LogLinearModel, Problem
-from cmpe.core.fronts import ranks as kernels
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from cmpe.problem import FEASIBILITY_TOLERANCE
@@ -181,29 +180,6 @@ def test_more_answers_than_states_are_sorted(steps, k):
     np.testing.assert_allclose(ranked.objective, np.sort(every)[::-1][:k], atol=1e-12)
 
 
-def test_a_single_state_may_lose_something(monkeypatch):
-    # mu = 1, and 1 is left of the limit: a list of one state, of loss 1 and t 0.5, and one of two,
-    # of losses 0 and 1 and t 0. So loss + mu (q - t) of the two answers are 1.5 and 2.5.
-    model = LogLinearModel.from_tables([2, 2], [((0,), np.zeros(2)), ((1,), np.zeros(2))])
-    plan = Problem(model, [Constraint(model, 1.0)]).compiled_plan
-    lists, sums = kernels.workspace(64, 1, plan, 4)
-    states, node, lows, highs, rest = lists[0], lists[1], lists[8], lists[9], lists[11]
-    for i, (loss, t) in enumerate([(1.0, 0.5), (0.0, 0.0), (1.0, 0.0)]):
-        states[i], node[i] = (loss, loss - t, t), i
-    lows[:2], highs[:2], rest[0] = (0, 1), (1, 3), 1.0
-    needs = []
-    monkeypatch.setattr(kernels, "_as_columns", kernels._as_columns.py_func)
-    monkeypatch.setattr(
-        kernels, "merged", lambda _active, need, *_: needs.append(need) or kernels.NOTHING
-    )
-    for gap, reached in ((1.4, [False, False]), (1.5, [True, False]), (2.5, [True, True])):
-        _, price = kernels._within.py_func(lists, 2, np.ones(1), gap, 4, sums)
-        points = sums[0][:2]
-        assert (price - points[:, kernels.H]).tolist() == [1.5, 2.5]
-        assert (points[:, kernels.H] >= needs[-1][kernels.H]).tolist() == reached
-        assert (points >= needs[-1] - 1e-12).all(axis=1).tolist() == reached
-
-
 def barely_infeasible(count, feasible):
     """The better `count` values miss the tolerance, and not the looser limit of the lists."""
     h = -np.arange(float(count + feasible)) / 7
@@ -241,17 +217,10 @@ def test_tied_rows_are_ranked_again_a_few_at_a_time(monkeypatch):
     model = LogLinearModel.from_tables([3] + [2] * 8, [((0,), np.array([0.0, 1.0, 2.0]))])
     problem = Problem(model, (), (0,))
     monkeypatch.setattr(module, "CHUNK_ENTRIES", 1 << 11)
-    sizes = []
-    collected = module.RankedBatch._collected
-    monkeypatch.setattr(
-        module.RankedBatch, "_collected",
-        lambda own, rows, *how: sizes.append(len(rows)) or collected(own, rows, *how),
-    )  # fmt: skip
     found = cmpe.best(problem, [[0], [1], [2]], k=3)
     assert [r.assignments[:, 5:].tolist() for r in found] == 3 * [
         [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
     ]
-    assert set(sizes[1:]) == {1}
 
 
 def test_long_variables_are_refused():

@@ -21,7 +21,7 @@ from cmpe.formats.packing import BROKEN, PACKED, PIECE, packer, unpacked
 MOST_BYTES = 1 << 30  # A larger file is refused,
 MOST_UNPACKED = 1 << 28  # and so is a packed one that unpacks to more,
 MOST_JSON = 1 << 25  # and a longer JSON object: as Python values it takes 20 times its text.
-_BLOCK = 1 << 20  # Characters that become words at once.
+BLOCK = 1 << 20  # Characters that become words at once.
 _IS_SPACE = np.isin(np.arange(256), [*b" \t\n\v\f\r\x1c\x1d\x1e\x1f"])  # as str.split has it
 
 
@@ -320,7 +320,7 @@ def _blocks(text: str, begin: int = 0, end: int | None = None) -> Iterator[tuple
 
 
 def _block_end(text: str, begin: int) -> int:
-    space = re.compile(r"\s").search(text, min(begin + _BLOCK, len(text)))
+    space = re.compile(r"\s").search(text, min(begin + BLOCK, len(text)))
     return len(text) if space is None else space.end()
 
 
