@@ -367,11 +367,6 @@ class FrontQuestion:
     window: tuple[float, float]
     limits: Limits
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every limit is asked for."""
-        return self.window == (-math.inf, math.inf)
-
 
 def _window(between: tuple[float, float] | None, constraint: Constraint) -> tuple[float, float]:
     """The window of t as in t <= q."""
@@ -454,11 +449,15 @@ def narrow_fronts(instances: Instances, asked: FrontQuestion) -> list[TracedPoin
         )
     ends = FrontEnds(instances, own, others, asked)
     lowest = ends.lowest()
-    windows, known, states = ends.known()
+    known, states = ends.known()
     live = np.flatnonzero(states == KNOWN)
     batch = NarrowBatch(
         arranged.take(live),
-        RowWindows(windows[live], tuple(known[i] for i in live), asked.limits.seconds),
+        RowWindows(
+            np.tile([loosened(q) for q in asked.window], (len(live), 1)),
+            tuple(known[i] for i in live),
+            asked.limits.seconds,
+        ),
     )
     found = dict(zip(live.tolist(), batch.run(asked.limits), strict=True))
     out = []
@@ -476,7 +475,14 @@ KNOWN, NONE, UNKNOWN = range(3)  # what is known of a row's finite points
 
 
 class FrontEnds:
-    """Where the fronts of a batch begin and end, by ordinary solves."""
+    """What elimination needs to begin with, by ordinary solves.
+
+    With one constraint the hull has both ends of the front, and nothing is solved. With others a
+    point is needed that satisfies them: one solve, at the lower end of the window, where its answer
+    is the first point that is wanted, else at the upper end. Only rows without an answer at the
+    lower end are solved again. Where t may be -inf the best point with t = -inf is a solve of its
+    own, because elimination leaves such assignments out.
+    """
 
     def __init__(
         self,
@@ -492,15 +498,16 @@ class FrontEnds:
         models = instances.problem.models
         self._objective, self._model = models[0], models[1 + asked.over]
 
-    @cached_property
-    def _negated(self) -> tuple[LogLinearModel, LogLinearModel]:
-        """-t, and 0 where t is finite and -inf elsewhere."""
-        return self._model.negated()
-
-    def _solved(self, objective: LogLinearModel, constraints: Sequence[Constraint]) -> Solutions:
+    def _solved(
+        self,
+        objective: LogLinearModel,
+        constraints: Sequence[Constraint],
+        rows: Indices | None = None,
+    ) -> Solutions:
         problem = Problem(objective, constraints, self._instances.problem.evidence_variables)
         told = replace(self._asked.limits, progress=None, start=None)
-        return answer(problem, self._instances.evidence, "exact", told)
+        evidence = self._instances.evidence
+        return answer(problem, evidence if rows is None else evidence[rows], "exact", told)
 
     def lowest(self) -> list[TracedPoints] | None:
         """The best point with t = -inf of every row; None where t is finite."""
@@ -525,50 +532,31 @@ class FrontEnds:
         proved = status is Status.OPTIMAL
         return TracedPoints(h, np.array([-np.inf]), points, proved, None if proved else steps)
 
-    @property
+    @cached_property
     def _finite(self) -> LogLinearModel:
         """h, -inf where t is."""
-        support = self._negated[1]
+        support = self._model.negated()[1]
         return self._objective + support if support.factors else self._objective
 
     def unlimited(self) -> Solutions:
         """The greatest h with a finite t, of every row, whatever t is."""
         return self._solved(self._finite, self._others)
 
-    def known(self) -> tuple[Floats, list[Floats], Floats]:
-        """Windows (B, 2), points that exist, and what is known of each row's finite points."""
-        count = len(self._instances)
-        low, high = self._asked.window
-        windows = np.tile([low, loosened(high)], (count, 1))
-        states = np.full(count, KNOWN)
-        points = [np.zeros((0, 2))] * count
-        if self._asked.is_whole and not self._others:
-            return windows, points, states
-        limited = [] if high == math.inf else [self._at_most(high)]
-        first = self._solved(self._finite, [*limited, *self._others])
-        states[first.status == Status.INFEASIBLE] = NONE
-        states[~first.feasible & (states == KNOWN)] = UNKNOWN
-        found = [first]
-        reached = np.zeros(count, dtype=bool)  # there is a point at or below the window
-        if low > -math.inf:
-            found.append(self._solved(self._finite, [self._at_most(low), *self._others]))
-            reached = found[-1].feasible
-        if not reached.all():
-            found.append(self._least(limited))
-        windows[:, 0] = np.where(reached, loosened(low), -math.inf)
-        for row in np.flatnonzero(states == KNOWN):
-            rows = np.stack([s.assignments[row] for s in found if s.feasible[row]])
-            h, t = self._objective.value(rows), self._own.function.value(rows)
-            points[row] = np.stack([h, t], axis=1)
-        return windows, points, states
-
-    def _at_most(self, limit: float) -> Constraint:
-        return replace(self._own, at_most=limit)
-
-    def _least(self, limited: Sequence[Constraint]) -> Solutions:
-        """The least finite t of every row."""
-        own, support = self._negated
-        minus = own + support if support.factors else own
-        allowed = self._objective.negated()[1]
-        objective = minus + allowed if allowed.factors else minus
-        return self._solved(objective, [*limited, *self._others])
+    def known(self) -> tuple[list[Floats], Indices]:
+        """Points (h, t) that exist, and what is known of each row's finite points."""
+        count, (low, high) = len(self._instances), self._asked.window
+        points, states = [np.zeros((0, 2))] * count, np.full(count, KNOWN)
+        if not self._others:
+            return points, states
+        left = np.arange(count)
+        for limit in (low, high) if low > -math.inf else (high,):
+            limited = [] if limit == math.inf else [replace(self._own, at_most=limit)]
+            answers = self._solved(self._finite, [*limited, *self._others], left)
+            for row in np.flatnonzero(answers.feasible):
+                found = answers.assignments[row : row + 1]
+                h, t = self._objective.value(found), self._own.function.value(found)
+                points[left[row]] = np.stack([h, t], axis=1)
+            proved = answers.status == Status.INFEASIBLE
+            states[left] = np.where(answers.feasible, KNOWN, np.where(proved, NONE, UNKNOWN))
+            left = left[~answers.feasible]
+        return points, states
