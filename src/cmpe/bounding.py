@@ -173,7 +173,7 @@ def bound(  # noqa: PLR0913
     need_problem(problem, "bound")
     check(method, device)
     own = Rows.own(problem, evidence, potentials, limits)
-    if own is not None and len(own):
+    if own is not None and len(own) and (own.has_numbers or place is None):
         if place is not None:
             raise MethodError("bounds of rows with numbers of their own are made on one machine")
         return bound(

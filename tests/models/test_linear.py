@@ -71,3 +71,23 @@ def test_a_count_may_be_the_objective():
 def test_mistakes(make, message):
     with pytest.raises(ModelError, match=message):
         make()
+
+
+def test_limits_on_both_sides_bear_the_name():
+    h = model((("a",), [0, 1]), (("b",), [0, 2, 3]), (("c",), [0, 4]))
+    findings = count({"a": "yes", "b": ["mid", "high"], "c": 1}, name="findings")
+    for limits in (findings == 2, findings.between(2, 2)):
+        problem = Problem(h, [limits])
+        assert solve(problem).objective[0] == 7.0
+        assert [(c.name, c.relation, c.limit) for c in problem.constraints] == [
+            ("findings", ">=", 2.0),
+            ("findings", "<=", 2.0),
+        ]
+    twice = 2 * findings + linear({"a": {"yes": 1}}, name="more") - 1
+    assert twice.name == "findings"
+    assert (findings + 1).same_as(1 + findings)
+    assert not findings.same_as(count({"a": "yes"}, name="findings"))
+    with pytest.raises(ModelError, match="none with !="):
+        findings != 2  # noqa: B015
+    with pytest.raises(ModelError, match="must be a text, found 3"):
+        count({"a": "yes"}, name=3)

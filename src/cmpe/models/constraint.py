@@ -10,7 +10,7 @@ problem adds `support`, which is -inf there and 0 elsewhere, to its objective.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
@@ -58,10 +58,16 @@ class Constraint(Condition):
     at_most: float
     mirrored: bool = False
     support: Function | None = None  # -inf where a mirrored function must not be, 0 elsewhere
+    name: str = ""
 
     def __post_init__(self) -> None:
         need_function(self.function, "a constraint", "Constraint(t, at_most=q)")
         object.__setattr__(self, "at_most", limit_of(self.at_most, "at_most"))
+        name_of(self.name, "a constraint")
+
+    def named(self, name: str) -> Constraint:
+        """The same constraint by a name, which answers, tables and errors show."""
+        return replace(self, name=name)
 
     @property
     def tolerance(self) -> float:
@@ -88,7 +94,8 @@ class Constraint(Condition):
         return ">=" if self.mirrored else "<="
 
     def __repr__(self) -> str:
-        return f"Constraint({_short(self.function)} {self.relation} {self.limit:g})"
+        what = self.name or _short(self.function)
+        return f"Constraint({what} {self.relation} {self.limit:g})"
 
 
 class Bounded(Named):
@@ -124,6 +131,13 @@ def limit_of(value: float, what: str) -> float:
     if not math.isfinite(limit):
         raise ModelError(f"{what} must be a finite number, found {limit}")
     return limit
+
+
+def name_of(name: object, whose: str) -> str:
+    """A name that people give; "" is none."""
+    if not isinstance(name, str):
+        raise ModelError(f"the name of {whose} must be a text, found {name!r:.60}")
+    return name
 
 
 def need_function(value: object, where: str, example: str) -> None:

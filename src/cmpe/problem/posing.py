@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cmpe.domain import Domain, Placement, join
 from cmpe.errors import ModelError
 from cmpe.models.constraint import Condition, Constraint, need_function
 from cmpe.models.function import Function
 from cmpe.models.linear import Costs, LinearConstraint
+from cmpe.models.logic import BoundRule
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.ruled import RuledModel, under_rules
+from cmpe.models.rules import Rule
 from cmpe.models.tractable.branching import simplest
 
 Conditions = Sequence[Condition | Sequence[Condition]]  # `between` gives two at once
 
 
-def posed(
-    objective: Function | Costs, constraints: Conditions
-) -> tuple[Domain, Function, tuple[Constraint, ...]]:
-    """The joint domain, the objective and the constraints over it."""
-    asked = list(_flattened(constraints))
+class Posed(NamedTuple):
+    """What a problem is made of, over one domain; the objective contains the rules."""
+
+    domain: Domain
+    objective: Function
+    constraints: tuple[Constraint, ...]
+    rules: tuple[str, ...]  # in words
+
+
+def posed(objective: Function | Costs, constraints: Conditions) -> Posed:
+    """The joint domain, the objective with the rules, and the constraints over it."""
+    entries = list(_flattened(constraints))
+    asked = [entry for entry in entries if not isinstance(entry, Rule)]
     functions = [] if isinstance(objective, Costs) else [_function(objective, "the objective")]
     who = ["the objective"] * len(functions)
     numbered = [(j, c) for j, c in enumerate(asked) if isinstance(c, Constraint)]
@@ -42,7 +53,28 @@ def posed(
         support = None if support is None else _placed(support, placements[at])
         settled.append(replace(condition, function=lifted[at], support=support))
         at += 1
-    return domain, *_supported(target, settled)
+    target, limited = _supported(target, settled)
+    rules = [entry.over(domain) for entry in entries if isinstance(entry, Rule)]
+    return Posed(domain, _ruled(target, rules), limited, tuple(rule.text for rule in rules))
+
+
+def _ruled(objective: Function, rules: Sequence[BoundRule]) -> Function:
+    """The objective under rules, which it must have tables for."""
+    if not rules:
+        return objective
+    if isinstance(objective, RuledModel):
+        whole = under_rules(objective.base, rules)
+        known = objective.rules
+        if isinstance(whole, RuledModel):
+            return RuledModel(whole.base, (*known, *whole.rules))
+        return RuledModel(whole, known)
+    if not hasattr(objective, "to_model"):
+        raise ModelError(
+            "rules need an objective made of tables; found a function of kind "
+            f"{type(objective).__name__}"
+        )
+    model: LogLinearModel = objective.to_model()
+    return under_rules(model, rules)
 
 
 def domain_of(function: Function) -> Domain:
@@ -51,12 +83,12 @@ def domain_of(function: Function) -> Domain:
     return domain
 
 
-def _flattened(constraints: Any) -> Iterator[Constraint | LinearConstraint]:
+def _flattened(constraints: Any) -> Iterator[Constraint | LinearConstraint | Rule]:
     if isinstance(constraints, str) or not isinstance(constraints, Iterable):
         found = type(constraints).__name__
         raise ModelError(f"constraints must be a list, found {found}; write Problem(h, [t <= q])")
     for number, entry in enumerate(constraints):
-        if isinstance(entry, Constraint | LinearConstraint):
+        if isinstance(entry, Constraint | LinearConstraint | Rule):
             yield entry
         elif isinstance(entry, list | tuple):
             yield from _flattened(entry)

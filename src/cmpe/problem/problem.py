@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from cmpe.models.constraint import Constraint, tolerance_of
 from cmpe.models.function import Function
 from cmpe.models.linear import Costs
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.ruled import RuledModel
 from cmpe.models.tractable.branching import JointLeaf, joint_leaves, models_of
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem.evidence import (
@@ -51,6 +52,7 @@ class Form(Enum):
 
     TABLES = "log-linear models of discrete variables"
     LEAVES = "cutset networks"  # a log-linear model in every leaf
+    RULES = "a log-linear model under rules of many variables"
     CONTINUOUS = "log-linear models with variables in [0, 1]"
     OTHER = "functions without tables"
 
@@ -71,6 +73,7 @@ class Problem:
     evidence_variables: tuple[int, ...] = ()
     name: str = ""
     continuous: tuple[int, ...] = ()
+    rules: tuple[str, ...] = field(default=(), init=False)  # in words: the objective contains them
 
     def __init__(
         self,
@@ -80,15 +83,17 @@ class Problem:
         name: str = "",
         continuous: Sequence[int | str] = (),
     ) -> None:
-        domain, target, limited = posed(objective, constraints)
+        asked = posed(objective, constraints)
+        domain = asked.domain
         observed = numbers_of(domain, evidence_variables, "evidence_variables")
         ranged = numbers_of(domain, continuous, "continuous")
         self.__dict__.update(
-            objective=target,
-            constraints=limited,
+            objective=asked.objective,
+            constraints=asked.constraints,
             evidence_variables=observed,
             name=name,
             continuous=ranged,
+            rules=asked.rules,
             domain=domain,
         )
         if any(domain.cardinalities[v] != 2 for v in ranged):
@@ -121,12 +126,14 @@ class Problem:
         kinds = {type(f) for f in self.functions}
         if kinds == {LogLinearModel}:
             return Form.CONTINUOUS if self.continuous else Form.TABLES
+        if kinds <= {RuledModel, LogLinearModel} and not self.continuous:
+            return Form.RULES
         return Form.LEAVES if kinds <= set(TABLED) and not self.continuous else Form.OTHER
 
     @property
     def has_tables(self) -> bool:
         """Whether every function is made of tables and every variable has finitely many values."""
-        return self.form in (Form.TABLES, Form.LEAVES)
+        return self.form in (Form.TABLES, Form.LEAVES, Form.RULES)
 
     @property
     def is_log_linear(self) -> bool:
@@ -173,19 +180,36 @@ class Problem:
         cards = self.objective.cardinalities
         return tuple(v for v, k in enumerate(cards) if k > 1 and v not in known)
 
+    def under(self, conditions: Conditions) -> Problem:
+        """The same problem under more constraints and rules."""
+        whole = Problem(
+            self.objective,
+            [*self.constraints, *conditions],
+            self.evidence_variables,
+            self.name,
+            self.continuous,
+        )
+        object.__setattr__(whole, "rules", (*self.rules, *whole.rules))
+        return whole
+
     def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""
         chosen = numbers_of(self.domain, variables, "evidence_variables")
         if chosen == self.evidence_variables:
             return self
         other = object.__new__(Problem)  # joined and checked already
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
         other.__dict__.update(kept, evidence_variables=chosen, domain=self.domain)
         return other
 
     @cached_property
     def siblings(self) -> dict[tuple[int, ...], Problem]:
         """The last few problems with other evidence variables (`groups` keeps them), with plans."""
+        return {}
+
+    @cached_property
+    def expansions(self) -> dict[tuple[int, ...], Any]:
+        """The last few ways in which rules became tables (`expansion` keeps them)."""
         return {}
 
     @cached_property

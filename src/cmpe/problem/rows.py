@@ -7,7 +7,9 @@ limit of a row's own is a constant in its constraint, a table over the row's num
     h'(z, r) = h(z) + sum over scopes s of U_s(r, z_s)
     t'(z, r) = t(z) + Q + tolerance(Q) - q_r - tolerance(q_r)  <=  Q = max over r of |q_r|
 
-This lifted problem is an ordinary one. Every engine and bound answers it as it is.
+This lifted problem is an ordinary one. Every engine and bound answers it as it is. Rows of a
+problem with rules of many variables are lifted in the same way, to one that has tables for them
+(`expansion`) and further variables after the user's: first by their numbers, then by the rules.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ from cmpe.arrays import FREE, Floats, Indices, Values
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.constraint import tolerance_of
+from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.ruled import RuledModel
 from cmpe.problem.evidence import Evidence
+from cmpe.problem.expansion import Expansion, expanded
 from cmpe.problem.groups import full_rows
-from cmpe.problem.problem import Problem
+from cmpe.problem.problem import Form, Problem
 from cmpe.problem.soft import separated
 
 Potentials = ArrayLike | Mapping[Any, Any]
@@ -62,14 +67,16 @@ class Rows:
         *,
         ignore_extra: bool = False,
     ) -> Rows | None:
-        """What people give, checked; None where rows have no numbers of their own.
+        """What people give, checked; None where the problem itself answers such rows.
 
+        That is where they have no numbers of their own, and the problem no rules of many variables.
         One row of evidence serves all rows of numbers.
         """
         hard, soft = separated(problem.domain, evidence, problem.continuous)
-        if potentials is None and limits is None and not soft:
+        is_ruled = problem.form is Form.RULES
+        if potentials is None and limits is None and not soft and not is_ruled:
             return None
-        if not problem.is_log_linear:
+        if not (problem.is_log_linear or is_ruled):
             raise MethodError(
                 "soft evidence, potentials and limits of rows need log-linear models of discrete "
                 f"variables; found {problem.form.value}"
@@ -130,19 +137,29 @@ class Rows:
 
     @cached_property
     def lifted(self) -> Problem:
-        """The problem in which the last variable is the row's number."""
+        """The problem in which the last variable is the row's number.
+
+        Of rows without numbers of their own: the problem with tables for its rules.
+        """
+        if not self.has_numbers:
+            return self._expansion.problem
         problem = self.problem
         domain = Domain((*problem.domain.cardinalities, max(1, len(self))))
         number = problem.variables
         own = [((number, *p.scope), p.values) for p in self.potentials]
-        objective = _extended(domain, problem.models[0], own)
+        objective = _extended(domain, problem.objective, own)
         constraints = []
         for j, constraint in enumerate(problem.constraints):
             shift = self.shifts[:, j]
             own = [((number,), shift)] if shift.any() else []
-            function = _extended(domain, problem.models[1 + j], own)
+            function = _extended(domain, constraint.function, own)
             constraints.append(replace(constraint, function=function, at_most=float(self._most[j])))
         return Problem(objective, constraints, (number,))
+
+    @cached_property
+    def _expansion(self) -> Expansion:
+        """Tables for rules, chosen for what all rows observe."""
+        return expanded(self.problem, np.flatnonzero((self.evidence != FREE).all(axis=0)).tolist())
 
     @cached_property
     def _most(self) -> Floats:
@@ -162,14 +179,21 @@ class Rows:
         return np.asarray(most - self.limits - tolerance_of(self.limits))
 
     def numbered(self, rows: Values) -> Values:
-        """Rows (B, n) over the variables of the lifted problem."""
-        return np.column_stack([rows, np.arange(len(rows), dtype=rows.dtype)])
+        """Rows (B, n), -1 where free, over the variables of the lifted problem."""
+        if self.has_numbers:
+            return np.column_stack([rows, np.arange(len(rows), dtype=rows.dtype)])
+        hidden = np.full((len(rows), len(self._expansion.hidden)), FREE, dtype=rows.dtype)
+        return np.column_stack([rows, hidden])
+
+    def begun(self, rows: Values) -> Values:
+        """Assignments (B, n) to begin from, over the variables of the lifted problem."""
+        return self.numbered(rows) if self.has_numbers else self._expansion.completed(rows)
 
     def problem_of(self, row: int) -> Problem:
         """One row's problem, with its potentials and limits as its own."""
         problem = self.problem
         own = [(p.scope, p.values[row]) for p in self.potentials]
-        objective = _extended(problem.domain, problem.models[0], own)
+        objective = _extended(problem.domain, problem.objective, own)
         limits = problem.limits if self.limits is None else self.limits[row]
         constraints = [
             replace(c, at_most=float(q)) for c, q in zip(problem.constraints, limits, strict=True)
@@ -179,11 +203,16 @@ class Rows:
 
 
 def _extended(
-    domain: Domain, model: LogLinearModel, own: Sequence[tuple[tuple[int, ...], Floats]]
-) -> LogLinearModel:
-    """A model with more tables, over a domain with more variables; the tables are copied once."""
-    values = np.concatenate([model.flat.values, *(np.asarray(u).reshape(-1) for _, u in own)])
-    scopes = [*(factor.scope for factor in model.factors), *(scope for scope, _ in own)]
+    domain: Domain, function: Function, own: Sequence[tuple[tuple[int, ...], Floats]]
+) -> LogLinearModel | RuledModel:
+    """A function with more tables, over a domain with more variables; tables are copied once."""
+    if isinstance(function, RuledModel):
+        base = _extended(domain, function.base, own)
+        assert isinstance(base, LogLinearModel)
+        return replace(function, base=base)
+    assert isinstance(function, LogLinearModel)
+    values = np.concatenate([function.flat.values, *(np.asarray(u).reshape(-1) for _, u in own)])
+    scopes = [*(factor.scope for factor in function.factors), *(scope for scope, _ in own)]
     return LogLinearModel.from_flat(domain, scopes, values)
 
 

@@ -48,22 +48,26 @@ def answer(
     worse than its start.
     """
     limits = limits or Limits()
-    engine = engine_of(method, problem, limits)
-    if limits.is_spread:
+    lifts = _lifts(method, problem)
+    if limits.is_spread or lifts:
         rows = Rows(problem, full_rows(problem, evidence, ignore_extra=ignore_extra))
+        if lifts and len(rows):
+            return answer_rows(rows, method, limits)
         return answer_spread(answer_rows, rows, method, limits)
+    engine = engine_of(method, problem, limits)
     shares = isinstance(method, str) and method_named(method).shares
     with asked_for(method if isinstance(method, str) else type(method).__name__):
         return _answer(engine, problem, evidence, limits.begun(1), shares, ignore_extra)
 
 
 def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = None) -> Solutions:
-    """Answer rows with numbers of their own, each distinct row once.
+    """Answer rows with numbers of their own or under rules, each distinct row once.
 
-    Engines are given the lifted problem, whose last variable is the row's number.
+    Engines are given the lifted problem, which has more variables.
     """
     limits = limits or Limits()
-    if not (rows.has_numbers and len(rows)):
+    lifts = rows.has_numbers or _lifts(method, rows.problem)
+    if not (lifts and len(rows)):
         return answer(rows.problem, rows.evidence, method, limits)
     if not isinstance(method, str) and isinstance(method, Solver):
         raise MethodError(
@@ -77,7 +81,7 @@ def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = Non
             raise MethodError(
                 f"a start must have shape {rows.evidence.shape}, found {limits.start.shape}"
             )
-        numbered = replace(limits, start=rows.numbered(limits.start))
+        numbered = replace(limits, start=rows.begun(limits.start))
         return _answer_lifted(rows, method, numbered)
     first, where, counts = rows.distinct()
     if len(first) == len(rows):
@@ -86,6 +90,12 @@ def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = Non
         return _shared(_answer_lifted(rows.take(first), method, limits), where, counts)
     except Interrupted as stop:
         raise Interrupted(_shared(stop.solutions, where, counts), stop.finished) from None
+
+
+def _lifts(method: Chosen, problem: Problem) -> bool:
+    """Whether a method by name answers a problem under rules by tables only."""
+    is_named = isinstance(method, str) and problem.form is Form.RULES
+    return is_named and Form.RULES not in method_named(str(method)).engines
 
 
 def _answer_lifted(rows: Rows, method: Chosen, limits: Limits) -> Solutions:

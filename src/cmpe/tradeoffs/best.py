@@ -237,13 +237,15 @@ def best(  # noqa: PLR0913
     """
     need_problem(problem, "best")
     problem.need_tables("best")
-    own = Rows.own(problem, evidence, potentials, limits)
-    if own is not None and len(own):
-        need_here(running)
-        return _own_best(own, k, distance=distance, time_limit=time_limit, running=running)
     count = whole_number("k", k, 1)
     told = Limits.of(running, seconds=time_limit)
     apart = None if distance is None else whole_number("distance", distance, 1)
+    own = Rows.own(problem, evidence, potentials, limits)
+    # The variables that rules bring must not count as distance.
+    lifts = own is not None and (own.has_numbers or not (told.is_spread or apart))
+    if own is not None and len(own) and lifts:
+        need_here(running)
+        return _own_best(own, k, distance=distance, time_limit=time_limit, running=running)
     if told.is_spread:
         ask = partial(_block, count, apart, time_limit, told.of_a_block())
         return spread_list(ask, problem, evidence, told)
@@ -261,7 +263,7 @@ def best(  # noqa: PLR0913
 
 
 def _own_best(rows: Rows, k: int, **options: Any) -> list[Ranked]:
-    """The k best of rows with their own numbers, each list about the row's own problem."""
+    """The k best of rows that are lifted, each list about the row's own problem."""
     first, where, _ = rows.distinct()
     few = rows.take(first)
     found = best(few.lifted, few.numbered(few.evidence), k, **options)

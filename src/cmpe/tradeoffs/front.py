@@ -294,11 +294,11 @@ def front(  # noqa: PLR0913
     number = whole_number("over", over, 0)
     if number >= len(problem.constraints):
         raise MethodError(f"over must be below {len(problem.constraints)}, found {number}")
+    told = Limits.of(running, seconds=time_limit)
     own = Rows.own(problem, evidence, potentials, limits)
-    if own is not None and len(own):
+    if own is not None and len(own) and (own.has_numbers or not told.is_spread):
         need_here(running)
         return _own_fronts(own, number, between, time_limit=time_limit, running=running)
-    told = Limits.of(running, seconds=time_limit)
     if told.is_spread:
         ask = partial(_block, number, between, time_limit, told.of_a_block())
         return spread_list(ask, problem, evidence, told)
@@ -319,7 +319,7 @@ def front(  # noqa: PLR0913
 def _own_fronts(
     rows: Rows, over: int, between: tuple[float, float] | None, **options: Any
 ) -> list[Front]:
-    """The fronts of rows with their own numbers, each about the row's own problem."""
+    """The fronts of rows that are lifted, each about the row's own problem."""
     first, where, _ = rows.distinct()
     few = rows.take(first)
     unlimited = few

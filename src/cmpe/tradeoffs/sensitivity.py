@@ -11,6 +11,7 @@ Exact where elimination reaches; elsewhere the regret is bounded from below and 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,10 +136,10 @@ def sensitivity(
 
 
 def _own_sensitivities(rows: Rows, **options: Any) -> list[Sensitivity]:
-    """The same of rows with their own numbers; limits are said as the row's, variables by name."""
+    """The same of rows that are lifted; limits are said as the row's, variables by name."""
     first, where, _ = rows.distinct()
     few = rows.take(first)
-    problem, keys = rows.problem, rows.problem.domain.names
+    problem = rows.problem
     out = []
     found = sensitivity(few.lifted, few.numbered(few.evidence), **options)
     for row, each in enumerate(found):
@@ -162,11 +163,17 @@ def _own_sensitivities(rows: Rows, **options: Any) -> list[Sensitivity]:
                     (low - shift, high - shift)
                     for (low, high), shift in zip(each.intervals, shifts, strict=True)
                 ),
-                regrets={keys[v] if keys else v: r for v, r in each.regrets.items()},
-                exact={keys[v] if keys else v: e for v, e in each.exact.items()},
+                regrets=_by_name(problem, each.regrets),
+                exact=_by_name(problem, each.exact),
             )
         )
     return [out[place] for place in where]
+
+
+def _by_name(problem: Problem, found: Mapping[int, Any]) -> dict[Any, Any]:
+    """What is found by number of a lifted problem's variables, for the problem's own."""
+    names = problem.domain.names
+    return {names[v] if names else v: each for v, each in found.items() if v < problem.variables}
 
 
 def _batch(instances: Instances, limits: Limits) -> list[Sensitivity]:

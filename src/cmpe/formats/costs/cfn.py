@@ -24,7 +24,7 @@ from cmpe.errors import FormatError, ModelError, TooLarge
 from cmpe.formats.costs.functions import KINDS, Row
 from cmpe.formats.costs.network import CostFunctions, Nested, nested
 from cmpe.formats.costs.relaxed import Bracketed, Quoted, parse_relaxed
-from cmpe.formats.costs.rules import CostTable, Rule
+from cmpe.formats.costs.rules import CostTable, FileRule
 from cmpe.formats.costs.wcsp import MOST_STATES, digits_of
 from cmpe.formats.tables.bayes import MOST_ENTRIES, MOST_PARENTS
 from cmpe.formats.text import read_text, stem_of, write_text
@@ -185,7 +185,7 @@ class _Functions:
         self._named: dict[str, Floats] = {}
         self._sharing: list[tuple[str, tuple[int, ...], str]] = []
         self.tables: list[CostTable] = []
-        self.rules: list[Rule] = []
+        self.rules: list[FileRule] = []
         self.nested: list[Nested] = []
 
     def read(self, group: Bracketed) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from cmpe.arrays import Floats, Values
 from cmpe.errors import TooLarge
-from cmpe.formats.costs.rules import Choice, Counted, Rule, Tabled
+from cmpe.formats.costs.rules import Choice, Counted, FileRule, Tabled
 from cmpe.models.logic import Automaton, occurrences, outside
 
 MOST_WEIGHT = 1e15  # Whole weights stay below it in all.
@@ -82,7 +82,7 @@ class Parameters(Protocol):
 
 
 Row = tuple[float, ...]
-Build = Callable[[Parameters], list[Rule]]
+Build = Callable[[Parameters], list[FileRule]]
 METRICS = ("hard", "lin", "quad", "var")
 COMPARATORS = ("==", "!=", "<=", "<", ">=", ">")
 
@@ -126,7 +126,7 @@ def _compared(
     weights: Sequence[Floats],
     how: tuple[str, float],
     penalty: Callable[[Floats], Floats],
-) -> list[Rule]:
+) -> list[FileRule]:
     """A sum of weights compared with a number."""
     comparator, limit = how
     if comparator != "!=":
@@ -143,7 +143,7 @@ def _occurring(
     p: Parameters,
     bounds: Iterable[Row],
     penalty: Callable[[Floats], Floats],
-) -> list[Rule]:
+) -> list[FileRule]:
     """How often values occur: (value, least, most), each with its penalty."""
     rows = list(bounds)
     if len({value for value, *_ in rows}) < len(rows):
@@ -155,7 +155,7 @@ def _occurring(
     ]
 
 
-def _different_pairs(p: Parameters, base: float, excepted: Sequence[float] = ()) -> list[Rule]:
+def _different_pairs(p: Parameters, base: float, excepted: Sequence[float] = ()) -> list[FileRule]:
     def of_equal(rows: Values) -> Floats:
         is_equal = (rows[:, 0] == rows[:, 1]) & ~np.isin(rows[:, 0], excepted)
         return np.where(is_equal, base, 0.0)
@@ -165,29 +165,29 @@ def _different_pairs(p: Parameters, base: float, excepted: Sequence[float] = ())
     return [Tabled(p.where, pair, of_equal) for pair in combinations(p.scope, 2)]
 
 
-def _all_different(p: Parameters, metric: str, base: float) -> list[Rule]:
+def _all_different(p: Parameters, metric: str, base: float) -> list[FileRule]:
     """One violation for each variable beyond the first that has a value."""
     soft = _occurring(p, [(v, 0, 1) for v in _values(p)], _penalty(metric, base))
     return [Choice(base, _different_pairs(p, math.inf), soft)]
 
 
-def _salldiff(p: Parameters) -> list[Rule]:
+def _salldiff(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", ("var", "dec", "decbi")), p.cost("cost")
     return _all_different(p, "lin", base) if metric == "var" else _different_pairs(p, base)
 
 
-def _walldiff(p: Parameters) -> list[Rule]:
+def _walldiff(p: Parameters) -> list[FileRule]:
     metric = p.word("metric", METRICS)
     return _all_different(p, metric, p.cost("cost"))
 
 
-def _hard_alldiff(p: Parameters) -> list[Rule]:
+def _hard_alldiff(p: Parameters) -> list[FileRule]:
     p.word("metric", METRICS[:1])
     p.cost("cost")
     return _different_pairs(p, math.inf)
 
 
-def _alldiff(p: Parameters) -> list[Rule]:
+def _alldiff(p: Parameters) -> list[FileRule]:
     excepted = [row[0] for row in p.rows("exceptedvalues", "v")]
     _no_relaxation(p)
     return _different_pairs(p, math.inf, excepted)
@@ -198,7 +198,7 @@ def _no_relaxation(p: Parameters) -> None:
         raise p.refuse("no deltacosts", str(len(found)))
 
 
-def _wamong(p: Parameters) -> list[Rule]:
+def _wamong(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", METRICS), p.cost("cost")
     values = [row[0] for row in p.rows("values", "v")]
     low, high = p.whole("min"), p.whole("max")
@@ -206,14 +206,14 @@ def _wamong(p: Parameters) -> list[Rule]:
     return [Counted(p.where, p.scope, weights, low, high, _penalty(metric, base))]
 
 
-def _samong(p: Parameters) -> list[Rule]:
+def _samong(p: Parameters) -> list[FileRule]:
     p.word("metric", ("var",))
     base, low, high = p.cost("cost"), p.whole("min"), p.whole("max")
     weights = _is_in(p, [row[0] for row in p.rows("values", "v")])
     return [Counted(p.where, p.scope, weights, low, high, _penalty("lin", base))]
 
 
-def _wvaramong(p: Parameters) -> list[Rule]:
+def _wvaramong(p: Parameters) -> list[FileRule]:
     p.word("metric", ("hard",))
     base = p.cost("cost")
     weights = _is_in(p, [row[0] for row in p.rows("values", "v")])
@@ -221,14 +221,14 @@ def _wvaramong(p: Parameters) -> list[Rule]:
     return _compared(p, weights, ("==", 0), _penalty("hard", base))
 
 
-def _wsum(p: Parameters) -> list[Rule]:
+def _wsum(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", METRICS), p.cost("cost")
     comparator, limit = p.word("comparator", COMPARATORS), p.whole("to")
     weights = [np.arange(float(k)) for k in p.cardinalities]
     return _compared(p, weights, (comparator, limit), _penalty(metric, base))
 
 
-def _wvarsum(p: Parameters) -> list[Rule]:
+def _wvarsum(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", METRICS), p.cost("cost")
     weights = [np.arange(float(k)) for k in p.cardinalities]
     weights[-1] = -weights[-1]
@@ -236,7 +236,7 @@ def _wvarsum(p: Parameters) -> list[Rule]:
     return _compared(p, weights, how, _penalty(metric, base))
 
 
-def _woverlap(p: Parameters) -> list[Rule]:
+def _woverlap(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", METRICS), p.cost("cost")
     comparator, limit = p.word("comparator", COMPARATORS), p.whole("to")
     half, penalty = _half(p), _penalty(metric, base)
@@ -258,28 +258,28 @@ def _half(p: Parameters) -> int:
     return len(p.scope) // 2
 
 
-def _gcc(p: Parameters) -> list[Rule]:
+def _gcc(p: Parameters) -> list[FileRule]:
     bounds = p.rows("bounds", "vnn")
     _no_relaxation(p)
     return _occurring(p, bounds, _penalty("hard", math.inf))
 
 
-def _hard_gcc(p: Parameters) -> list[Rule]:
+def _hard_gcc(p: Parameters) -> list[FileRule]:
     p.word("metric", METRICS[:1])
     p.cost("cost")
     return _occurring(p, p.rows("bounds", "vnn"), _penalty("hard", math.inf))
 
 
-def _wgcc(p: Parameters) -> list[Rule]:
+def _wgcc(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", METRICS), p.cost("cost")
     return _occurring(p, p.rows("bounds", "vnn"), _penalty(metric, base))
 
 
-def _sgcc(p: Parameters) -> list[Rule]:
+def _sgcc(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", ("var", "dec", "wdec")), p.cost("cost")
     bounds = p.rows("bounds", "vnncc" if metric == "wdec" else "vnn")
     if metric == "wdec":
-        rules: list[Rule] = []
+        rules: list[FileRule] = []
         for value, low, high, shortage, excess in bounds:
             rules += _occurring(p, [(value, low, math.inf)], _penalty("lin", shortage))
             rules += _occurring(p, [(value, -math.inf, high)], _penalty("lin", excess))
@@ -306,7 +306,7 @@ def _sgcc(p: Parameters) -> list[Rule]:
     return [Choice(base, each, [changes])]
 
 
-def _sgccdp(p: Parameters) -> list[Rule]:
+def _sgccdp(p: Parameters) -> list[FileRule]:
     p.word("metric", ("var",))
     base = p.cost("cost")
     return _occurring(p, p.rows("bounds", "vnn"), _penalty("lin", base))
@@ -324,18 +324,18 @@ def _balanced(p: Parameters, groups: tuple[Sequence[int], Sequence[int]]) -> lis
     ]
 
 
-def _wsame(p: Parameters) -> list[Rule]:
+def _wsame(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", METRICS), p.cost("cost")
     return _same(p, _penalty(metric, base))
 
 
-def _same(p: Parameters, penalty: Callable[[Floats], Floats]) -> list[Rule]:
+def _same(p: Parameters, penalty: Callable[[Floats], Floats]) -> list[FileRule]:
     half = _half(p)
     groups = (range(half), range(half, 2 * half))
     return [Counted(p.where, p.scope, weights, 0, 0, penalty) for weights in _balanced(p, groups)]
 
 
-def _wsamegcc(p: Parameters) -> list[Rule]:
+def _wsamegcc(p: Parameters) -> list[FileRule]:
     metric, base = p.word("metric", METRICS[:3]), p.cost("cost")
     half, penalty = _half(p), _penalty(metric, base)
     rules = _same(p, penalty)
@@ -348,7 +348,7 @@ def _wsamegcc(p: Parameters) -> list[Rule]:
     return rules
 
 
-def _ssame(p: Parameters) -> list[Rule]:
+def _ssame(p: Parameters) -> list[FileRule]:
     """The variables of the first group that must change: those beyond the second's, per value."""
     base = p.cost("cost")
     one, two = p.groups()
@@ -361,7 +361,7 @@ def _ssame(p: Parameters) -> list[Rule]:
     ]
 
 
-def _wregular(p: Parameters) -> list[Rule]:
+def _wregular(p: Parameters) -> list[FileRule]:
     states = p.whole("nb_states")
     starts = dict(_states(p, states, p.rows("starts", "nC")))
     ends = dict(_states(p, states, p.rows("ends", "nC")))
@@ -404,7 +404,7 @@ def _step(p: Parameters, states: int, step: tuple[int, int, int]) -> tuple[int, 
     return place // (most * states), place // states % most, place % states
 
 
-def _sregular(p: Parameters) -> list[Rule]:
+def _sregular(p: Parameters) -> list[FileRule]:
     p.word("metric", ("var",))
     base, states = p.cost("cost"), p.whole("nb_states")
     starts = dict(_states(p, states, p.rows("starts", "n")))
@@ -423,7 +423,7 @@ def _sregular(p: Parameters) -> list[Rule]:
     return [Tabled(p.where, p.scope, of_changes, _steps(p, automaton))]
 
 
-def _max(p: Parameters) -> list[Rule]:
+def _max(p: Parameters) -> list[FileRule]:
     default, listed = p.cost("defaultcost"), p.rows("tuples", "svc")
     tables = [np.full(k, default) for k in p.cardinalities]
     for place, value, cost in listed:
@@ -442,7 +442,7 @@ def _state(p: Parameters, place: int, value: float) -> int:
     return int(value)
 
 
-def _diverse(p: Parameters) -> list[Rule]:
+def _diverse(p: Parameters) -> list[FileRule]:
     distance = p.whole("distance")
     kept = [
         (np.arange(k) != _state(p, i, value)).astype(float)
@@ -451,7 +451,7 @@ def _diverse(p: Parameters) -> list[Rule]:
     return [Counted(p.where, p.scope, kept, distance, math.inf, _penalty("hard", math.inf))]
 
 
-def _clique(p: Parameters) -> list[Rule]:
+def _clique(p: Parameters) -> list[FileRule]:
     if (most := p.whole("rhs")) != 1:
         raise p.refuse("a clique of at most 1", str(most))
     chosen = [{int(row[0]) for row in rows} for rows in p.lists("values", "v")]
@@ -460,7 +460,7 @@ def _clique(p: Parameters) -> list[Rule]:
         weights = [np.isin(np.arange(k), list(values)).astype(float) for k, values in kept]
         penalty = _penalty("hard", math.inf)
         return [Counted(p.where, p.scope, weights, -math.inf, 1, penalty, is_linear=True)]
-    rules: list[Rule] = []
+    rules: list[FileRule] = []
     for (i, one), (j, two) in combinations(enumerate(chosen), 2):
         of_both = partial(_both, list(one), list(two))
         rules.append(Tabled(p.where, (p.scope[i], p.scope[j]), of_both))
@@ -472,7 +472,7 @@ def _both(one: Sequence[int], two: Sequence[int], rows: Values) -> Floats:
     return np.where(is_both, math.inf, 0.0)
 
 
-def _at_least(p: Parameters, capacity: int, weights: Sequence[Floats]) -> list[Rule]:
+def _at_least(p: Parameters, capacity: int, weights: Sequence[Floats]) -> list[FileRule]:
     """The linear constraint of the knapsacks: the sum of weights reaches the capacity."""
     largest = abs(capacity) + sum(float(np.abs(w).max()) for w in weights)
     if largest > MOST_WEIGHT:
@@ -481,7 +481,7 @@ def _at_least(p: Parameters, capacity: int, weights: Sequence[Floats]) -> list[R
     return [Counted(p.where, p.scope, weights, capacity, math.inf, penalty, is_linear=True)]
 
 
-def _knapsack(p: Parameters) -> list[Rule]:
+def _knapsack(p: Parameters) -> list[FileRule]:
     capacity = p.whole("capacity")
     return _at_least(p, capacity, _of_ones(p, p.each("weights")))
 
@@ -491,7 +491,7 @@ def _of_ones(p: Parameters, weights: Sequence[int]) -> list[Floats]:
     return [float(w) * (np.arange(k) == 1) for k, w in zip(p.cardinalities, weights, strict=True)]
 
 
-def _knapsackc(p: Parameters) -> list[Rule]:
+def _knapsackc(p: Parameters) -> list[FileRule]:
     """A knapsack, and lists of (variable, value) of which at most one holds."""
     rules = _knapsack(p)
     for listed in p.lists("amo", "sv", is_counted=True):
@@ -503,7 +503,7 @@ def _knapsackc(p: Parameters) -> list[Rule]:
     return rules
 
 
-def _knapsackp(p: Parameters) -> list[Rule]:
+def _knapsackp(p: Parameters) -> list[FileRule]:
     capacity = p.whole("capacity")
     weights = [np.zeros(k) for k in p.cardinalities]
     for place, rows in enumerate(p.lists("weightedvalues", "vn")):
@@ -512,7 +512,7 @@ def _knapsackp(p: Parameters) -> list[Rule]:
     return _at_least(p, capacity, weights)
 
 
-def _knapsackv(p: Parameters) -> list[Rule]:
+def _knapsackv(p: Parameters) -> list[FileRule]:
     capacity = p.whole("capacity")
     weights = [np.zeros(k) for k in p.cardinalities]
     for place, value, weight in p.rows("weightedvalues", "svn"):
@@ -520,7 +520,7 @@ def _knapsackv(p: Parameters) -> list[Rule]:
     return _at_least(p, capacity, weights)
 
 
-def _arithmetic(keyword: str, p: Parameters) -> list[Rule]:
+def _arithmetic(keyword: str, p: Parameters) -> list[FileRule]:
     """x >= y + c and its kin: what is missing is the cost, up to `delta`; more is forbidden."""
     p.arithmetic()
     constant, delta = p.whole("the constant"), p.whole("delta")
@@ -544,7 +544,7 @@ def _two(p: Parameters) -> tuple[int, ...]:
     return p.scope
 
 
-def _disj(p: Parameters) -> list[Rule]:
+def _disj(p: Parameters) -> list[FileRule]:
     p.arithmetic()
     one, two, cost = p.whole("cstx"), p.whole("csty"), p.cost("penalty")
 
@@ -555,7 +555,7 @@ def _disj(p: Parameters) -> list[Rule]:
     return [Tabled(p.where, _two(p), of_overlap)]
 
 
-def _sdisj(p: Parameters) -> list[Rule]:
+def _sdisj(p: Parameters) -> list[FileRule]:
     p.arithmetic()
     one, two, most_x, most_y = (p.whole(n) for n in ("cstx", "csty", "xinfty", "yinfty"))
     cost_x, cost_y = p.cost("costx"), p.cost("costy")

@@ -20,7 +20,7 @@ import numpy as np
 
 from cmpe.domain import Domain
 from cmpe.errors import FormatError, InputError
-from cmpe.formats.costs.rules import CostTable, Encoded, Rule, Surroundings, WholeSum
+from cmpe.formats.costs.rules import CostTable, Encoded, FileRule, Surroundings, WholeSum
 from cmpe.models.constraint import FEASIBILITY_TOLERANCE, Constraint
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Problem
@@ -45,7 +45,7 @@ class CostFunctions:
     source: str  # the file
     domain: Domain
     tables: Sequence[CostTable]
-    rules: Sequence[Rule] = ()
+    rules: Sequence[FileRule] = ()
     nested: Sequence[Nested] = ()
     top: float = math.inf  # in units
     digits: int = 0  # A unit is 10^-digits.

@@ -74,7 +74,7 @@ class Encoded:
         self._tables[scope] = costs if known is None else known + costs
 
 
-class Rule(Protocol):
+class FileRule(Protocol):
     """A function given by a rule."""
 
     @property
@@ -154,8 +154,8 @@ class Choice:
     """One list of rules where a cost of `base` is forbidden, and another where it is not."""
 
     base: float
-    forbidden: Sequence[Rule]
-    allowed: Sequence[Rule]
+    forbidden: Sequence[FileRule]
+    allowed: Sequence[FileRule]
     least: float = 0.0
 
     def encode(self, around: Surroundings, into: Encoded) -> None:

@@ -21,7 +21,7 @@ from cmpe.domain import Domain
 from cmpe.errors import FormatError, InputError, TooLarge
 from cmpe.formats.costs.functions import KINDS, Row
 from cmpe.formats.costs.network import CostFunctions, Nested, nested
-from cmpe.formats.costs.rules import CostTable, Rule
+from cmpe.formats.costs.rules import CostTable, FileRule
 from cmpe.formats.tables.bayes import MOST_ENTRIES, MOST_PARENTS
 from cmpe.formats.text import Tokens, read_text, write_text
 from cmpe.models.loglinear import LogLinearModel
@@ -52,7 +52,7 @@ class _Network:
         self._top = 0
         self._shared: list[Floats] = []
         self._tables: list[CostTable] = []
-        self._rules: list[Rule] = []
+        self._rules: list[FileRule] = []
         self._nested: list[Nested] = []
 
     def read(self) -> CostFunctions:
