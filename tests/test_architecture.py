@@ -19,7 +19,7 @@ STUDY = SourceTree(ROOT / "study")
 
 # A room may use the rooms before it; rooms of one line do not use each other.
 ORDER = (
-    ("errors", "arrays", "display"),
+    ("errors", "arrays", "display", "locks"),
     ("core",),
     ("arguments",),
     ("memory",),

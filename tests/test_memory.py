@@ -1,5 +1,9 @@
 """How much memory is allowed, and that every stage keeps to it."""
 
+import ctypes
+import os
+import types
+
 import numpy as np
 import pytest
 
@@ -30,6 +34,23 @@ def test_the_default_is_a_share_of_what_is_free(monkeypatch, tmp_path):
     assert memory.allowed_bytes(2.0) == 2 * 10**9
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "absent")
     assert memory.free_bytes() > 1 << 20
+
+
+def test_windows_says_what_is_free(monkeypatch, tmp_path):
+    """Neither /proc nor os.sysconf is there."""
+
+    def tell(status):
+        length, total = status._obj[0] & 0xFFFFFFFF, 8 << 30
+        assert length == ctypes.sizeof(status._obj) == 64
+        status._obj[1:3] = total, total // 4
+
+    kernel = types.SimpleNamespace(GlobalMemoryStatusEx=tell)
+    monkeypatch.setattr(ctypes, "windll", types.SimpleNamespace(kernel32=kernel), raising=False)
+    monkeypatch.delattr(os, "sysconf")
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "absent")
+    assert memory.free_bytes() == 2 << 30
+    answers = cmpe.solve(cmpe.Problem(grid(3, 3, seed=1)), method="milp")
+    assert answers.labels == ["optimal"]
 
 
 def test_workers_share_it():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from cmpe.arguments import real_number
 from cmpe.errors import MethodError
@@ -43,5 +45,18 @@ def _read(path: Path, moment: int) -> int:
         with open(path, "rb", buffering=0) as file:
             words = file.read(FIRST_LINES).split()
         return int(words[words.index(b"MemAvailable:") + 1]) * 1024
-    except (OSError, ValueError):  # no Linux: all there is
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):  # not Linux
+        return _all_pages() if hasattr(os, "sysconf") else _on_windows()
+
+
+def _all_pages() -> int:
+    """All the memory of the machine: a Mac has no short answer to what is free of it."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _on_windows() -> int:
+    """The physical memory that is free: a MEMORYSTATUSEX holds it as its third eight bytes."""
+    system: Any = ctypes
+    status = (ctypes.c_uint64 * 8)(64)  # its first four bytes are its length
+    system.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+    return int(status[2])

@@ -322,8 +322,10 @@ def alive_in_group(group):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_keeps_the_finished_rows(long_problem, tmp_path, workers):
+@pytest.mark.parametrize(
+    ("workers", "stop"), [(1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGTERM)]
+)
+def test_ctrl_c_and_sigterm_keep_the_finished_rows(long_problem, tmp_path, workers, stop):
     target = tmp_path / "out.json"
     options = ["--method", "milp", "--workers", str(workers), "--output", str(target)]
     with subprocess.Popen(
@@ -337,7 +339,10 @@ def test_ctrl_c_keeps_the_finished_rows(long_problem, tmp_path, workers):
                 wait_until(lambda: len(workers_of(process.pid)) == workers)
                 for worker in workers_of(process.pid):
                     wait_until_solving(worker)
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            if stop == signal.SIGINT:
+                os.killpg(process.pid, stop)  # as a terminal does
+            else:
+                os.kill(process.pid, stop)
             out, err = process.communicate(timeout=60)
         finally:
             if process.poll() is None:

@@ -1,14 +1,21 @@
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
+import time
 
 import numpy as np
 import pytest
 
+from cmpe.execution import processes
 from cmpe.execution.processes import (
     ALIGNED,
     Parcels,
     few_threads,
     pool,
+    remove_abandoned,
     stop,
     unpacked,
     without_interrupt,
@@ -75,3 +82,82 @@ def test_parcels_are_read_and_removed():
     assert [unpacked(path)["number"] for path in paths] == [0, 1]
     parcels.close()
     assert not paths[0].parent.exists()
+
+
+KILLED = """
+import multiprocessing, threading, time
+from cmpe.execution.rows import map_rows
+from tests.execution.work import sleeps
+
+def tell():
+    while len(workers := multiprocessing.active_children()) < 2:
+        time.sleep(0.01)
+    time.sleep(1.0)
+    print(*(w.pid for w in workers), flush=True)
+
+if __name__ == "__main__":
+    threading.Thread(target=tell, daemon=True).start()
+    list(map_rows(sleeps, 4, workers=2))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="the process is looked up in /proc")
+def test_workers_end_with_a_parent_that_is_killed(tmp_path, monkeypatch):
+    """They leave its stdout alone, and whoever sends parcels next removes its folder."""
+    script, temporary = tmp_path / "script.py", tmp_path / "temporary"
+    script.write_text(KILLED)
+    temporary.mkdir()
+    told = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [sys.executable, str(script)], env=told, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
+        workers = [int(word) for word in parent.stdout.readline().split()]
+        assert len(workers) == 2
+        assert all(map(is_running, workers))
+        left = list(temporary.glob("cmpe-*"))
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        remove_abandoned()
+        assert len(left) == 1
+        assert left[0].exists()
+        parent.kill()
+        assert parent.stdout.read() == b""  # at once: nobody else holds it
+    end = time.monotonic() + 60
+    while any(map(is_running, workers)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_running, workers))
+    Parcels().close()
+    assert not list(temporary.glob("cmpe-*"))
+
+
+def test_folders_of_others_are_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "cmpe-results").mkdir()
+    (tmp_path / "cmpe-results" / "answers.json").write_text("mine")
+    parcels = Parcels()
+    other = Parcels()
+    path = parcels.put(1)
+    other.close()
+    assert unpacked(path) == 1
+    parcels.close()
+    assert [folder.name for folder in tmp_path.iterdir()] == ["cmpe-results"]
+
+
+def test_a_folder_that_another_process_took_is_made_again(tmp_path, monkeypatch):
+    """It was locked, or removed, between being made and being locked."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    happens = iter([BlockingIOError(), "removed", OSError(37, "No locks available")])
+
+    def contested(descriptor):
+        event = next(happens)
+        if isinstance(event, OSError):
+            raise event
+        for folder in tmp_path.iterdir():
+            shutil.rmtree(folder)
+
+    monkeypatch.setattr(processes, "lock", contested)
+    monkeypatch.setattr(processes, "remove_abandoned", lambda: None)
+    parcels = Parcels()
+    assert unpacked(parcels.put(1)) == 1
+    parcels.close()
+    assert next(happens, None) is None
+    assert not list(tmp_path.iterdir())

@@ -44,6 +44,12 @@ def ignores_interrupts(_row):
     return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
+def sleeps(_row):
+    """A row that nobody waits for; the workers' numbers are on stdout, if that is the parent's."""
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+
 def end_of(executor, count):
     """The outcomes of so many tasks by name; the executor is closed."""
     outcomes = [executor.next() for _ in range(count)]

@@ -33,6 +33,7 @@ from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import Session, fit
 from tests.learning.cases import GRID, quick, small_grid, untrained
 from tests.refusals import fill_disk, refused
+from tests.test_locks import as_on_windows
 
 ONE = small_grid()
 
@@ -235,6 +236,13 @@ def test_one_trainer_a_directory(tmp_path):
     with contextlib.suppress(KeyError), locked(tmp_path / "new"):
         raise KeyError
     assert not (tmp_path / "new").exists()
+
+
+def test_one_trainer_a_directory_on_windows(tmp_path, monkeypatch):
+    as_on_windows(monkeypatch)
+    out = tmp_path / "run"
+    with locked(out):
+        refused(lambda: locked(out).__enter__(), "another process is training in this directory")
 
 
 def test_a_run_loads_its_own_problem_from_the_file_that_was_written(tmp_path):

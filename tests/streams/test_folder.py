@@ -6,6 +6,16 @@ import pytest
 from cmpe.errors import InputError
 from cmpe.streams.folder import JOURNAL, MANIFEST, AnswerFolder, AnswerPart
 from tests.streams.work import question
+from tests.test_locks import as_on_windows
+
+
+def raising(error):
+    """A function that raises it, whatever it is given."""
+
+    def raises(*_):
+        raise error
+
+    return raises
 
 
 def part(text="x\n", rows=4):
@@ -84,8 +94,20 @@ def test_one_process_writes(tmp_path):
     AnswerFolder(out.path, question()).close()  # never begun
 
 
-def test_without_locks(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "fcntl", None)
+def test_one_process_writes_on_windows(tmp_path, monkeypatch):
+    as_on_windows(monkeypatch)
+    out = begun(tmp_path / "answers")
+    out.write(0, part())
+    with pytest.raises(InputError, match="another process is writing here"):
+        begun(out.path, resume=True)
+    out.close()
+    again = begun(out.path, resume=True)
+    assert again.rows == 4
+    again.close()
+
+
+def test_where_a_file_system_has_no_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr("fcntl.flock", raising(OSError(37, "No locks available")))
     out = begun(tmp_path / "answers")
     begun(out.path, resume=True).close()
     out.close()

@@ -105,6 +105,8 @@ def main() -> None:
 def run(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> NoReturn:
     """Run the command line `name`, made from its arguments, and exit."""
     warnings.showwarning = _one_line_warning
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the same as Ctrl-C
     sys.unraisablehook = partial(_interrupt_again, sys.unraisablehook)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without box characters shows "?"

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -214,14 +215,20 @@ def serve() -> None:
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     _end_with_parent()
+    waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(calls, waiting), daemon=True).start()
     replies.send((READY, None))
     while True:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing runs: a late one is dropped
-        try:
-            packed = calls.recv_bytes()
-        except EOFError:
-            return
-        replies.send(_outcome(packed))
+        replies.send(_outcome(waiting.get()))
+
+
+def _receive(calls: Connection, waiting: queue.SimpleQueue[bytes]) -> None:
+    """Put calls into the queue; when the pipe closes, the parent is gone, whatever runs here."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            waiting.put(calls.recv_bytes())
+    os._exit(0)
 
 
 def _outcome(packed: bytes) -> tuple[Any, str | None]:
@@ -240,6 +247,6 @@ def _outcome(packed: bytes) -> tuple[Any, str | None]:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot end its children: on Linux the kernel does."""
+    """On Linux the kernel ends a child of a killed parent, also while it runs code in C."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

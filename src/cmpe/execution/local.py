@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -94,7 +95,7 @@ class LocalProcesses:
     def share(self, value: Any) -> Any:
         """A file that all processes read; it is removed when nothing here refers to it."""
         shared = SharedFile(self._parcels.put(value))
-        weakref.finalize(shared, shared.path.unlink, missing_ok=True)
+        weakref.finalize(shared, _remove, shared.path)
         return shared
 
     def submit(self, name: str, work: Callable[..., Any], *arguments: Any) -> None:
@@ -121,7 +122,7 @@ class LocalProcesses:
             except BrokenProcessPool:
                 self._begin_again()
                 continue
-            self._running.pop(future).path.unlink()
+            _remove(self._running.pop(future).path)
             return outcome
 
     def _begin_again(self) -> None:
@@ -140,6 +141,12 @@ class LocalProcesses:
         """End the processes."""
         stop(self._pool, unfinished=bool(self._running))
         self._parcels.close()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file; Windows refuses while a worker has it mapped, and the folder goes later."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def _has_result(future: Future[TaskOutcome]) -> bool:

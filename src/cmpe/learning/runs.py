@@ -36,6 +36,7 @@ from cmpe.formats.text import (
     writing,
 )
 from cmpe.learning.training.config import TrainingConfig
+from cmpe.locks import lock, open_folder
 from cmpe.problem import Problem
 
 Record = dict[str, Any]  # what the log has of an epoch
@@ -200,22 +201,19 @@ def kept_weights(file: Path, digest: object) -> dict[str, Tensor]:
 def locked(folder: Path | None) -> Iterator[None]:
     """Keep another process from training in the same directory.
 
-    The lock is the system's, on the directory itself: it ends with this process, however that
-    ends. Where a file system has no locks, nothing is locked.
+    The lock is on the directory itself. Where a file system has no locks, nothing is locked.
     """
     if folder is None:
         yield
         return
-    import fcntl
-
     is_new = not folder.exists()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+        handle = open_folder(folder)
     try:
         with contextlib.suppress(OSError):
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(handle)
             except BlockingIOError:
                 raise InputError(
                     f"{folder}: another process is training in this directory; wait for it, or "

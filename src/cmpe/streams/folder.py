@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 
 from cmpe.errors import InputError
 from cmpe.formats.text import atomic_writer, parse_object, read_bytes, write_text, writing
+from cmpe.locks import lock
 
 MANIFEST, JOURNAL = "manifest.json", "journal.jsonl"
 KIND = "answers of cmpe in parts, version 1"
@@ -180,13 +181,10 @@ def _short(value: Any) -> str:
 
 
 def _lock(journal: IO[bytes], path: Path) -> None:
-    """One process writes; the lock goes with the process, however that ends. Not on Windows."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(journal.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        journal.close()
-        raise InputError(f"{path}: another process is writing here") from None
+    """One process writes. Where a file system has no locks, nothing is locked."""
+    with contextlib.suppress(OSError):
+        try:
+            lock(journal.fileno())
+        except BlockingIOError:
+            journal.close()
+            raise InputError(f"{path}: another process is writing here") from None

@@ -34,14 +34,14 @@ def records_of(folder):
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
-def interrupt_after(monkeypatch, steps):
-    """A real Ctrl-C in the middle of the given step."""
+def interrupt_after(monkeypatch, steps, stop=signal.SIGINT):
+    """A real Ctrl-C, or another signal, in the middle of the given step."""
     count = iter(range(1, 10**6))
     add_up = Ranks.add_up
 
     def counted(self, numbers):
         if numbers.dim() == 2 and numbers.shape[1] > 20 and next(count) == steps:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), stop)
         add_up(self, numbers)
 
     monkeypatch.setattr(Ranks, "add_up", counted)
@@ -51,6 +51,18 @@ def test_the_seed_decides_the_weights():
     first, again = (fit(ONE.problem, ONE.train, CONFIG) for _ in range(2))
     assert same_weights(first, again)
     assert not same_weights(first, fit(ONE.problem, ONE.train, replace(CONFIG, seed=1)))
+
+
+def test_sigterm_loses_nothing(tmp_path, monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    config = replace(CONFIG, epochs=4)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 2 * STEPS + 2, signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt, match="stopped after 2 epochs; "):
+            fit(ONE.problem, ONE.train, config, Session(out=tmp_path / "run"))
+    assert signal.getsignal(signal.SIGTERM) == before
+    resumed = fit(ONE.problem, ONE.train, config, Session(out=tmp_path / "run", resume=True))
+    assert same_weights(resumed, fit(ONE.problem, ONE.train, config))
 
 
 @pytest.mark.parametrize("loss", ["ss_cmpe", "ssl_pen", "pdl", "distill", "distill_pen"])

@@ -308,7 +308,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C sets a flag instead of breaking off a step; a second one breaks off."""
+    """Ctrl-C or SIGTERM sets a flag instead of breaking off a step; a second one breaks off."""
     asked = threading.Event()
 
     def note(number: int, frame: object) -> None:
@@ -319,8 +319,9 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
