@@ -98,6 +98,18 @@ class Rows:
         most = None if most is None else np.ascontiguousarray(_repeated(most, count))
         return cls(problem, _repeated(rows, count), tuple(given), most)
 
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        evidence: Evidence | None,
+        potentials: Potentials | None = None,
+        limits: Limits | None = None,
+    ) -> Rows:
+        """What people give, checked, with or without numbers of rows' own."""
+        own = cls.own(problem, evidence, potentials, limits)
+        return cls(problem, full_rows(problem, evidence)) if own is None else own
+
     def __len__(self) -> int:
         return len(self.evidence)
 

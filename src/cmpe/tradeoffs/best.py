@@ -10,22 +10,25 @@ that are tied with the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arguments import whole_number
+from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import FREE, Floats, Indices, Integers, Values
 from cmpe.bounds.lagrangian import Batch
 from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text, shortened
+from cmpe.errors import MethodError
 from cmpe.problem import Evidence, Instances, Problem, need_problem
+from cmpe.problem.expansion import expanded
 from cmpe.problem.groups import by_observed, each_once
+from cmpe.problem.problem import Form
 from cmpe.problem.rows import Limits as RowLimits
 from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Answer, Solutions
@@ -33,16 +36,18 @@ from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import need_here, spread_list
+from cmpe.tradeoffs.chosen import MOST_LISTED, WIDE_SECONDS, best_over
 from cmpe.tradeoffs.forcing import with_distance
 from cmpe.tradeoffs.narrow import MOST_SUMS, SUMS_PER_SECOND
 from cmpe.tradeoffs.points import EvaluatedTables, h_tolerance, need_short_values
+from cmpe.tradeoffs.summed import summed_out
 
-WIDE_SECONDS = 10.0  # of a wide row without a limit
 FIRST_SHARE = 0.4  # of a wide row's time: for its first answer
 LEAST_SLICE = 0.05  # seconds
 SPACES = (1 << 16, 1 << 20)  # states of a row: the next where one is too small
 SPARE = 0.5  # of k: further answers that are kept, for ties
 MOST_RANK = 1 << 14  # answers of equal h that are looked through for the first ones
+FIRST_LISTED, LONGER = 64, 8  # answers that are listed to see how many are near, and more of them
 CHUNK_ENTRIES = 1 << 24  # of values that one compiled call fills in
 
 
@@ -220,9 +225,12 @@ def _runs(starts: Any) -> Iterator[tuple[int, int]]:
 def best(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None = None,
-    k: int = 10,
+    k: int | None = None,
     *,
     distance: int | None = None,
+    over: Sequence[int | str] | None = None,
+    rest: Literal["max", "sum"] = "max",
+    within: float | None = None,
     time_limit: float | None = None,
     running: Running | None = None,
     potentials: Potentials | None = None,
@@ -230,22 +238,46 @@ def best(  # noqa: PLR0913
 ) -> list[Ranked]:
     """The k best feasible assignments of every row of `evidence`, fewer where fewer exist.
 
-    `distance` = d asks for answers that differ from each better one in at least d variables: the
-    best answer, then the best of what is far enough, and so on (greedy). `time_limit` is in seconds
-    per row. Rows too wide for elimination get what a search finds, and a bound. `potentials` and
-    `limits` are rows' own numbers, as in `solve`.
+    k is 10, or with `within` as many as there are (10,000 at most): every assignment within so many
+    nats of the best. `distance` = d asks for answers that differ from each better one in at least d
+    variables: the best answer, then the best of what is far enough, and so on (greedy).
+
+    `over` names variables and asks for their k best assignments, each once. With `rest` = "max"
+    each has the best completion of all others; with "sum" the others are summed out (marginal MAP):
+    the objective is the log of the sum, and constraints may read `over` and the evidence only.
+
+    `time_limit` is in seconds per row. Rows too wide for elimination get what a search finds, and a
+    bound. `potentials` and `limits` are rows' own numbers, as in `solve`.
     """
     need_problem(problem, "best")
     problem.need_tables("best")
-    count = whole_number("k", k, 1)
-    told = Limits.of(running, seconds=time_limit)
+    most = None if within is None else real_number("within", within, MethodError, example="2.0")
+    if most is not None and not most >= 0.0:
+        raise MethodError(f"within must be at least 0 nats, found {within}")
+    count = (10 if most is None else MOST_LISTED) if k is None else whole_number("k", k, 1)
     apart = None if distance is None else whole_number("distance", distance, 1)
+    if over is not None or most is not None:
+        if apart is not None:
+            raise MethodError("distance does not go with over or within")
+        need_here(running)
+    if rest not in ("max", "sum") or (rest == "sum" and over is None):
+        raise MethodError(f'rest is "max", or with `over` "sum"; found {rest!r}')
+    if over is not None:
+        if problem.form is Form.LEAVES:
+            raise MethodError("over needs log-linear models; found cutset networks")
+        told = Limits.of(running, seconds=time_limit)
+        return _over(Rows.of(problem, evidence, potentials, limits), over, rest, count, most, told)
+    if most is not None:
+        options = {"time_limit": time_limit, "running": running}
+        rows = Rows.of(problem, evidence, potentials, limits)
+        return _within(rows, count, most, **options)
+    told = Limits.of(running, seconds=time_limit)
     own = Rows.own(problem, evidence, potentials, limits)
     # The variables that rules bring must not count as distance.
     lifts = own is not None and (own.has_numbers or not (told.is_spread or apart))
     if own is not None and len(own) and lifts:
         need_here(running)
-        return _own_best(own, k, distance=distance, time_limit=time_limit, running=running)
+        return _own_best(own, count, distance=apart, time_limit=time_limit, running=running)
     if told.is_spread:
         ask = partial(_block, count, apart, time_limit, told.of_a_block())
         return spread_list(ask, problem, evidence, told)
@@ -260,6 +292,87 @@ def best(  # noqa: PLR0913
         for row, place in zip(numbers, where, strict=True):
             out[row] = shown[place]
     return [ranked for ranked in out if ranked is not None]
+
+
+def _over(
+    rows: Rows,
+    over: Sequence[int | str],
+    rest: str,
+    k: int,
+    within: float | None,
+    limits: Limits,
+) -> list[Ranked]:
+    """The k best assignments of some variables, each row's list about the row's own problem."""
+    chosen = _chosen(rows.problem, over)
+    if not len(rows):
+        return []
+    few_numbers, where, _ = rows.distinct()
+    few = rows.take(few_numbers)
+    if rest == "sum":
+        few = summed_out(few, chosen)
+        chosen = tuple(range(few.problem.variables))
+    if limits.seconds is None and _is_wide(few):
+        limits = replace(limits, seconds=WIDE_SECONDS)
+    found = best_over(few, chosen, k, np.inf if within is None else within, limits)
+    out = []
+    for row, each in enumerate(found):
+        problem = few.problem_of(row)
+        ranked = ranked_of(problem, each.rows, complete=each.complete, bound=each.bound)
+        seen = few.evidence[row] != FREE
+        out.append(_with_observed(ranked, seen))
+    return [out[place] for place in where]
+
+
+def _is_wide(rows: Rows) -> bool:
+    """Whether elimination cannot reach rows that observe what all of them do."""
+    seen = np.flatnonzero((rows.evidence != FREE).all(axis=0)).tolist()
+    problem = rows.problem
+    if problem.form is Form.RULES:
+        problem = expanded(problem, seen).problem
+    return too_wide(problem.observing(seen), Limits())
+
+
+def _chosen(problem: Problem, over: Sequence[int | str]) -> tuple[int, ...]:
+    """The numbers of the variables, in rising order."""
+    if isinstance(over, str) or not len(over):
+        raise MethodError(f"over lists variables, such as over=['A', 'B']; found {over!r}")
+    return tuple(sorted({problem.domain.variable(name) for name in over}))
+
+
+def _within(rows: Rows, k: int, within: float, **options: Any) -> list[Ranked]:
+    """Every answer within so many nats of the best: longer lists until each row's is long enough.
+
+    A list is complete where it is proved that no answer within the distance is missing, or that
+    the k that are listed are the best.
+    """
+    out: list[Ranked | None] = [None] * len(rows)
+    left, ask = np.arange(len(rows)), min(k, FIRST_LISTED)
+    while len(left):
+        few = rows.take(left)
+        if few.has_numbers or rows.problem.form is Form.RULES:
+            found = _own_best(few, ask, **options)
+        else:
+            found = best(rows.problem, few.evidence, ask, **options)
+        more = []
+        for row, ranked in zip(left.tolist(), found, strict=True):
+            h = ranked.objective
+            least = h[0] - within - float(h_tolerance(h[:1])[0]) if len(h) else -np.inf
+            inside = int((h >= least).sum())
+            if inside == ask < k and ranked.bound >= least:
+                more.append(row)
+                continue
+            out[row] = _first(ranked, inside, proved=ranked.complete or ranked.bound < least)
+        left, ask = np.array(more, dtype=np.intp), min(k, LONGER * ask)
+    return [ranked for ranked in out if ranked is not None]
+
+
+def _first(ranked: Ranked, count: int, *, proved: bool) -> Ranked:
+    """The first answers of a list."""
+    if count == len(ranked):
+        return replace(ranked, complete=proved)
+    missing = max(ranked.bound, float(ranked.objective[count]))
+    answers = ranked.answers.take(np.arange(count))
+    return Ranked(ListedAnswers(answers), proved, missing)
 
 
 def _own_best(rows: Rows, k: int, **options: Any) -> list[Ranked]:

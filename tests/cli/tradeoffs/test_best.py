@@ -32,8 +32,22 @@ def test_csv_and_distance(models, tmp_path):
     assert sum(a != b for a, b in pairs) >= 3
 
 
-def test_refusals(models):
+def test_chosen_variables_and_a_distance_in_nats(models):
+    rows = rows_of(output("best", *models, "--over", "0", "--over", "1"))
+    assert len({tuple(row["assignment"][:2]) for row in rows}) == len(rows) == 4
+    summed = rows_of(output("best", "--objective", "h.uai", "--over", "0", "--rest", "sum"))
+    assert [set(row["states"]) for row in summed] == [{"x0"}, {"x0"}]
+    every = rows_of(output("best", *models, "--within", "1.5"))
+    assert every[-1]["objective"] >= every[0]["objective"] - 1.5
+    assert (
+        rows_of(output("best", *models, "--within", "1.5", "-k", 2)) == every[:2] or len(every) < 2
+    )
+
+
+def test_refusals(models, tmp_path):
     def call(*words):
         return lambda: CliRunner().invoke(app, ["best", *words], catch_exceptions=False)
 
     refused(call(*models, "--output", "x.svg"), "expected a suffix")
+    (tmp_path / "parts").mkdir()
+    refused(call(*models, "--output", "parts", "--within", "1"), "list one file")

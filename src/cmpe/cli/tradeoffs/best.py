@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,10 +20,20 @@ from cmpe.cli.options import (
 )
 from cmpe.cli.streaming.rows import rank_lines
 from cmpe.cli.streaming.running import answer_parts, stream_asked
+from cmpe.errors import MethodError
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
+    from cmpe.problem import Problem
     from cmpe.tradeoffs.best import Ranked
+
+
+class Rest(StrEnum):
+    """What becomes of the variables that --over does not name."""
+
+    MAX = "max"
+    SUM = "sum"
+
 
 SUFFIXES = (".json", ".jsonl", ".csv")
 OUTPUT_HELP = (
@@ -39,12 +50,25 @@ def best(
     at_most: asked.AtMost = None,
     at_least: asked.AtLeast = None,
     evidence: asked.EvidenceFile = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", min=1, help="How many answers: 10, with --within all by default."),
+    ] = None,
     distance: Annotated[
         int | None,
         typer.Option(
             min=1, help="In how many variables answers differ from better ones, at least."
         ),
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(help="List distinct assignments of this variable; repeat for more."),
+    ] = None,
+    rest: Annotated[
+        Rest, typer.Option(help="With --over, the other variables: the best, or summed out.")
+    ] = Rest.MAX,
+    within: Annotated[
+        float | None, typer.Option(min=0.0, help="List answers within so many nats of the best.")
     ] = None,
     time_limit: asked.TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
@@ -66,13 +90,19 @@ def best(
     limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
     if stream is not None:
+        if over or within is not None:
+            raise MethodError("--over and --within list one file, not a folder of parts")
+        k = 10 if k is None else k
         options = {"command": "best", "k": k, "distance": distance, "time_limit": time_limit}
         job = BestJob(problem, k, distance, time_limit, how.of_a_block())
         return answer_parts(stream, directory, job, options)
     rows = read_rows(problem, directory, evidence)
     with progress_bar("ranking") as progress:
         running = replace(how, progress=progress)
-        found = ranked(problem, rows, k, distance=distance, time_limit=time_limit, running=running)
+        found = ranked(
+            problem, rows, k, distance=distance, over=_variables(problem, over), rest=rest.value,
+            within=within, time_limit=time_limit, running=running,
+        )  # fmt: skip
     if output is None and sys.stdout.isatty():
         text = "".join(f"row {i}: {each!r}\n" for i, each in enumerate(found))
     else:
@@ -84,6 +114,14 @@ def best(
     else:
         write_text(output, text)
     return int(bool(found) and all(each.infeasible for each in found))
+
+
+def _variables(problem: Problem, over: list[str] | None) -> list[str | int] | None:
+    """The chosen variables by name; by number where they have no names."""
+    if not over:
+        return None
+    is_named = bool(problem.domain.names)
+    return [int(v) if v.isdigit() and not is_named else v for v in over]
 
 
 def _csv(found: list[Ranked]) -> str:
