@@ -169,3 +169,22 @@ def test_wide_rows_have_bounds():
 def test_refusals(options, words):
     problem = Problem(grid(3, 3, seed=1), [grid(3, 3, seed=2) <= 1.0])
     refused(lambda: cmpe.best(problem, None, 3, **options), words, MethodError)
+
+
+@pytest.mark.parametrize("rest", ["max", "sum"])
+def test_under_rules_of_many_variables(rest):
+    model = grid(3, 4, seed=5)
+    literals = [{v: 1} for v in range(12)]
+    problem = Problem(model, [cmpe.parity(literals), cmpe.exactly_one(literals[:9])])
+    ranked = cmpe.best(problem, {11: 1}, 9, over=[0, 1, 2], rest=rest)[0]
+    every = all_assignments(model.cardinalities)
+    h = problem.objective.value(every)
+    best = {}
+    for row, value in zip(every[every[:, 11] == 1], h[every[:, 11] == 1], strict=True):
+        if value > -np.inf:
+            best.setdefault(tuple(row[:3].tolist()), []).append(value)
+    join = np.max if rest == "max" else np.logaddexp.reduce
+    wanted = sorted((join(values) for values in best.values()), reverse=True)
+    assert ranked.complete
+    np.testing.assert_allclose(ranked.objective, wanted[:9], atol=1e-9)
+    assert len(cmpe.best(problem, {11: 1}, within=1e6)[0]) == sum(map(len, best.values()))

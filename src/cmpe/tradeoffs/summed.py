@@ -108,7 +108,7 @@ class _Tables:
 
     @staticmethod
     def _conditioned(
-        scope: Scope, values: Floats, rows: Rows, seen: Indices
+        scope: Scope, values: Floats, rows: Rows, seen: NDArray[np.bool_]
     ) -> tuple[Scope, Floats]:
         """A table read at each row's observed values."""
         known = [axis for axis, v in enumerate(scope) if seen[v]]
