@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cmpe.tradeoffs.best import Ranked
 
 
-class Rest(StrEnum):
+class Others(StrEnum):
     """What becomes of the variables that --over does not name."""
 
     MAX = "max"
@@ -65,8 +65,8 @@ def best(
         typer.Option(help="List distinct assignments of this variable; repeat for more."),
     ] = None,
     rest: Annotated[
-        Rest, typer.Option(help="With --over, the other variables: the best, or summed out.")
-    ] = Rest.MAX,
+        Others, typer.Option(help="With --over, the other variables: the best, or summed out.")
+    ] = Others.MAX,
     within: Annotated[
         float | None, typer.Option(min=0.0, help="List answers within so many nats of the best.")
     ] = None,
