@@ -1,4 +1,4 @@
-"""Variable elimination: one plan per structure, then tables of numbers.
+"""Variable elimination: one plan per structure.
 
 Eliminating variable v multiplies (here: adds, in logs) all tables that mention v into a bucket
 and sums v out; the message that is left mentions v's neighbours. The order decides the size of
@@ -23,11 +23,9 @@ from functools import cached_property
 
 import numpy as np
 
-from cmpe.arrays import Floats
 from cmpe.core.compiler import timing
 from cmpe.elimination.orders import HOPELESS, Ordering, Scope, candidate_orders
 from cmpe.errors import TooLarge
-from cmpe.models.loglinear import LogLinearModel
 
 MEMORY_LIMIT = 4 << 30  # Elimination takes at most so many bytes.
 CHEAP = 16  # A plan of so few bucket entries per variable needs no better order.
@@ -165,55 +163,6 @@ def plan_in_order(
         if message:
             waiting[position[message[0]]].append(len(known) - 1)
     return Plan(cardinalities, scopes, tuple(buckets))
-
-
-@dataclass(frozen=True)
-class Eliminated:
-    """All tables of a plan, messages included, and the logarithm of the total."""
-
-    plan: Plan
-    tables: tuple[Floats, ...]
-    log_total: float
-
-
-def log_sum_exp(
-    model: LogLinearModel, plan: Plan, *, memory_limit: int = MEMORY_LIMIT
-) -> Eliminated:
-    """Sum out every variable: log_total = log sum over z of exp h(z), maybe -inf."""
-    plan.require(memory_limit)
-    tables = [factor.log_table for factor in model.factors]
-    total = float(sum(f.log_table for f in model.factors if not f.scope))
-    scopes = list(plan.scopes)
-    for bucket in plan.buckets:
-        scope = (*bucket.scope, bucket.variable)
-        shape = [plan.cardinalities[v] for v in scope]
-        product = np.zeros(shape)
-        for number in bucket.inputs:
-            product += _aligned(tables[number], scopes[number], scope)
-        message = _log_sum_last(product)
-        if not bucket.scope:
-            total += float(message)
-        tables.append(message)
-        scopes.append(bucket.scope)
-    return Eliminated(plan, tuple(tables), total)
-
-
-def _aligned(table: Floats, scope: Scope, target: Scope) -> Floats:
-    """A view of `table` that broadcasts over the axes of `target`."""
-    place = {v: i for i, v in enumerate(scope)}
-    axes = [place[v] for v in target if v in place]
-    shape = [table.shape[place[v]] if v in place else 1 for v in target]
-    return table.transpose(axes).reshape(shape)
-
-
-def _log_sum_last(product: Floats) -> Floats:
-    """log sum exp over the last axis, in place of `product`; -inf where all is -inf."""
-    highest = product.max(axis=-1)
-    finite = np.where(np.isneginf(highest), 0.0, highest)
-    product -= finite[..., np.newaxis]
-    np.exp(product, out=product)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(product.sum(axis=-1)) + finite)
 
 
 def _readable(count: int) -> str:

@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arguments import whole_number
-from cmpe.arrays import Floats
 from cmpe.core.compiler import timing
 from cmpe.core.compiler.notices import asked_for
-from cmpe.elimination.plan import MEMORY_LIMIT, Eliminated, Plan, log_sum_exp, make_plan
+from cmpe.elimination.compiled import compile_plan
+from cmpe.elimination.plan import MEMORY_LIMIT, Plan, make_plan
+from cmpe.elimination.sums import LogSum
 from cmpe.errors import ModelError, TooLarge
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.chow_liu import ChowLiuTree
 from cmpe.models.tractable.cutset import CutsetNetwork
-from cmpe.sampling.ancestral import Directed, draw_each
+from cmpe.sampling.ancestral import Directed
 
 if TYPE_CHECKING:
     from cmpe.sampling.chains import GibbsTables
@@ -142,28 +143,13 @@ def sample_exact(
     model: LogLinearModel, count: int, seed: Seed, plan: Plan, memory_limit: int = MEMORY_LIMIT
 ) -> NDArray[np.int32]:
     """Exact samples (count, n) by elimination and backward sampling."""
-    eliminated = log_sum_exp(model, plan, memory_limit=memory_limit)
-    if np.isneginf(eliminated.log_total):
+    plan.require(memory_limit)
+    total = LogSum.of(compile_plan(plan, model.flat), model.flat, memory_limit=memory_limit)
+    generator, tables = np.random.default_rng(seed), model.flat.values[np.newaxis]
+    rows = total.samples(tables, count, generator, model.variables)[0]
+    if count and rows.size and rows[0, 0] < 0:
         raise ModelError("no assignment has a positive probability: nothing to sample")
-    generator = np.random.default_rng(seed)
-    rows = np.zeros((count, model.variables), dtype=np.int32)
-    for bucket in reversed(plan.buckets):
-        logits = np.zeros((count, plan.cardinalities[bucket.variable]))
-        for number in bucket.inputs:
-            logits += _entries(eliminated, number, bucket.variable, rows)
-        rows[:, bucket.variable] = draw_each(logits, generator)
-    return rows
-
-
-def _entries(eliminated: Eliminated, number: int, variable: int, rows: NDArray[np.int32]) -> Floats:
-    """What table `number` adds for each value of `variable`, the rest drawn: (B, k)."""
-    plan = eliminated.plan
-    scope = (*plan.scopes, *(b.scope for b in plan.buckets))[number]
-    index = tuple(
-        np.arange(plan.cardinalities[v])[np.newaxis, :] if v == variable else rows[:, v, np.newaxis]
-        for v in scope
-    )
-    return np.asarray(eliminated.tables[number][index])
+    return np.asarray(rows)
 
 
 def _sweeps_within(tables: GibbsTables, count: int, settings: GibbsSettings) -> int:
