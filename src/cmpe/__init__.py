@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.models.tractable.learning import CutsetSettings, learn_cutset
     from cmpe.problem import Instances, Problem
-    from cmpe.sampling import sample
     from cmpe.solution import Answer, Solutions, Status
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
     from cmpe.solving import solve
     from cmpe.tradeoffs.best import Ranked, best
     from cmpe.tradeoffs.front import Front, front
+    from cmpe.tradeoffs.probability import Probability, probability, sample
     from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
@@ -107,13 +107,13 @@ _HOMES = {
         "parity",
     ),
     "cmpe.problem": ("Instances", "Problem"),
-    "cmpe.sampling": ("sample",),
     "cmpe.solution": ("Answer", "Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
     "cmpe.solving": ("solve",),
     "cmpe.tradeoffs.best": ("Ranked", "best"),
     "cmpe.tradeoffs.front": ("Front", "front"),
+    "cmpe.tradeoffs.probability": ("Probability", "probability", "sample"),
     "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -144,6 +144,7 @@ __all__ = [
     "MultilinearPolynomial",
     "NeuralFunction",
     "NeuralSolver",
+    "Probability",
     "Problem",
     "ProblemDirectory",
     "Ranked",
@@ -180,6 +181,7 @@ __all__ = [
     "linear",
     "parity",
     "preset",
+    "probability",
     "queries",
     "read_directory",
     "read_evidence",
