@@ -73,9 +73,12 @@ def _bounds() -> None:
 
 def _sampling() -> None:
     from cmpe.sampling import GibbsSettings, sample_gibbs
+    from cmpe.tradeoffs.probability import probability
 
     generate(grid(3, 3, seed=0), Recipe(samples=20))
     sample_gibbs(grid(3, 3, seed=0), 2, 0, GibbsSettings(sweeps=2))
+    posterior = probability(_problem(constraints=0), [[1]])
+    posterior.of({3: 0})
 
 
 def _fronts() -> None:

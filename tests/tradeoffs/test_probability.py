@@ -118,6 +118,45 @@ def test_rows_with_numbers_of_their_own(seed):
             assert np.allclose(found.marginals[v][i], truth.marginal(v, k), atol=1e-11)
 
 
+def random_rules(rng, count):
+    """Rules of many binary variables, which become tables with more variables, and small ones."""
+    every = {v: int(rng.integers(0, 2)) for v in range(count)}
+    some = {int(v): 1 for v in rng.choice(count, 3, replace=False)}
+    rules = [
+        cmpe.parity(every, odd=bool(rng.integers(0, 2))),
+        cmpe.at_most_one(every),
+        cmpe.exactly_one(every),
+        cmpe.at_least_one(every),
+        cmpe.implies(some, {0: 1}),
+        cmpe.at_most_one(every, weight=0.7),
+    ]
+    return [rules[k] for k in rng.choice(len(rules), 2, replace=False)]
+
+
+@given(seeds)
+@settings(max_examples=25)
+def test_rules_of_many_variables(seed):
+    rng = np.random.default_rng(seed)
+    cards = [2] * 9
+    limit = cmpe.count(dict.fromkeys(range(5), 1)) <= 3
+    problem = Problem(random_model(rng, cards, Shape(arity=3)), [*random_rules(rng, 9), limit])
+    rows = random_rows(rng, cards, 2)
+    own = rng.normal(size=(2, 9, 2))
+    found = cmpe.probability(problem, rows, potentials=own)
+    for i, row in enumerate(rows):
+        z = all_assignments(cards)
+        truth = Truth(problem, row, own[i][np.arange(9), z].sum(axis=1))
+        assert found.log_evidence[i] == pytest.approx(truth.total, abs=1e-9)
+        for v in range(9):
+            assert np.allclose(found.marginals[v][i], truth.marginal(v, 2), atol=1e-11)
+    again = cmpe.probability(problem, rows)
+    expected = Truth(problem, rows[0])
+    assert again.log_evidence[0] == pytest.approx(expected.total, abs=1e-9)
+    if expected.possible:
+        drawn = cmpe.sample(problem, 20, seed, evidence=rows[:1]).assignments
+        assert problem.is_feasible(drawn).all()
+
+
 def test_soft_evidence_and_names():
     net = asia()
     found = cmpe.probability(net, {"smoke": "yes", "xray": [0.9, 0.1]})
@@ -237,6 +276,16 @@ def test_frames_have_a_line_for_each_state():
     frame = cmpe.probability(asia(), {"smoke": "yes"}).to_frame()
     assert list(frame.columns) == ["row", "variable", "state", "probability"]
     assert len(frame) == 16
+
+
+def test_bars_of_the_least_certain_variables():
+    problem = Problem(asia())
+    row = {"xray": "yes"}
+    found = cmpe.probability(problem, row)
+    figure = found.plot(explanation=cmpe.solve(problem, row), most=3)
+    assert len(figure.axes[0].get_yticklabels()) == 3
+    assert len(found.plot(explanation={"tub": "no"}).axes[0].get_yticklabels()) == 7
+    assert len(found.plot().axes[0].patches) == 14
 
 
 def test_samples_given_evidence_and_counts_follow_the_posterior():

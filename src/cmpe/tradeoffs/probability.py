@@ -10,7 +10,6 @@ intervals that contain the exact value with 95 % confidence (Clopper and Pearson
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ from cmpe.tradeoffs.sums import NotCounted, Summation
 
 SAMPLES = 10_000
 CONFIDENCE = 0.95
-SHOWN_STATES = 24
 MOST_TRIES = 64  # rounds of samples that a constraint may refuse
 GIVEN = ("all", "evidence")
 
@@ -105,6 +103,25 @@ class Probability:
             for ends in (self.marginal_intervals[key],)
             for state in range(values.shape[1])
         ]
+
+    def plot(
+        self, row: int = 0, explanation: Evidence | Solutions | None = None, most: int = 20
+    ) -> Any:
+        """Draw the posterior of a row as bars, an explanation's states in colour (extra `report`).
+
+        The `most` least certain free variables. `explanation` is one assignment, or the answers of
+        `solve`, whose own row is taken.
+        """
+        from cmpe.pictures.marginals import draw_marginals
+
+        explained = None
+        if explanation is not None:
+            wanted = _wanted(self.problem, explanation)
+            explained = wanted[row if len(wanted) == len(self) else 0].tolist()
+        values = [m[row] for m in self.marginals.values()]
+        free = np.flatnonzero(self._rows.evidence[row] == FREE)
+        chosen = sorted(free, key=lambda v: float(values[v].max()))[:most]
+        return draw_marginals(self.problem.domain, [(int(v), values[v]) for v in chosen], explained)
 
     def __repr__(self) -> str:
         kind = "estimated from samples" if self.estimated else "exact"
@@ -190,8 +207,9 @@ def probability(  # noqa: PLR0913
 
     problem: a problem, or a model. evidence, potentials, limits: as in `solve`, with soft evidence.
     given: "all" conditions on the evidence and the constraints, "evidence" leaves the constraints
-    out. Constraints that are no rules, counts or costs of whole steps make estimates of `samples`
-    exact samples of each row, drawn from `seed`: `estimated` says so, and all have intervals.
+    out (rules are part of the model and stay). Constraints that are no rules, counts or costs of
+    whole steps make estimates of `samples` exact samples of each row, drawn from `seed`:
+    `estimated` says so, and all numbers have intervals.
 
     The sum is of exp h: where h is normalised, as a Bayesian network is, its logarithm is
     log P(evidence), and with constraints log P(evidence and constraints).
@@ -265,12 +283,9 @@ def sample(
     if options:
         raise MethodError(f"{', '.join(options)} go with samples without evidence and constraints")
     problem = model if isinstance(model, Problem) else Problem(model)
+    problem.need_tables("sample")
     if constraints:
-        problem = Problem(
-            problem.objective, [*problem.constraints, *constraints], problem.evidence_variables
-        )
-    if not problem.is_log_linear:
-        problem.need_tables("sample")
+        problem = problem.under(constraints)
     rows = Rows.own(problem, evidence, potentials)
     if rows is None:
         rows = Rows(problem, full_rows(problem, evidence))
@@ -278,12 +293,12 @@ def sample(
         raise EvidenceError(
             f"sample takes one row of evidence, found {len(rows)}; call it once for each row"
         )
-    return Samples(_accepted(rows, count, seed), "exact", problem.plan.width)
-
-
-def _accepted(rows: Rows, count: int, seed: Seed) -> Values:
-    """Samples of one row that satisfy every constraint."""
     sums = _countable(Summation.of(rows, 1))
+    return Samples(_accepted(sums, count, seed), "exact", sums.problem.plan.width)
+
+
+def _accepted(sums: Summation, count: int, seed: Seed) -> Values:
+    """Samples of one row that satisfy every constraint."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(
         whole_number("seed", seed, 0)
     )  # fmt: skip
@@ -301,7 +316,7 @@ def _accepted(rows: Rows, count: int, seed: Seed) -> Values:
             f"constraints must hold for some of {tried * count} samples of the posterior; found "
             f"{count - missing} of {count} samples: loosen the limits"
         )
-    return np.concatenate([np.zeros((0, rows.problem.variables), dtype=np.int32), *kept])
+    return np.concatenate([np.zeros((0, sums.variables), dtype=np.int32), *kept])
 
 
 def _countable(sums: Summation) -> Summation:
@@ -323,12 +338,13 @@ def _log_partitions(rows: Rows, how: _Asked) -> Floats:
 
 def _estimated(rows: Rows, how: _Asked, wanted: Values) -> _Estimate:
     """Estimates of all numbers, and of the share of samples that have the wanted values."""
-    if not rows.problem.is_log_linear:
+    whole = Summation.of(rows, how.threads)
+    if not whole.problem.is_log_linear:
         raise MethodError(
             "estimates need log-linear models of discrete variables; found "
             f"{rows.problem.form.value} with a constraint that is no count"
         )
-    sums = _countable(Summation.of(rows, how.threads))
+    sums = _countable(whole)
     total = sums.log_partitions()
     cards = rows.problem.domain.cardinalities
     log_evidence = np.zeros((len(rows), 3))
@@ -384,10 +400,3 @@ def _together(rows: Rows, wanted: Values) -> tuple[Rows, Values, NDArray[np.bool
             f"assignments and {len(rows)} rows"
         )
     return rows, wanted, said
-
-
-def percent(share: float) -> str:
-    """A probability for people."""
-    if math.isnan(share):
-        return "unknown"
-    return f"{100.0 * share:.3g} %"

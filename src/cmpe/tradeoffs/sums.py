@@ -17,7 +17,7 @@ from cmpe.arrays import Assignments, Floats, Indices, Values
 from cmpe.elimination.counts import Counts
 from cmpe.elimination.sums import LogSum
 from cmpe.errors import TooLarge
-from cmpe.problem import Instances, Problem
+from cmpe.problem import Form, Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.problem.patterns import Twins
 from cmpe.problem.rows import Rows
@@ -76,10 +76,13 @@ class Summation:
 
     @classmethod
     def of(cls, rows: Rows, threads: int) -> Summation:
-        """Rows as those of an ordinary problem."""
+        """Rows as those of an ordinary problem, whose rules are tables."""
         problem, evidence = rows.problem, rows.evidence
         if rows.has_numbers and len(rows):
             problem, evidence = rows.lifted, rows.numbered(evidence)
+        if problem.form is Form.RULES and len(rows):
+            ruled = Rows(problem, evidence)
+            problem, evidence = ruled.lifted, ruled.numbered(evidence)
         return cls(problem, evidence, rows.problem.variables, threads=threads)
 
     def without(self, numbers: tuple[int, ...]) -> Summation:
