@@ -20,17 +20,21 @@ from cmpe.models.tractable.branching import simplest
 Conditions = Sequence[Condition | Sequence[Condition]]  # `between` gives two at once
 
 
-class Posed(NamedTuple):
-    """What a problem is made of, over one domain; the objective contains the rules."""
+class Parts(NamedTuple):
+    """What a problem was made of, over one domain, before the objective contains the rest."""
 
-    domain: Domain
     objective: Function
-    constraints: tuple[Constraint, ...]
-    rules: tuple[str, ...]  # in words
+    constraints: tuple[Constraint, ...]  # with the supports that the objective needs for them
+    rules: tuple[BoundRule, ...]
+
+    def joined(self) -> tuple[Function, tuple[Constraint, ...]]:
+        """The objective with supports and rules, and the constraints."""
+        target, limited = _supported(self.objective, self.constraints)
+        return _ruled(target, self.rules), limited
 
 
-def posed(objective: Function | Costs, constraints: Conditions) -> Posed:
-    """The joint domain, the objective with the rules, and the constraints over it."""
+def posed(objective: Function | Costs, constraints: Conditions) -> tuple[Domain, Parts]:
+    """The joint domain, and objective, constraints and rules over it."""
     entries = list(_flattened(constraints))
     asked = [entry for entry in entries if not isinstance(entry, Rule)]
     functions = [] if isinstance(objective, Costs) else [_function(objective, "the objective")]
@@ -53,9 +57,8 @@ def posed(objective: Function | Costs, constraints: Conditions) -> Posed:
         support = None if support is None else _placed(support, placements[at])
         settled.append(replace(condition, function=lifted[at], support=support))
         at += 1
-    target, limited = _supported(target, settled)
-    rules = [entry.over(domain) for entry in entries if isinstance(entry, Rule)]
-    return Posed(domain, _ruled(target, rules), limited, tuple(rule.text for rule in rules))
+    rules = tuple(entry.over(domain) for entry in entries if isinstance(entry, Rule))
+    return domain, Parts(target, tuple(settled), rules)
 
 
 def _ruled(objective: Function, rules: Sequence[BoundRule]) -> Function:

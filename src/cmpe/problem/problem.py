@@ -38,7 +38,7 @@ from cmpe.problem.evidence import (
     two_dimensional,
 )
 from cmpe.problem.instances import Instances
-from cmpe.problem.posing import Conditions, domain_of, numbers_of, posed
+from cmpe.problem.posing import Conditions, Parts, domain_of, numbers_of, posed
 from cmpe.problem.showing import table_of, text_of
 
 if TYPE_CHECKING:
@@ -83,21 +83,37 @@ class Problem:
         name: str = "",
         continuous: Sequence[int | str] = (),
     ) -> None:
-        asked = posed(objective, constraints)
-        domain = asked.domain
+        domain, parts = posed(objective, constraints)
         observed = numbers_of(domain, evidence_variables, "evidence_variables")
         ranged = numbers_of(domain, continuous, "continuous")
-        self.__dict__.update(
-            objective=asked.objective,
-            constraints=asked.constraints,
-            evidence_variables=observed,
-            name=name,
-            continuous=ranged,
-            rules=asked.rules,
-            domain=domain,
-        )
+        self._take(domain, parts, evidence_variables=observed, name=name, continuous=ranged)
         if any(domain.cardinalities[v] != 2 for v in ranged):
             raise ModelError("a continuous variable has cardinality 2: the ends of [0, 1]")
+
+    def _take(self, domain: Domain, parts: Parts, **known: Any) -> None:
+        """Be made of these parts."""
+        objective, constraints = parts.joined()
+        rules = tuple(rule.text for rule in parts.rules)
+        self.__dict__.update(
+            known,
+            objective=objective,
+            constraints=constraints,
+            rules=rules,
+            domain=domain,
+            parts=parts,
+        )
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The objective without rules, the constraints and the rules: what others are made of."""
+        return Parts(self.objective, self.constraints, ())
+
+    def made_of(self, parts: Parts) -> Problem:
+        """The same question about other parts over the same domain."""
+        other = object.__new__(Problem)  # joined and checked already
+        kept = ("evidence_variables", "name", "continuous")
+        other._take(self.domain, parts, **{each: getattr(self, each) for each in kept})
+        return other
 
     @cached_property
     def domain(self) -> Domain:
@@ -182,15 +198,13 @@ class Problem:
 
     def under(self, conditions: Conditions) -> Problem:
         """The same problem under more constraints and rules."""
-        whole = Problem(
-            self.objective,
-            [*self.constraints, *conditions],
-            self.evidence_variables,
-            self.name,
-            self.continuous,
+        _, more = posed(self.parts.objective, conditions)
+        return self.made_of(
+            self.parts._replace(
+                constraints=(*self.parts.constraints, *more.constraints),
+                rules=(*self.parts.rules, *more.rules),
+            )
         )
-        object.__setattr__(whole, "rules", (*self.rules, *whole.rules))
-        return whole
 
     def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""
@@ -199,7 +213,9 @@ class Problem:
             return self
         other = object.__new__(Problem)  # joined and checked already
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
-        other.__dict__.update(kept, evidence_variables=chosen, domain=self.domain)
+        other.__dict__.update(
+            kept, evidence_variables=chosen, domain=self.domain, parts=self.parts
+        )
         return other
 
     @cached_property

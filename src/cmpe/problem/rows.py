@@ -87,6 +87,8 @@ class Rows:
         given = [Potential((v,), values) for v, values in soft.items()]
         given += [] if potentials is None else _potentials(problem.domain, potentials)
         most = None if limits is None else _limits(problem, limits)
+        if not given and most is None and not is_ruled:  # potentials of no variable
+            return None
         counts = {len(rows), *(len(p.values) for p in given)}
         counts |= set() if most is None else {len(most)}
         count = max(counts - {1}, default=1)
@@ -203,15 +205,16 @@ class Rows:
 
     def problem_of(self, row: int) -> Problem:
         """One row's problem, with its potentials and limits as its own."""
-        problem = self.problem
+        problem, parts = self.problem, self.problem.parts
         own = [(p.scope, p.values[row]) for p in self.potentials]
-        objective = _extended(problem.domain, problem.objective, own)
+        objective = _extended(problem.domain, parts.objective, own) if own else parts.objective
         limits = problem.limits if self.limits is None else self.limits[row]
-        constraints = [
-            replace(c, at_most=float(q)) for c, q in zip(problem.constraints, limits, strict=True)
-        ]
+        constraints = tuple(
+            replace(c, at_most=float(q)) for c, q in zip(parts.constraints, limits, strict=True)
+        )
         observed = np.flatnonzero(self.evidence[row] != FREE).tolist()
-        return Problem(objective, constraints, observed, problem.name)
+        own_parts = parts._replace(objective=objective, constraints=constraints)
+        return problem.made_of(own_parts).observing(observed)
 
 
 def _extended(
