@@ -213,9 +213,7 @@ class Problem:
             return self
         other = object.__new__(Problem)  # joined and checked already
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
-        other.__dict__.update(
-            kept, evidence_variables=chosen, domain=self.domain, parts=self.parts
-        )
+        other.__dict__.update(kept, evidence_variables=chosen, domain=self.domain, parts=self.parts)
         return other
 
     @cached_property
