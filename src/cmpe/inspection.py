@@ -112,7 +112,8 @@ def describe_directory(content: ProblemDirectory) -> Facts:
     problem = content.problem
     return {
         "name": problem.name,
-        "constraints": [f"{c.relation} {c.limit!r}" for c in problem.constraints],
+        "constraints": [f"{c.name} {c.relation} {c.limit!r}".lstrip() for c in problem.constraints],
+        **({"rules": list(problem.rules)} if problem.rules else {}),
         **describe(problem.objective),
         **(describe_evidence(problem) if problem.is_log_linear else describe_branches(problem)),
         "train rows": f"{len(content.train)} ({_distinct(content.train)} distinct)",

@@ -61,8 +61,8 @@ def solve(  # noqa: PLR0913
     potentials: log-potentials of each row that are added to h: {name: (B, states)},
     {(name, name): (B, states, states)}, or an array (B, n, k) for all variables, padded where they
     have fewer than k states; NumPy or torch. -inf forbids.
-    limits: each row's own limits: {number of a constraint: (B,)}, or (B, m), in the sense in which
-    each constraint was written. One row of evidence serves all rows of potentials and limits.
+    limits: each row's own limits: {constraint by name or number: (B,)}, or (B, m), in the sense in
+    which each constraint was written. One row of evidence serves all rows of potentials and limits.
     """
     need_problem(problem, "solve")
     changes: dict[str, Any] = {} if workers is None else {"workers": workers}

@@ -59,7 +59,7 @@ def problem(
         )
     write_directory(ProblemDirectory(made.problem, made.train, made.test, made.provenance), out)
     about = "" if given is not None else f", {made.provenance['sampler']['evidence']} sampling"
-    shown = ", ".join(f"t {c.relation} {c.limit:.6g}" for c in made.problem.constraints)
+    shown = ", ".join(c.stated() for c in made.problem.constraints)
     typer.echo(
         f"{out}: {posed.variables} variables, {len(made.problem.evidence_variables)} observed, "
         f"{shown}, {len(made.train)} train and {len(made.test)} test rows{about}"

@@ -25,8 +25,10 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
     table = Table(title=Text(problem.name) if problem.name else None, title_justify="left")
     table.add_column("row", justify="right")
     table.add_column("status")
-    constraints = [f"t{j + 1 if len(problem.constraints) > 1 else ''} {c.relation} {c.limit:.6g}"
-                   for j, c in enumerate(problem.constraints)]  # fmt: skip
+    several = len(problem.constraints) > 1
+    constraints = [
+        c.stated(f"t{j + 1}" if several else "t") for j, c in enumerate(problem.constraints)
+    ]
     for heading in ("objective", *constraints, "bound", "gap", "ms"):
         table.add_column(heading, justify="right")
     table.add_column("answer", no_wrap=True)

@@ -103,6 +103,7 @@ def _constraints(
     values, violations = solutions.constraint_values[i], solutions.violations[i]
     return [
         {
+            **({"name": c.name} if c.name else {}),
             "value": _number(values[j]),
             "at_least" if c.mirrored else "at_most": (
                 c.limit if solutions.limits is None else float(solutions.limits[i, j])

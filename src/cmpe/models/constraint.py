@@ -93,6 +93,10 @@ class Constraint(Condition):
         """`<=` or `>=`, as it was given."""
         return ">=" if self.mirrored else "<="
 
+    def stated(self, call: str = "t") -> str:
+        """`faults <= 2`, or `t <= 2` where it has no name."""
+        return f"{self.name or call} {self.relation} {self.limit:g}"
+
     def __repr__(self) -> str:
         what = self.name or _short(self.function)
         return f"Constraint({what} {self.relation} {self.limit:g})"

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmpe.arguments import whole_number
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.domain import Domain
 from cmpe.elimination.plan import Plan, make_plan
-from cmpe.errors import EvidenceError, MethodError, ModelError
+from cmpe.errors import EvidenceError, InputError, MethodError, ModelError
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.constraint import Constraint, tolerance_of
 from cmpe.models.function import Function
@@ -345,6 +346,28 @@ class Problem:
         most = self.limits if limits is None else limits
         satisfied = np.asarray((values - most <= tolerance_of(most)).all(axis=1))
         return satisfied & np.isfinite(objective)
+
+    def constraint_number(
+        self, key: int | str, what: str, error: type[InputError] = MethodError
+    ) -> int:
+        """The number of a constraint that `what` gives by its name or its number."""
+        count = len(self.constraints)
+        if not isinstance(key, str):
+            number = whole_number(what, key, -1, error)
+            if not 0 <= number < count:
+                raise error(f"{what}: constraints are numbered 0 to {count - 1}, found {number}")
+            return number
+        found = [j for j, c in enumerate(self.constraints) if c.name == key]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise error(
+                f"{what}: {key!r} has {len(found)} limits; give one of the numbers "
+                f"{' and '.join(map(str, found))} instead"
+            )
+        known = [c.name for c in self.constraints if c.name]
+        there = f"there is {', '.join(map(repr, known))}" if known else "none has a name"
+        raise error(f"{what}: there is no constraint {key!r}; {there}")
 
     @cached_property
     def shift(self) -> float:

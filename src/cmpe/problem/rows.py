@@ -287,13 +287,18 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
     """Limits (B, m) as in t <= q, given in the sense in which each constraint was written."""
     count = len(problem.constraints)
     if isinstance(limits, Mapping):
-        given = {_constraint(problem, key): _numbers("limits", q) for key, q in limits.items()}
+        given = {
+            problem.constraint_number(key, "limits", EvidenceError): _numbers("limits", q)
+            for key, q in limits.items()
+        }
         longest = max((q.size for q in given.values()), default=1)
         out = np.tile(problem.limits, (longest, 1))
         for j, q in given.items():
             if q.ndim > 1 or q.size not in (1, longest):
+                called = repr(problem.constraints[j].name) if problem.constraints[j].name else j
                 raise EvidenceError(
-                    f"limits of constraint {j} must be one number per row; found shape {q.shape}"
+                    f"limits of constraint {called} must be one number per row; found shape "
+                    f"{q.shape}"
                 )
             out[:, j] = problem.signs[j] * q
     else:
@@ -313,14 +318,6 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
         row, j = (int(i) for i in np.argwhere(wrong)[0])
         raise EvidenceError(f"row {row}, constraint {j}: a limit must be a finite number")
     return out
-
-
-def _constraint(problem: Problem, key: Any) -> int:
-    """The number of a constraint."""
-    count = len(problem.constraints)
-    if isinstance(key, int | np.integer) and 0 <= key < count:
-        return int(key)
-    raise EvidenceError(f"limits: constraints are numbered 0 to {count - 1}, found {key!r}")
 
 
 def _numbers(what: str, values: Any) -> Floats:

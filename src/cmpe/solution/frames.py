@@ -40,11 +40,12 @@ def _facts(answers: Solutions) -> Iterator[tuple[str, list[Any]]]:
     yield "objective", _numbers(answers.objective)
     yield "bound", _numbers(answers.bound)
     yield "gap", _numbers(answers.gap)
-    for j, (relation, limit) in enumerate(answers.asked.limits):
+    for j, (name, relation, limit) in enumerate(answers.asked.limits):
+        called, values = name or f"t{j + 1}", _numbers(answers.constraint_values[:, j])
         if answers.limits is None:
-            yield f"t{j + 1} {relation} {limit:g}", _numbers(answers.constraint_values[:, j])
+            yield f"{called} {relation} {limit:g}", values
         else:
-            yield f"t{j + 1} {relation} q{j + 1}", _numbers(answers.constraint_values[:, j])
+            yield f"{called} {relation} q{j + 1}", values
             yield f"q{j + 1}", answers.limits[:, j].tolist()
     yield "method", answers.method.tolist()
     yield "seconds", answers.seconds.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,12 +19,17 @@ WIDTH = 88  # characters of a line
 
 
 class ConstraintValue(NamedTuple):
-    """What one constraint is at an answer: `value relation limit`, broken by `violation`."""
+    """What one constraint is at an answer: `value relation limit`, broken by `violation`.
+
+    The multiplier is mu* of the dual: how much h a unit of the limit is worth.
+    """
 
     value: float
     relation: str  # "<=" or ">="
     limit: float
     violation: float  # above 0 where it is broken
+    name: str = ""
+    multiplier: float | None = None  # None where it is not known
 
 
 class Answer(Mapping[Any, Any]):
@@ -94,18 +100,27 @@ class Answer(Mapping[Any, Any]):
 
     @property
     def constraints(self) -> list[ConstraintValue]:
-        """Each constraint's value, relation, limit and violation."""
+        """Each constraint's value, relation, limit and violation, name and multiplier."""
         values = self._all.constraint_values[self._number].tolist()
         broken = self._all.violations[self._number].tolist()
         stated = self._all.asked.limits
         own = self._all.limits
-        limits = [q for _, q in stated] if own is None else own[self._number].tolist()
+        limits = [q for *_, q in stated] if own is None else own[self._number].tolist()
+        prices = [None if math.isnan(mu) else mu for mu in self.multipliers.tolist()]
         return [
-            ConstraintValue(value, relation, limit, violation)
-            for value, (relation, _), limit, violation in zip(
-                values, stated, limits, broken, strict=True
+            ConstraintValue(value, relation, limit, violation, name, mu)
+            for value, (name, relation, _), limit, violation, mu in zip(
+                values, stated, limits, broken, prices, strict=True
             )
         ]
+
+    def constraint(self, name: str) -> ConstraintValue:
+        """The constraint of that name; of one with two limits the limit that is nearer."""
+        found = [c for c in self.constraints if c.name == name]
+        if not found:
+            known = ", ".join(repr(c.name) for c in self.constraints if c.name) or "none by name"
+            raise KeyError(f"there is no constraint {name!r}; there is {known}")
+        return max(found, key=lambda c: c.violation)
 
     @property
     def multipliers(self) -> Values:

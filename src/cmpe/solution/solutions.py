@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,17 +22,26 @@ OPTIMALITY_TOLERANCE = 1e-6
 SHOWN_ROWS = 10
 
 
+class StatedLimit(NamedTuple):
+    """What a constraint is called, and `<=` or `>=` which limit."""
+
+    name: str  # "" where it has none
+    relation: str
+    limit: float
+
+
 @dataclass(frozen=True)
 class Question:
-    """What answers are shown with: the variables, and each constraint's relation and limit."""
+    """What answers are shown with: the variables, and each constraint's name and limit."""
 
     domain: Domain
-    limits: tuple[tuple[str, float], ...] = ()
+    limits: tuple[StatedLimit, ...] = ()
 
     @classmethod
     def of(cls, problem: Problem) -> Question:
         """Of a problem."""
-        return cls(problem.domain, tuple((c.relation, c.limit) for c in problem.constraints))
+        stated = (StatedLimit(c.name, c.relation, c.limit) for c in problem.constraints)
+        return cls(problem.domain, tuple(stated))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -233,7 +242,10 @@ class Solutions:
         return range(min(SHOWN_ROWS, len(self)))
 
     def _repr_html_(self) -> str:
-        limits = [f"t {relation} {_limit_text(self, q)}" for relation, q in self.asked.limits]
+        limits = [
+            f"{name or 't'} {relation} {_limit_text(self, q)}"
+            for name, relation, q in self.asked.limits
+        ]
         rows = []
         for i in self._shown:
             row = self[i]

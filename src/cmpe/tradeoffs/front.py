@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arguments import real_number, whole_number
+from cmpe.arguments import real_number
 from cmpe.arrays import FREE, Floats, Indices, Values
 from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text
@@ -108,6 +108,11 @@ class Front:
     def relation(self) -> str:
         """`<=` or `>=`, as the constraint was given."""
         return self.problem.constraints[self.over].relation
+
+    @property
+    def name(self) -> str:
+        """What the constraint is called, "" where it has no name."""
+        return self.problem.constraints[self.over].name
 
     def assignments(self, which: Indices | None = None) -> Values:
         """The assignments of all points, or of those numbered `which`: (P, n)."""
@@ -230,7 +235,7 @@ class Front:
     def __repr__(self) -> str:
         if not len(self):
             return f"Front({self.summary})"
-        ends = f"t {number_text(self.values[0])} to {number_text(self.values[-1])}"
+        ends = f"{self.name or 't'} {number_text(self.values[0])} to {number_text(self.values[-1])}"
         falls = f"h {number_text(self.objective[0])} to {number_text(self.objective[-1])}"
         return f"Front({self.summary}; {ends}, {falls})"
 
@@ -245,7 +250,8 @@ class Front:
             )
             for i in shown
         ]
-        return html_table(repr(self), ("point", f"t {self.relation} q", "h", "supported"), rows)
+        limited = f"{self.name or 't'} {self.relation} q"
+        return html_table(repr(self), ("point", limited, "h", "supported"), rows)
 
 
 def _on_hull(t: Floats, h: Floats) -> NDArray[np.bool_]:
@@ -272,7 +278,7 @@ def front(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None = None,
     *,
-    over: int = 0,
+    over: int | str = 0,
     between: tuple[float, float] | None = None,
     time_limit: float | None = None,
     running: Running | None = None,
@@ -281,19 +287,17 @@ def front(  # noqa: PLR0913
 ) -> list[Front]:
     """The front of every row of `evidence`: all non-dominated pairs of h and constraint `over`.
 
-    The other constraints hold as given. `between` = (a, b) asks for the points that answer a limit
-    from a to b only. `time_limit` is in seconds per row: what is not complete then has a bound for
-    every limit. Rows too wide for elimination have a certified band, refined until their time is
-    over (60 s without a limit). `potentials` and `limits` are rows' own numbers, as in `solve`; the
-    limits of `over` are only shown.
+    `over` is the name or the number of a constraint; the others hold as given. `between` = (a, b)
+    asks for the points that answer a limit from a to b only. `time_limit` is in seconds per row:
+    what is not complete then has a bound for every limit. Rows too wide for elimination have a
+    certified band, refined until their time is over (60 s without a limit). `potentials` and
+    `limits` are rows' own numbers, as in `solve`; the limits of `over` are only shown.
     """
     need_problem(problem, "front")
     if not problem.constraints:
         raise MethodError("a front needs a constraint: Problem(h, [t <= q]); found none")
     problem.need_tables("front")
-    number = whole_number("over", over, 0)
-    if number >= len(problem.constraints):
-        raise MethodError(f"over must be below {len(problem.constraints)}, found {number}")
+    number = problem.constraint_number(over, "over")
     told = Limits.of(running, seconds=time_limit)
     own = Rows.own(problem, evidence, potentials, limits)
     if own is not None and len(own) and (own.has_numbers or not told.is_spread):

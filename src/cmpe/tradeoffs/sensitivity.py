@@ -89,9 +89,11 @@ class Sensitivity:
         ]
 
     def __repr__(self) -> str:
+        names = [f"{c.name}: " if c.name else "" for c in self.answer.constraints]
         words = [
-            f"mu {number_text(mu)}, optimal for q from {number_text(low)} to {number_text(high)}"
-            for mu, (low, high) in zip(self.multipliers, self.intervals, strict=True)
+            f"{named}mu {number_text(mu)}, optimal for q from {number_text(low)} to "
+            f"{number_text(high)}"
+            for named, mu, (low, high) in zip(names, self.multipliers, self.intervals, strict=True)
         ]
         return f"Sensitivity({'; '.join(words) or 'no constraint'})"
 
