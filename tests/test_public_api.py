@@ -83,6 +83,7 @@ EXPECTED = [
     "read_model",
     "read_network",
     "read_problem",
+    "read_rules",
     "read_solutions",
     "read_uai",
     "reference",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cmpe.estimator import Explainer
     from cmpe.evaluation import evaluate, reference
     from cmpe.examples import example
+    from cmpe.formats.cnf import read_rules
     from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
     from cmpe.formats.evidence import read_evidence
     from cmpe.formats.network import read_network, write_network
@@ -73,6 +74,7 @@ _HOMES = {
     "cmpe.estimator": ("Explainer",),
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.examples": ("example",),
+    "cmpe.formats.cnf": ("read_rules",),
     "cmpe.formats.directory": ("ProblemDirectory", "read_directory", "write_directory"),
     "cmpe.formats.evidence": ("read_evidence",),
     "cmpe.formats.network": ("read_network", "write_network"),
@@ -188,6 +190,7 @@ __all__ = [
     "read_model",
     "read_network",
     "read_problem",
+    "read_rules",
     "read_solutions",
     "read_uai",
     "reference",

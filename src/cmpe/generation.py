@@ -8,7 +8,7 @@ M1, M2 and q as given, and rows as well where there are any.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import FREE, Values
 from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import InputError
+from cmpe.models.function import Function
 from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.models.ruled import RuledModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.sampling import Samples, sample
@@ -60,7 +62,7 @@ class Recipe:
         if self.time_limit is not None and not self.time_limit > 0:
             raise InputError(f"time_limit must be above 0 seconds, found {self.time_limit}")
 
-    def sample(self, model: Model, count: int, seed: np.random.SeedSequence) -> Samples:
+    def sample(self, model: Function, count: int, seed: np.random.SeedSequence) -> Samples:
         """Samples within the memory, and within the time that such a share of all may take."""
         share = count / (self.samples + QUANTILE_SAMPLES)
         seconds = None if self.time_limit is None else self.time_limit * share
@@ -127,7 +129,7 @@ def from_pair(
     }
     if rows is None:
         model = problem.objective
-        if not isinstance(model, Model):
+        if not isinstance(model, Model | RuledModel):
             raise InputError(
                 "rows can be sampled from tables and cutset networks only, found an objective of "
                 f"kind {type(model).__name__}; give rows"
@@ -142,7 +144,7 @@ def from_pair(
         rows = rows[np.random.default_rng(order).permutation(len(rows))]
     train = _train_rows(len(rows))
     chosen = np.ascontiguousarray(rows[:, list(observed)], dtype=np.int32)
-    whole = replace(problem, evidence_variables=observed)
+    whole = problem.observing(observed)
     return Generated(whole, chosen[:train], chosen[train:], about)
 
 

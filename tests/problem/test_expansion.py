@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cmpe
+from cmpe.elimination import rules as elimination_rules
 from cmpe.errors import TooLarge
 from cmpe.models import ruled
-from cmpe.problem import Form, Problem, expansion
+from cmpe.problem import Form, Problem
 from cmpe.problem.expansion import expanded
 from tests.problems import Shape, all_assignments, random_model
 from tests.rules import random_rule, worth
@@ -41,7 +42,7 @@ def test_each_assignment_has_one_completion_of_its_value(seed):
             times[where[tuple(row)]] += value > -np.inf
         np.testing.assert_allclose(best, expected)
         assert times.max() <= 1
-    whole = inner.completed(rows)
+    whole = inner.tabled.completed(rows)
     finite = np.isfinite(expected)
     np.testing.assert_allclose(inner.problem.objective.value(whole[finite]), expected[finite])
 
@@ -63,7 +64,7 @@ def test_a_rule_of_many_variables_makes_no_large_table():
 
 
 def test_a_list_that_is_too_long_is_refused(monkeypatch):
-    monkeypatch.setattr(expansion, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(elimination_rules, "MOST_ENTRIES", 50)
     rows = np.random.default_rng(0).integers(0, 3, (40, 8))
     model = cmpe.LogLinearModel.from_tables([3] * 8, [])
     problem = Problem(model, [cmpe.allowed(range(8), rows)])

@@ -6,7 +6,8 @@ instead of a .uai file (see `functions`). problem.json describes itself: format 
 several constraints the files are constraint.uai, constraint_2.uai, ... and `at_most` is a list.
 Variables in [0, 1] are listed in `continuous`; the rows are then float64. `variables` has the
 states of each variable by name, where it has names; `mirrored` says which constraints were given as
-`>=`, and are kept as -t <= -q.
+`>=`, and are kept as -t <= -q; `constraint_names` are their names. `rules` has rules of many
+variables in words (see `problem.wording`); those of few are tables of the objective.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.neural import ClassMargin
+from cmpe.models.ruled import RuledModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Constraint, Problem
+from cmpe.problem.wording import rule_from_text
 
 FORMAT_VERSION = 1
 DESCRIPTION = "problem.json"
@@ -122,6 +125,15 @@ def _file_format_of_tables(function: LogLinearModel) -> _FileFormat:
 
 
 @_file_format.register
+def _file_format_of_ruled(function: RuledModel) -> _FileFormat:
+    return _FileFormat(TABLES, lambda f, path: write_uai(f.base, path), _stored_base)
+
+
+def _stored_base(function: RuledModel) -> RuledModel:
+    return replace(function, base=storable(function.base))
+
+
+@_file_format.register
 def _file_format_of_network(function: CutsetNetwork) -> _FileFormat:
     return _FileFormat(ARRAYS, write_arrays, lambda network: network)
 
@@ -147,6 +159,8 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
     write_array(content.test.astype(problem.dtype), folder / TEST)
     limits = [c.at_most for c in problem.constraints]
     mirrored = [c.mirrored for c in problem.constraints]
+    names = [c.name for c in problem.constraints]
+    rules = [rule.text for rule in getattr(problem.objective, "rules", ())]
     description = {
         "format_version": FORMAT_VERSION,
         "name": problem.name,
@@ -154,6 +168,8 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
         "evidence_variables": list(problem.evidence_variables),
         **({"continuous": list(problem.continuous)} if problem.continuous else {}),
         **({"mirrored": mirrored} if any(mirrored) else {}),
+        **({"constraint_names": names} if any(names) else {}),
+        **({"rules": rules} if rules else {}),
         **({"variables": problem.domain.to_mapping()} if problem.domain.names else {}),
         "sha256": {name: _hash(folder / name) for name in files},
         **content.provenance,
@@ -177,9 +193,14 @@ def read_directory(path: Path | str) -> ProblemDirectory:
     )
     try:
         mirrored = description["mirrored"] or [False] * len(limits)
-        constraints = tuple(starmap(Constraint, zip(functions, limits, mirrored, strict=True)))
+        called = description["constraint_names"] or [""] * len(limits)
+        limited = starmap(Constraint, zip(functions, limits, mirrored, strict=True))
+        constraints = [c.named(name) for c, name in zip(limited, called, strict=True)]
         observed, continuous = description["evidence_variables"], description["continuous"]
         problem = Problem(objective, constraints, observed, description["name"], continuous)
+        if description["rules"]:
+            words = description["rules"]
+            problem = problem.under([rule_from_text(text, problem.domain) for text in words])
     except (ModelError, ValueError) as error:
         raise FormatError(f"{folder / DESCRIPTION}: {error}") from None
     train, test = (_rows(folder / name, problem) for name in files[-2:])
@@ -200,7 +221,10 @@ def _with_domain(file: Path, variables: Any, function: F) -> F:
 
 def _renamed(function: F, domain: Domain) -> F:
     named: Any = function
-    renamed: F = replace(named, names=domain.names, states=domain.states)
+    changes: dict[str, Any] = {"names": domain.names, "states": domain.states}
+    if isinstance(function, RuledModel):
+        changes = {"base": _renamed(function.base, domain)}
+    renamed: F = replace(named, **changes)
     return renamed
 
 
@@ -246,6 +270,8 @@ def _description(folder: Path) -> dict[str, Any]:
         "sha256": {},
         "continuous": [],
         "mirrored": [],
+        "constraint_names": [],
+        "rules": [],
         "variables": {},
     }
     description = {**optional, **parse_object(file, _description_bytes(folder))}
@@ -272,6 +298,10 @@ def _is_flags(value: Any) -> bool:
     return isinstance(value, list) and all(type(flag) is bool for flag in value)
 
 
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
 def _is_hashes(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values())
 
@@ -283,6 +313,8 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "evidence_variables": (_is_index_list, "a list of variable numbers"),
     "continuous": (_is_index_list, "a list of variable numbers"),
     "mirrored": (_is_flags, "a list of true and false, one for each constraint"),
+    "constraint_names": (_is_texts, "a list of texts, one for each constraint"),
+    "rules": (_is_texts, "a list of rules in words"),
     "variables": (lambda value: isinstance(value, dict), "an object of names and states"),
     "sha256": (_is_hashes, "an object of file names and digests"),
 }

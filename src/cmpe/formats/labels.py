@@ -26,6 +26,7 @@ from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction
+from cmpe.models.ruled import RuledModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Problem
 
@@ -84,6 +85,12 @@ def _arrays_of_model(function: LogLinearModel) -> Iterable[NDArray[np.generic]]:
     for factor in function.factors:
         yield np.asarray(factor.scope, dtype=np.int64)
         yield factor.log_table
+
+
+@_arrays.register
+def _arrays_of_ruled(function: RuledModel) -> Iterable[NDArray[np.generic]]:
+    yield from _arrays(function.base)
+    yield from (np.frombuffer(rule.text.encode(), dtype=np.uint8) for rule in function.rules)
 
 
 @_arrays.register

@@ -34,18 +34,20 @@ Literals = Mapping[Any, Any] | Sequence[Mapping[Any, Any]]
 
 
 class Literal(NamedTuple):
-    """A variable in one of some states, as it was given."""
+    """A variable in one of some states, or in none of them, as it was given."""
 
     variable: Any
     states: tuple[Any, ...]
+    negated: bool = False
 
     def text(self, domain: Domain | None) -> str:
-        """NAME=STATE, or NAME=STATE|STATE."""
-        if domain is None:
-            return _quoted(f"{self.variable}={'|'.join(map(str, self.states))}")
-        v = domain.variable(self.variable)
-        chosen = [str(domain.label(v, domain.state(v, s))) for s in self.states]
-        return _quoted(f"{domain.name(v)}={'|'.join(chosen)}")
+        """NAME=STATE, NAME=STATE|STATE or NAME!=STATE."""
+        name, chosen = self.variable, list(map(str, self.states))
+        if domain is not None:
+            v = domain.variable(self.variable)
+            name = domain.name(v)
+            chosen = [str(domain.label(v, domain.state(v, s))) for s in self.states]
+        return _quoted(f"{name}{'!=' if self.negated else '='}{'|'.join(chosen)}")
 
 
 class Wording(Protocol):
@@ -368,7 +370,10 @@ def _variables(given: Any, who: str) -> tuple[Any, ...]:
 def _states(domain: Domain, literal: Literal) -> tuple[int, list[int]]:
     """The number of a literal's variable and of its states."""
     v = domain.variable(literal.variable)
-    return v, [domain.state(v, state) for state in literal.states]
+    named = [domain.state(v, state) for state in literal.states]
+    if literal.negated:
+        return v, [s for s in range(domain.cardinalities[v]) if s not in named]
+    return v, named
 
 
 def _held(domain: Domain, literals: Sequence[Literal]) -> dict[int, Integers]:

@@ -1,63 +1,27 @@
-"""Rules of many variables as tables over a few: more variables that are functions of the others.
+"""A problem whose rules are tables, by means of more variables (`elimination.rules`).
 
-A rule that can be evaluated variable by variable in any order (`Fold`) is evaluated along the tree
-in which elimination visits its variables: each new variable z holds the product of two others,
-
-    table over (a, b, z)  =  0 where z = a * b, else -inf
-
-and the last product pays what the rule is worth. So the width grows by about two variables of few
-values, however many the rule has. A rule that lists rows (`Listing`) is read like a word: z holds
-the state of the smallest automaton that reads the variables one after another.
-
-Each new variable has one value for every assignment of the user's, so neither objectives nor the
-numbers and the order of answers change. People see none of them.
+People see none of these variables: answers, ranks and distances are over their own.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-import numpy as np
-
-from cmpe.arrays import FREE, Integers, Values
-from cmpe.domain import Domain
-from cmpe.elimination.plan import make_plan
-from cmpe.errors import TooLarge
-from cmpe.models.logic import Fold, Listing
-from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.elimination.rules import TabledRules, tabled_rules
+from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.ruled import RuledModel
 from cmpe.problem.problem import Problem
 
-MOST_ENTRIES = 1 << 22  # of a table that a rule becomes
 MOST_KEPT = 8  # sets of observed variables
-
-
-class Hidden(NamedTuple):
-    """A variable that is a function of others: `lookup` has its value by theirs, -1 for none."""
-
-    inputs: tuple[int, ...]
-    lookup: Integers
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """A problem whose rules are tables; its first variables are those of the user's problem."""
+    """A problem without rules; its first variables are those of the user's problem."""
 
     problem: Problem
-    hidden: tuple[Hidden, ...]
-
-    def completed(self, rows: Values) -> Values:
-        """Rows (B, n) of the user's variables with the others; -1 where an input is -1."""
-        out = np.full((len(rows), rows.shape[1] + len(self.hidden)), FREE, dtype=rows.dtype)
-        out[:, : rows.shape[1]] = rows
-        for v, (inputs, lookup) in enumerate(self.hidden, rows.shape[1]):
-            columns = tuple(out[:, u] for u in inputs)
-            known = np.logical_and.reduce([column >= 0 for column in columns])
-            out[known, v] = lookup[tuple(column[known] for column in columns)]
-        return out
+    tabled: TabledRules
 
 
 def expanded(problem: Problem, observed: Sequence[int] = ()) -> Expansion:
@@ -65,7 +29,7 @@ def expanded(problem: Problem, observed: Sequence[int] = ()) -> Expansion:
     known, key = problem.expansions, tuple(observed)
     if key not in known:
         while len(known) >= MOST_KEPT:
-            known.pop(next(iter(known)))
+            known.pop(next(iter(known)), None)
         known[key] = _expanded(problem, key)
     found: Expansion = known[key]
     return found
@@ -74,153 +38,13 @@ def expanded(problem: Problem, observed: Sequence[int] = ()) -> Expansion:
 def _expanded(problem: Problem, observed: tuple[int, ...]) -> Expansion:
     objective = problem.objective
     assert isinstance(objective, RuledModel)
-    tree = _Tree(problem, objective.base, observed)
-    for rule in objective.rules:
-        for part in rule.parts:
-            if isinstance(part, Fold):
-                tree.fold(part)
-            else:
-                tree.read(part)
-    domain = Domain(tuple(tree.cardinalities))
-    whole = LogLinearModel(domain.cardinalities, (*objective.base.factors, *tree.factors))
+    functions = [c.function for c in problem.constraints]
+    tabled = tabled_rules(objective, functions, observed)
     constraints = []
     for constraint in problem.constraints:
         function = constraint.function
         assert isinstance(function, LogLinearModel)
-        wider = LogLinearModel(domain.cardinalities, function.factors)
+        wider = LogLinearModel(tabled.model.cardinalities, function.factors)
         constraints.append(replace(constraint, function=wider))
-    inner = Problem(whole, constraints, problem.evidence_variables, problem.name)
-    return Expansion(inner, tuple(tree.hidden))
-
-
-class _Node(NamedTuple):
-    """A variable, and the element that each of its values stands for."""
-
-    variable: int
-    elements: Integers
-
-
-class _Tree:
-    """The elimination tree of a problem without its rules, and what rules add along it."""
-
-    def __init__(self, problem: Problem, base: LogLinearModel, observed: Sequence[int]) -> None:
-        self.cardinalities = list(problem.domain.cardinalities)
-        self.factors: list[Factor] = []
-        self.hidden: list[Hidden] = []
-        known = set(observed) | {v for v, k in enumerate(self.cardinalities) if k == 1}
-        functions = [base, *(c.function for c in problem.constraints)]
-        scopes = {
-            tuple(v for v in factor.scope if v not in known)
-            for function in functions
-            if isinstance(function, LogLinearModel)
-            for factor in function.factors
-        }
-        free = [v for v in range(len(self.cardinalities)) if v not in known]
-        plan = make_plan(self.cardinalities, sorted(scopes), variables=free, restarts=1)
-        buckets = [(b.variable, b.scope[0] if b.scope else None) for b in plan.buckets]
-        if plan.hopeless:  # any tree will do
-            buckets = [(v, u) for v, u in zip(free, [*free[1:], None], strict=True)]
-        self._parents = dict(buckets)  # in the order of elimination
-
-    def fold(self, rule: Fold) -> None:
-        """Products along the tree, observed variables last."""
-        own = dict(zip(rule.scope, map(_Node, rule.scope, rule.elements), strict=True))
-        waiting: dict[int | None, list[_Node]] = {None: []}
-        for v, parent in self._parents.items():
-            nodes = waiting.pop(v, [])
-            if v in own:
-                nodes.append(own.pop(v))
-            if nodes:
-                waiting.setdefault(parent, []).append(self._product(rule, nodes))
-        seen = list(own.values())
-        nodes = [*waiting[None], *([self._product(rule, seen)] if seen else [])]
-        first = self._product(rule, nodes[:-1]) if len(nodes) > 1 else None
-        self._pay(rule, [*([first] if first else []), nodes[-1]])
-
-    def _product(self, rule: Fold, nodes: Sequence[_Node]) -> _Node:
-        """One node for the product of several."""
-        first = nodes[0]
-        for node in nodes[1:]:
-            product = rule.product[first.elements[:, np.newaxis], node.elements]
-            kept = np.array([e for e in np.unique(product) if not _is_dead(rule, e)], dtype=int)
-            kept = kept if len(kept) else product.ravel()[:1]
-            lookup = np.full(product.shape, FREE)
-            for place, element in enumerate(kept):
-                lookup[product == element] = place
-            variable = self._define((first.variable, node.variable), lookup, len(kept))
-            first = _Node(variable, kept)
-        return first
-
-    def _pay(self, rule: Fold, nodes: Sequence[_Node]) -> None:
-        elements = nodes[0].elements
-        for node in nodes[1:]:
-            elements = rule.product[elements[:, np.newaxis], node.elements]
-        self.factors.append(Factor(tuple(n.variable for n in nodes), rule.worth[elements]))
-
-    def read(self, rule: Listing) -> None:
-        """The states of an automaton along the order of elimination, observed variables first."""
-        place = {v: i for i, v in enumerate(self._parents)}
-        columns = sorted(range(len(rule.scope)), key=lambda c: place.get(rule.scope[c], -1))
-        scope = [rule.scope[c] for c in columns]
-        steps = _automaton(rule.rows[:, columns], [self.cardinalities[v] for v in scope])
-        is_hard = rule.broken == -math.inf
-        before: tuple[int, ...] = ()
-        for v, step, following in zip(scope, steps, steps[1:], strict=False):
-            states = len(following)
-            if not is_hard:  # one more state: no row begins like this
-                step = np.where(step < 0, states, step)
-                step = np.concatenate([step, np.full((1, step.shape[1]), states)])
-                states += 1
-            lookup = step if before else step[0]
-            before = (self._define((*before, v), lookup, states),)
-        last = np.where(steps[-1] < 0, rule.broken, 0.0)
-        if not is_hard:
-            last = np.concatenate([last, np.full((1, last.shape[1]), rule.broken)])
-        self.factors.append(Factor((*before, scope[-1]), last if before else last[0]))
-
-    def _define(self, inputs: tuple[int, ...], lookup: Integers, values: int) -> int:
-        """A new variable with its table."""
-        if lookup.size * values > MOST_ENTRIES:
-            raise TooLarge(
-                f"a rule needs a table of {lookup.size * values} entries; the most is "
-                f"{MOST_ENTRIES}: split it into rules of fewer variables or rows"
-            )
-        variable = len(self.cardinalities)
-        self.cardinalities.append(values)
-        self.hidden.append(Hidden(inputs, lookup))
-        table = np.where(lookup[..., np.newaxis] == np.arange(values), 0.0, -np.inf)
-        self.factors.append(Factor((*inputs, variable), table))
-        return variable
-
-
-def _is_dead(rule: Fold, element: int) -> bool:
-    """Whether the rule is broken whatever is multiplied to an element."""
-    reached = np.append(rule.product[element], element)
-    return bool(np.isneginf(rule.worth[reached]).all())
-
-
-def _automaton(rows: Values, cardinalities: Sequence[int]) -> list[Integers]:
-    """The smallest automaton that reads exactly these rows: (states, values) -> state, -1 for none.
-
-    From the end: two beginnings are one state where the same ends may follow.
-    """
-    steps: list[Integers] = []
-    after = np.zeros(len(rows), dtype=np.int64)  # the state of each row's beginning
-    for i in range(rows.shape[1] - 1, -1, -1):
-        _, beginning = np.unique(rows[:, :i], axis=0, return_inverse=True)
-        follow: list[set[tuple[int, int]]] = [
-            set() for _ in range(int(beginning.max(initial=-1)) + 1)
-        ]
-        for b, value, state in zip(
-            beginning.ravel().tolist(), rows[:, i].tolist(), after.tolist(), strict=True
-        ):
-            follow[b].add((value, state))
-        numbers: dict[frozenset[tuple[int, int]], int] = {}
-        state_of = [numbers.setdefault(frozenset(pairs), len(numbers)) for pairs in follow]
-        step = np.full((max(1, len(numbers)), cardinalities[i]), FREE, dtype=np.int64)
-        for pairs, state in numbers.items():
-            for value, target in pairs:
-                step[state, value] = target
-        steps.append(step)
-        after = np.array(state_of, dtype=np.int64)[beginning.ravel()] if len(rows) else after
-    return steps[::-1]
+    inner = Problem(tabled.model, constraints, problem.evidence_variables, problem.name)
+    return Expansion(inner, tabled)

@@ -196,12 +196,12 @@ class Rows:
         """Rows (B, n), -1 where free, over the variables of the lifted problem."""
         if self.has_numbers:
             return np.column_stack([rows, np.arange(len(rows), dtype=rows.dtype)])
-        hidden = np.full((len(rows), len(self._expansion.hidden)), FREE, dtype=rows.dtype)
+        hidden = np.full((len(rows), len(self._expansion.tabled.hidden)), FREE, dtype=rows.dtype)
         return np.column_stack([rows, hidden])
 
     def begun(self, rows: Values) -> Values:
         """Assignments (B, n) to begin from, over the variables of the lifted problem."""
-        return self.numbered(rows) if self.has_numbers else self._expansion.completed(rows)
+        return self.numbered(rows) if self.has_numbers else self._expansion.tabled.completed(rows)
 
     def problem_of(self, row: int) -> Problem:
         """One row's problem, with its potentials and limits as its own."""

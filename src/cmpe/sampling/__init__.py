@@ -22,10 +22,12 @@ from cmpe.core.compiler import timing
 from cmpe.core.compiler.notices import asked_for
 from cmpe.elimination.compiled import compile_plan
 from cmpe.elimination.plan import MEMORY_LIMIT, Plan, make_plan
+from cmpe.elimination.rules import tabled_rules
 from cmpe.elimination.sums import LogSum
 from cmpe.errors import ModelError, TooLarge
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.ruled import RuledModel
 from cmpe.models.tractable.chow_liu import ChowLiuTree
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.sampling.ancestral import Directed
@@ -131,6 +133,12 @@ def _sample_tables(model: LogLinearModel, order: _SampleOrder) -> Samples:
         return Samples(rows, f"gibbs{note}", plan.width)
     rows = sample_exact(model, order.count, order.draw_seed, plan, order.memory_limit)
     return Samples(rows, "exact", plan.width)
+
+
+@_sample.register
+def _sample_ruled(model: RuledModel, order: _SampleOrder) -> Samples:
+    drawn = _sample(tabled_rules(model).model, order)
+    return replace(drawn, assignments=drawn.assignments[:, : model.variables])
 
 
 def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
