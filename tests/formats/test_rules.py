@@ -40,6 +40,7 @@ def test_directories_come_back(tmp_path):
     cmpe.write_directory(content, tmp_path / "p")
     back = cmpe.read_directory(tmp_path / "p")
     assert back.problem.form is Form.RULES
+    assert back.problem.rules == problem.rules
     assert [c.name for c in back.problem.constraints] == ["how many", "how many"]
     rows = all_assignments(problem.domain.cardinalities)
     np.testing.assert_allclose(
@@ -48,7 +49,7 @@ def test_directories_come_back(tmp_path):
     first, second = (cmpe.solve(p, made.test) for p in (made.problem, back.problem))
     assert first.assignments.tolist() == second.assignments.tolist()
     assert problem_digest(back.problem) == problem_digest(made.problem)
-    assert len(json.loads((tmp_path / "p/problem.json").read_text())["rules"]) == 2
+    assert len(json.loads((tmp_path / "p/problem.json").read_text())["rules"]) == 3
     other = problem.under([cmpe.at_least_one({name: [0, 1] for name in NAMES})])
     assert problem_digest(other) != problem_digest(problem)
     assert len(other.rules) == 4

@@ -6,8 +6,8 @@ instead of a .uai file (see `functions`). problem.json describes itself: format 
 several constraints the files are constraint.uai, constraint_2.uai, ... and `at_most` is a list.
 Variables in [0, 1] are listed in `continuous`; the rows are then float64. `variables` has the
 states of each variable by name, where it has names; `mirrored` says which constraints were given as
-`>=`, and are kept as -t <= -q; `constraint_names` are their names. `rules` has rules of many
-variables in words (see `problem.wording`); those of few are tables of the objective.
+`>=`, and are kept as -t <= -q; `constraint_names` are their names. `rules` has the rules in words
+(see `problem.wording`).
 """
 
 from __future__ import annotations
@@ -101,8 +101,13 @@ def write_directory(content: ProblemDirectory, path: Path | str) -> None:
 
 def _files(problem: Problem) -> list[str]:
     names = function_names(len(problem.constraints))
-    pairs = zip(names, problem.functions, strict=True)
+    pairs = zip(names, _functions(problem), strict=True)
     return [*(name + _file_format(function).suffix for name, function in pairs), TRAIN, TEST]
+
+
+def _functions(problem: Problem) -> tuple[Function, ...]:
+    """The objective without rules, and the constraints' functions."""
+    return (problem.parts.apart()[0], *problem.functions[1:])
 
 
 @dataclass(frozen=True)
@@ -126,11 +131,8 @@ def _file_format_of_tables(function: LogLinearModel) -> _FileFormat:
 
 @_file_format.register
 def _file_format_of_ruled(function: RuledModel) -> _FileFormat:
-    return _FileFormat(TABLES, lambda f, path: write_uai(f.base, path), _stored_base)
-
-
-def _stored_base(function: RuledModel) -> RuledModel:
-    return replace(function, base=storable(function.base))
+    """Rules lie in the description: what is written is the model without them."""
+    return _FileFormat(TABLES, write_uai, lambda ruled: replace(ruled, base=storable(ruled.base)))
 
 
 @_file_format.register
@@ -153,14 +155,14 @@ def as_stored(function: F) -> F:
 def _write_files(content: ProblemDirectory, folder: Path) -> None:
     problem = content.problem
     files = _files(problem)
-    for name, function in zip(files, problem.functions, strict=False):
+    for name, function in zip(files, _functions(problem), strict=False):
         _file_format(function).write(_renamed(function, Domain(())), folder / name)
     write_array(content.train.astype(problem.dtype), folder / TRAIN)
     write_array(content.test.astype(problem.dtype), folder / TEST)
     limits = [c.at_most for c in problem.constraints]
     mirrored = [c.mirrored for c in problem.constraints]
     names = [c.name for c in problem.constraints]
-    rules = [rule.text for rule in getattr(problem.objective, "rules", ())]
+    rules = [rule.text for rule in problem.parts.apart()[1]]
     description = {
         "format_version": FORMAT_VERSION,
         "name": problem.name,
@@ -221,10 +223,7 @@ def _with_domain(file: Path, variables: Any, function: F) -> F:
 
 def _renamed(function: F, domain: Domain) -> F:
     named: Any = function
-    changes: dict[str, Any] = {"names": domain.names, "states": domain.states}
-    if isinstance(function, RuledModel):
-        changes = {"base": _renamed(function.base, domain)}
-    renamed: F = replace(named, **changes)
+    renamed: F = replace(named, names=domain.names, states=domain.states)
     return renamed
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cmpe.elimination.rules import TabledRules, tabled_rules
+from cmpe.elimination.rules import Hidden, TabledRules, tabled_rules
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.ruled import RuledModel
 from cmpe.problem.problem import Problem
@@ -22,6 +22,11 @@ class Expansion:
 
     problem: Problem
     tabled: TabledRules
+
+    @property
+    def hidden(self) -> tuple[Hidden, ...]:
+        """The variables after the user's."""
+        return self.tabled.hidden
 
 
 def expanded(problem: Problem, observed: Sequence[int] = ()) -> Expansion:

@@ -32,6 +32,13 @@ class Parts(NamedTuple):
         target, limited = _supported(self.objective, self.constraints)
         return _ruled(target, self.rules), limited
 
+    def apart(self) -> tuple[Function, tuple[BoundRule, ...]]:
+        """The objective with supports, and all rules."""
+        target, _ = _supported(self.objective, self.constraints)
+        if isinstance(target, RuledModel):
+            return target.base, (*target.rules, *self.rules)
+        return target, self.rules
+
 
 def posed(objective: Function | Costs, constraints: Conditions) -> tuple[Domain, Parts]:
     """The joint domain, and objective, constraints and rules over it."""

@@ -199,13 +199,13 @@ class Problem:
 
     def under(self, conditions: Conditions) -> Problem:
         """The same problem under more constraints and rules."""
-        _, more = posed(self.parts.objective, conditions)
-        return self.made_of(
-            self.parts._replace(
-                constraints=(*self.parts.constraints, *more.constraints),
-                rules=(*self.parts.rules, *more.rules),
-            )
-        )
+        known = self.parts
+        domain, parts = posed(known.objective, [*known.constraints, *conditions])
+        whole = parts._replace(rules=(*known.rules, *parts.rules))  # variables keep their numbers
+        other = object.__new__(Problem)
+        kept = ("evidence_variables", "name", "continuous")
+        other._take(domain, whole, **{each: getattr(self, each) for each in kept})
+        return other
 
     def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""

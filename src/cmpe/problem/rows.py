@@ -196,7 +196,7 @@ class Rows:
         """Rows (B, n), -1 where free, over the variables of the lifted problem."""
         if self.has_numbers:
             return np.column_stack([rows, np.arange(len(rows), dtype=rows.dtype)])
-        hidden = np.full((len(rows), len(self._expansion.tabled.hidden)), FREE, dtype=rows.dtype)
+        hidden = np.full((len(rows), len(self._expansion.hidden)), FREE, dtype=rows.dtype)
         return np.column_stack([rows, hidden])
 
     def begun(self, rows: Values) -> Values:
