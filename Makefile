@@ -30,12 +30,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## a diagnosis with proof, what a budget costs, a race on a wide problem: demo.png
 	$(BIN)/cmpe demo
 
-test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with branch coverage; the core under each compiler
+test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with coverage; the core under each compiler
 	$(BIN)/cmpe compile
-	$(BIN)/python -m pytest $(if $(CI),,--cov) -n $(JOBS)
+	$(BIN)/python -m pytest --cov -n $(JOBS)
 	CMPE_PLAIN_NUMBA=1 $(BIN)/python -m pytest tests/core -n $(JOBS)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/core -n $(JOBS) \
-		$(if $(CI),,--cov --cov-config=tests/core/coverage.ini)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/core -n $(JOBS) --cov --cov-config=tests/core/coverage.ini
 
 browser:  ## install Debian's chromium for the tests of the report (root with apt-get only)
 	@.ci/browser

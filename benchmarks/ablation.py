@@ -1,6 +1,6 @@
 """Table: the race on wide rows with one contestant removed at a time, at equal time.
 
-    python -m benchmarks.ablation [FOLDER] [--seconds 10] [--seeds 0 1 2] [--processes 16]
+    python -m benchmarks.ablation [FOLDER] [--seconds 10] [--seeds 0 1 2] [--within SECONDS]
     python -m benchmarks.ablation --tables [--into docs/wide.md]
 
 FOLDER holds instances as `benchmarks.competition` takes them. Every instance is asked as it is,
@@ -10,7 +10,9 @@ all contestants and with each of them removed, for every seed. `--processes` row
 leave no more than there are idle cores. Without highspy, `milp` is in no race and is not removed.
 
 A run that is broken off goes on where it stopped: what is done is in results/ablation.jsonl.part.
-`--tables` shows the kept result, `--into` writes it into a page, between its marks.
+`--within` begins no row after so many seconds. Seeds come one after the other, so the tables of a
+part hold whole seeds but for the last. `--tables` shows the kept result, or the part, `--into`
+writes it into a page, between its marks.
 
 A run is compared with the one with all contestants and the same seed. `worse, better`: runs whose
 value is (an answer counts as better than none). `value` and `bound`: how much lower the value and
@@ -23,8 +25,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.util import find_spec
@@ -62,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--only", nargs="+", help="names of instances")
     options.add_argument("--constrained", nargs="*", default=CONSTRAINED, help="names of instances")
     options.add_argument("--problems", type=Path, default=Path("problems"), help="where they lie")
+    options.add_argument("--within", type=float, default=math.inf, help="seconds: what begins")
     options.add_argument("--tables", action="store_true", help="show what was kept")
     options.add_argument("--into", type=Path, help="the page that gets the tables")
     chosen = options.parse_args(arguments)
@@ -76,9 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Ask all that has not been asked yet; the result is whole when everything is."""
+    """Ask what has not been asked yet; the part becomes the result when everything is."""
+    over = time.monotonic() + options.within
     path = options.results / f"{NAME}.jsonl"
-    part = path.with_name(path.name + ".part")
+    part = part_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not part.exists():
         header = {"benchmark": NAME, "seconds": options.seconds, **circumstances(options.seed)}
@@ -86,7 +92,7 @@ def measure(options: argparse.Namespace) -> None:
     limit = json.loads(part.read_text(encoding="utf-8").splitlines()[0])["seconds"]
     if limit != options.seconds:
         raise SystemExit(f"{part} was begun with --seconds {limit:g}: go on with it or remove it")
-    done = {_key(record) for record in kept(part)}
+    done = {_key(record) for record in kept(path)}
     has_milp = find_spec("highspy") is not None
     if not has_milp:
         print("highspy is not installed: milp is in no race and is not removed", flush=True)
@@ -95,19 +101,35 @@ def measure(options: argparse.Namespace) -> None:
     with ThreadPoolExecutor(options.processes) as pool, part.open("a", encoding="utf-8") as file:
         instances = [i for i in instances_of(options.folder) if _is_asked(i, options.only)]
         rows = list(pool.map(lambda i: _versions(i, options), instances))
+
+        def asked(instance: Instance, seed: int, name: str) -> Record | None:
+            late = time.monotonic() >= over
+            return None if late else _asked(instance, seed, name, options.seconds, has_milp)
+
         tasks = [
-            pool.submit(_asked, instance, seed, name, options.seconds, has_milp)
+            pool.submit(asked, instance, seed, name)
             for seed in options.seeds
             for versions in rows
             for instance in versions
             for name in removed
             if (instance.name, seed, name) not in done
         ]
-        for number, task in enumerate(as_completed(tasks), 1):
-            file.write(json.dumps(plain(task.result())) + "\n")
-            file.flush()
-            print(f"\r{number} of {len(tasks)}", end="", file=sys.stderr, flush=True)
-    part.replace(path)
+        left = len(tasks)
+        for task in as_completed(tasks):
+            record = task.result()
+            if record is not None:
+                left -= 1
+                file.write(json.dumps(plain(record)) + "\n")
+                file.flush()
+    if left:
+        print(f"{left} runs are left: the same command goes on with them", flush=True)
+    else:
+        part.replace(path)
+
+
+def part_of(path: Path) -> Path:
+    """What is there of a result that is not whole."""
+    return path.with_name(path.name + ".part")
 
 
 def _is_asked(instance: Instance, only: Sequence[str] | None) -> bool:
@@ -133,10 +155,11 @@ def _asked(instance: Instance, seed: int, removed: str, seconds: float, has_milp
 
 
 def kept(path: Path) -> list[Record]:
-    """The measurements of a result, without its header."""
-    if not path.exists():
+    """The measurements of a result, or of its part, without the header."""
+    found = next((file for file in (part_of(path), path) if file.exists()), None)
+    if found is None:
         raise SystemExit(f"{path} is not there; `python -m benchmarks.{NAME}` makes it")
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    return [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines()[1:]]
 
 
 def _key(record: Record) -> Key:
@@ -149,7 +172,8 @@ def tables(records: Sequence[Record]) -> Iterator[str]:
         mine = [r for r in records if r["constrained"] == constrained_]
         if mine:
             count, seeds = len({r["instance"] for r in mine}), len({r["seed"] for r in mine})
-            yield f"{about}: {count} rows, {seeds} seeds."
+            milp = "" if any(r["without"] == "milp" for r in mine) else " HiGHS took no part."
+            yield f"{about}: {count} rows, {seeds} seeds.{milp}"
             yield markdown(HEAD, list(_rows(mine)))
 
 
@@ -165,11 +189,13 @@ def _rows(records: Sequence[Record]) -> Iterator[list[str]]:
     yield ["nothing", str(len(whole)), "", "", "", str(proved), ""]
     seeds = sorted({seed for _, seed, _ in whole})
     others = dict(zip(seeds, [*seeds[1:], *seeds[:1]], strict=True))
-    chance = [(whole[i, others[s], ""], r) for (i, s, _), r in whole.items() if others[s] != s]
+    again = [(r, (i, others[s], "")) for (i, s, _), r in whole.items() if others[s] != s]
+    chance = [(whole[key], r) for r, key in again if key in whole]
     if chance:
         yield ["*another seed*", *_compared(chance, best)]
     for name in dict.fromkeys(r["without"] for r in records if r["without"]):
-        pairs = [(r, whole[i, s, ""]) for (i, s, w), r in runs.items() if w == name]
+        same = [(r, (i, s, "")) for (i, s, w), r in runs.items() if w == name]
+        pairs = [(r, whole[key]) for r, key in same if key in whole]
         yield [f"`{name}`", *_compared(pairs, best)]
 
 

@@ -29,10 +29,10 @@ def _ctrl_c_arrives():
 def pytest_collection_modifyitems(items):
     """Pages of the documentation come first: each is long, and no worker should end on them alone.
 
-    Hundreds of random problems per solver are there for their answers; others cover the lines. The
-    tracer would double the time they take.
+    Hundreds of random problems are there for their answers; others cover the lines. The tracer
+    would double the time they take.
     """
     items.sort(key=lambda item: "test_docs" not in item.nodeid)
     for item in items:
-        if "/solvers/" in item.nodeid and getattr(item.obj, "is_hypothesis_test", False):
+        if getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker("no_cover")

@@ -186,11 +186,10 @@ def test_a_window_holds_what_answers_its_limits(seed):
 
 
 def _front_of_row(problem, truth, over, between):
-    full = truth.rows[0].copy()
-    full[list(problem.free)] = -1
+    seen = truth.rows[:1, list(problem.evidence_variables)]
     own = problem.constraints[over]
     pair = between if own.sign > 0 else (-between[1], -between[0])
-    return cmpe.front(problem, full[np.newaxis], over=over, between=pair)[0]
+    return cmpe.front(problem, seen, over=over, between=pair)[0]
 
 
 def test_the_worked_example_has_one_front_for_every_q():

@@ -14,7 +14,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError, TooLarge
 from cmpe.formats.packing import BROKEN, PACKED, PIECE, packer, unpacked
 
@@ -261,15 +260,6 @@ class Tokens:
         """The next `count` words as whole numbers; refuses a count that the file cannot hold."""
         self.need(count, expected)
         return [self.whole(expected, least=least, most=most) for _ in range(count)]
-
-    def reals(self, count: int, expected: str) -> Floats:
-        """The next `count` words as floating-point numbers."""
-        self.need(count, expected)
-        values, done = np.empty(count), 0
-        for words in self.blocks(count, expected):
-            values[done : done + len(words)] = self.floats(words, expected)
-            done += len(words)
-        return values
 
     def floats(self, words: list[str], expected: str) -> list[float]:
         """The words that were taken last as floating-point numbers."""
