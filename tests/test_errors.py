@@ -57,6 +57,10 @@ def test_a_format_error_says_where_what_was_expected_and_what_was_found():
     assert str(error) == "m.uai: line 3: expected a table entry, found 'two'"
 
 
+def test_a_message_is_one_line_whatever_a_file_holds():
+    assert str(FormatError.at("m.bif", "line 3", "a name", "'a\n  b'")).endswith("found 'a b'")
+
+
 def test_a_missing_extra_says_how_to_install_it():
     error = MissingExtra.named("SCIP (pyscipopt)", "scip")
     expected = "SCIP (pyscipopt) is not installed; install it with: pip install 'cmpe[scip]'"

@@ -166,8 +166,9 @@ class Domain:
                 f"{self.called(variable)} has {len(known)} states, numbers 0 to {len(known) - 1}, "
                 f"found {value}"
             )
+        found = repr(value)[:60]
         raise ModelError(
-            f"{self.called(variable)} has no state {value!r}; {_nearest(text, tuple(known))}"
+            f"{self.called(variable)} has no state {found}; {_nearest(text, tuple(known))}"
         )
 
     def has_numbers(self, variable: int) -> bool:

@@ -28,7 +28,10 @@ LEARN = ("torch", "safetensors")  # what the extra `learn` brings
 
 
 class CmpeError(Exception):
-    """The root of all errors of this package."""
+    """The root of all errors of this package. Its message is one line, whatever a file holds."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(" ".join(map(str.strip, str(message).splitlines())))
 
 
 class InputError(CmpeError):

@@ -54,7 +54,7 @@ def test_one_process_serves_many_calls(process):
 
 
 def test_what_a_call_raises_is_said(process):
-    assert process.call(refuse, 1) == Reply(error="EvidenceError: odd:\n  1")
+    assert process.call(refuse, 1) == Reply(error="EvidenceError: odd: 1")
     assert process.call(abs, -2).value == 2
 
 

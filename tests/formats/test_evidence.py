@@ -188,6 +188,7 @@ def header(text, version=1):
         ("e.npy", header("((((((", 1), r"expected a \.npy array"),
         ("e.npy", header("{'descr': '<i8',", 1), r"expected a \.npy array"),
         ("e.npy", header("{}", 9), r"expected a \.npy array"),
+        ("e.npy", header("{}" + " " * 20_000), "array, found: Header info length .* securely.$"),
     ],
 )
 def test_broken_arrays_are_refused(tmp_path, name, content, message):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 import cmpe
-from cmpe import Constraint, LogLinearModel, Problem
+from cmpe import Constraint, LogLinearModel, Problem, Running
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from cmpe.problem import FEASIBILITY_TOLERANCE
@@ -77,6 +77,14 @@ def test_wide_rows_get_what_a_search_finds():
     last, near = ranked.objective[-1], h_tolerance(ranked.objective[-1:])[0]
     assert ranked.bound >= last - near
     assert ranked.complete == (ranked.bound <= last + near)
+
+
+def test_more_answers_than_there_are():
+    ranked = cmpe.best(worked_example(), [[1, 1]], k=10**9)[0]
+    assert (len(ranked), ranked.complete, ranked.bound) == (2, True, -np.inf)
+    running = Running(memory=1.0)
+    with pytest.raises(TooLarge, match="the 1000000000 best of a row need about"):
+        cmpe.best(Problem(grid(6, 6, seed=1)), k=10**9, running=running)
 
 
 def test_refusals():

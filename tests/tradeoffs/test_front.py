@@ -245,6 +245,7 @@ def test_an_infeasible_row_is_a_value():
     front = cmpe.front(Problem(h, [t <= 5.0, t <= 1.0]))[0]
     assert front.infeasible
     assert front.at(10.0).status is cmpe.Status.INFEASIBLE
+    assert "no knee: no assignment is feasible" in refused(front.knee)
     nothing = LogLinearModel.from_tables([2], [((0,), [-np.inf, -np.inf])])
     assert cmpe.front(Problem(nothing, [t <= 5.0]))[0].infeasible
 
@@ -279,6 +280,8 @@ def test_refusals():
     problem = worked_example()
     refused(lambda: cmpe.front(Problem(problem.objective, ())), "needs a constraint")
     refused(lambda: cmpe.front(problem, [[1, 1]], over=1), "numbered 0 to 0, found 1")
+    refused(lambda: cmpe.front(problem, [[1, 1]])[0].at("1"), "q must be a number")
+    refused(lambda: cmpe.front(problem, [[1, 1]])[0].at(np.nan), "q must be a number")
     refused(lambda: cmpe.front(problem, [[1, 1]], between=3), "between must")
     refused(lambda: cmpe.front(problem, [[1, 1]], between=(3, 1)), "must rise")
     refused(lambda: cmpe.front(problem.objective), "front needs a Problem")

@@ -35,7 +35,7 @@ def _single_digits(text: str) -> NDArray[np.uint8] | None:
 
 
 def _cell(path: Path | str, number: int, cell: str) -> int:
-    if not (cell.isdigit() and len(cell) <= 3 and int(cell) < 256):
+    if not (cell.isdecimal() and len(cell) <= 3 and int(cell) < 256):
         expected = "whole numbers from 0 to 255"
         raise FormatError.at(path, f"line {number}", expected, repr(cell[:40]))
     return int(cell)

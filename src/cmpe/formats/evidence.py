@@ -88,7 +88,7 @@ def _numbered_samples(
 
 def _numbers(path: Path | str, number: int, words: Sequence[str]) -> list[int]:
     for word in words:
-        if not (word.isdigit() and len(word) < 10):
+        if not (word.isdecimal() and len(word) < 10):
             raise FormatError.at(path, f"line {number}", "whole numbers", repr(word[:40]))
     return [int(word) for word in words]
 
@@ -261,7 +261,8 @@ def _array_header(
     try:
         return readers[np.lib.format.read_magic(stream)](stream)
     except Exception as error:  # NumPy parses Python syntax here: a hostile header raises anything
-        raise FormatError(f"{path}: expected a .npy array, found: {error}") from None
+        first = (str(error).splitlines() or [""])[0]
+        raise FormatError(f"{path}: expected a .npy array, found: {first[:80]}") from None
 
 
 def _parse_cells(path: Path | str, text: str) -> NDArray[np.int64]:
@@ -296,6 +297,6 @@ def equal_rows(
 def _cell(path: Path | str, number: int, cell: str) -> int:
     if cell in ("", str(FREE)):
         return FREE
-    if not (cell.isascii() and cell.isdigit()) or len(cell) > 9:
+    if not (cell.isascii() and cell.isdecimal()) or len(cell) > 9:
         raise FormatError.at(path, f"line {number}", "whole numbers or -1", repr(cell[:40]))
     return int(cell)

@@ -246,7 +246,7 @@ class Tokens:
     def whole(self, expected: str, *, least: int = 0, most: int | None = None) -> int:
         """The next word as a whole number within limits."""
         word = self.word(expected)
-        if not (word.isdigit() and len(word) < 19):
+        if not (word.isdecimal() and len(word) < 19):
             raise self.error(expected, repr(word[:40]), back=1)
         value = int(word)
         if value < least or (most is not None and value > most):

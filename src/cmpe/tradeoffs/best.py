@@ -10,6 +10,7 @@ that are tied with the last.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,7 +25,7 @@ from cmpe.arrays import FREE, Floats, Indices, Integers, Values
 from cmpe.bounds.lagrangian import Batch
 from cmpe.core.compiler.notices import asked_for
 from cmpe.display import html_table, number_text, shortened
-from cmpe.errors import MethodError
+from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.expansion import expanded
 from cmpe.problem.groups import by_observed, each_once
@@ -48,6 +49,7 @@ SPACES = (1 << 16, 1 << 20)  # states of a row: the next where one is too small
 SPARE = 0.5  # of k: further answers that are kept, for ties
 MOST_RANK = 1 << 14  # answers of equal h that are looked through for the first ones
 FIRST_LISTED, LONGER = 64, 8  # answers that are listed to see how many are near, and more of them
+KERNEL_BYTES = 64  # of an answer in the compiled code and while answers are put in order
 CHUNK_ENTRIES = 1 << 24  # of values that one compiled call fills in
 
 
@@ -532,9 +534,11 @@ class RankedBatch:
 
     def __init__(self, instances: Instances, k: int, limits: Limits) -> None:
         need_short_values(instances.problem)
-        self._instances, self._k = instances, k
+        self._problem = problem = instances.problem
+        cards = problem.objective.cardinalities
+        self._instances = instances
+        self._k = min(k, math.prod(cards[v] for v in problem.free))
         self._running = limits
-        self._problem = instances.problem
         self._batch = Batch(instances, limits.bytes)
         self._tables = EvaluatedTables.of(self._problem.models)
         self._order = np.argsort(self._batch.plan.buckets[:, 0])
@@ -547,11 +551,22 @@ class RankedBatch:
     def run(self) -> list[Ranked]:
         """All rows, some at a time."""
         rank = 1 + self._k + max(32, int(SPARE * self._k))
+        self._check_room(rank)
         rows, out = np.arange(len(self._instances)), list[Ranked]()
         for part in self._parts(rows, rank, SPACES[0], self._k + 1):
             out += part
             self._running.report(len(out), len(rows))
         return out
+
+    def _check_room(self, rank: int) -> None:
+        """Refuse lists that memory has no room for; one row is the least that is done at a time."""
+        numbers, values = 1 + len(self._problem.constraints), len(self._problem.free)
+        need = rank * (KERNEL_BYTES + 8 * numbers + 2 * values)
+        if need > self._running.bytes:
+            raise TooLarge(
+                f"the {self._k} best of a row need about {need >> 20} MiB; the limit is "
+                f"{self._running.bytes >> 20} MiB; ask for fewer"
+            )
 
     def _parts(self, rows: Indices, rank: int, *further: int) -> Iterator[list[Ranked]]:
         """The best of each row, as many rows at a time as their answers' room allows."""

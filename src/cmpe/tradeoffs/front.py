@@ -151,6 +151,9 @@ class Front:
 
     def at(self, q: float) -> Answer:
         """The answer to the problem with limit q; optimal where the front is complete there."""
+        q = real_number("q", q)
+        if math.isnan(q):
+            raise MethodError("q must be a number, found nan")
         self._check_limit(q)
         number = self._number(q)
         if number < 0:
@@ -200,6 +203,8 @@ class Front:
 
         After it, more of the constraint buys less of the objective.
         """
+        if not len(self):
+            raise MethodError("a front without points has no knee: no assignment is feasible")
         t, h = self.values, self.objective
         finite = np.flatnonzero(np.isfinite(t))
         if not len(finite):

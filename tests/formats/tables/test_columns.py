@@ -49,6 +49,8 @@ def test_parquet(tmp_path):
         ('Rain\n"yes\n', "expected comma-separated cells"),
         ("Rain\nmaybe\n", "row 0: variable 'Rain' has no state 'maybe'"),
         ("Rain\n2\n", "row 0: variable 'Rain' has 2 states, numbers 0 to 1, found 2"),
+        (f"Rain\n{'1' * 5000}\n", "row 0: variable 'Rain' has no state '1111"),
+        (f"{'x' * 140_000}\nyes\n", "line 1: expected comma-separated cells, found field larger"),
         ("Rian\nyes\n", "there is no variable 'Rian'; did you mean 'Rain'?"),
     ],
 )
@@ -63,3 +65,13 @@ def test_headers():
     assert has_header("\n1,0\n", COUNTED.domain)
     assert has_header("a,0\n", NAMED.domain)
     assert not has_header("a,0\n", PLAIN.domain)
+
+
+@pytest.mark.parametrize("notes", ["[]", "{}", '{"index_columns": [], "columns": 5}'])
+def test_odd_notes_of_pandas(tmp_path, notes):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet, table
+
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(table({"Rain": [0]}).replace_schema_metadata({"pandas": notes}), path)
+    assert "expected a Parquet file" in refused(lambda: read_evidence(path, NAMED))

@@ -60,6 +60,7 @@ def test_names_may_be_missing(tmp_path):
         ("\n6\n", "\n5\n", "the table size 6 of variable 1, found 5"),
         ("0.1 0.3 0.6", "0.1 0.3", "6 x a probability"),
         ("0.1 0.3 0.6", "0.1 0.3 0.6 7", "the end of the file"),
+        ("1 1", "1 ²", "a parent, found '²'"),
         ("0.1 0.3", "0.1 x", "a probability, found 'x'"),
         ("0.1 0.3", "0.1 -3", "probabilities of 'Forecast', found -3.0"),
     ],

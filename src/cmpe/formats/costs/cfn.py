@@ -145,7 +145,7 @@ def _domain(path: Path | str, group: Bracketed) -> Domain:
     entries = iter(group)
     for entry in entries:
         name, states = f"x{len(variables)}", entry
-        if isinstance(entry, str) and (isinstance(entry, Quoted) or not entry[0].isdigit()):
+        if isinstance(entry, str) and (isinstance(entry, Quoted) or not entry[0].isdecimal()):
             name, states = str(entry), next(entries, "nothing")
         if name in variables:
             raise FormatError.at(path, f"variable {name[:40]!r}", "distinct names", "it twice")

@@ -216,7 +216,7 @@ class _Words:
 
 def _numbers(words: Sequence[str]) -> Floats:
     """Whole numbers as floats, NaN for words that are none."""
-    if "".join(words).replace("-", "").isdigit():
+    if "".join(words).replace("-", "").isdecimal():
         with contextlib.suppress(ValueError):
             return np.array(words, dtype=np.float64)
     return np.array([float(w) if _WHOLE.fullmatch(w) else math.nan for w in words])

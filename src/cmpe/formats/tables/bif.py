@@ -28,7 +28,7 @@ from cmpe.models.loglinear import LogLinearModel
 _QUOTED_OR_COMMENT = re.compile(r'"([^"]*)"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _BLOCK = re.compile(r"\s*(network|variable|probability)\b([^{}]*)\{((?:[^{}]++|\{[^{}]*\})*+)\}")
 _TYPE = re.compile(r"\btype\s+discrete\s*\[\s*(\d{1,7})\s*\]\s*\{([^{}]*)\}")
-_WORD = re.compile(r"[^\s,;|(){}\[\]]+")
+_WORD = re.compile(r"\x00\d+\x00|[^\s,;|(){}\[\]\x00]+")  # a quoted one ends with its quote
 _MARK = "\x00"
 
 
@@ -44,8 +44,9 @@ class _BifReader:
     def __init__(self, path: Path | str, text: str) -> None:
         self.network = BayesBuilder(path)
         self._quoted: list[str] = []
+        text = text.replace(_MARK, " ")
         if '"' in text or "//" in text or "/*" in text:
-            text = _QUOTED_OR_COMMENT.sub(self._mark, text.replace(_MARK, " "))
+            text = _QUOTED_OR_COMMENT.sub(self._mark, text)
         self._text = text
 
     def _mark(self, found: re.Match[str]) -> str:

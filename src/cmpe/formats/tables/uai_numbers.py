@@ -57,7 +57,7 @@ def _model(words: list[str], is_log: bool, order: Order) -> LogLinearModel | Non
     cards = tuple(map(int, words[2 : 2 + count]))
     scopes, begin = _scopes(numbers, 2 + count, factors)
     sizes = _sizes(cards, scopes, numbers[1 + count + 1 : begin])
-    if sizes is None or not "".join(words[1 : 1 + begin]).isdigit():
+    if sizes is None or not "".join(words[1 : 1 + begin]).isdecimal():
         return None
     places = begin + np.concatenate([[0], np.cumsum(sizes + 1)])
     if places[-1] != len(numbers) or (numbers[places[:-1]] != sizes).any():
