@@ -20,8 +20,9 @@ to the weights of the table's multilinear extension: the program stays exact.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import math
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -76,8 +77,33 @@ def highs_model(program: LinearProgram) -> Any:
     lp.a_matrix_.index_ = program.rows.indices
     lp.a_matrix_.value_ = program.rows.data
     kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    lp.integrality_ = [kinds[int(i)] for i in program.integer]
+    lp.integrality_ = np.array(kinds, dtype=object)[program.integer.astype(np.intp)].tolist()
     return lp
+
+
+class _SparseRows:
+    """The rows of a matrix while they are being laid out."""
+
+    def __init__(self) -> None:
+        self.lengths, self._columns, self._data = array("q"), array("q"), array("d")
+
+    def add(self, terms: Terms) -> None:
+        """One row."""
+        self.lengths.append(len(terms))
+        self._columns.extend([column for column, _ in terms])
+        self._data.extend([coefficient for _, coefficient in terms])
+
+    def add_all(self, columns: NDArray[np.int64], data: Floats) -> None:
+        """Equally long rows (R, L)."""
+        self.lengths.extend([columns.shape[1]] * len(columns))
+        self._columns.frombytes(columns.tobytes())
+        self._data.frombytes(data.tobytes())
+
+    def matrix(self, columns: int) -> csr_array:
+        """All rows."""
+        start = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)]).astype(np.int32)
+        indices = np.array(self._columns, dtype=np.int32)
+        return csr_array((np.array(self._data), indices, start), shape=(len(start) - 1, columns))
 
 
 @dataclass
@@ -86,37 +112,58 @@ class _Builder:
 
     columns: int = 0
     integer: list[int] = field(default_factory=list)
-    rows: list[Terms] = field(default_factory=list)
+    rows: _SparseRows = field(default_factory=_SparseRows)
     lower: list[float] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
-    indicators: list[tuple[float, Terms]] = field(default_factory=list)
-    entry_row: list[int] = field(default_factory=list)  # the row "indicator >= 0", or -1
+    indicators: _SparseRows = field(default_factory=_SparseRows)
+    constants: array[float] = field(default_factory=lambda: array("d"))  # of the indicators
+    entry_row: array[int] = field(default_factory=lambda: array("q"))  # "indicator >= 0", or -1
 
-    def add_columns(self, count: int, *, integer: bool) -> list[int]:
-        new = list(range(self.columns, self.columns + count))
+    def add_columns(self, count: int, *, integer: bool) -> range:
+        new = range(self.columns, self.columns + count)
         self.columns += count
         if integer:
             self.integer.extend(new)
         return new
 
     def add_row(self, terms: Terms, lower: float, upper: float) -> int:
-        self.rows.append(terms)
+        self.rows.add(terms)
         self.lower.append(lower)
         self.upper.append(upper)
-        return len(self.rows) - 1
+        return len(self.lower) - 1
+
+    def add_equal_rows(self, columns: NDArray[np.int64], data: Floats, sides: list[float]) -> None:
+        """Rows (R, L) that are equal to `sides`."""
+        self.rows.add_all(columns, data)
+        self.lower += sides
+        self.upper += sides
 
     def add_entry(self, constant: float, terms: Terms, row: int = -1) -> None:
-        self.indicators.append((constant, terms))
+        self.indicators.add(terms)
+        self.constants.append(constant)
         self.entry_row.append(row)
+
+    def add_column_entries(self, columns: NDArray[np.int64]) -> None:
+        """Entries of which each is a column."""
+        self.indicators.add_all(columns[:, np.newaxis], np.ones((len(columns), 1)))
+        self.constants.frombytes(np.zeros(len(columns)).tobytes())
+        self.entry_row.extend([-1] * len(columns))
 
 
 class LocalPolytope:
     """The linear program that all rows of evidence share, up to numbers."""
 
     def __init__(
-        self, conditioning: Conditioning, continuous: Sequence[int] = (), also: Sequence[int] = ()
+        self,
+        conditioning: Conditioning,
+        continuous: Sequence[int] = (),
+        also: Sequence[int] = (),
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`continuous` variables take any number in [0, 1]; `also` get columns without a table."""
+        """`continuous` variables take any number in [0, 1]; `also` get columns without a table.
+
+        `check` is called before every table, and may raise.
+        """
         self._continuous = frozenset(continuous)
         self._cards = conditioning.cardinalities
         self._free = conditioning.free
@@ -126,10 +173,12 @@ class LocalPolytope:
         mentioned = {*also, *(v for scope in self._scopes for v in scope)}
         self._columns = {v: self._add_variable(build, v) for v in self._free if v in mentioned}
         for scope in self._scopes:
+            check()
             self._add_scope(build, scope)
+        check()
         self._finish(build)
 
-    def _add_variable(self, build: _Builder, variable: int) -> list[int]:
+    def _add_variable(self, build: _Builder, variable: int) -> range:
         size = self._cards[variable]
         whole = variable not in self._continuous
         columns = build.add_columns(1 if size == 2 else size, integer=whole)
@@ -172,27 +221,30 @@ class LocalPolytope:
 
     def _add_table(self, build: _Builder, scope: tuple[int, ...]) -> None:
         sizes = [self._cards[v] for v in scope]
-        columns = build.add_columns(int(np.prod(sizes)), integer=False)
-        grid = np.array(columns).reshape(sizes)
+        columns = np.array(build.add_columns(math.prod(sizes), integer=False))
+        grid = columns.reshape(sizes)
         for axis, variable in enumerate(scope):
-            for value in range(sizes[axis]):
-                constant, terms = self.indicator(variable, value)
-                row = [(int(c), 1.0) for c in grid.take(value, axis=axis).ravel()]
-                build.add_row(row + [(c, -a) for c, a in terms], constant, constant)
-        for column in columns:
-            build.add_entry(0.0, [(column, 1.0)])
+            cells = np.moveaxis(grid, axis, 0).reshape(sizes[axis], -1)
+            whole = [self.indicator(variable, value) for value in range(sizes[axis])]
+            own = np.array([terms for _, terms in whole])[:, 0]  # (values, 2): of one term each
+            data = np.ones((len(cells), cells.shape[1] + 1))
+            data[:, -1] = -own[:, 1]
+            numbers = np.column_stack([cells, own[:, 0].astype(np.int64)])
+            build.add_equal_rows(numbers, data, [constant for constant, _ in whole])
+        build.add_column_entries(columns)
 
     def _finish(self, build: _Builder) -> None:
         self.columns = build.columns
-        self._rows = sparse(build.rows, build.columns)
+        self._rows = build.rows.matrix(build.columns)
         self._lower, self._upper = np.array(build.lower), np.array(build.upper)
         self._integer = np.zeros(build.columns, dtype=bool)
         self._integer[build.integer] = True
-        self._constant = np.array([constant for constant, _ in build.indicators])
-        self._indicators = sparse([terms for _, terms in build.indicators], build.columns)
+        self._constant = np.array(build.constants)
+        self._indicators = whole = build.indicators.matrix(build.columns)
         self._entry_row = np.array(build.entry_row, dtype=np.int64)
-        single = [terms[0] if len(terms) == 1 else (-1, 0.0) for _, terms in build.indicators]
-        self._entry_column = np.array([column for column, _ in single], dtype=np.int64)
+        self._entry_column = np.full(len(self._entry_row), -1)
+        is_column = np.diff(whole.indptr) == 1
+        self._entry_column[is_column] = whole.indices[whole.indptr[:-1][is_column]]
 
     def program(
         self, objective: Floats, constraints: Sequence[Floats], at_most: Sequence[float]
@@ -256,11 +308,11 @@ class LocalPolytope:
         """The values of the free variables, each at its largest indicator: (|free|,)."""
         out = np.zeros(len(self._free), dtype=np.int32)
         for i, variable in enumerate(self._free):
-            own = self._columns.get(variable, [])
+            own = self._columns.get(variable, range(0))
             if len(own) == 1:
                 out[i] = int(columns[own[0]] > 0.5)
             elif own:
-                out[i] = int(np.argmax(columns[own]))
+                out[i] = int(np.argmax(columns[own.start : own.stop]))
         return out
 
     def encode(self, free_values: Sequence[float]) -> Floats:
@@ -271,7 +323,7 @@ class LocalPolytope:
         for variable, own in self._columns.items():
             z, size = value[variable], self._cards[variable]
             weights[variable] = np.array([1.0 - z, z]) if size == 2 else np.eye(size)[int(z)]
-            columns[own] = weights[variable][-len(own) :]
+            columns[own.start : own.stop] = weights[variable][-len(own) :]
         for scope, start in zip(self._scopes, self._starts, strict=True):
             if len(scope) > 1:
                 share = reduce(np.multiply.outer, (weights[v] for v in scope)).ravel()
@@ -294,9 +346,7 @@ class LocalPolytope:
 
 def sparse(rows: Sequence[Terms], columns: int) -> csr_array:
     """Rows of (column, coefficient) pairs as a matrix."""
-    lengths = [len(terms) for terms in rows]
-    flat = list(itertools.chain.from_iterable(rows))
-    indices = np.array([c for c, _ in flat], dtype=np.int32)
-    data = np.array([a for _, a in flat], dtype=np.float64)
-    start = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32)
-    return csr_array((data, indices, start), shape=(len(rows), columns))
+    out = _SparseRows()
+    for terms in rows:
+        out.add(terms)
+    return out.matrix(columns)

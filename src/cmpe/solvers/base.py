@@ -18,7 +18,7 @@ import numpy as np
 from cmpe.arguments import real_number, seconds_of, whole_number
 from cmpe.arrays import Values
 from cmpe.core.compiler import timing
-from cmpe.errors import MethodError
+from cmpe.errors import MethodError, OutOfTime
 from cmpe.execution import LOCAL, Workplace, check_kind
 from cmpe.memory import LEAST, allowed_bytes, gigabytes_of
 from cmpe.models.extension import is_fractional
@@ -178,6 +178,11 @@ class Deadline:
         """Whether no time is left."""
         spent = timing.now() - self._begin
         return self._limits.seconds is not None and spent >= self._limits.seconds
+
+    def check(self) -> None:
+        """Give up what prepares an answer when no time is left."""
+        if self.expired():
+            raise OutOfTime("the time limit came while a program was being built")
 
 
 @runtime_checkable

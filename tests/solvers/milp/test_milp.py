@@ -1,5 +1,6 @@
 """Mixed-integer programs of tables: cuts for what the padding lets through, starts, bounds."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 import cmpe
 from cmpe import Constraint, LogLinearModel, Problem, Running, Status
+from cmpe.core.compiler import timing
 from cmpe.errors import BackendError, MethodError, MissingExtra
+from cmpe.generation import grid
 from cmpe.solvers import milp
 from cmpe.solvers.milp import MOST_CUTS, Milp, ProgramAnswer, backend, highs, only_candidate
 from tests.problems import ask, worked_example
@@ -136,6 +139,21 @@ def test_ctrl_c_between_programs_leaves_the_start(monkeypatch):
     with pytest.raises(cmpe.Interrupted) as caught:
         ask(Milp(), worked_example(), [[1, 1]], running=Running(start=[[1, 1, 0, 1]]))
     assert caught.value.solutions.objective.tolist() == [11.0]
+
+
+@pytest.mark.parametrize("steps", [3, 8])
+def test_building_the_program_counts(monkeypatch, steps):
+    """The time is over while tables are laid out, or before the back-end is called."""
+    moments = itertools.count()
+    monkeypatch.setattr(timing, "now", lambda: float(next(moments)))
+    monkeypatch.setattr(highs, "maximise", lambda *_: pytest.fail("no time was left"))
+    problem = Problem(grid(2, 2, seed=1))
+    found = cmpe.solve(problem, method="milp", time_limit=steps + 0.5)
+    assert found.labels == ["unknown"]
+    start = cmpe.solve(problem, method="exhaustive").assignments
+    running = Running(start=start)
+    found = cmpe.solve(problem, method="milp", time_limit=steps + 0.5, running=running)
+    assert found.labels == ["feasible"]
 
 
 def test_a_bound_that_the_answer_disproves_is_none(monkeypatch):

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from cmpe.arrays import Floats, Values
 from cmpe.bounds.linearization import LinearProgram, LocalPolytope
-from cmpe.errors import MethodError, TooLarge
+from cmpe.errors import MethodError, OutOfTime, TooLarge
 from cmpe.problem import Instances
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.base import Deadline, Limits
@@ -118,15 +118,23 @@ class _ProgramRow:
     limits: Limits
     start: Values | None
 
-    @cached_property
+    laid_out: list[LocalPolytope] = field(default_factory=list)  # by the first row that has time
+
+    @property
     def polytope(self) -> LocalPolytope:
-        return LocalPolytope(self.instances.conditioning)
+        return self.laid_out[0]
 
     def __call__(self, row: int) -> RowAnswer:
+        clock = Deadline(self.limits)
         objective = self.instances.tables(0, slice(row, row + 1))[0]
+        try:
+            if not self.laid_out:
+                self.laid_out.append(LocalPolytope(self.instances.conditioning, check=clock.check))
+        except OutOfTime:
+            return RowAnswer(None)
         if np.isneginf(objective[0]) or self.polytope.columns == 0:
             return only_candidate(self.instances, row)
-        search = _ProgramSearch(self, row, objective)
+        search = _ProgramSearch(self, row, objective, clock)
         try:
             search.run()
         except KeyboardInterrupt:
@@ -152,9 +160,9 @@ class _ProgramRow:
 class _ProgramSearch:
     """The best answer and the bound of one row."""
 
-    def __init__(self, job: _ProgramRow, row: int, objective: Floats) -> None:
+    def __init__(self, job: _ProgramRow, row: int, objective: Floats, clock: Deadline) -> None:
         self._job, self._row, self._objective = job, row, objective
-        self._maximise, self._clock = backend(job.backend), Deadline(job.limits)
+        self._maximise, self._clock = backend(job.backend), clock
         self._best: Values | None = None
         self._last: Values | None = None
         self._value, self._bound = -np.inf, np.inf
@@ -171,6 +179,8 @@ class _ProgramSearch:
         polytope = self._job.polytope
         program = self._job.program(self._row, self._objective, LOOSE)
         for cuts in range(MOST_CUTS):
+            if self._clock.expired():
+                return
             answer = self._maximise(program, self._clock.left(), self._start)
             least = answer.bound + self._margin + MARGIN * abs(answer.bound)
             self._bound = min(self._bound, -np.inf if answer.infeasible else least)
@@ -181,7 +191,7 @@ class _ProgramSearch:
             if self._offer(values) or self.interrupted:
                 return
             program = program.with_row(*polytope.no_good(values.tolist()))
-            if cuts == TIGHTENED_AFTER:
+            if cuts == TIGHTENED_AFTER and not self._clock.expired():
                 self._tighten()
 
     def _tighten(self) -> None:

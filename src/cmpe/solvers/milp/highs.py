@@ -44,7 +44,7 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
     none = (answered.kInfeasible, answered.kUnboundedOrInfeasible)
     clock = Deadline(limits)
     for presolve in ("choose", "off"):  # HiGHS 1.15 presolves some feasible programs to nothing
-        solver, ending = _run(program, clock.left(), start, presolve)
+        solver, ending = _run(program, clock, start, presolve)
         if ending is Ending.ABANDONED:
             return ProgramAnswer(None, interrupted=True)
         status = solver.getModelStatus()
@@ -66,14 +66,15 @@ def maximise(program: LinearProgram, limits: Limits, start: Floats | None) -> Pr
 
 
 def _run(
-    program: LinearProgram, limits: Limits, start: Floats | None, presolve: str
+    program: LinearProgram, clock: Deadline, start: Floats | None, presolve: str
 ) -> tuple[Any, Ending]:
     import highspy
 
     solver = highspy.Highs()
-    configure(solver, limits)
+    configure(solver, clock.left())
     solver.setOptionValue("presolve", presolve)
     solver.passModel(highs_model(program))
+    limit_time(solver, clock.left())  # a large model takes long to pass
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
@@ -97,5 +98,10 @@ def configure(solver: Any, limits: Limits) -> None:
         solver.setOptionValue(name, value)
     solver.setOptionValue("threads", limits.threads)
     solver.setOptionValue("random_seed", limits.seed % 2**31)
+    limit_time(solver, limits)
+
+
+def limit_time(solver: Any, limits: Limits) -> None:
+    """No longer than the limits say."""
     if limits.seconds is not None:
         solver.setOptionValue("time_limit", float(limits.seconds))

@@ -18,7 +18,7 @@ from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
-from cmpe.solvers.base import Running
+from cmpe.solvers.base import Deadline, Running
 from cmpe.solvers.milp.mixed import SMALL
 from cmpe.solving import solve
 from tests.problems import Shape, all_assignments, random_cutset, random_model, seeds
@@ -272,6 +272,15 @@ def test_a_time_limit_leaves_an_incumbent_and_a_bound():
     found = solve(problem, evidence, method="milp", time_limit=1e-3, running=how)
     np.testing.assert_allclose(found.objective, best.objective)
     assert (found.bound >= best.objective).all()
+
+
+def test_building_the_program_counts(monkeypatch):
+    """What was found before is the answer where the program is not ready in time."""
+    monkeypatch.setattr(Deadline, "expired", lambda _: True)
+    problem, evidence = wide_problem()
+    found = solve(problem, evidence, method="milp", time_limit=1.0)
+    assert set(found.labels) <= {"feasible", "unknown"}
+    assert found.bound.tolist() == [np.inf, np.inf]
 
 
 def test_another_back_end():

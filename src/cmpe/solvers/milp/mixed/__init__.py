@@ -16,6 +16,7 @@ import numpy as np
 
 from cmpe.arrays import Floats, Values
 from cmpe.bounds.linearization import LinearProgram
+from cmpe.errors import OutOfTime
 from cmpe.problem import Instances
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.base import Deadline, Limits
@@ -65,11 +66,16 @@ class _MixedRow:
     start: Values | None
 
     def __call__(self, row: int) -> RowAnswer:
-        problem = self.instances.problem
-        mixed = MixedProgram(problem, self.functions, self.instances.evidence[row])
+        problem, clock = self.instances.problem, Deadline(self.limits)
+        try:
+            evidence = self.instances.evidence[row]
+            mixed = MixedProgram(problem, self.functions, evidence, clock.check)
+        except OutOfTime:
+            values = start_of(self.start, row, problem.free)
+            return RowAnswer(values)
         if mixed.is_forbidden or mixed.polytope.columns == 0:
             return only_candidate(self.instances, row)
-        search = _MixedSearch(self, row, mixed)
+        search = _MixedSearch(self, row, mixed, clock)
         values = start_of(self.start, row, problem.free)
         if values is not None:
             search.offer(values)
@@ -83,10 +89,10 @@ class _MixedRow:
 class _MixedSearch:
     """The best answer and the bound of one row."""
 
-    def __init__(self, job: _MixedRow, row: int, mixed: MixedProgram) -> None:
+    def __init__(self, job: _MixedRow, row: int, mixed: MixedProgram, clock: Deadline) -> None:
         self._instances, self._row, self._mixed = job.instances, row, mixed
         self._maximise = backend(job.backend)
-        self._clock = Deadline(job.limits)
+        self._clock = clock
         self._best: Values | None = None
         self._last: Values | None = None
         self._value = -np.inf

@@ -14,7 +14,7 @@ keep the back-ends' tolerances from deciding anything:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Protocol
 
@@ -60,7 +60,14 @@ class Readable(Protocol):
 class MixedProgram:
     """The program of one row: `evidence` gives the problem's evidence variables, in order."""
 
-    def __init__(self, problem: Problem, functions: tuple[Readable, ...], evidence: Values) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        functions: tuple[Readable, ...],
+        evidence: Values,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check` is called while it is built, and may raise."""
         self._problem = problem
         self._functions = functions
         cards = problem.objective.cardinalities
@@ -75,7 +82,7 @@ class MixedProgram:
         self._scopes = conditioning.scopes
         self._starts = conditioning.layout.offsets
         others = {v for function in functions for v in function.scope} - set(self.known)
-        self.polytope = LocalPolytope(conditioning, self.continuous, sorted(others))
+        self.polytope = LocalPolytope(conditioning, self.continuous, sorted(others), check)
 
     def _left(self, factors: tuple[Factor, ...]) -> LogLinearModel:
         """What evidence leaves of tables."""
