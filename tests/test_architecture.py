@@ -42,6 +42,7 @@ ORDER = (
     ("evaluation",),
     ("inspection", "pictures"),
     ("tradeoffs",),
+    ("torch",),
     ("warming",),
     ("cli",),
 )
@@ -58,7 +59,7 @@ OPTIONAL = {
     "ray",
     "sklearn",
 }
-TORCH_ROOMS = {"learning", "tensor"}
+TORCH_ROOMS = {"learning", "tensor", "torch"}
 TORCH_MODULES = {"cmpe.models.neural"}
 ONLY_IN_CLI = {"rich", "typer"}
 

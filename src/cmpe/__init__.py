@@ -211,6 +211,11 @@ def __getattr__(name: str) -> Any:
         return version("cmpe")
     if name == "queries":
         return import_module("cmpe.queries")
+    if name == "torch":  # not in __all__: `from cmpe import *` would hide the package of that name
+        try:
+            return import_module("cmpe.torch")
+        except ModuleNotFoundError as error:
+            raise import_module("cmpe.errors").MissingExtra.behind(error) from None
     if name in _HOME:
         try:
             return getattr(import_module(_HOME[name]), name)

@@ -41,6 +41,11 @@ class Count:
         ends = self.low if self.saturates else self.high
         return int(np.clip(ends, 0, None).max(initial=0))
 
+    def of_rows(self, rows: slice) -> Count:
+        """The count of some of the rows, with the same cap."""
+        added = self.added if len(self.added) == 1 else self.added[rows]
+        return replace(self, added=added, low=self.low[rows], high=self.high[rows])
+
 
 @dataclass(frozen=True)
 class Counts:

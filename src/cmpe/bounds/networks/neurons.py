@@ -57,7 +57,7 @@ class Moves:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerBounds:
     """Affine functions of t: value + under t <= z(t) <= value + over t, and low <= z <= high."""
 
     value: Floats  # (B, H), exact at t = 0
@@ -123,15 +123,15 @@ def _filled(fill: Callable[..., tuple[Floats, NDArray[np.bool_]]], count: int) -
     return found
 
 
-def first_layer(moves: Moves) -> Layer:
+def first_layer(moves: Moves) -> LayerBounds:
     """The first layer's pre-activations, whose bounds are exact."""
     slopes = moves.slopes[np.newaxis]
     low = moves.values - largest_rise(-slopes, moves.caps, moves.radius)
     high = moves.values + largest_rise(slopes, moves.caps, moves.radius)
-    return Layer(moves.values, slopes, slopes, *_loosened(low, high))
+    return LayerBounds(moves.values, slopes, slopes, *_loosened(low, high))
 
 
-def relu_bounds(layer: Layer, radius: Floats) -> Layer:
+def relu_bounds(layer: LayerBounds, radius: Floats) -> LayerBounds:
     """max(0, z): facts 2 and 3 where a neuron is unstable, exact where it is not."""
     on, off = layer.low >= 0, layer.high <= 0
     value = np.where(on, layer.value, np.where(off, 0.0, np.maximum(layer.value, 0.0)))
@@ -142,10 +142,10 @@ def relu_bounds(layer: Layer, radius: Floats) -> Layer:
     on, off, above = (which[..., np.newaxis] for which in (on, off, above))
     over = np.where(on, layer.over, np.where(off, 0.0, over))
     under = np.where(above, layer.under, 0.0)
-    return Layer(value, under, over, np.maximum(layer.low, 0.0), np.maximum(layer.high, 0.0))
+    return LayerBounds(value, under, over, np.maximum(layer.low, 0.0), np.maximum(layer.high, 0.0))
 
 
-def affine_bounds(weight: Floats, bias: Floats, inside: Layer, moves: Moves) -> Layer:
+def affine_bounds(weight: Floats, bias: Floats, inside: LayerBounds, moves: Moves) -> LayerBounds:
     """weight @ a + bias of activations a; weight (H, h) for all inputs or (B, H, h) for each."""
     rise, fall = np.maximum(weight, 0.0), np.minimum(weight, 0.0)
     value = (weight @ inside.value[..., np.newaxis])[..., 0] + bias
@@ -159,17 +159,17 @@ def affine_bounds(weight: Floats, bias: Floats, inside: Layer, moves: Moves) -> 
         value + largest_rise(over, moves.caps, moves.radius),
         _apply(rise, inside.high) + _apply(fall, inside.low) + bias,
     )
-    return Layer(value, under, over, *_loosened(low, high))
+    return LayerBounds(value, under, over, *_loosened(low, high))
 
 
 def hidden_layers(
     network: ReluNetwork, moves: Moves, forced: Sequence[Signs] | None = None
-) -> list[Layer]:
+) -> list[LayerBounds]:
     """The pre-activations of every hidden layer, first to last.
 
     `forced` has an array (H,) for each: 1 where only inputs with z >= 0 count, -1 for z <= 0.
     """
-    layers: list[Layer] = []
+    layers: list[LayerBounds] = []
     for depth in range(len(network.weights) - 1):
         if depth == 0:
             layer = first_layer(moves)
@@ -180,7 +180,7 @@ def hidden_layers(
     return layers
 
 
-def _held(layer: Layer, signs: Signs) -> Layer:
+def _held(layer: LayerBounds, signs: Signs) -> LayerBounds:
     low = np.where(signs > 0, np.maximum(layer.low, 0.0), layer.low)
     high = np.where(signs < 0, np.minimum(layer.high, 0.0), layer.high)
     return replace(layer, low=low, high=high)
@@ -195,7 +195,7 @@ def contrasts(network: ReluNetwork, classes: NDArray[np.integer]) -> Floats:
     return np.asarray(one[classes][:, np.newaxis] - one[np.array(others)])
 
 
-def margin_bounds(network: ReluNetwork, moves: Moves, classes: NDArray[np.integer]) -> Layer:
+def margin_bounds(network: ReluNetwork, moves: Moves, classes: NDArray[np.integer]) -> LayerBounds:
     """F_c - F_k for every other class k, bounded over the moves."""
     rows = contrasts(network, classes)
     if len(network.weights) == 1:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
-from cmpe.bounds.networks.neurons import Layer, Signs
+from cmpe.bounds.networks.neurons import LayerBounds, Signs
 from cmpe.models.relu import ReluNetwork
 
 Needs = tuple[tuple[NDArray[np.bool_], NDArray[np.bool_]], ...]
@@ -19,7 +19,7 @@ Forced = tuple[Signs, ...] | None  # of each hidden layer, 0 where free
 
 
 def sides_needed(
-    network: ReluNetwork, rows: Floats, layers: tuple[Layer, ...], forced: Forced = None
+    network: ReluNetwork, rows: Floats, layers: tuple[LayerBounds, ...], forced: Forced = None
 ) -> Needs:
     """Of each layer: which activations must not be too small, and which not too large.
 
@@ -41,7 +41,7 @@ def sides_needed(
 
 
 def kinds_of(
-    layers: tuple[Layer, ...], needs: Needs
+    layers: tuple[LayerBounds, ...], needs: Needs
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Of each layer: the neurons with an activation column, and those with a phase."""
     out = []

@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 
 from cmpe.arrays import Floats
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.bounds.networks.neurons import Layer, Moves, hidden_layers, loosened, relu_bounds
+from cmpe.bounds.networks.neurons import LayerBounds, Moves, hidden_layers, loosened, relu_bounds
 from cmpe.bounds.networks.phases import Forced, Needs, kinds_of, sides_needed
 from cmpe.models.relu import ReluNetwork
 
@@ -108,7 +108,7 @@ class FlipProgram:
     region: Region
     program: LinearProgram
     phases: Phases
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerBounds, ...]
     needs: Needs  # (lower, upper) of each layer
 
     def moves_of(self, columns: Floats) -> Floats:
@@ -169,7 +169,7 @@ class _Build:
         self,
         network: ReluNetwork,
         region: Region,
-        layers: tuple[Layer, ...],
+        layers: tuple[LayerBounds, ...],
         needs: Needs,
         forced: Forced,
     ) -> None:

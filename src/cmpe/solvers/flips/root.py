@@ -20,7 +20,7 @@ from scipy.sparse import vstack
 
 from cmpe.arrays import Floats
 from cmpe.bounds.linearization import LinearProgram, highs_model
-from cmpe.bounds.networks.neurons import Layer
+from cmpe.bounds.networks.neurons import LayerBounds
 from cmpe.errors import BackendError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.base import Deadline
@@ -172,7 +172,7 @@ def _recentred(region: Region, least: Floats, kept: NDArray[np.bool_]) -> Region
 
 
 def _rates(
-    network: ReluNetwork, row: Floats, layers: tuple[Layer, ...], region: Region
+    network: ReluNetwork, row: Floats, layers: tuple[LayerBounds, ...], region: Region
 ) -> tuple[Floats, Floats]:
     """The least and the most that a unit of each move lowers the margin by, over the region."""
     least = most = -(row @ network.weights[-1] if layers else row)

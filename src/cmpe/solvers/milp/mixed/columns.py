@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, diags_array, vstack
 
 from cmpe.arrays import Floats
 from cmpe.bounds.linearization import LinearProgram
-from cmpe.bounds.networks.neurons import Layer, Moves, hidden_layers, loosened
+from cmpe.bounds.networks.neurons import LayerBounds, Moves, hidden_layers, loosened
 from cmpe.bounds.networks.phases import kinds_of, sides_needed
 from cmpe.models.relu import ReluNetwork
 
@@ -163,7 +163,7 @@ def at_least(build: Columns, network: ReluNetwork, inputs: InputColumns, rows: F
 def _activations(
     build: Columns,
     z: Affine,
-    layer: Layer,
+    layer: LayerBounds,
     unstable: NDArray[np.bool_],
     phased: NDArray[np.bool_],
 ) -> Affine:

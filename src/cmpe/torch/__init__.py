@@ -1,0 +1,6 @@
+"""Layers for PyTorch: networks whose answers obey a problem's rules and limits (extra `learn`)."""
+
+from cmpe.torch.layer import Layer, LayerDistribution
+from cmpe.torch.perturbed import FenchelYoung
+
+__all__ = ["FenchelYoung", "Layer", "LayerDistribution"]
