@@ -65,7 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def train(options: argparse.Namespace, folders: Sequence[Path]) -> None:
     """Train what is missing of this part, until the time is over."""
     import torch
-
     from study.fair import arms
     from study.fair.cells import KeptCell
 

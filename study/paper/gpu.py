@@ -27,6 +27,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+
 import torch
 
 if __package__ in (None, ""):  # run as a file: the repository's root is two folders up

@@ -2,10 +2,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
-from torch import nn
 
+import torch
 from cmpe import Constraint, Problem
 from cmpe.errors import MethodError
 from cmpe.models.distance import Distance
@@ -15,6 +14,7 @@ from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.tensor.functions import Evaluate, Functions, evaluator
 from tests.problems import all_assignments, random_cutset, random_problem, seeds
+from torch import nn
 
 
 def at(functions, rows):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 import cmpe
 import torch
 from cmpe import LogLinearModel, Problem
-from cmpe.errors import EvidenceError, MethodError, ModelError
+from cmpe.errors import EvidenceError, MethodError, ModelError, TooLarge
 from tests.problems import Shape, all_assignments, random_model, seeds
 from tests.tradeoffs.test_probability import Truth, counted_problem, random_rules
 
@@ -68,7 +68,10 @@ def faults(count=5, most=2):
     model = LogLinearModel.from_tables([2, 3, 2, 2, 2], [((0, 1), np.eye(2, 3))], names)
     return Problem(
         model,
-        [cmpe.count({"x0": 1, "x2": 1, "x3": 1}) <= most, cmpe.implies({"x0": 1}, {"x4": 1})],
+        [
+            cmpe.count({"x0": 1, "x2": 1, "x3": 1}, name="faults") <= most,
+            cmpe.implies({"x0": 1}, {"x4": 1}),
+        ],
     )
 
 
@@ -125,7 +128,7 @@ def test_training_on_what_breaks_a_rule_names_row_and_rule():
     good = layer(scores).argmax[0]
     for bad, said in (
         ([1, 0, 0, 0, 0], "row 1: .* breaks the rule .*x0=1 implies x4=1"),
-        ([1, 0, 1, 1, 1], "row 1: .* breaks constraint 0: 3 <= 2 is false"),
+        ([1, 0, 1, 1, 1], "row 1: .* breaks faults: 3 <= 2 is false"),
     ):
         y = torch.stack([good, torch.tensor(bad)])
         shares = layer(scores).log_prob(y)
@@ -161,6 +164,15 @@ def test_real_constraints_have_an_argmax_only():
     assert found.argmax.tolist() == [[0, 1]]
     with pytest.raises(MethodError, match="nothing but argmax is possible"):
         found.log_partition  # noqa: B018
+
+
+def test_wide_problems_have_an_argmax_only():
+    rng = np.random.default_rng(0)
+    pairs = [(u, v) for v in range(40) for u in range(v)]
+    model = LogLinearModel.from_tables([2] * 40, [(p, rng.normal(size=(2, 2))) for p in pairs])
+    found = cmpe.torch.Layer(Problem(model))(torch.zeros(1, 40, 2))
+    with pytest.raises(TooLarge, match="nothing but argmax is possible"):
+        found.sample()
 
 
 @pytest.mark.parametrize(

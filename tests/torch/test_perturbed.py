@@ -55,8 +55,8 @@ def test_limits_of_rows():
     loss = cmpe.torch.FenchelYoung(faults(most=2), samples=2, seed=0)
     y = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 1, 1, 0]])
     assert loss(torch.zeros(2, 5, 3), y, [0, 2]).isfinite()
-    with pytest.raises(ModelError, match=r"row 1: y must be allowed.*constraint 0: 2 <= 1"):
-        loss(torch.zeros(2, 5, 3), y, {0: torch.tensor([0.0, 1.0])})
+    with pytest.raises(ModelError, match=r"row 1: y must be allowed.*faults: 2 <= 1"):
+        loss(torch.zeros(2, 5, 3), y, {"faults": torch.tensor([0.0, 1.0])})
 
 
 def test_refusals():

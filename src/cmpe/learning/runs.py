@@ -19,10 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load, save
-from torch import Tensor
 
+import torch
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Assignments
 from cmpe.errors import FormatError, InputError
@@ -38,6 +37,7 @@ from cmpe.formats.text import (
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.locks import lock, open_folder
 from cmpe.problem import Problem
+from torch import Tensor
 
 Record = dict[str, Any]  # what the log has of an epoch
 

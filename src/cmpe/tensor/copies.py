@@ -9,9 +9,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import torch
-from torch import Tensor
 
+import torch
 from cmpe.core.copies import (
     AXES,
     AXIS_COUNT,
@@ -28,6 +27,7 @@ from cmpe.core.copies import (
 )
 from cmpe.tensor.layout import Bags, Group
 from cmpe.tensor.tables import WideTables
+from torch import Tensor
 
 
 class SplitPlan:

@@ -12,10 +12,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+import torch
 from cmpe.arrays import Assignments, Integers
 from cmpe.bounds.base import PADDING
 from cmpe.elimination.plan import MEMORY_LIMIT
@@ -24,6 +23,7 @@ from cmpe.problem import Instances
 from cmpe.tensor.device import INF, scalar_on
 from cmpe.tensor.layout import Bags, EvidenceTables, satisfied
 from cmpe.tensor.plan import device_evidence
+from torch import Tensor
 
 
 class BatchTables(NamedTuple):

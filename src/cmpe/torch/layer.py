@@ -20,7 +20,7 @@ import torch
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.elimination.counts import Counts
 from cmpe.elimination.sums import LogSum
-from cmpe.errors import EvidenceError, MethodError, ModelError
+from cmpe.errors import EvidenceError, MethodError, ModelError, TooLarge
 from cmpe.models.constraint import tolerance_of
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Form, Problem, need_problem
@@ -35,6 +35,7 @@ from cmpe.tradeoffs.sums import Summation
 from torch import Tensor, nn
 
 CHUNK_BYTES = 1 << 26  # tables of so many bytes are summed at once
+MOST_WORK = 1 << 24  # entries that elimination may touch for one row: half a second
 Scores = Tensor | Mapping[Any, Tensor]
 
 
@@ -119,7 +120,12 @@ class LayerStructure:
             scope: int(structure.layout.offsets[f]) for f, scope in enumerate(structure.scopes)
         }
         self.places = [places[(v,) if k > 1 else ()] for v, k in enumerate(domain.cardinalities)]
-        inner.plan.require()
+        if inner.plan.operations > MOST_WORK:
+            raise TooLarge(
+                f"a layer needs elimination of at most {MOST_WORK} entries a row, found "
+                f"{inner.plan.operations}: nothing but argmax is possible; train with "
+                "cmpe.torch.FenchelYoung"
+            )
         self.plan = inner.compiled_plan
         self._known: tuple[Any, LogSum] | None = None  # of the last counts
 

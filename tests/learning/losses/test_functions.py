@@ -6,9 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
+import torch
 from cmpe.learning.losses.functions import FunctionRelaxation
 from cmpe.learning.losses.losses import LOSSES
 from cmpe.learning.solver import NeuralSolver
@@ -20,6 +19,7 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.queries import adversarial, flip_of
 from cmpe.solving import solve
+from torch import nn
 
 
 def small_network(outputs: int = 3, seed: int = 0, inputs: int = 5) -> ReluNetwork:

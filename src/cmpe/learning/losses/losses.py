@@ -22,9 +22,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
-
 from cmpe.learning.losses.catalogue import loss_kind
+from torch import Tensor
 
 NOTHING = torch.zeros(())
 
