@@ -62,8 +62,10 @@ if TYPE_CHECKING:
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
     from cmpe.solving import solve
     from cmpe.tradeoffs.best import Ranked, best
+    from cmpe.tradeoffs.conflict import Conflict, conflict
     from cmpe.tradeoffs.front import Front, front
     from cmpe.tradeoffs.probability import Probability, probability, sample
+    from cmpe.tradeoffs.relaxing import Relaxation, relax
     from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
@@ -116,6 +118,8 @@ _HOMES = {
     "cmpe.tradeoffs.best": ("Ranked", "best"),
     "cmpe.tradeoffs.front": ("Front", "front"),
     "cmpe.tradeoffs.probability": ("Probability", "probability", "sample"),
+    "cmpe.tradeoffs.conflict": ("Conflict", "conflict"),
+    "cmpe.tradeoffs.relaxing": ("Relaxation", "relax"),
     "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -128,6 +132,7 @@ __all__ = [
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
+    "Conflict",
     "Constraint",
     "Costs",
     "CutsetNetwork",
@@ -151,6 +156,7 @@ __all__ = [
     "ProblemDirectory",
     "Ranked",
     "Recipe",
+    "Relaxation",
     "ReluNetwork",
     "Rule",
     "Running",
@@ -168,6 +174,7 @@ __all__ = [
     "best",
     "between",
     "bound",
+    "conflict",
     "count",
     "cross_validate",
     "equal",
@@ -194,6 +201,7 @@ __all__ = [
     "read_solutions",
     "read_uai",
     "reference",
+    "relax",
     "sample",
     "sensitivity",
     "solve",

@@ -33,6 +33,7 @@ COMMANDS = {
     "front": "Find every trade-off between h and one constraint, for every row of evidence.",
     "best": "List the k best feasible assignments of every row of evidence, in order.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
+    "conflict": "Name the constraints and findings of every row that cannot hold together.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
     ),
@@ -51,6 +52,7 @@ MOVED = ("adversarial", "report")  # commands of earlier versions, now in the st
 HOMES = {
     "best": "tradeoffs.best",
     "compile": "compiling.compile",
+    "conflict": "tradeoffs.conflict",
     "front": "tradeoffs.front",
 }
 

@@ -178,6 +178,17 @@ class BoundRule:
 
         return tabulated([cardinalities[v] for v in scope], of_scope)
 
+    def hardened(self) -> BoundRule:
+        """What the rule forbids; nothing where it is soft."""
+        return replace(self, parts=tuple(_hardened(part) for part in self.parts))
+
     def placed(self, placement: Placement) -> BoundRule:
         """The same rule over a wider domain."""
         return replace(self, parts=tuple(part.placed(placement) for part in self.parts))
+
+
+def _hardened(part: Part) -> Part:
+    """The part with what it is worth where it does not forbid left out."""
+    if isinstance(part, Fold):
+        return replace(part, worth=np.where(np.isneginf(part.worth), -np.inf, 0.0))
+    return replace(part, broken=part.broken if part.broken == -np.inf else 0.0)

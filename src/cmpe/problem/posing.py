@@ -39,6 +39,21 @@ class Parts(NamedTuple):
             return target.base, (*target.rules, *self.rules)
         return target, self.rules
 
+    def support(self) -> Parts:
+        """The same with an objective of 0 where it is finite, and rules that only forbid.
+
+        A question whose first answer is a best one. Objectives without tables stay as they are.
+        """
+        objective = self.objective
+        if isinstance(objective, RuledModel):
+            ruled = tuple(rule.hardened() for rule in objective.rules)
+            objective = RuledModel(objective.base.negated()[1], ruled)
+        elif isinstance(objective, LogLinearModel):
+            objective = objective.negated()[1]
+        else:
+            return self
+        return self._replace(objective=objective, rules=tuple(r.hardened() for r in self.rules))
+
 
 def posed(objective: Function | Costs, constraints: Conditions) -> tuple[Domain, Parts]:
     """The joint domain, and objective, constraints and rules over it."""

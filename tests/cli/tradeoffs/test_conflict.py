@@ -1,0 +1,18 @@
+"""`cmpe conflict`: one line or object a row."""
+
+from tests.cli.commands import output, rows_of
+
+
+def test_each_row_has_its_conflict(models):
+    words = ["conflict", *models[:-1], "-99", "--evidence", "e.evid"]
+    lines = output(*words).splitlines()
+    assert lines == ["row 0: cannot hold: t0 <= -99", "row 1: cannot hold: t0 <= -99"]
+    first, _ = rows_of(output(*words, "--format", "json", "--relax"))
+    assert first["members"] == ["t0 <= -99"]
+    assert first["minimal"]
+    assert first["relaxed"] == {"cost": None, "findings": {}}
+
+
+def test_a_feasible_row_has_none(models):
+    lines = output("conflict", *models, "--evidence", "e.evid").splitlines()
+    assert lines[0] == "row 0: there is a feasible answer: nothing is in conflict"
