@@ -45,7 +45,7 @@ EXPECTED = [
     "ProblemDirectory",
     "Ranked",
     "Recipe",
-    "Relaxation",
+    "Relaxed",
     "ReluNetwork",
     "Rule",
     "Running",

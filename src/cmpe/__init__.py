@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from cmpe.tradeoffs.conflict import Conflict, conflict
     from cmpe.tradeoffs.front import Front, front
     from cmpe.tradeoffs.probability import Probability, probability, sample
-    from cmpe.tradeoffs.relaxing import Relaxation, relax
+    from cmpe.tradeoffs.relaxing import Relaxed, relax
     from cmpe.tradeoffs.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
@@ -119,7 +119,7 @@ _HOMES = {
     "cmpe.tradeoffs.front": ("Front", "front"),
     "cmpe.tradeoffs.probability": ("Probability", "probability", "sample"),
     "cmpe.tradeoffs.conflict": ("Conflict", "conflict"),
-    "cmpe.tradeoffs.relaxing": ("Relaxation", "relax"),
+    "cmpe.tradeoffs.relaxing": ("Relaxed", "relax"),
     "cmpe.tradeoffs.sensitivity": ("Sensitivity", "sensitivity"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -156,7 +156,7 @@ __all__ = [
     "ProblemDirectory",
     "Ranked",
     "Recipe",
-    "Relaxation",
+    "Relaxed",
     "ReluNetwork",
     "Rule",
     "Running",

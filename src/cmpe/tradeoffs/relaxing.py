@@ -37,7 +37,7 @@ MOST_LIMITS = 6  # that may change: 64 problems
 
 
 @dataclass(frozen=True, repr=False)
-class Relaxation:
+class Relaxed:
     """What to change so that there is an answer: `cmpe.solve(it.problem, it.evidence)`."""
 
     problem: Problem  # with the changed limits
@@ -59,7 +59,7 @@ class Relaxation:
         return f"{'; '.join(changes) or 'nothing to change'} (cost {self.cost:g}{proved})"
 
     def __repr__(self) -> str:
-        return f"Relaxation({self})"
+        return f"Relaxed({self})"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -80,7 +80,7 @@ def relax(
     running: Running | None = None,
     potentials: Potentials | None = None,
     limits: RowLimits | None = None,
-) -> Relaxation:
+) -> Relaxed:
     """The cheapest change of one row that gives it an answer.
 
     `costs` says what may change: a finding, by the name of its variable, costs so much when it is
@@ -129,7 +129,7 @@ class _Relaxing:
         is_number = isinstance(key, int) and not isinstance(key, bool)
         return key if is_number and self._problem.domain.names and key < len(names) else None
 
-    def run(self, limits: Limits) -> Relaxation:
+    def run(self, limits: Limits) -> Relaxed:
         """The cheapest over all sets of limits that change, the smallest sets first."""
         deadline = Deadline(replace(limits, progress=None, start=None))
         best, row, least = np.inf, None, np.inf
@@ -175,12 +175,12 @@ class _Relaxing:
         )
         return posed.observing([int(v) for v in known]), self._seen[known][np.newaxis]
 
-    def _of(self, row: np.ndarray[Any, Any] | None, cost: float, *, proved: bool) -> Relaxation:
+    def _of(self, row: np.ndarray[Any, Any] | None, cost: float, *, proved: bool) -> Relaxed:
         problem, domain = self._problem, self._problem.domain
         observed = np.flatnonzero(self._seen != FREE).tolist()
         if row is None:
             kept = {self._key(v): domain.label(v, self._seen[v].item()) for v in observed}
-            return Relaxation(problem, kept, np.inf, {}, {}, proved)
+            return Relaxed(problem, kept, np.inf, {}, {}, proved)
         doubted = [v for v in observed if row[v] != self._seen[v]]
         values = problem.constraint_values(row)[0]
         moved = [
@@ -198,7 +198,7 @@ class _Relaxing:
             for v in observed
             if v not in doubted
         }
-        return Relaxation(
+        return Relaxed(
             relaxed.observing([v for v in observed if v not in doubted]),
             kept,
             cost,
