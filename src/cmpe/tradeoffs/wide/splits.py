@@ -11,7 +11,7 @@ import math
 from contextlib import suppress
 
 from cmpe.bounds.base import Work
-from cmpe.bounds.relaxation import Relaxed
+from cmpe.bounds.relaxation import Relaxation
 from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
@@ -27,7 +27,7 @@ class SharedSplit:
     def __init__(self, memory: float | None = None) -> None:
         self._memory = memory
         self._left = list(SIZES)
-        self._split: Relaxed | None = None
+        self._split: Relaxation | None = None
         self._next = 0.0  # when so many seconds are spent
 
     @property
