@@ -56,7 +56,7 @@ from cmpe.formats.directory import (
     read_directory,
     write_directory,
 )
-from cmpe.formats.evidence import read_evidence
+from cmpe.formats.evidence import read_rows
 from cmpe.formats.registry import SUFFIXES, read_model
 from cmpe.formats.text import suffix_of
 from cmpe.generation import Recipe, generate, grid
@@ -310,7 +310,7 @@ def _read(told: Record) -> tuple[cmpe.Problem, np.ndarray | None]:
         found = read_directory(path)
         return found.problem, found.test[:1]
     problem = cmpe.Problem(read_model(path))
-    rows = None if told["evidence"] is None else read_evidence(Path(told["evidence"]), problem)
+    rows = None if told["evidence"] is None else read_rows(Path(told["evidence"]), problem).states
     return problem, rows
 
 

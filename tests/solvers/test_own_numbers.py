@@ -11,6 +11,8 @@ from cmpe.execution.local import InProcess
 from cmpe.formats.results import json_rows
 from cmpe.generation import grid
 from cmpe.models.constraint import tolerance_of
+from cmpe.problem import problem as problem_module
+from cmpe.problem.rows import Rows
 from tests.problems import Shape, all_assignments, random_problem, seeds
 from tests.refusals import refused
 
@@ -269,3 +271,48 @@ def test_large_limits_keep_their_own_tolerance():
     ])  # fmt: skip
     found = cmpe.solve(problem, limits={0: [1e6, 0.0, 1e6 + 2.0]})
     assert found.objective.tolist() == [1.0, 0.0, 2.0]
+
+
+def test_other_numbers_of_the_same_scopes_need_no_new_plan(monkeypatch):
+    made = []
+    plan = problem_module.make_plan
+
+    def counted(*arguments, **options):
+        made.append(arguments)
+        return plan(*arguments, **options)
+
+    monkeypatch.setattr(problem_module, "make_plan", counted)
+    problem = Problem(grid(3, 3, seed=1), [Constraint(grid(3, 3, seed=2), at_most=0.5)])
+    rng = np.random.default_rng(0)
+    for count in (3, 5, 4):
+        scores = {v: rng.normal(size=(count, 2)) for v in range(9)}
+        found = cmpe.solve(problem, potentials=scores, limits=rng.normal(size=(count, 1)))
+        assert len(found) == count
+    assert len(made) == 1
+
+
+def test_numbers_of_rows_are_copied_once():
+    problem = Problem(grid(3, 3, seed=1), [Constraint(grid(3, 3, seed=2), at_most=0.5)])
+    scores = np.random.default_rng(0).normal(size=(50, 9, 2)).astype(np.float32)
+    rows = Rows.own(problem, None, scores, {0: np.arange(50.0)})
+    assert all(np.shares_memory(p.values, scores) for p in rows.potentials)
+    lifted = rows.lifted
+    read = lifted.conditioning.every.gather.values
+    assert all(np.shares_memory(read, f.flat.values) for f in lifted.models)
+    assert len(read) == sum(len(f.flat.values) for f in lifted.models)
+
+
+def test_rows_are_equal_where_all_their_numbers_are():
+    problem = Problem(grid(2, 2, seed=1), [Constraint(grid(2, 2, seed=2), at_most=0.5)])
+    rng = np.random.default_rng(0)
+    scores, most = rng.normal(size=(4, 2)), rng.normal(size=4)
+    pick = rng.integers(0, 4, (40, 3))
+    evidence = np.full((40, 4), -1)
+    evidence[:, 3] = pick[:, 0] % 2
+    rows = Rows.own(problem, evidence, {1: scores[pick[:, 1]]}, {0: most[pick[:, 2]]})
+    first, where, counts = rows.distinct()
+    keys = list(zip(evidence[:, 3].tolist(), pick[:, 1].tolist(), pick[:, 2].tolist(), strict=True))
+    order = list(dict.fromkeys(keys))
+    assert [keys[i] for i in first] == order
+    assert [order[place] for place in where] == keys
+    assert counts.tolist() == [keys.count(key) for key in order]

@@ -13,7 +13,7 @@ PROBLEM = named_problem()
 def blocks(source, size=2, wanted=lambda number: True):
     """(number, first, rows) of each block, as a list."""
     return [
-        (b.number, b.first, b.piece.read(PROBLEM)[:, :2].tolist())
+        (b.number, b.first, b.piece.read(PROBLEM).states[:, :2].tolist())
         for b in source.blocks(size, wanted)
     ]
 

@@ -34,7 +34,7 @@ class SumJob:
     flag: str = ""
 
     def __call__(self, first, piece):
-        rows = piece.read(self.problem)
+        rows = piece.read(self.problem).states[:, list(self.problem.evidence_variables)]
         if first == self.dies_at and not Path(self.flag).exists():
             Path(self.flag).touch()
             os._exit(1)

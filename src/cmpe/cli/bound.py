@@ -12,12 +12,13 @@ from cmpe.bounding import AUTO, BOUNDS, ON_DEVICE
 from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import (
-    EVIDENCE_HELP,
     FOLDER_HELP,
     MEMORY_HELP,
     PROCESSES_HELP,
+    RowFiles,
     posed_problem,
     read_rows,
+    with_rules,
 )
 from cmpe.cli.streaming.rows import bound_values, bounds_by_name
 from cmpe.cli.streaming.running import StreamAsked, answer_parts, need_folder, stream_asked
@@ -44,7 +45,14 @@ def bound(
     problem_dir: Annotated[
         Path, typer.Argument(help="A problem directory, or a .wcsp or .cfn file.")
     ],
-    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
+    evidence: asked.EvidenceFile = None,
+    evidence_values: asked.EvidenceValues = None,
+    potentials: asked.PotentialsFile = None,
+    limits: asked.LimitsFile = None,
+    ignore_extra: asked.IgnoreExtra = False,
+    keep: asked.Keep = None,
+    count: asked.Counts = None,
+    require: asked.Rules = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = AUTO,
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds a row, for each method.")
@@ -68,6 +76,7 @@ def bound(
     from cmpe.cli.streaming.jobs import BoundJob
 
     problem, directory = posed_problem(problem_dir, None, [], [])
+    problem = with_rules(problem, count, require)
     names = tuple(_names(method, problem, device))
     how = Running(workers=workers, threads=threads, executor=executor, address=address)
     work = Work(time_limit=time_limit, seed=seed, threads=threads, memory=memory)
@@ -75,17 +84,17 @@ def bound(
     if directory is not None and len(directory.train):
         train = directory.train[:FITTING_ROWS]
     job = BoundJob(problem, names, work, train, device)
+    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
     words = context.find_root().obj or ()
-    stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
+    stream = stream_asked(words, (output, files, None), how, resume=resume, block=block)
     if stream is not None:
         return _bound_parts(stream, job, directory)
     need_folder(output, how)
-    rows = read_rows(problem, directory, evidence)
-    rows = problem.given().evidence if rows is None else rows
+    rows, carried = read_rows(problem, directory, files)
     known = bounds_by_name(job, rows, how.place if how.is_spread else None)
     if format is InfoFormat.json:
         for i in range(len(rows)):
-            typer.echo(json.dumps(bound_values(i, known, names)))
+            typer.echo(json.dumps(bound_values(i, known, names, carried)))
     else:
         typer.echo("\n".join(_summary(known)))
     return 0

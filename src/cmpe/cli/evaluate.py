@@ -100,15 +100,21 @@ def _blocks(
     content: ProblemDirectory, evidence: Path | None, rows: int | None, block: int
 ) -> Iterator[Values]:
     """The test rows as one block, or those of a file or folder in pieces; no more than `rows`."""
+    import numpy as np
+
+    from cmpe.arrays import FREE
     from cmpe.streams.pieces import source_of
 
     if evidence is None:
         yield content.test[:rows]
         return
     source = source_of(evidence, content.problem)
+    observed = list(content.problem.evidence_variables)
+    wanted = np.isin(np.arange(content.problem.variables), observed)
     for found in source.blocks(block, lambda number: rows is None or number * block < rows):
         left = None if rows is None else rows - found.first
-        yield found.piece.read(content.problem)[:left]
+        read = found.piece.read(content.problem).states[:left]
+        yield read[:, observed] if ((read != FREE) == wanted).all() else read
 
 
 def _variants(solver: Trained) -> Iterator[tuple[str, Trained]]:

@@ -48,6 +48,7 @@ COMMANDS = {
     "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
+VALUES = "--evidence-values"  # takes many
 MOVED = ("adversarial", "report")  # commands of earlier versions, now in the study
 HOMES = {
     "best": "tradeoffs.best",
@@ -116,7 +117,7 @@ def run(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> NoReturn:
 
 
 def _exit_code(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> int:
-    arguments = sys.argv[1:] or ["--help"]
+    arguments = with_each_value(sys.argv[1:]) or ["--help"]
     try:
         code = _run(name, make(arguments), arguments)
         sys.stdout.flush()
@@ -139,6 +140,19 @@ def _exit_code(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> int:
             raise
         return _fail(_of_usage(error))
     return code
+
+
+def with_each_value(words: Sequence[str]) -> list[str]:
+    """The words with `--evidence-values A=1 B=2` as an option for each value."""
+    out: list[str] = []
+    is_list = False
+    for word in words:
+        is_value = "=" in word and not word.startswith("-")
+        if is_list and is_value and out[-1] != VALUES:
+            out.append(VALUES)
+        is_list = word == VALUES or (is_list and is_value)
+        out.append(word)
+    return out
 
 
 def _run(name: str, app: typer.Typer, arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -21,12 +21,20 @@ from cmpe.solving import run_directory
 if TYPE_CHECKING:
     from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
+    from cmpe.formats.numbers import OwnNumbers
+    from cmpe.formats.tables.columns import ExtraColumns, FileRows
     from cmpe.models.loglinear import LogLinearModel
     from cmpe.models.tractable.cutset import CutsetNetwork
     from cmpe.problem import Problem
     from cmpe.solvers.base import Progress
 
 
+# What the output calls its own columns.
+FIELDS = (
+    "index", "rank", "proved", "status", "objective", "bound", "gap", "feasible", "constraints",
+    "assignment", "states", "multipliers", "method", "seconds", "complete", "points", "relation",
+    "limit", "infeasible", "bounds", "value", "supported",
+)  # fmt: skip
 GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
@@ -50,6 +58,41 @@ AtLeast = Annotated[
     list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
 ]
 EvidenceFile = Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)]
+EvidenceValues = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=STATE ...", help="One row of evidence, in place of a file."),
+]
+PotentialsFile = Annotated[
+    Path | None,
+    typer.Option(help="Log-potentials that each row adds to h: .npz, .npy or .parquet."),
+]
+LimitsFile = Annotated[
+    Path | None, typer.Option(help="Each row's own limits: .csv or .parquet, by constraint.")
+]
+IgnoreExtra = Annotated[
+    bool,
+    typer.Option("--ignore-extra", help="Ignore columns of the evidence that are no variable."),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN", help="Carry a column of the evidence, such as an id, into the output."
+    ),
+]
+Counts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--count", metavar="COUNT", help='A limit on a count: "faults: A=yes B=yes <= 2".'
+    ),
+]
+Rules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--require",
+        metavar="RULE",
+        help='A rule: "A=yes implies B=no", "exactly one of A=yes B=yes", "all different A B C".',
+    ),
+]
 WORKERS_HELP = (
     "Rows answered at the same time: in processes by milp, toulbar2, exhaustive and the reduction "
     "of wide rows, in threads by the others."
@@ -182,6 +225,18 @@ def posed_problem(
         raise InputError(text) from None
 
 
+def with_rules(
+    problem: Problem, counts: Sequence[str] | None, rules: Sequence[str] | None
+) -> Problem:
+    """The problem with the counts and rules of the command line after its own constraints."""
+    if not (counts or rules):
+        return problem
+    from cmpe.problem.wording import count_from_text, rule_from_text
+
+    more = [limit for text in counts or () for limit in count_from_text(text, problem.domain)]
+    return problem.under([*more, *(rule_from_text(text, problem.domain) for text in rules or ())])
+
+
 def _with_limits(problem: Problem, limits: Sequence[float], mirrored: Sequence[bool]) -> Problem:
     """The problem of a directory with other limits, each in the sense it has there."""
     from dataclasses import replace
@@ -196,26 +251,89 @@ def _with_limits(problem: Problem, limits: Sequence[float], mirrored: Sequence[b
     return replace(problem, constraints=tuple(replace(c, at_most=c.sign * q) for c, q in pairs))
 
 
-def read_rows(
-    problem: Problem, directory: ProblemDirectory | None, evidence: Path | None
-) -> Values | None:
-    """The rows of the evidence file, else the directory's test rows, else none."""
-    from cmpe.formats.evidence import read_evidence
+class RowFiles(NamedTuple):
+    """Where rows come from, as a command was told."""
 
-    if evidence is not None and evidence.is_dir():
-        return _rows_in_folder(evidence, problem)
-    if evidence is not None:
-        return read_evidence(evidence, problem)
-    return None if directory is None else directory.test
+    evidence: Path | None = None
+    values: Sequence[str] = ()  # NAME=STATE
+    potentials: Path | None = None
+    limits: Path | None = None
+    ignore_extra: bool = False
+    keep: Sequence[str] = ()
+
+    @property
+    def extra(self) -> ExtraColumns:
+        """What becomes of columns that are no variables."""
+        from cmpe.formats.tables.columns import ExtraColumns
+
+        return ExtraColumns(self.ignore_extra, tuple(self.keep))
+
+    def own(self, problem: Problem) -> OwnNumbers:
+        """The numbers of rows' own; refuses columns that would stand twice in the output."""
+        from cmpe.formats.numbers import OwnNumbers
+
+        if self.evidence is not None and self.values:
+            raise InputError("give either --evidence FILE or --evidence-values; found both")
+        taken = next((name for name in self.keep if name in (*FIELDS, *problem.domain.names)), None)
+        if taken is not None:
+            raise InputError(f"--keep {taken}: the output has a column of this name; rename it")
+        return OwnNumbers.read(problem, self.potentials, self.limits)
+
+    def given(self, problem: Problem) -> Values | None:
+        """The one row of --evidence-values."""
+        from cmpe.problem.groups import full_rows
+
+        if not self.values:
+            return None
+        return full_rows(problem, _states(self.values))
 
 
-def _rows_in_folder(folder: Path, problem: Problem) -> Values:
-    import numpy as np
+def _states(words: Sequence[str]) -> dict[Any, Any]:
+    """A row of evidence from NAME=STATE."""
+    found: dict[Any, Any] = {}
+    for word in words:
+        name, equals, state = word.rpartition("=")
+        if not (equals and name and state):
+            raise InputError(f"--evidence-values needs NAME=STATE, found {word!r}")
+        key = int(name) if name.isdecimal() else name
+        if key in found:
+            raise InputError(f"--evidence-values: {name} must be given once")
+        found[key] = int(state) if state.isdecimal() else state
+    return found
 
+
+def read_rows(problem: Problem, directory: ProblemDirectory | None, files: RowFiles) -> FileRows:
+    """The rows that a command was given, else the directory's test rows, else one without evidence.
+
+    Numbers of rows' own are added to them.
+    """
+    from cmpe.formats.evidence import plain_rows
+    from cmpe.formats.evidence import read_rows as rows_of
+    from cmpe.problem.groups import full_rows
+
+    own = files.own(problem)
+    if files.evidence is not None and files.evidence.is_dir():
+        read = _rows_in_folder(files, problem)
+    elif files.evidence is not None:
+        read = rows_of(files.evidence, problem, files.extra)
+    else:
+        given = files.given(problem)
+        if given is None and directory is not None:
+            given = directory.test
+        read = plain_rows("the evidence", problem, full_rows(problem, given), files.extra)
+    return read._replace(rows=own.of(read.rows))
+
+
+def _rows_in_folder(files: RowFiles, problem: Problem) -> FileRows:
+    from cmpe.formats.tables.columns import FileRows
+    from cmpe.problem.rows import Rows
     from cmpe.streams.pieces import source_of
 
-    blocks = source_of(folder, problem).blocks(GATHERED, lambda number: True)
-    return np.concatenate([block.piece.read(problem) for block in blocks])
+    assert files.evidence is not None
+    blocks = source_of(files.evidence, problem, files.extra).blocks(GATHERED, lambda number: True)
+    parts = [block.piece.read(problem) for block in blocks]
+    carried = {n: [cell for part in parts for cell in part.carried[n]] for n in files.keep}
+    return FileRows(Rows.concatenate([part.rows for part in parts]), carried)
 
 
 def checked_suffix(output: Path | None, known: Sequence[str]) -> str:

@@ -50,7 +50,8 @@ def problem(
     posed, _ = asked.posed_problem(None, objective, constraint, limits, mirrored)
     stored = tuple(replace(c, function=as_stored(c.function)) for c in posed.constraints)
     posed = replace(posed, objective=as_stored(posed.objective), constraints=stored)
-    given = asked.read_rows(posed, None, rows)
+    files = asked.RowFiles(evidence=rows)
+    given = None if rows is None else asked.read_rows(posed, None, files).states
     made = from_pair(posed, recipe, given)
     if given is not None and evidence_fraction is not None and (given < 0).any():
         raise InputError(

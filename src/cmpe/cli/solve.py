@@ -24,6 +24,7 @@ from cmpe.cli.options import (
     TRACE_HELP,
     WORKERS_HELP,
     Format,
+    RowFiles,
     limits_in_order,
     need_writer,
     posed_problem,
@@ -31,6 +32,7 @@ from cmpe.cli.options import (
     read_rows,
     read_stages,
     refuse_unknown,
+    with_rules,
 )
 from cmpe.cli.streaming.running import (
     QUICK,
@@ -49,7 +51,9 @@ from cmpe.solving import chosen, run_directory
 if TYPE_CHECKING:
     from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
+    from cmpe.formats.results import Carried
     from cmpe.problem import Problem
+    from cmpe.problem.rows import Rows
     from cmpe.solution import Solutions
     from cmpe.solvers.dispatch import Chosen
 
@@ -64,6 +68,13 @@ def solve(
     at_most: asked.AtMost = None,
     at_least: asked.AtLeast = None,
     evidence: asked.EvidenceFile = None,
+    evidence_values: asked.EvidenceValues = None,
+    potentials: asked.PotentialsFile = None,
+    limits: asked.LimitsFile = None,
+    ignore_extra: asked.IgnoreExtra = False,
+    keep: asked.Keep = None,
+    count: asked.Counts = None,
+    require: asked.Rules = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
     time_limit: asked.TimeLimit = None,
@@ -83,32 +94,36 @@ def solve(
     block: asked.BlockRows = None,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
-    limits = Limits(
+    how = Limits(
         seconds=time_limit, seed=seed, gap=gap, workers=workers, threads=threads, device=device,
         memory=memory, executor=executor, address=address,
     )  # fmt: skip
-    refuse_unknown(method, limits)
+    refuse_unknown(method, how)
+    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
     staged = read_stages(stages, method)
     words = context.find_root().obj or ()
     limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
-    stream = stream_asked(words, (output, evidence, format), limits, resume=resume, block=block)
+    problem = with_rules(problem, count, require)
+    stream = stream_asked(words, (output, files, format), how, resume=resume, block=block)
     if stream is not None:
         refuse_beside_parts(start=start, trace=trace)
-        return _answer_parts(stream, (problem, directory), (method, stages, staged), limits)
-    rows = read_rows(problem, directory, evidence)
-    begun = _read_start(start, problem, 1 if rows is None else len(rows))
+        return _answer_parts(stream, (problem, directory), (method, stages, staged), how)
+    given = read_rows(problem, directory, files)
+    begun = _read_start(start, problem, len(given.rows))
     for file in (output, trace):
         if file is not None:
             check_writable(file)
     shape = _shape(format, output, problem)
+    if keep and shape is Format.uai:
+        raise InputError("--keep goes with json, csv, parquet or table; found uai")
     for suffix in (f".{shape.value}", "" if trace is None else trace.suffix):
         need_writer(suffix)
-    limits = replace(limits, start=begun)
-    question = _Question(problem, rows, chosen(method, problem, staged), limits)
-    solutions = _answer(question, _Destination(shape, output))
+    how = replace(how, start=begun)
+    question = _Question(given.rows, chosen(method, problem, staged), how)
+    solutions = _answer(question, _Destination(shape, output, given.carried))
     if trace is not None:
-        _write_trace(problem, rows, trace, time_limit)
+        _write_trace(given.rows.take(slice(0, 1)), trace, time_limit)
     infeasible = [label == "infeasible" for label in solutions.labels]
     return int(bool(infeasible) and all(infeasible))
 
@@ -157,8 +172,7 @@ def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Forma
 class _Question:
     """What is asked, of whom, and how."""
 
-    problem: Problem
-    rows: Values | None
+    rows: Rows
     method: Chosen
     limits: Limits
 
@@ -169,24 +183,18 @@ class _Destination:
 
     shape: Format
     output: Path | None
+    carried: Carried
 
 
 def _answer(question: _Question, destination: _Destination) -> Solutions:
     """Solve with progress and write the answers, after Ctrl-C what is known of every row."""
-    from cmpe.solving import solve as answer
+    from cmpe.solvers.dispatch import answer_rows
 
-    problem, limits = question.problem, question.limits
+    problem = question.rows.problem
     with progress_bar("solving") as progress:
+        told = replace(question.limits, progress=progress)
         try:
-            solutions = answer(
-                problem,
-                question.rows,
-                method=question.method,
-                time_limit=limits.seconds,
-                gap=limits.gap,
-                seed=limits.seed,
-                running=replace(limits, progress=progress),
-            )
+            solutions = answer_rows(question.rows, question.method, told)
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)
             raise KeyboardInterrupt(f"{stop}; what is known was written") from None
@@ -194,7 +202,7 @@ def _answer(question: _Question, destination: _Destination) -> Solutions:
     return solutions
 
 
-def _write_trace(problem: Problem, rows: Values | None, path: Path, seconds: float | None) -> None:
+def _write_trace(rows: Rows, path: Path, seconds: float | None) -> None:
     """How `exact` closes in on the first row: JSON lines, or a figure."""
     from dataclasses import asdict
 
@@ -204,7 +212,7 @@ def _write_trace(problem: Problem, rows: Values | None, path: Path, seconds: flo
     from cmpe.problem.groups import by_observed
     from cmpe.solvers.exact.trace import WIDE_SECONDS, trace
 
-    first = by_observed(problem, None if rows is None else rows[:1])[0][0]
+    first = by_observed(*rows.asked)[0][0]
     events = trace(first.problem, first.evidence, time_limit=seconds or WIDE_SECONDS)
     if path.suffix in SUFFIXES:
         save(draw_trace(events), path)
@@ -244,8 +252,10 @@ def _write(problem: Problem, solutions: Solutions, to: _Destination) -> None:
     from cmpe.formats.text import write_text
 
     if to.shape is Format.parquet and to.output is not None:
-        return solutions.to_parquet(to.output)
-    text = _text(problem, solutions, to.shape, None if to.output else TABLE_ROWS)
+        from cmpe.solution.frames import parquet_bytes, write_whole
+
+        return write_whole(to.output, parquet_bytes(solutions, carried=to.carried))
+    text = _text(problem, solutions, to, None if to.output else TABLE_ROWS)
     if to.output is None:
         sys.stdout.write(text)
         return None
@@ -257,14 +267,14 @@ def _write(problem: Problem, solutions: Solutions, to: _Destination) -> None:
     return None
 
 
-def _text(problem: Problem, solutions: Solutions, shape: Format, most: int | None) -> str:
+def _text(problem: Problem, solutions: Solutions, to: _Destination, most: int | None) -> str:
     from cmpe.formats.results import format_mpe, json_rows
     from cmpe.solution.frames import csv_text
 
-    if shape is Format.json:
-        return "".join(f"{line}\n" for line in json_rows(problem, solutions))
-    if shape is Format.csv:
-        return csv_text(solutions)
-    if shape is Format.uai:
+    if to.shape is Format.json:
+        return "".join(f"{x}\n" for x in json_rows(problem, solutions, carried=to.carried))
+    if to.shape is Format.csv:
+        return csv_text(solutions, to.carried)
+    if to.shape is Format.uai:
         return format_mpe(solutions.assignments)
-    return table_text(problem, solutions, most)
+    return table_text(problem, solutions, most, to.carried)

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from cmpe.display import shortened
 
 if TYPE_CHECKING:
+    from cmpe.formats.results import Carried
     from cmpe.problem import Problem
     from cmpe.solution import Answer, Solutions
 
 TABLE_WIDTH, ANSWER_WIDTH = 140, 48  # characters
 
 
-def table_text(problem: Problem, solutions: Solutions, most: int | None = None) -> str:
-    """A table of the first `most` rows and a summary line."""
+def table_text(
+    problem: Problem,
+    solutions: Solutions,
+    most: int | None = None,
+    carried: Carried | None = None,
+) -> str:
+    """A table of the first `most` rows and a summary line; `carried` columns follow the number."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -24,6 +30,8 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
 
     table = Table(title=Text(problem.name) if problem.name else None, title_justify="left")
     table.add_column("row", justify="right")
+    for name in carried or {}:
+        table.add_column(Text(name))
     table.add_column("status")
     several = len(problem.constraints) > 1
     constraints = [
@@ -37,6 +45,7 @@ def table_text(problem: Problem, solutions: Solutions, most: int | None = None) 
         numbers = [solutions.objective[i], *solutions.constraint_values[i], solutions.bound[i]]
         table.add_row(
             str(i),
+            *(Text(str(cells[i])) for cells in (carried or {}).values()),
             Status(int(solutions.status[i])).label,
             *(_cell(n, "10.4f") for n in numbers),
             _cell(solutions.gap[i], ".2g"),

@@ -25,9 +25,19 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Values
 from cmpe.errors import EvidenceError, FormatError, InputError, TooLarge
-from cmpe.formats.tables.columns import full_rows_of, has_header, parse_csv, read_frame
+from cmpe.formats.tables.columns import (
+    NO_EXTRA,
+    ExtraColumns,
+    FileRows,
+    has_header,
+    parse_csv,
+    read_frame,
+    rows_of_columns,
+)
 from cmpe.formats.text import lines_of, parts_of, read_bytes, read_text, suffix_of, write_text
 from cmpe.problem import Problem
+from cmpe.problem.groups import full_rows
+from cmpe.problem.rows import Rows
 
 MOST_ROWS = 1 << 32  # bytes of rows in memory
 MOST_LINES = 1 << 22  # of an `.evid` file: each takes microseconds
@@ -131,34 +141,88 @@ def write_evid(samples: Sequence[Mapping[int, int]], path: Path | str) -> None:
     write_text(path, "\n".join(head + lines) + "\n")
 
 
-def read_evidence(path: Path | str, problem: Problem, *, ignore_extra: bool = False) -> Values:
+def read_evidence(
+    path: Path | str, problem: Problem, *, ignore_extra: bool = False
+) -> Values | dict[Any, Any]:
     """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables.
 
     `.csv` with a header, and `.parquet`, have a column per variable, by name or number, with its
-    states or their numbers; an empty cell is free. Other columns are refused unless `ignore_extra`.
+    states or their numbers; an empty cell is free. Columns `NAME=STATE`, one for every state, hold
+    likelihoods; evidence is then a mapping. Others are refused unless `ignore_extra`.
     """
+    found = _read(path, problem, ExtraColumns(ignore_extra))
+    return _with_likelihoods(found.rows) if isinstance(found, FileRows) else found
+
+
+def read_rows(path: Path | str, problem: Problem, extra: ExtraColumns = NO_EXTRA) -> FileRows:
+    """The same as rows over all variables, with the columns that are carried into the answers."""
+    found = _read(path, problem, extra)
+    return found if isinstance(found, FileRows) else plain_rows(path, problem, found, extra)
+
+
+def plain_rows(
+    path: Path | str, problem: Problem, rows: Values, extra: ExtraColumns = NO_EXTRA
+) -> FileRows:
+    """Checked rows of a file without names of columns."""
+    if extra.carried:
+        raise FormatError(
+            f"{path}: --keep {extra.carried[0]} needs columns with names: a .csv file with a "
+            "header, or .parquet"
+        )
+    return FileRows(Rows(problem, full_rows(problem, rows)), {})
+
+
+def _with_likelihoods(rows: Rows) -> Values | dict[Any, Any]:
+    """Rows as an array, or where there are likelihoods as a mapping."""
+    if not rows.potentials:
+        return rows.evidence
+    keys: Sequence[Any] = rows.problem.domain.names or range(rows.problem.variables)
+    out: dict[Any, Any] = {}
+    for v in np.flatnonzero((rows.evidence != FREE).any(axis=0)).tolist():
+        out[keys[v]] = [None if value == FREE else value for value in rows.evidence[:, v].tolist()]
+    for (v,), values in rows.potentials:
+        likelihoods = list(np.exp(values))
+        states = out.get(keys[v], [None] * len(rows))
+        both = [row for row, state in enumerate(states) if state is not None and values[row].any()]
+        if both:
+            raise EvidenceError(
+                f"row {both[0]}, {rows.problem.domain.called(v)}: expected a state or likelihoods, "
+                "found both"
+            )
+        pairs = zip(states, likelihoods, strict=True)
+        out[keys[v]] = [soft if state is None else state for state, soft in pairs]
+    return out
+
+
+def _read(path: Path | str, problem: Problem, extra: ExtraColumns) -> Values | FileRows:
+    """Columns as rows over all variables, other formats as they are."""
     suffix = suffix_of(path)
     if suffix == ".evid":
         return _full_width(path, problem)
     if suffix == ".parquet":
-        return full_rows_of(path, problem, read_frame(path), ignore_extra=ignore_extra)
+        return rows_of_columns(path, problem, read_frame(path), extra)
     if suffix not in (".npy", ".csv"):
         expected = "expected a file ending in .evid, .npy, .csv or .parquet"
         raise FormatError(f"{path}: {expected}; found {suffix!r}")
     if suffix == ".csv":
-        text = read_text(path, encoding="utf-8")
-        return rows_of_csv(path, text, problem, ignore_extra=ignore_extra)
+        return _of_csv(path, read_text(path, encoding="utf-8"), problem, extra)
     rows = read_array(path, fractions=bool(problem.continuous))
     return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
 
 
 def rows_of_csv(
-    path: Path | str, text: str, problem: Problem, *, ignore_extra: bool = False
-) -> Values:
+    path: Path | str, text: str, problem: Problem, extra: ExtraColumns = NO_EXTRA
+) -> FileRows:
     """The rows of a CSV file, with a header or without."""
+    found = _of_csv(path, text, problem, extra)
+    return found if isinstance(found, FileRows) else plain_rows(path, problem, found, extra)
+
+
+def _of_csv(
+    path: Path | str, text: str, problem: Problem, extra: ExtraColumns
+) -> Values | FileRows:
     if has_header(text, problem.domain):
-        columns = parse_csv(path, text)
-        return full_rows_of(path, problem, columns, ignore_extra=ignore_extra)
+        return rows_of_columns(path, problem, parse_csv(path, text), extra)
     rows = _parse_cells(path, text)
     return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
 

@@ -26,6 +26,8 @@ from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
 
 LARGEST = sys.float_info.max
+Carried = Mapping[str, Sequence[Any]]  # columns of the evidence, for the output
+NOTHING: Carried = {}
 
 
 def format_mpe(assignments: Values) -> str:
@@ -69,12 +71,19 @@ def _row(tokens: Tokens, variables: int) -> list[int] | int:
     return tokens.wholes(length, "a value", most=np.iinfo(np.int32).max)
 
 
-def json_rows(problem: Problem, solutions: Solutions, first: int = 0) -> Iterator[str]:
-    """One JSON object a row, in order, counted from `first`."""
+def json_rows(
+    problem: Problem, solutions: Solutions, first: int = 0, carried: Carried = NOTHING
+) -> Iterator[str]:
+    """One JSON object a row, in order, counted from `first`; `carried` cells follow the number."""
     gap, feasible = solutions.gap, solutions.feasible
     for i in range(len(solutions)):
         values = row_values(problem, solutions, i, float(gap[i]), bool(feasible[i]))
-        yield json_line({"index": first + i, **values})
+        yield json_line({"index": first + i, **cells_of(carried, i), **values})
+
+
+def cells_of(carried: Carried, i: int) -> dict[str, Any]:
+    """The cells of one row."""
+    return {name: cells[i] for name, cells in carried.items()}
 
 
 def row_values(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
-from cmpe.models.flat import FlatTables, ranges
+from cmpe.models.flat import FlatTables, end_to_end, ranges
 from cmpe.models.loglinear import LogLinearModel
 
 Scope = tuple[int, ...]
@@ -45,7 +45,7 @@ class Gathers(NamedTuple):
         """Lay them end to end."""
         return cls(
             Gather(
-                np.concatenate([g.values for g in parts]),
+                end_to_end([g.values for g in parts]),
                 _chained([g.offsets for g in parts]),
                 _chained([g.starts for g in parts]),
                 np.concatenate([g.columns for g in parts]),

@@ -35,13 +35,17 @@ class FlatTables:
     ) -> FlatTables:
         """Lay out (scope, table) pairs; tables must have the shape of their scope."""
         scopes = [scope for scope, _ in tables]
-        empty = cls.shaped(cardinalities, scopes)
         values = np.concatenate([t.ravel() for _, t in tables]) if tables else np.zeros(0)
-        return replace(empty, values=values)
+        return cls.shaped(cardinalities, scopes, values)
 
     @classmethod
-    def shaped(cls, cardinalities: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> FlatTables:
-        """The layout of tables over `scopes`, all zero."""
+    def shaped(
+        cls,
+        cardinalities: Sequence[int],
+        scopes: Sequence[tuple[int, ...]],
+        values: Floats | None = None,
+    ) -> FlatTables:
+        """The layout of tables over `scopes`, with these values or all zero."""
         cards = np.asarray(cardinalities, dtype=np.int64)
         arities = np.fromiter(map(len, scopes), dtype=np.int64, count=len(scopes))
         starts = np.concatenate([[0], np.cumsum(arities)]).astype(np.int64)
@@ -56,7 +60,8 @@ class FlatTables:
                 strides[slots + axis] = sizes[own]
                 sizes[own] *= cards[variables[slots + axis]]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(cards, np.zeros(int(offsets[-1])), offsets, starts, variables, strides)
+        filled = np.zeros(int(offsets[-1])) if values is None else values
+        return cls(cards, filled, offsets, starts, variables, strides)
 
     @property
     def count(self) -> int:
@@ -101,6 +106,19 @@ def stacked(functions: Sequence[FlatTables]) -> tuple[FlatTables, Integers]:
         joined[name] = np.concatenate([getattr(f, name) for f in functions])
     begins = np.cumsum([0, *(f.count for f in functions)]).astype(np.int64)
     return replace(functions[0], **joined), begins
+
+
+def end_to_end(arrays: Sequence[Floats]) -> Floats:
+    """One array after another: a view where they follow one another in memory, else a copy."""
+    first = arrays[0].base
+    places = [each.__array_interface__["data"][0] for each in arrays]
+    ends = [place + each.nbytes for place, each in zip(places, arrays, strict=True)]
+    if not isinstance(first, np.ndarray) or first.ndim != 1 or first.dtype != np.float64:
+        return np.concatenate(arrays)
+    if any(each.base is not first for each in arrays) or places[1:] != ends[:-1]:
+        return np.concatenate(arrays)
+    begin = (places[0] - first.__array_interface__["data"][0]) // first.itemsize
+    return first[begin : begin + sum(map(len, arrays))]
 
 
 def strides_of(scope: Sequence[int], cardinalities: Sequence[int]) -> dict[int, int]:

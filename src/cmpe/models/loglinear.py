@@ -151,7 +151,9 @@ class LogLinearModel(Bounded):
             begin = end
         if begin != len(values):
             raise ModelError(f"tables of these scopes have {begin} entries, found {len(values)}")
-        return cls._unchecked(domain, tuple(map(Factor.unchecked, scopes, made)))
+        model = cls._unchecked(domain, tuple(map(Factor.unchecked, scopes, made)))
+        model.__dict__["flat"] = FlatTables.shaped(domain.cardinalities, scopes, values)
+        return model
 
     @classmethod
     def _unchecked(cls, domain: Domain, factors: tuple[Factor, ...]) -> LogLinearModel:

@@ -199,7 +199,10 @@ def check_range(
 
 def observed_groups(rows: Values) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
     """Split full-width evidence by the set it observes: (variables, row numbers) pairs."""
-    patterns, which = np.unique(rows != FREE, axis=0, return_inverse=True)
+    seen = rows != FREE
+    if len(rows) and (seen == seen[0]).all():  # sorting takes longer
+        return [(tuple(np.flatnonzero(seen[0]).tolist()), np.arange(len(rows)))]
+    patterns, which = np.unique(seen, axis=0, return_inverse=True)
     return [
         (tuple(int(v) for v in np.flatnonzero(pattern)), np.flatnonzero(which.ravel() == k))
         for k, pattern in enumerate(patterns)

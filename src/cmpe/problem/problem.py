@@ -58,6 +58,17 @@ class Form(Enum):
     OTHER = "functions without tables"
 
 
+MOST_PLANS = 16  # of a problem and its siblings
+
+
+@dataclass
+class Planned:
+    """An elimination order, and the same for compiled code once that has asked for it."""
+
+    plan: Plan
+    compiled: CompiledPlan | None = None
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Problem:
     """An objective, any number of constraints, and the variables that evidence fixes.
@@ -215,7 +226,7 @@ class Problem:
         other = object.__new__(Problem)  # joined and checked already
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
         other.__dict__.update(kept, evidence_variables=chosen, domain=self.domain, parts=self.parts)
-        return other
+        return other.planned_as(self)
 
     @cached_property
     def siblings(self) -> dict[tuple[int, ...], Problem]:
@@ -235,15 +246,41 @@ class Problem:
     @cached_property
     def plan(self) -> Plan:
         """An elimination order of the free variables, shared by all rows."""
-        structure = self.conditioning
-        return make_plan(structure.cardinalities, structure.scopes, variables=structure.free)
+        return self._planned.plan
 
     @cached_property
     def compiled_plan(self) -> CompiledPlan:
         """The plan as arrays for compiled code."""
         from cmpe.elimination.compiled import compile_plan
 
-        return compile_plan(self.plan, self.conditioning.layout)
+        planned = self._planned
+        if planned.compiled is None:
+            planned.compiled = compile_plan(self.plan, self.conditioning.layout)
+        return planned.compiled
+
+    @cached_property
+    def _planned(self) -> Planned:
+        """What depends on scopes alone: shared with problems of other numbers."""
+        structure = self.conditioning
+        sizes = tuple(structure.cardinalities[v] for v in structure.free)
+        key = (structure.scopes, structure.free, sizes)
+        found = self.plans.get(key)
+        if found is None:
+            while len(self.plans) >= MOST_PLANS:
+                self.plans.pop(next(iter(self.plans)), None)
+            plan = make_plan(structure.cardinalities, structure.scopes, variables=structure.free)
+            found = self.plans[key] = Planned(plan)
+        return found
+
+    @cached_property
+    def plans(self) -> dict[Any, Planned]:
+        """The last few plans, by scopes, free variables and their cardinalities."""
+        return {}
+
+    def planned_as(self, other: Problem) -> Problem:
+        """This problem, which shares plans with another one of the same first variables."""
+        self.__dict__["plans"] = other.plans
+        return self
 
     def given(self, evidence: Evidence | None = None) -> Instances:
         """One instance per row of `evidence`.

@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,18 +33,17 @@ from cmpe.problem.evidence import Evidence
 from cmpe.problem.expansion import Expansion, expanded
 from cmpe.problem.groups import full_rows
 from cmpe.problem.problem import Form, Problem
-from cmpe.problem.soft import separated
+from cmpe.problem.soft import Separated, separated
 
 Potentials = ArrayLike | Mapping[Any, Any]
 Limits = ArrayLike | Mapping[Any, Any]
 
 
-@dataclass(frozen=True)
-class Potential:
+class Potential(NamedTuple):
     """Log-potentials of every row over one scope; -inf forbids."""
 
     scope: tuple[int, ...]
-    values: Floats  # (B, states of the first variable, ...)
+    values: NDArray[Any]  # (B, states of the first variable, ...), float32 or float64
 
 
 @dataclass(frozen=True)
@@ -70,35 +68,13 @@ class Rows:
         """What people give, checked; None where the problem itself answers such rows.
 
         That is where they have no numbers of their own, and the problem no rules of many variables.
-        One row of evidence serves all rows of numbers.
         """
-        hard, soft = separated(problem.domain, evidence, problem.continuous)
-        is_ruled = problem.form is Form.RULES
-        if potentials is None and limits is None and not soft and not is_ruled:
+        separate = separated(problem.domain, evidence, problem.continuous)
+        is_plain = potentials is None and limits is None and not separate.potentials
+        if is_plain and problem.form is not Form.RULES:
             return None
-        if not (problem.is_log_linear or is_ruled):
-            raise MethodError(
-                "soft evidence, potentials and limits of rows need log-linear models of discrete "
-                f"variables; found {problem.form.value}"
-            )
-        rows = full_rows(
-            problem.observing(()) if soft else problem, hard, ignore_extra=ignore_extra
-        )
-        given = [Potential((v,), values) for v, values in soft.items()]
-        given += [] if potentials is None else _potentials(problem.domain, potentials)
-        most = None if limits is None else _limits(problem, limits)
-        if not given and most is None and not is_ruled:  # potentials of no variable
-            return None
-        counts = {len(rows), *(len(p.values) for p in given)}
-        counts |= set() if most is None else {len(most)}
-        count = max(counts - {1}, default=1)
-        if counts - {1, count}:
-            raise EvidenceError(
-                f"evidence, potentials and limits must have as many rows; found {sorted(counts)}"
-            )
-        given = [replace(p, values=_repeated(p.values, count)) for p in given]
-        most = None if most is None else np.ascontiguousarray(_repeated(most, count))
-        return cls(problem, _repeated(rows, count), tuple(given), most)
+        rows = cls._separate(problem, separate, ignore_extra).with_numbers(potentials, limits)
+        return rows if rows.has_numbers or problem.form is Form.RULES else None
 
     @classmethod
     def of(
@@ -107,10 +83,54 @@ class Rows:
         evidence: Evidence | None,
         potentials: Potentials | None = None,
         limits: Limits | None = None,
+        *,
+        ignore_extra: bool = False,
     ) -> Rows:
         """What people give, checked, with or without numbers of rows' own."""
-        own = cls.own(problem, evidence, potentials, limits)
-        return cls(problem, full_rows(problem, evidence)) if own is None else own
+        separate = separated(problem.domain, evidence, problem.continuous)
+        return cls._separate(problem, separate, ignore_extra).with_numbers(potentials, limits)
+
+    @classmethod
+    def _separate(cls, problem: Problem, evidence: Separated, ignore_extra: bool) -> Rows:
+        """Rows with their soft evidence as potentials, which may be of another number of rows."""
+        hard, soft = evidence
+        _need_tables(problem, is_needed=bool(soft))
+        rows = full_rows(
+            problem.observing(()) if soft else problem, hard, ignore_extra=ignore_extra
+        )
+        return cls(problem, rows, tuple(Potential((v,), values) for v, values in soft.items()))
+
+    def with_numbers(self, potentials: Potentials | None, limits: Limits | None) -> Rows:
+        """The same rows with more potentials, which are added, and limits.
+
+        One row of evidence serves all rows of numbers.
+        """
+        problem = self.problem
+        _need_tables(problem, is_needed=potentials is not None or limits is not None)
+        more = [] if potentials is None else _potentials(problem.domain, potentials)
+        most = self.limits if limits is None else _limits(problem, limits)
+        counts = {len(self.evidence), *(len(p.values) for p in (*self.potentials, *more))}
+        counts |= set() if most is None else {len(most)}
+        count = max(counts - {1}, default=1)
+        if counts - {1, count}:
+            raise EvidenceError(
+                f"evidence, potentials and limits must have as many rows; found {sorted(counts)}"
+            )
+        summed: dict[tuple[int, ...], NDArray[Any]] = {}
+        for scope, values in (*self.potentials, *more):
+            known = summed.get(scope)
+            summed[scope] = values if known is None else np.add(known, values, dtype=np.float64)
+        own = tuple(Potential(scope, _repeated(values, count)) for scope, values in summed.items())
+        most = None if most is None else np.ascontiguousarray(_repeated(most, count))
+        return Rows(problem, _repeated(self.evidence, count), own, most)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What gives these rows to `cmpe.front`, `best` and `bound`."""
+        keys: Sequence[Any] = self.problem.domain.names or range(self.problem.variables)
+        own = {tuple(keys[v] for v in scope): values for scope, values in self.potentials}
+        most = None if self.limits is None else self.limits * self.problem.signs
+        return {"evidence": self.evidence, "potentials": own or None, "limits": most}
 
     def __len__(self) -> int:
         return len(self.evidence)
@@ -129,25 +149,47 @@ class Rows:
             limits=None if self.limits is None else self.limits[rows],
         )
 
+    @staticmethod
+    def concatenate(parts: Sequence[Rows]) -> Rows:
+        """All rows of all parts, in order; what a part has no potentials over gets zeros."""
+        first = parts[0]
+        scopes = dict.fromkeys(p.scope for part in parts for p in part.potentials)
+        cards = first.problem.domain.cardinalities
+        own = []
+        for scope in scopes:
+            shape = tuple(cards[v] for v in scope)
+            tables = [
+                dict(part.potentials).get(scope, np.zeros((len(part), *shape))) for part in parts
+            ]
+            own.append(Potential(scope, np.concatenate(tables)))
+        most = [part.limits for part in parts if part.limits is not None]
+        evidence = np.concatenate([part.evidence for part in parts])
+        limits = np.concatenate(most) if most else None
+        return replace(first, evidence=evidence, potentials=tuple(own), limits=limits)
+
     def distinct(self) -> tuple[Indices, Indices, Indices]:
         """Where each distinct row first appears, each row's place among them, how often each does.
 
         Rows are equal where evidence, potentials and limits are.
         """
+        count = len(self)
         numbers = [self.evidence, *(p.values for p in self.potentials)]
         numbers += [] if self.limits is None else [self.limits]
-        places: dict[bytes, int] = {}
-        where = np.empty(len(self), dtype=np.intp)
-        first: list[int] = []
-        for row in range(len(self)):
-            digest = blake2b(digest_size=16)
-            for each in numbers:
-                digest.update(each[row].tobytes())
-            place = places.setdefault(digest.digest(), len(first))
-            if place == len(first):
-                first.append(row)
-            where[row] = place
-        return np.array(first, dtype=np.intp), where, np.bincount(where, minlength=len(first))
+        keys = np.zeros(count, dtype=np.uint64)
+        rng = np.random.default_rng(0)
+        for each in numbers:
+            flat = np.ascontiguousarray(each, dtype=np.float64).reshape(count, -1).view(np.uint64)
+            keys += (flat ^ (flat >> np.uint64(32))) @ rng.integers(
+                1, 1 << 63, flat.shape[1], dtype=np.uint64
+            )
+        _, first, where = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        first, where = first[order], rank[where.ravel()]
+        if len(first) < count and not all(_same(each, first[where]) for each in numbers):
+            first = where = np.arange(count)  # two different rows of one key: never mind equal ones
+        return first, where, np.bincount(where, minlength=len(first))
 
     @cached_property
     def lifted(self) -> Problem:
@@ -160,15 +202,16 @@ class Rows:
         problem = self.problem
         domain = Domain((*problem.domain.cardinalities, max(1, len(self))))
         number = problem.variables
-        own = [((number, *p.scope), p.values) for p in self.potentials]
-        objective = _extended(domain, problem.objective, own)
-        constraints = []
-        for j, constraint in enumerate(problem.constraints):
-            shift = self.shifts[:, j]
-            own = [((number,), shift)] if shift.any() else []
-            function = _extended(domain, constraint.function, own)
-            constraints.append(replace(constraint, function=function, at_most=float(self._most[j])))
-        return Problem(objective, constraints, (number,))
+        own = [[((number, *p.scope), p.values) for p in self.potentials]]
+        own += [[((number,), shift)] if shift.any() else [] for shift in self.shifts.T]
+        objective, *functions = _extended(domain, problem.functions, own)
+        constraints = [
+            replace(constraint, function=function, at_most=float(most))
+            for constraint, function, most in zip(
+                problem.constraints, functions, self._most, strict=True
+            )
+        ]
+        return Problem(objective, constraints, (number,)).planned_as(problem)
 
     @cached_property
     def _expansion(self) -> Expansion:
@@ -192,6 +235,13 @@ class Rows:
         most = self._most + tolerance_of(self._most)
         return np.asarray(most - self.limits - tolerance_of(self.limits))
 
+    @property
+    def asked(self) -> tuple[Problem, Values]:
+        """An ordinary problem, and rows over its variables, that ask the same."""
+        if not (self.has_numbers or self.problem.form is Form.RULES):
+            return self.problem, self.evidence
+        return Rows(self.lifted, self.numbered(self.evidence)).asked
+
     def numbered(self, rows: Values) -> Values:
         """Rows (B, n), -1 where free, over the variables of the lifted problem."""
         if self.has_numbers:
@@ -207,7 +257,9 @@ class Rows:
         """One row's problem, with its potentials and limits as its own."""
         problem, parts = self.problem, self.problem.parts
         own = [(p.scope, p.values[row]) for p in self.potentials]
-        objective = _extended(problem.domain, parts.objective, own) if own else parts.objective
+        objective = parts.objective
+        if own:
+            [objective] = _extended(problem.domain, [objective], [own])
         limits = problem.limits if self.limits is None else self.limits[row]
         constraints = tuple(
             replace(c, at_most=float(q)) for c, q in zip(parts.constraints, limits, strict=True)
@@ -217,18 +269,47 @@ class Rows:
         return problem.made_of(own_parts).observing(observed)
 
 
+def _same(values: NDArray[Any], other: Indices) -> bool:
+    """Whether each row is that of the same place in `other`, bit by bit."""
+    moved = np.flatnonzero(other != np.arange(len(other)))
+    return values[moved].tobytes() == values[other[moved]].tobytes()
+
+
+def _need_tables(problem: Problem, *, is_needed: bool) -> None:
+    if is_needed and not (problem.is_log_linear or problem.form is Form.RULES):
+        raise MethodError(
+            "soft evidence, potentials and limits of rows need log-linear models of discrete "
+            f"variables; found {problem.form.value}"
+        )
+
+
 def _extended(
-    domain: Domain, function: Function, own: Sequence[tuple[tuple[int, ...], Floats]]
-) -> LogLinearModel | RuledModel:
-    """A function with more tables, over a domain with more variables; tables are copied once."""
-    if isinstance(function, RuledModel):
-        base = _extended(domain, function.base, own)
+    domain: Domain,
+    functions: Sequence[Function],
+    own: Sequence[Sequence[tuple[tuple[int, ...], Floats]]],
+) -> list[LogLinearModel | RuledModel]:
+    """Functions with more tables, over a domain with more variables.
+
+    All tables lie in one array, so that what reads them copies no row's numbers again.
+    """
+    bases = [f.base if isinstance(f, RuledModel) else f for f in functions]
+    tables: list[list[tuple[tuple[int, ...], Floats]]] = []
+    for base, more in zip(bases, own, strict=True):
         assert isinstance(base, LogLinearModel)
-        return replace(function, base=base)
-    assert isinstance(function, LogLinearModel)
-    values = np.concatenate([function.flat.values, *(np.asarray(u).reshape(-1) for _, u in own)])
-    scopes = [*(factor.scope for factor in function.factors), *(scope for scope, _ in own)]
-    return LogLinearModel.from_flat(domain, scopes, values)
+        tables.append([*((f.scope, f.log_table) for f in base.factors), *more])
+    sizes = [sum(table.size for _, table in each) for each in tables]
+    whole = np.empty(sum(sizes))
+    out: list[LogLinearModel | RuledModel] = []
+    end = 0
+    for function, each, size in zip(functions, tables, sizes, strict=True):
+        begin, end = end, end + size
+        at = begin
+        for _, table in each:
+            whole[at : at + table.size].reshape(table.shape)[...] = table
+            at += table.size
+        model = LogLinearModel.from_flat(domain, [scope for scope, _ in each], whole[begin:end])
+        out.append(replace(function, base=model) if isinstance(function, RuledModel) else model)
+    return out
 
 
 def _repeated(values: NDArray[Any], count: int) -> NDArray[Any]:
@@ -271,7 +352,7 @@ def _of_scope(domain: Domain, key: Any, values: Any) -> Potential:
     return _checked(domain, scope, given)
 
 
-def _checked(domain: Domain, scope: tuple[int, ...], values: Floats) -> Potential:
+def _checked(domain: Domain, scope: tuple[int, ...], values: NDArray[Any]) -> Potential:
     wrong = np.isnan(values) | np.isposinf(values)
     if wrong.any():
         row = int(np.argwhere(wrong)[0][0])
@@ -320,12 +401,13 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
     return out
 
 
-def _numbers(what: str, values: Any) -> Floats:
-    """An array or a tensor as float64."""
+def _numbers(what: str, values: Any) -> NDArray[Any]:
+    """An array or a tensor of float32 or float64, as it is; other numbers as float64."""
     if hasattr(values, "detach"):  # a tensor of torch, which may be on another device
         values = values.detach().cpu().numpy()
     try:
-        out = np.asarray(values, dtype=np.float64)
+        out = np.asarray(values)
+        out = out if out.dtype in (np.float32, np.float64) else out.astype(np.float64)
     except (TypeError, ValueError):
         found = type(values).__name__
         raise EvidenceError(f"{what} must be an array of numbers, found {found}") from None

@@ -74,26 +74,37 @@ class _Reader(NamedTuple):
 
     def frame(self, frame: Any) -> Separated:
         """Columns of cells, and columns `NAME=STATE` of likelihoods."""
-        labels = list(frame.columns)
-        columns = {label: list(frame[label]) for label in labels if _has_soft(frame[label])}
-        named = self._named_states(labels)
-        if not (columns or named):
-            return Separated(frame, {})
-        taken = {label for states in named.values() for label in states.values()}
-        kept = [label for label in labels if label not in taken]
-        cells = [columns.get(label) or list(frame[label]) for label in kept]
-        rows = [dict(zip(kept, row, strict=True)) for row in zip(*cells, strict=True)]
-        rows = rows or [{} for _ in range(len(frame))]
-        whole = self.rows(rows, rows)
-        known = dict(whole.potentials)
-        for variable, states in named.items():
-            table = np.stack(
-                [np.asarray(frame[states[s]], dtype=np.float64) for s in sorted(states)], axis=1
-            )
-            lines = [None if np.isnan(row).all() else row for row in table]
-            own, _ = self._column(variable, lines)
-            known[variable] = known[variable] + own if variable in known else own
-        return Separated(whole.evidence, known)
+        named = self._named_states(list(frame.columns))
+        known = {v: self._of_columns(v, frame, states) for v, states in named.items()}
+        taken = [label for states in named.values() for label in states.values()]
+        rest = frame.drop(columns=taken) if taken else frame
+        labels = list(rest.columns)
+        if any(_has_soft(rest[label]) for label in labels):
+            cells = [list(rest[label]) for label in labels]
+            rows = [dict(zip(labels, row, strict=True)) for row in zip(*cells, strict=True)]
+            rest, soft = self.rows(rows, rows)
+            for variable, own in soft.items():
+                known[variable] = known[variable] + own if variable in known else own
+        return Separated(rest, known)
+
+    def _of_columns(self, variable: int, frame: Any, states: Mapping[int, Any]) -> Floats:
+        """Log-likelihoods (B, states) from one column for each state; 0 in rows that have none."""
+        out = np.empty((len(frame), len(states)))
+        for state, label in states.items():
+            try:
+                out[:, state] = np.asarray(frame[label], dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise EvidenceError(
+                    f"column {label!r}: likelihoods must be numbers; {error}"
+                ) from None
+        is_empty = np.isnan(out).all(axis=1)
+        out[is_empty] = 1.0
+        odd = ~((out >= 0) & (out < np.inf))
+        wrong = np.flatnonzero(odd.any(axis=1) | ~out.any(axis=1))
+        if len(wrong):
+            self._log(variable, out[wrong[0]], int(wrong[0]))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(out))
 
     def _named_states(self, labels: Sequence[Any]) -> dict[int, dict[int, Any]]:
         """The columns `NAME=STATE` by variable and state; every state must have one."""

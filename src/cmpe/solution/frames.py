@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,9 +67,12 @@ def frame_of(answers: Solutions) -> Any:
     return frame
 
 
-def csv_text(answers: Solutions) -> str:
-    """A header of names, then one line per row; an empty cell where there is nothing."""
-    named = list(columns_of(answers))
+def csv_text(answers: Solutions, carried: Mapping[str, Sequence[Any]] | None = None) -> str:
+    """A header of names, then one line per row; an empty cell where there is nothing.
+
+    `carried` columns, such as ids, come first.
+    """
+    named = [*(carried or {}).items(), *columns_of(answers)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([name for name, _ in named])
@@ -77,14 +80,19 @@ def csv_text(answers: Solutions) -> str:
     return out.getvalue()
 
 
-def parquet_bytes(answers: Solutions, first: int | None = None) -> bytes:
+def parquet_bytes(
+    answers: Solutions,
+    first: int | None = None,
+    carried: Mapping[str, Sequence[Any]] | None = None,
+) -> bytes:
     """The same columns as a Parquet file; with `first` also the number of each row, from there."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise MissingExtra.named("pyarrow", "frames") from None
-    named = list(_arrow_columns(answers, pyarrow))
+    more = [(name, pyarrow.array(cells)) for name, cells in (carried or {}).items()]
+    named = [*more, *_arrow_columns(answers, pyarrow)]
     if first is not None:
         taken = {name for name, _ in named}
         index = "cmpe.index" if "index" in taken else "index"

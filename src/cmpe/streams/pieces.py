@@ -17,9 +17,16 @@ import numpy as np
 
 from cmpe.arrays import Values
 from cmpe.errors import FormatError, InputError, MissingExtra
-from cmpe.formats.evidence import array_header, check_rows, read_evidence, rows_of_csv
+from cmpe.formats.evidence import array_header, check_rows, plain_rows, read_rows, rows_of_csv
+from cmpe.formats.numbers import OwnNumbers
 from cmpe.formats.packing import PACKED
-from cmpe.formats.tables.columns import full_rows_of, has_header
+from cmpe.formats.tables.columns import (
+    NO_EXTRA,
+    ExtraColumns,
+    FileRows,
+    has_header,
+    rows_of_columns,
+)
 from cmpe.formats.text import suffix_of
 from cmpe.problem import Problem
 from cmpe.streams.lines import LinePiece, line_pieces
@@ -35,8 +42,8 @@ class Piece(Protocol):
         """How many rows."""
         ...
 
-    def read(self, problem: Problem) -> Values:
-        """The rows, checked: of the evidence variables, or of all with -1 where free."""
+    def read(self, problem: Problem) -> FileRows:
+        """The rows, checked."""
         ...
 
 
@@ -65,18 +72,20 @@ class Source(Protocol):
         ...
 
 
-def source_of(path: Path | str, problem: Problem) -> Source:
+def source_of(path: Path | str, problem: Problem, extra: ExtraColumns = NO_EXTRA) -> Source:
     """The rows of a file, or of a folder of Parquet files in the order of their names."""
     file, suffix = Path(path), suffix_of(path)
     if file.is_dir() or suffix == ".parquet":
-        return ParquetSource.of(file)
+        return ParquetSource.of(file, extra)
     if not file.is_file():
         raise InputError(f"{path}: cannot be read: there is no such file")
+    if suffix == ".csv":
+        return CsvSource(file, problem, extra)
+    if extra.carried:
+        plain_rows(path, problem, np.zeros((0, problem.variables), problem.dtype), extra)
     if suffix == ".npy" and file.suffix not in PACKED:
         return ArraySource.of(file, problem)
-    if suffix == ".csv":
-        return CsvSource(file, problem)
-    return MemorySource(read_evidence(file, problem), _identity([file]))
+    return MemorySource(read_rows(file, problem).rows.evidence, _identity([file]))
 
 
 def _identity(files: list[Path]) -> list[list[Any]]:
@@ -104,10 +113,11 @@ class ArrayPiece:
         """How many rows."""
         return len(self.values)
 
-    def read(self, problem: Problem) -> Values:
+    def read(self, problem: Problem) -> FileRows:
         """Check them."""
         widths = (len(problem.evidence_variables), problem.variables)
-        return check_rows(self.path, self.values, problem, widths)
+        rows = check_rows(self.path, self.values, problem, widths)
+        return plain_rows(self.path, problem, rows)
 
 
 def small(values: Values) -> Values:
@@ -184,20 +194,21 @@ class CsvPiece:
     path: str
     header: str
     lines: LinePiece
+    extra: ExtraColumns
 
     @property
     def count(self) -> int:
         """How many rows."""
         return self.lines.count
 
-    def read(self, problem: Problem) -> Values:
+    def read(self, problem: Problem) -> FileRows:
         """Parse and check them."""
         place = f"{self.path}, counted from line {self.lines.line}"
         try:
             text = self.header + self.lines.data.decode()
         except UnicodeDecodeError as error:
             raise FormatError(f"{place}: expected UTF-8 text, found: {error.reason}") from None
-        return rows_of_csv(place, text, problem)
+        return rows_of_csv(place, text, problem, self.extra)
 
 
 @dataclass(frozen=True)
@@ -206,6 +217,7 @@ class CsvSource:
 
     path: Path
     problem: Problem
+    extra: ExtraColumns = NO_EXTRA
     rows: int | None = None
 
     def identity(self) -> list[list[Any]]:
@@ -222,7 +234,8 @@ class CsvSource:
         header = first_line if named else ""
         for number, lines in enumerate(line_pieces(self.path, size, skip=int(named))):
             if is_wanted(number):
-                yield RowBlock(number, number * size, CsvPiece(str(self.path), header, lines))
+                piece = CsvPiece(str(self.path), header, lines, self.extra)
+                yield RowBlock(number, number * size, piece)
 
 
 @dataclass(frozen=True)
@@ -231,16 +244,16 @@ class ParquetPiece:
 
     path: str
     table: Any
+    extra: ExtraColumns
 
     @property
     def count(self) -> int:
         """How many rows."""
         return int(self.table.num_rows)
 
-    def read(self, problem: Problem) -> Values:
+    def read(self, problem: Problem) -> FileRows:
         """Translate states and check them."""
-        frame = self.table.to_pandas()
-        return full_rows_of(self.path, problem, frame, ignore_extra=False)
+        return rows_of_columns(self.path, problem, self.table.to_pandas(), self.extra)
 
 
 @dataclass(frozen=True)
@@ -249,9 +262,10 @@ class ParquetSource:
 
     files: tuple[Path, ...]
     rows: int
+    extra: ExtraColumns
 
     @classmethod
-    def of(cls, path: Path) -> ParquetSource:
+    def of(cls, path: Path, extra: ExtraColumns = NO_EXTRA) -> ParquetSource:
         """Look at the footers."""
         found = sorted(p for p in path.rglob("*.parquet") if not p.name.startswith((".", "_")))
         files = tuple(found) if path.is_dir() else (path,)
@@ -261,7 +275,7 @@ class ParquetSource:
         for file, own in zip(files, opened, strict=True):
             if own.schema_arrow.names != opened[0].schema_arrow.names:
                 raise FormatError.at(file, "the columns", f"those of {files[0].name}", "others")
-        return cls(files, sum(own.metadata.num_rows for own in opened))
+        return cls(files, sum(own.metadata.num_rows for own in opened), extra)
 
     def identity(self) -> list[list[Any]]:
         """Of every file."""
@@ -282,7 +296,8 @@ class ParquetSource:
             while sum(b.num_rows for b in held) >= min(size, self.rows - place) > 0:
                 table = pyarrow.Table.from_batches(held)
                 if is_wanted(number):
-                    piece = ParquetPiece(str(self.files[0]), table.slice(0, size).combine_chunks())
+                    first = table.slice(0, size).combine_chunks()
+                    piece = ParquetPiece(str(self.files[0]), first, self.extra)
                     yield RowBlock(number, place, piece)
                 held = table.slice(size).to_batches()
                 place, number = place + size, number + 1
@@ -300,6 +315,64 @@ class ParquetSource:
                     if skip < batch.num_rows:
                         yield batch.slice(skip)
                     skip = max(0, skip - batch.num_rows)
+
+
+@dataclass(frozen=True)
+class NumberedPiece:
+    """Rows of evidence with their own numbers."""
+
+    piece: Piece
+    numbers: OwnNumbers
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return self.piece.count
+
+    def read(self, problem: Problem) -> FileRows:
+        """Both, checked."""
+        found = self.piece.read(problem)
+        return found._replace(rows=self.numbers.of(found.rows))
+
+
+@dataclass(frozen=True)
+class NumberedSource:
+    """Rows of evidence, each with the numbers of the same place in other files."""
+
+    source: Source
+    numbers: OwnNumbers
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows of evidence, where that is known."""
+        return self.source.rows
+
+    def identity(self) -> list[list[Any]]:
+        """Of the evidence."""
+        return self.source.identity()
+
+    def blocks(self, size: int, is_wanted: Callable[[int], bool]) -> Iterator[RowBlock]:
+        """The numbers of a block are views of what all rows have."""
+        total, last = self.numbers.rows or 0, 0
+        if self.rows is not None:
+            self._check(self.rows)
+
+        def wanted(number: int) -> bool:
+            nonlocal last
+            last = max(last, number)
+            return is_wanted(number)
+
+        for number, first, piece in self.source.blocks(size, wanted):
+            if first + piece.count > total or (piece.count < size and first + piece.count < total):
+                self._check(first + piece.count)
+            part = self.numbers.part(first, piece.count)
+            yield RowBlock(number, first, NumberedPiece(piece, part))
+        if total > (last + 1) * size:
+            self._check((last + 1) * size)
+
+    def _check(self, count: int) -> None:
+        if count != self.numbers.rows:
+            self.numbers.refuse(count)
 
 
 def _parquet(file: Path) -> Any:

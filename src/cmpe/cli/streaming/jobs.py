@@ -15,11 +15,13 @@ import numpy as np
 
 from cmpe.cli.streaming.rows import bound_values, bounds_by_name, front_values, rank_lines
 from cmpe.errors import CmpeError, InputError
+from cmpe.formats.results import cells_of
 from cmpe.streams.folder import AnswerPart
 
 if TYPE_CHECKING:
     from cmpe.arrays import Values
     from cmpe.bounds.base import Work
+    from cmpe.formats.tables.columns import FileRows
     from cmpe.problem import Problem
     from cmpe.solvers.base import Limits, Running
     from cmpe.solvers.dispatch import Chosen
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 PARQUET = "parquet"
 
 
-def read_piece(problem: Problem, first: int, piece: Piece) -> Values:
+def read_piece(problem: Problem, first: int, piece: Piece) -> FileRows:
     """The rows of a piece; an error says where the piece begins."""
     try:
         return piece.read(problem)
@@ -54,15 +56,15 @@ class SolveJob:
         """Answer the rows of a piece."""
         from cmpe.formats.results import json_rows
         from cmpe.solution.frames import parquet_bytes
-        from cmpe.solvers.dispatch import answer
+        from cmpe.solvers.dispatch import answer_rows
 
-        rows = read_piece(self.problem, first, piece)
-        found = answer(self.problem, rows, self.method, self.limits)
+        rows, carried = read_piece(self.problem, first, piece)
+        found = answer_rows(rows, self.method, self.limits)
         timeless = replace(found, seconds=np.full(len(found), np.nan))
         if self.suffix == PARQUET:
-            data = parquet_bytes(timeless, first)
+            data = parquet_bytes(timeless, first, carried)
         else:
-            data = as_lines(json_rows(self.problem, timeless, first))
+            data = as_lines(json_rows(self.problem, timeless, first, carried))
         return AnswerPart(data, len(found), Counter(found.labels), float(found.seconds.sum()))
 
 
@@ -78,9 +80,9 @@ class BoundJob:
 
     def __call__(self, first: int, piece: Piece) -> AnswerPart:
         """Bound the rows of a piece."""
-        rows = read_piece(self.problem, first, piece)
+        rows, carried = read_piece(self.problem, first, piece)
         known = bounds_by_name(self, rows)
-        values = [bound_values(i, known, self.names) for i in range(len(rows))]
+        values = [bound_values(i, known, self.names, carried) for i in range(len(rows))]
         seconds = sum(sum(row["seconds"].values()) for row in values)
         lines = [{**row, "index": first + i, "seconds": None} for i, row in enumerate(values)]
         tally = Counter("infeasible" if row["infeasible"] else "bounded" for row in values)
@@ -101,15 +103,19 @@ class FrontJob:
         """Trace the rows of a piece."""
         from cmpe.tradeoffs.front import front
 
+        rows, carried = read_piece(self.problem, first, piece)
         found = front(
             self.problem,
-            read_piece(self.problem, first, piece),
+            **rows.keywords,
             over=self.over,
             between=self.between,
             time_limit=self.seconds,
             running=self.running,
         )
-        lines = [{**front_values(first + i, f), "seconds": None} for i, f in enumerate(found)]
+        lines = [
+            {**front_values(first + i, f, cells_of(carried, i)), "seconds": None}
+            for i, f in enumerate(found)
+        ]
         tally = Counter(_state(f.infeasible, f.complete) for f in found)
         return AnswerPart(_json_lines(lines), len(found), tally, sum(f.seconds for f in found))
 
@@ -128,10 +134,11 @@ class BestJob:
         """Rank the answers of the rows of a piece."""
         from cmpe.tradeoffs.best import ListedAnswers, best
 
+        rows, carried = read_piece(self.problem, first, piece)
         found = best(
             self.problem,
-            read_piece(self.problem, first, piece),
-            self.k,
+            **rows.keywords,
+            k=self.k,
             distance=self.distance,
             time_limit=self.seconds,
             running=self.running,
@@ -143,7 +150,7 @@ class BestJob:
         ]
         tally = Counter(_state(each.infeasible, each.complete) for each in found)
         return AnswerPart(
-            as_lines(rank_lines(self.problem, timeless, first)), len(found), tally, spent
+            as_lines(rank_lines(self.problem, timeless, first, carried)), len(found), tally, spent
         )
 
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cmpe.formats.results import NOTHING, Carried, cells_of
+
 if TYPE_CHECKING:
-    from cmpe.arrays import Values
     from cmpe.bounds.base import Bounds
     from cmpe.cli.streaming.jobs import BoundJob
     from cmpe.execution import Workplace
     from cmpe.problem import Problem
+    from cmpe.problem.rows import Rows
     from cmpe.tradeoffs.best import Ranked
     from cmpe.tradeoffs.front import Front
 
 
-def bounds_by_name(
-    job: BoundJob, rows: Values, place: Workplace | None = None
-) -> dict[str, Bounds]:
+def bounds_by_name(job: BoundJob, rows: Rows, place: Workplace | None = None) -> dict[str, Bounds]:
     """The bounds of all methods; of several, those too large for the problem are left out."""
     from cmpe.bounding import bound as bounds_of
     from cmpe.errors import TooLarge
@@ -29,7 +29,7 @@ def bounds_by_name(
     for name in job.names:
         try:
             known[name] = bounds_of(
-                job.problem, rows, method=name, work=job.work, training=job.training,
+                job.problem, **rows.keywords, method=name, work=job.work, training=job.training,
                 device=job.device, place=place,
             )  # fmt: skip
         except TooLarge as error:
@@ -39,7 +39,9 @@ def bounds_by_name(
     return known
 
 
-def bound_values(i: int, known: dict[str, Bounds], names: Sequence[str]) -> dict[str, Any]:
+def bound_values(
+    i: int, known: dict[str, Bounds], names: Sequence[str], carried: Carried
+) -> dict[str, Any]:
     """What is written of one row."""
     import numpy as np
 
@@ -50,6 +52,7 @@ def bound_values(i: int, known: dict[str, Bounds], names: Sequence[str]) -> dict
     infeasible = bool(known[best].infeasible[i])
     return {
         "index": i,
+        **cells_of(carried, i),
         "bound": by_method[best],
         "infeasible": infeasible,
         "multipliers": known[best].multipliers[i].tolist(),
@@ -60,11 +63,10 @@ def bound_values(i: int, known: dict[str, Bounds], names: Sequence[str]) -> dict
 
 
 def _finite(value: float) -> float | None:
-
     return value if math.isfinite(value) else None
 
 
-def front_values(number: int, traced: Front) -> dict[str, Any]:
+def front_values(number: int, traced: Front, cells: Mapping[str, Any]) -> dict[str, Any]:
     """What is written of one row."""
     names = traced.problem.domain.names
     points: list[dict[str, Any]] = []
@@ -81,6 +83,7 @@ def front_values(number: int, traced: Front) -> dict[str, Any]:
     steps = [{"value": _finite(q), "objective": _finite(upper)} for q, upper in traced.steps]
     return {
         "index": number,
+        **cells,
         "complete": traced.complete,
         "points": points,
         "bound": None if traced.complete else steps,
@@ -90,13 +93,15 @@ def front_values(number: int, traced: Front) -> dict[str, Any]:
     }
 
 
-def rank_lines(problem: Problem, found: list[Ranked], first: int = 0) -> Iterator[str]:
+def rank_lines(
+    problem: Problem, found: list[Ranked], first: int = 0, carried: Carried = NOTHING
+) -> Iterator[str]:
     """What `cmpe solve` writes, with the rank; a row without an answer has no line."""
     from cmpe.formats.results import json_line, row_values
 
-    for index, each in enumerate(found, first):
+    for i, each in enumerate(found):
         gap, feasible = each.answers.gap, each.answers.feasible
         for rank in range(len(each)):
             values = row_values(problem, each.answers, rank, float(gap[rank]), bool(feasible[rank]))
             proved = {"rank": rank + 1, "proved": each.complete}
-            yield json_line({"index": index, **proved, **values})
+            yield json_line({"index": first + i, **cells_of(carried, i), **proved, **values})

@@ -5,22 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cmpe.cli.options import Format, need_writer, progress_bar
+from cmpe.cli.options import Format, RowFiles, need_writer, progress_bar
 from cmpe.errors import InputError
 
 if TYPE_CHECKING:
     from cmpe.formats.directory import ProblemDirectory
+    from cmpe.formats.numbers import OwnNumbers
     from cmpe.problem import Problem
     from cmpe.solvers.base import Running
     from cmpe.streams.folder import AnswerFolder
-    from cmpe.streams.pieces import Source
+    from cmpe.streams.pieces import MemorySource, Source
     from cmpe.streams.stream import Job
 
 NARROW_ROWS = 8192  # rows of a part where a row takes microseconds,
@@ -35,7 +36,7 @@ class StreamAsked:
     """A command whose answers go to a folder."""
 
     output: Path
-    evidence: Path | None
+    files: RowFiles
     suffix: str
     resume: bool
     block: int | None
@@ -44,7 +45,7 @@ class StreamAsked:
 
 def stream_asked(
     arguments: Sequence[str],
-    files: tuple[Path | None, Path | None, Format | None],
+    where: tuple[Path | None, RowFiles, Format | None],
     running: Running,
     *,
     resume: bool,
@@ -52,10 +53,10 @@ def stream_asked(
 ) -> StreamAsked | None:
     """What is asked for where OUTPUT is a folder; None where it is not.
 
-    `files` are output, evidence and format. A folder ends in a slash, is there already, or was
-    begun before (--resume).
+    `where` is output, rows and format. A folder ends in a slash, is there already, or was begun
+    before (--resume).
     """
-    output, evidence, asked = files
+    output, files, asked = where
     if output is None or not (resume or output.is_dir() or _has_slash(output, arguments)):
         if resume or block is not None:
             raise InputError("--resume and --block go with a folder: --output FOLDER/")
@@ -64,7 +65,7 @@ def stream_asked(
         raise InputError(f"parts are json or parquet, found --format {asked.value}")
     suffix = SUFFIXES[asked or Format.json]
     need_writer(f".{suffix}")
-    return StreamAsked(output, evidence, suffix, resume, block, running)
+    return StreamAsked(output, files, suffix, resume, block, running)
 
 
 def need_folder(output: Path | None, running: Running) -> None:
@@ -102,16 +103,43 @@ def rows_of_a_part(asked: StreamAsked, *, narrow: bool, seconds: float | None) -
     return NARROW_ROWS if narrow else WIDE_ROWS
 
 
-def source_for(asked: StreamAsked, problem: Problem, directory: ProblemDirectory | None) -> Source:
+def source_for(
+    files: RowFiles,
+    problem: Problem,
+    directory: ProblemDirectory | None,
+    numbers: OwnNumbers,
+) -> Source:
     """The rows of the evidence file or folder, else the directory's test rows, else one."""
     import numpy as np
 
-    from cmpe.formats.labels import rows_digest
-    from cmpe.streams.pieces import MemorySource, source_of
+    from cmpe.streams.pieces import MemorySource, NumberedSource, source_of
 
-    if asked.evidence is not None:
-        return source_of(asked.evidence, problem)
-    rows = np.zeros((1, 0), dtype=np.int64) if directory is None else directory.test
+    if files.evidence is not None:
+        source = source_of(files.evidence, problem, files.extra)
+    else:
+        source = _source_in_memory(files, problem, directory)
+    if isinstance(source, MemorySource) and source.rows == 1:  # serves all rows of numbers
+        shape = (numbers.rows or 1, source.values.shape[1])
+        source = replace(source, values=np.broadcast_to(source.values, shape))
+    return NumberedSource(source, numbers) if numbers.files else source
+
+
+def _source_in_memory(
+    files: RowFiles, problem: Problem, directory: ProblemDirectory | None
+) -> MemorySource:
+    """The test rows, or one row."""
+    import numpy as np
+
+    from cmpe.formats.evidence import plain_rows
+    from cmpe.formats.labels import rows_digest
+    from cmpe.streams.pieces import MemorySource
+
+    given = files.given(problem)
+    if given is None and directory is not None:
+        rows = directory.test
+    else:
+        rows = np.zeros((1, 0), dtype=np.int64) if given is None else given
+    plain_rows("the evidence", problem, rows, files.extra)
     return MemorySource(rows, [["test rows", len(rows), rows_digest(rows)[:16]]])
 
 
@@ -130,13 +158,16 @@ def is_narrow(problem: Problem, source: Source, method: str) -> bool:
     first = next(iter(source.blocks(1, lambda number: number == 0)), None)
     if first is None or problem.form is Form.LEAVES:
         return True
-    part = by_observed(problem, first.piece.read(problem))[0][0]
-    return not too_wide(part.problem, Limits())
+    rows = first.piece.read(problem).rows
+    return not too_wide(by_observed(*rows.asked)[0][0].problem, Limits())
 
 
-def question_of(problem: Problem, source: Source, options: Mapping[str, Any]) -> dict[str, Any]:
+def question_of(
+    problem: Problem, source: Source, files: RowFiles, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the manifest says was asked."""
     from cmpe.formats.labels import problem_digest
+    from cmpe.streams.pieces import NumberedSource
 
     names = repr((problem.domain.names, problem.domain.states)).encode()
     return {
@@ -144,7 +175,10 @@ def question_of(problem: Problem, source: Source, options: Mapping[str, Any]) ->
         "models": problem_digest(problem)[:16],
         "names": hashlib.sha256(names).hexdigest()[:16],
         "evidence": source.identity(),
+        "numbers": source.numbers.identity() if isinstance(source, NumberedSource) else None,
         "rows": source.rows,
+        "keep": list(files.keep) or None,
+        "ignore_extra": files.ignore_extra or None,
         **options,
     }
 
@@ -169,10 +203,10 @@ def answer_parts(
     from cmpe.streams.stream import answer_stream
 
     problem = job.problem
-    source = source_for(asked, problem, directory)
+    source = source_for(asked.files, problem, directory, asked.files.own(problem))
     narrow = is_narrow(problem, source, method)
     block = rows_of_a_part(asked, narrow=narrow, seconds=options["time_limit"])
-    question = question_of(problem, source, options)
+    question = question_of(problem, source, asked.files, options)
     with progress_bar("answering") as report:
         out = answer_stream(
             source,

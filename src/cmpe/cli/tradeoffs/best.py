@@ -12,15 +12,19 @@ import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.options import (
+    FORMAT_HELP,
+    RowFiles,
     checked_suffix,
     limits_in_order,
     posed_problem,
     progress_bar,
     read_rows,
+    with_rules,
 )
 from cmpe.cli.streaming.rows import rank_lines
 from cmpe.cli.streaming.running import answer_parts, stream_asked
-from cmpe.errors import MethodError
+from cmpe.errors import InputError, MethodError
+from cmpe.formats.results import Carried, cells_of
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
@@ -42,6 +46,14 @@ OUTPUT_HELP = (
 )
 
 
+class RankFormat(StrEnum):
+    """How lists of answers are written."""
+
+    json = "json"
+    csv = "csv"
+    table = "table"
+
+
 def best(
     context: typer.Context,
     problem_dir: asked.Directory = None,
@@ -50,6 +62,13 @@ def best(
     at_most: asked.AtMost = None,
     at_least: asked.AtLeast = None,
     evidence: asked.EvidenceFile = None,
+    evidence_values: asked.EvidenceValues = None,
+    potentials: asked.PotentialsFile = None,
+    limits: asked.LimitsFile = None,
+    ignore_extra: asked.IgnoreExtra = False,
+    keep: asked.Keep = None,
+    count: asked.Counts = None,
+    require: asked.Rules = None,
     k: Annotated[
         int | None,
         typer.Option("-k", min=1, help="How many answers: 10, with --within all by default."),
@@ -72,6 +91,7 @@ def best(
     ] = None,
     time_limit: asked.TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
+    format: Annotated[RankFormat | None, typer.Option(help=FORMAT_HELP)] = None,
     workers: Annotated[int, typer.Option(min=1, help="Threads of the bounds.")] = 1,
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
@@ -80,15 +100,21 @@ def best(
 ) -> int:
     """List the k best feasible assignments of every row of evidence, in order."""
     from cmpe.cli.streaming.jobs import BestJob
-    from cmpe.formats.text import write_text
+    from cmpe.formats.text import check_writable, write_text
     from cmpe.tradeoffs.best import best as ranked
 
     how = Running(workers=workers, executor=executor, address=address)
+    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
     words = context.find_root().obj or ()
-    stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
-    suffix = "" if stream is not None else checked_suffix(output, SUFFIXES)
+    stream = stream_asked(words, (output, files, None), how, resume=resume, block=block)
+    if stream is not None and format not in (None, RankFormat.json):
+        raise InputError(f"parts of best are json, found --format {format}")
+    suffix = "" if stream is not None or format is not None else checked_suffix(output, SUFFIXES)
+    if format is not None and output is not None:
+        check_writable(output)
     limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
+    problem = with_rules(problem, count, require)
     if stream is not None:
         if over or within is not None:
             raise MethodError("--over and --within list one file, not a folder of parts")
@@ -96,19 +122,20 @@ def best(
         options = {"command": "best", "k": k, "distance": distance, "time_limit": time_limit}
         job = BestJob(problem, k, distance, time_limit, how.of_a_block())
         return answer_parts(stream, directory, job, options)
-    rows = read_rows(problem, directory, evidence)
+    rows, carried = read_rows(problem, directory, files)
     with progress_bar("ranking") as progress:
         running = replace(how, progress=progress)
         found = ranked(
-            problem, rows, k, distance=distance, over=_variables(problem, over), rest=rest.value,
-            within=within, time_limit=time_limit, running=running,
+            problem, **rows.keywords, k=k, distance=distance, over=_variables(problem, over),
+            rest=rest.value, within=within, time_limit=time_limit, running=running,
         )  # fmt: skip
-    if output is None and sys.stdout.isatty():
-        text = "".join(f"row {i}: {each!r}\n" for i, each in enumerate(found))
+    shape = format or _shape(output, suffix)
+    if shape is RankFormat.table:
+        text = _table(found, carried)
+    elif shape is RankFormat.csv:
+        text = _csv(found, carried)
     else:
-        text = _csv(found) if suffix == ".csv" else "".join(
-            f"{line}\n" for line in rank_lines(problem, found)
-        )  # fmt: skip
+        text = "".join(f"{line}\n" for line in rank_lines(problem, found, carried=carried))
     if output is None:
         sys.stdout.write(text)
     else:
@@ -124,14 +151,36 @@ def _variables(problem: Problem, over: list[str] | None) -> list[str | int] | No
     return [int(v) if v.isdigit() and not is_named else v for v in over]
 
 
-def _csv(found: list[Ranked]) -> str:
+def _shape(output: Path | None, suffix: str) -> RankFormat:
+    """What suits where the lists go."""
+    if output is None and sys.stdout.isatty():
+        return RankFormat.table
+    return RankFormat.csv if suffix == ".csv" else RankFormat.json
+
+
+def _table(found: list[Ranked], carried: Carried) -> str:
+    """A paragraph for each row."""
+    heads = [
+        " ".join([f"row {i}", *(f"{name}={cell}" for name, cell in cells_of(carried, i).items())])
+        for i in range(len(found))
+    ]
+    return "".join(f"{head}: {each!r}\n" for head, each in zip(heads, found, strict=True))
+
+
+def _csv(found: list[Ranked], carried: Carried) -> str:
     """One header; the index and the rank before what `cmpe solve` writes."""
     from cmpe.solution.frames import csv_text
 
     lines: list[str] = []
     for index, each in enumerate(found):
-        head, *rows = csv_text(each.answers).splitlines()
-        if not lines:
-            lines.append(f"index,rank,{head}")
-        lines += [f"{index},{rank + 1},{row}" for rank, row in enumerate(rows)]
-    return "".join(f"{line}\n" for line in lines)
+        own = cells_of(carried, index)
+        count = range(1, len(each) + 1)
+        cells = {
+            "index": [index for _ in count],
+            **{name: [c for _ in count] for name, c in own.items()},
+        }
+        head, *rows = csv_text(each.answers, {**cells, "rank": list(count)}).splitlines(
+            keepends=True
+        )
+        lines += [*([] if lines else [head]), *rows]
+    return "".join(lines)

@@ -6,27 +6,29 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.options import (
     PICTURES,
+    RowFiles,
     checked_suffix,
     limits_in_order,
     posed_problem,
     progress_bar,
     read_rows,
+    with_rules,
 )
 from cmpe.cli.streaming.rows import front_values
 from cmpe.cli.streaming.running import answer_parts, refuse_beside_parts, stream_asked
 from cmpe.errors import InputError
+from cmpe.formats.results import cells_of
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
-    from cmpe.arrays import Values
-    from cmpe.problem import Problem
+    from cmpe.problem.rows import Rows
     from cmpe.tradeoffs.front import Front
 
 TEXTS = (".json", ".jsonl", ".csv")
@@ -45,6 +47,13 @@ def front(
     at_most: asked.AtMost = None,
     at_least: asked.AtLeast = None,
     evidence: asked.EvidenceFile = None,
+    evidence_values: asked.EvidenceValues = None,
+    potentials: asked.PotentialsFile = None,
+    limits: asked.LimitsFile = None,
+    ignore_extra: asked.IgnoreExtra = False,
+    keep: asked.Keep = None,
+    count: asked.Counts = None,
+    require: asked.Rules = None,
     row: Annotated[
         list[int] | None, typer.Option(min=0, help="Only this row; may be repeated.")
     ] = None,
@@ -64,11 +73,13 @@ def front(
     from cmpe.cli.streaming.jobs import FrontJob
 
     how = Running(workers=workers, executor=executor, address=address)
+    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
     words = context.find_root().obj or ()
-    stream = stream_asked(words, (output, evidence, None), how, resume=resume, block=block)
+    stream = stream_asked(words, (output, files, None), how, resume=resume, block=block)
     suffix = "" if stream is not None else checked_suffix(output, TEXTS + PICTURES)
     limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
+    problem = with_rules(problem, count, require)
     if not problem.constraints:
         raise InputError(
             "a front needs --constraint MODEL with --at-most or --at-least; found none"
@@ -78,20 +89,22 @@ def front(
         options = {"command": "front", "over": over, "between": between, "time_limit": time_limit}
         job = FrontJob(problem, over, between, time_limit, how.of_a_block())
         return answer_parts(stream, directory, job, options)
-    rows = read_rows(problem, directory, evidence)
-    numbers = _numbers(row, 1 if rows is None else len(rows))
+    import numpy as np
+
+    rows, carried = read_rows(problem, directory, files)
+    numbers = _numbers(row, len(rows))
     if suffix in PICTURES and len(numbers) > MOST_PANELS:
         raise InputError(
             f"a picture holds at most {MOST_PANELS} rows, found {len(numbers)}: choose with --row"
         )
-    found = _traced(problem, _picked(rows, numbers), (over, between, time_limit), how)
-    _write(found, numbers, output, suffix)
+    found = _traced(rows.take(np.array(numbers, dtype=np.intp)), (over, between, time_limit), how)
+    cells = [cells_of(carried, number) for number in numbers]
+    _write(found, (numbers, cells), output, suffix)
     return int(bool(found) and all(f.infeasible for f in found))
 
 
 def _traced(
-    problem: Problem,
-    rows: Values | None,
+    rows: Rows,
     which: tuple[int, tuple[float, float] | None, float | None],
     running: Running,
 ) -> list[Front]:
@@ -100,8 +113,8 @@ def _traced(
     over, between, time_limit = which
     with progress_bar("tracing") as progress:
         return fronts(
-            problem,
-            rows,
+            rows.problem,
+            **rows.keywords,
             over=over,
             between=between,
             time_limit=time_limit,
@@ -118,13 +131,16 @@ def _numbers(chosen: list[int] | None, count: int) -> list[int]:
     return chosen
 
 
-def _picked(rows: Values | None, numbers: list[int]) -> Values | None:
-    return None if rows is None else rows[numbers]
-
-
-def _write(found: list[Front], numbers: list[int], output: Path | None, suffix: str) -> None:
+def _write(
+    found: list[Front],
+    rows: tuple[list[int], list[dict[str, Any]]],
+    output: Path | None,
+    suffix: str,
+) -> None:
+    """`rows`: the number of each, and its cells of columns that are carried."""
     from cmpe.formats.text import write_text
 
+    numbers, cells = rows
     if output is not None and suffix in PICTURES:
         from cmpe.pictures.figures import save
         from cmpe.pictures.fronts import draw_fronts
@@ -134,16 +150,17 @@ def _write(found: list[Front], numbers: list[int], output: Path | None, suffix: 
     if output is None and sys.stdout.isatty():
         text = "".join(f"row {n}: {f!r}\n" for n, f in zip(numbers, found, strict=True))
     elif suffix == ".csv":
-        text = _csv(found, numbers)
+        text = _csv(found, numbers, cells)
     else:
-        text = "".join(f"{json.dumps(row)}\n" for row in map(front_values, numbers, found))
+        values = map(front_values, numbers, found, cells)
+        text = "".join(f"{json.dumps(row)}\n" for row in values)
     if output is None:
         sys.stdout.write(text)
     else:
         write_text(output, text)
 
 
-def _csv(found: list[Front], numbers: list[int]) -> str:
+def _csv(found: list[Front], numbers: list[int], cells: list[dict[str, Any]]) -> str:
     import csv
     import io
 
@@ -151,12 +168,15 @@ def _csv(found: list[Front], numbers: list[int]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     domain = found[0].problem.domain if found else None
     names = [domain.name(v) for v in range(domain.variables)] if domain else []
-    writer.writerow(["index", "complete", "value", "objective", "supported", *names])
-    for number, traced in zip(numbers, found, strict=True):
+    carried = list(cells[0]) if cells else []
+    facts = ["complete", "value", "objective", "supported"]
+    writer.writerow(["index", *carried, *facts, *names])
+    for number, traced, own in zip(numbers, found, cells, strict=True):
         rows = traced.assignments().tolist()
         label = traced.problem.domain.label
         for i, row in enumerate(rows):
             states = [label(v, a) for v, a in enumerate(row)]
             numbers_of = [traced.values[i].item(), traced.objective[i].item()]
-            writer.writerow([number, traced.complete, *numbers_of, traced.supported[i], *states])
+            known = [number, *own.values(), traced.complete, *numbers_of, traced.supported[i]]
+            writer.writerow([*known, *states])
     return out.getvalue()

@@ -4,18 +4,67 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from cmpe.arrays import Values
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, FormatError, MissingExtra
 from cmpe.formats.text import read_bytes
 from cmpe.problem import Problem
-from cmpe.problem.groups import by_observed
+from cmpe.problem.cells import is_missing
+from cmpe.problem.rows import Rows
+
+
+class ExtraColumns(NamedTuple):
+    """Columns of a file that are no variables: ignored, or carried into the answers."""
+
+    ignored: bool = False
+    carried: tuple[str, ...] = ()
+
+
+NO_EXTRA = ExtraColumns()
+
+
+class FileRows(NamedTuple):
+    """Rows of a file, and the cells of the columns that are carried into the answers."""
+
+    rows: Rows
+    carried: dict[str, list[Any]]
+
+    @property
+    def states(self) -> Values:
+        """The rows (B, n), -1 where free, for what takes no likelihoods."""
+        if self.rows.has_numbers:
+            raise EvidenceError("evidence must be states here; found likelihoods")
+        return self.rows.evidence
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The cells of a CSV file by the name of their column; None where a cell is empty.
+
+    It is read as a frame is.
+    """
+
+    cells: dict[str, list[Any]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Their names."""
+        return list(self.cells)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.cells.values()), ()))
+
+    def __getitem__(self, name: str) -> list[Any]:
+        return self.cells[name]
+
+    def drop(self, *, columns: Collection[str]) -> Columns:
+        """Those that are not in `columns`."""
+        return Columns({name: c for name, c in self.cells.items() if name not in columns})
 
 
 def has_header(text: str, domain: Domain) -> bool:
@@ -35,8 +84,8 @@ def has_header(text: str, domain: Domain) -> bool:
     return True
 
 
-def parse_csv(path: Path | str, text: str) -> dict[str, list[str | None]]:
-    """The cells of each column by name; None where a cell is empty."""
+def parse_csv(path: Path | str, text: str) -> Columns:
+    """The cells of each column by name; whole numbers as such."""
     reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
     try:
         lines = [(reader.line_num, line) for line in reader if any(map(str.strip, line))]
@@ -50,8 +99,8 @@ def parse_csv(path: Path | str, text: str) -> dict[str, list[str | None]]:
         if len(line) != len(header):
             expected = f"{len(header)} cells, as the header has"
             raise FormatError.at(path, f"line {number}", expected, str(len(line)))
-    rows = [[cell.strip() or None for cell in line] for _, line in lines[1:]]
-    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
+    rows = [[_whole(cell.strip() or None) for cell in line] for _, line in lines[1:]]
+    return Columns({name: [row[k] for row in rows] for k, name in enumerate(header)})
 
 
 def read_frame(path: Path | str) -> Any:
@@ -68,38 +117,43 @@ def read_frame(path: Path | str) -> Any:
         raise FormatError(f"{path}: expected a Parquet file, found: {first[:80]}") from None
 
 
-def full_rows_of(
-    path: Path | str, problem: Problem, columns: Mapping[str, Any] | Any, *, ignore_extra: bool
-) -> Values:
-    """Evidence over all variables (B, n), -1 where free."""
-    if not len(columns):
+def rows_of_columns(
+    path: Path | str, problem: Problem, columns: Any, extra: ExtraColumns
+) -> FileRows:
+    """Rows of a frame, or of `Columns`; columns `NAME=STATE` hold likelihoods."""
+    if not len(columns.columns):
         raise FormatError.at(path, "line 1", "a row of evidence", "an empty file")
+    missing = [name for name in extra.carried if name not in list(columns.columns)]
+    if missing:
+        raise EvidenceError(
+            f"{path}: --keep needs a column of the evidence; there is none called {missing[0]!r}"
+        )
+    carried = {name: [_plain(cell) for cell in columns[name]] for name in extra.carried}
+    if extra.carried:
+        columns = columns.drop(columns=list(extra.carried))
+    if not problem.domain.names:
+        columns = _by_number(columns)
     try:
-        if not problem.domain.names:
-            columns = _by_number(columns)
-        batches = by_observed(problem, _numbered(columns), ignore_extra=ignore_extra)
+        rows = Rows.of(problem, columns, ignore_extra=extra.ignored)
     except EvidenceError as error:
         raise EvidenceError(f"{path}: {error}") from None
-    out = np.empty((sum(len(n) for _, n in batches), problem.variables), dtype=problem.dtype)
-    for instances, numbers in batches:
-        out[numbers] = instances.full()
-    return out
+    return FileRows(rows, carried)
 
 
-def _by_number(columns: Any) -> Any:
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it: a number, a text, or None."""
+    cell = getattr(cell, "item", lambda: cell)()
+    if is_missing(cell):
+        return None
+    return cell if isinstance(cell, str | int | float) else str(cell)
+
+
+def _by_number(frame: Any) -> Any:
     """A frame whose columns are numbers of variables: a Parquet file has texts for them."""
-    if isinstance(columns, dict):
-        return columns
-    return columns.rename(columns={c: int(c) for c in columns if str(c).isdecimal()})
-
-
-def _numbered(columns: Any) -> Any:
-    """Whole numbers for cells that are such: a file may call the second of two states 1."""
-    if not isinstance(columns, dict):
-        return columns
-    return {name: [_whole(cell) for cell in cells] for name, cells in columns.items()}
+    return frame.rename(columns={c: int(c) for c in frame if str(c).isdecimal()})
 
 
 def _whole(cell: str | None) -> Any:
+    """A whole number for a cell that is one: a file may call the second of two states 1."""
     is_whole = cell is not None and len(cell) < 19 and cell.removeprefix("-").isdecimal()
     return int(cell) if is_whole and cell == str(int(cell)) else cell  # type: ignore[arg-type]
