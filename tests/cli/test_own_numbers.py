@@ -194,6 +194,15 @@ def test_counts_and_rules_join_the_constraints(folder, command):
         assert [row["objective"] for row in rows] == pytest.approx(expected)
 
 
+def test_limits_by_name(folder, tmp_path):
+    most = [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 1.0]
+    pandas.DataFrame({"bad": most}).to_csv(tmp_path / "l.csv", index=False)
+    words = ["--count", "bad: wind=high sea=rough <= 2", "--limits", tmp_path / "l.csv"]
+    rows = rows_of(output("solve", folder / "problem", *words))
+    limits = [[c["at_most"] for c in row["constraints"]] for row in rows]
+    assert limits == [[0.8, q] for q in most]
+
+
 def parts_of(folder):
     return [row for part in sorted(folder.glob("part-*")) for row in rows_of(part.read_text())]
 
@@ -261,7 +270,7 @@ WRONG = {
     "name": (["--potentials", "names.npz"], "array 'snow': there is no variable 'snow'"),
     "states": (["--potentials", "states.npz"], "must have shape (rows, 2), found (7, 3)"),
     "nan": (["--potentials", "nan.npz"], "row 3, variable 'rain': log-potentials must be finite"),
-    "constraint": (["--limits", "odd.csv"], "limits: constraints are"),
+    "constraint": (["--limits", "odd.csv"], "there is no constraint 'faults'"),
     "text": (["--limits", "text.csv"], "column '0': expected numbers"),
     "rows": (
         ["--evidence", "e.csv", "--ignore-extra", "--limits", "few.csv"],
