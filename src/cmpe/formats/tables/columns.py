@@ -19,7 +19,7 @@ from cmpe.problem.rows import Rows
 
 
 class ExtraColumns(NamedTuple):
-    """Columns of a file that are no variables: ignored, or carried into the answers."""
+    """CsvColumns of a file that are no variables: ignored, or carried into the answers."""
 
     ignored: bool = False
     carried: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class FileRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Columns:
+class CsvColumns:
     """The cells of a CSV file by the name of their column; None where a cell is empty.
 
     It is read as a frame is.
@@ -62,9 +62,9 @@ class Columns:
     def __getitem__(self, name: str) -> list[Any]:
         return self.cells[name]
 
-    def drop(self, *, columns: Collection[str]) -> Columns:
+    def drop(self, *, columns: Collection[str]) -> CsvColumns:
         """Those that are not in `columns`."""
-        return Columns({name: c for name, c in self.cells.items() if name not in columns})
+        return CsvColumns({name: c for name, c in self.cells.items() if name not in columns})
 
 
 def has_header(text: str, domain: Domain) -> bool:
@@ -84,7 +84,7 @@ def has_header(text: str, domain: Domain) -> bool:
     return True
 
 
-def parse_csv(path: Path | str, text: str) -> Columns:
+def parse_csv(path: Path | str, text: str) -> CsvColumns:
     """The cells of each column by name; whole numbers as such."""
     reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
     try:
@@ -100,7 +100,7 @@ def parse_csv(path: Path | str, text: str) -> Columns:
             expected = f"{len(header)} cells, as the header has"
             raise FormatError.at(path, f"line {number}", expected, str(len(line)))
     rows = [[_whole(cell.strip() or None) for cell in line] for _, line in lines[1:]]
-    return Columns({name: [row[k] for row in rows] for k, name in enumerate(header)})
+    return CsvColumns({name: [row[k] for row in rows] for k, name in enumerate(header)})
 
 
 def read_frame(path: Path | str) -> Any:
@@ -120,7 +120,7 @@ def read_frame(path: Path | str) -> Any:
 def rows_of_columns(
     path: Path | str, problem: Problem, columns: Any, extra: ExtraColumns
 ) -> FileRows:
-    """Rows of a frame, or of `Columns`; columns `NAME=STATE` hold likelihoods."""
+    """Rows of a frame, or of `CsvColumns`; columns `NAME=STATE` hold likelihoods."""
     if not len(columns.columns):
         raise FormatError.at(path, "line 1", "a row of evidence", "an empty file")
     missing = [name for name in extra.carried if name not in list(columns.columns)]
