@@ -51,7 +51,7 @@ format: $(READY)  ## let ruff format and fix
 bench: $(READY)  ## run one benchmark: make bench NAME=exact
 	$(BIN)/python -m benchmarks.$(or $(NAME),exact)
 
-paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full OUT=DIR [ARGS=...]
+paper: $(READY)  ## the paper's study: make paper SCALE=smoke|small|brief|full|fair OUT=DIR [ARGS=...]
 	$(BIN)/python -m study paper run --scale $(or $(SCALE),smoke) --out $(or $(OUT),paper-$(or $(SCALE),smoke)) --workers $(or $(WORKERS),2) $(ARGS)
 
 campaign: $(READY)  ## a hostile campaign, or more of it: make campaign MINUTES=30 SEED=1 [OUT=DIR]

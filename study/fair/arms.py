@@ -8,7 +8,8 @@ at the chosen setting and every margin, and read by `figures` alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,8 @@ from cmpe.learning.runs import Trained
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.trainer import Trainer
 from cmpe.problem import Instances
-from study.fair.cells import MARGINS, KeptCell, write_json
+from study.fair.cells import ALLOWED, MARGINS, KeptCell, write_json
 
-ALLOWED = 0.01  # the share of validation rows that may be violated
 SEEDS = (0, 1, 2, 3, 4)
 TEMPERATURES = (0.0, 2.0)
 EPOCHS, LONG_EPOCHS = 100, 300
@@ -158,3 +158,18 @@ def file_name(arm: Arm) -> str:
 def is_done(folder: Path, arm: Arm) -> bool:
     """Whether an arm of a cell has been trained: its answers are written last."""
     return (folder / f"{file_name(arm)}.npz").exists()
+
+
+def kept_runs(cell: KeptCell) -> Iterator[tuple[dict[str, Any], NDArray[np.int32]]]:
+    """What was trained in a cell: each choice, and its answers to the test rows.
+
+    The answers are values of the free variables (seeds, margins, rows, free variables).
+    """
+    for arm in ARMS:
+        if not is_done(cell.folder, arm):
+            continue
+        path = cell.folder / f"{file_name(arm)}.npz"
+        with np.load(path) as kept:
+            bits = np.unpackbits(kept["answers"], axis=-1, count=len(cell.problem.free))
+        choices = json.loads(path.with_suffix(".json").read_text())
+        yield from zip(choices, bits.astype(np.int32), strict=True)

@@ -1,14 +1,13 @@
 """What the answers of the fair study are worth: one record per cell, read by docs/paper.md.
 
-The test rows are read here and nowhere else. Regret is in nats, the mean over feasible answers; the
-share of violated rows stands beside it. Constants are optima of training rows, chosen on training
-rows by the share that they may violate.
+The test rows are read here and in `timing`, nowhere else. Regret is in nats, the mean over feasible
+answers; the share of violated rows stands beside it. Constants are those of `cmpe.evaluation`,
+chosen on training rows.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cmpe
-from study.fair.arms import ARMS, SEEDS, file_name, is_done
+from cmpe.evaluation import constants
+from cmpe.solvers.local import improve
+from study.fair import arms
 from study.fair.cells import MARGINS, KeptCell, write_json
-
-CANDIDATES, JUDGED = 150, 1000  # constants that are tried, and training rows that judge them
-SHARES = (0.0, 0.01, 0.05, 0.2)  # of training rows that a constant may violate
+from study.fair.page import constant_of
 
 Record = dict[str, Any]
 Answers = NDArray[np.int32]
@@ -32,35 +31,36 @@ class Judge:
 
     def __init__(self, cell: KeptCell) -> None:
         self.cell, self.problem, self.test = cell, cell.problem, cell.test
-        cmpe.solve(self.problem, self.test[:2], method="exact")  # what is compiled is not timed
-        begin = time.process_time()
+        self.instances = cmpe.Instances(self.problem, self.test)
         self.best = cmpe.solve(self.problem, self.test, method="exact")
-        self.exact_us = 1e6 * (time.process_time() - begin) / len(self.test)
         self.answerable = self.best.feasible
 
     def objective(self, answers: Answers) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """h of whole assignments, and whether they are feasible."""
         values = self.problem.objective.value(answers)
-        return values, self.problem.is_feasible(answers) & (values > -np.inf)
+        return values, self.problem.is_feasible(answers) & (values > -np.inf) & self.answerable
 
     def measure(self, answers: Answers) -> Record:
         """Regret where feasible, the share violated, and the number of distinct answers."""
         values, feasible = self.objective(answers)
-        kept = feasible & self.answerable
-        regret = np.maximum(self.best.objective - values, 0.0)[kept]
+        regret = np.maximum(self.best.objective - values, 0.0)[feasible]
         free = answers[:, list(self.problem.free)]
         return {
             "regret": float(regret.mean()) if len(regret) else None,
-            "violated": 1.0 - float(kept.sum()) / max(1, int(self.answerable.sum())),
+            "violated": 1.0 - float(feasible.sum()) / max(1, int(self.answerable.sum())),
             "distinct": len(np.unique(free, axis=0)),
         }
 
     def filled(self, free: NDArray[Any]) -> Answers:
-        """Whole assignments from values of the free variables of every test row."""
+        """Whole assignments from values of the free variables, one row or as many as there are."""
         whole = np.zeros((len(self.test), self.problem.variables), dtype=np.int32)
         whole[:, list(self.problem.evidence_variables)] = self.test
         whole[:, list(self.problem.free)] = free
         return whole
+
+    def repaired(self, answers: Answers) -> Answers:
+        """The answers after the stage that repairs those of a trained solver."""
+        return np.asarray(improve(self.instances, answers), dtype=np.int32)
 
 
 def facts(judge: Judge) -> Record:
@@ -81,83 +81,38 @@ def facts(judge: Judge) -> Record:
     }
 
 
-def constants(judge: Judge) -> list[Record]:
-    """The best constant answers, chosen on training rows, along regret and violations."""
-    cell, problem, free = judge.cell, judge.problem, list(judge.problem.free)
-    labelled = cell.data("labels")
-    labels = labelled.labels[cell.train][..., free]
-    known = labelled.usable[cell.train]
-    rng = np.random.default_rng(0)
-    tried = []
-    for column in range(len(MARGINS)):
-        found, counts = np.unique(labels[known[:, column], column], axis=0, return_counts=True)
-        share = counts / max(1, counts.sum())
-        count = min(len(found), CANDIDATES // len(MARGINS))
-        tried.append(found[rng.choice(len(found), count, replace=False, p=share)])
-    judged = cell.train[:JUDGED]
-    rows = cell.rows[judged]
-    best = labelled.labels[judged, 0].astype(np.int32)
-    usable = known[:JUDGED, 0]
-    optimum = problem.objective.value(np.maximum(best, 0))
-    outcomes = []
-    for values in np.unique(np.concatenate(tried), axis=0):
-        whole = np.zeros((len(rows), problem.variables), dtype=np.int32)
-        whole[:, list(problem.evidence_variables)], whole[:, free] = rows, values
-        h, feasible = problem.objective.value(whole), problem.is_feasible(whole)
-        kept = feasible & usable & (h > -np.inf)
-        regret = float((optimum - h)[kept].mean()) if kept.any() else np.inf
-        outcomes.append((1.0 - kept.sum() / max(1, usable.sum()), regret, values))
+def constant_records(judge: Judge) -> list[tuple[Record, Answers]]:
+    """Constant answers along regret and violations, and each as answers to the test rows.
+
+    `trained` is the share of training rows that a constant violates; it grows along the list.
+    """
+    cell, free = judge.cell, list(judge.problem.free)
     records = []
-    for share in SHARES:
-        safe = [o for o in outcomes if o[0] <= share]
-        if safe:
-            values = min(safe, key=lambda o: o[1])[2]
-            records.append({"allowed": share, **judge.measure(judge.filled(values))})
+    for each in constants(judge.problem, cell.rows[cell.train]):
+        answers = judge.filled(each.assignment[free])
+        records.append(({"trained": each.violated, **judge.measure(answers)}, answers))
     return records
 
 
 def solvers(judge: Judge) -> Record:
-    """The engines without a network: microseconds of CPU a row beside what they leave."""
-    measured: Record = {"exact": {"regret": 0.0, "violated": 0.0, "us": judge.exact_us}}
-    for method in ("lagrangian", "local"):
-        cmpe.solve(judge.problem, judge.test[:2], method=method)
-        begin = time.process_time()
-        found = cmpe.solve(judge.problem, judge.test, method=method)
-        seconds = time.process_time() - begin
-        measured[method] = judge.measure(found.assignments)
-        measured[method]["us"] = 1e6 * seconds / len(judge.test)
-    return measured
+    """What the engines without a network leave."""
+    return {
+        method: judge.measure(cmpe.solve(judge.problem, judge.test, method=method).assignments)
+        for method in ("exact", "lagrangian", "local")
+    }
 
 
-def arm_records(judge: Judge) -> list[Record]:
-    """Every trained arm: each seed at the chosen margin and at all of them, then repaired."""
-    records = []
-    for arm in ARMS:
-        if not is_done(judge.cell.folder, arm):
-            continue
-        path = judge.cell.folder / f"{file_name(arm)}.npz"
-        with np.load(path) as kept:
-            count = len(judge.problem.free)
-            answers = np.unpackbits(kept["answers"], axis=-1, count=count)
-        for run, seeds in zip(
-            json.loads(path.with_suffix(".json").read_text()), answers, strict=True
-        ):
-            chosen = MARGINS.index(run["margin"])
-            each = [judge.measure(judge.filled(seed[chosen])) for seed in seeds]
-            start = judge.filled(seeds[0][chosen])
-            running = cmpe.Running(start=start)
-            repaired = cmpe.solve(judge.problem, judge.test, method="local", running=running)
-            curve = [
-                [judge.measure(judge.filled(seed[i])) for seed in seeds]
-                for i in range(len(MARGINS))
-            ]
-            feasible = judge.objective(start)[1] & judge.answerable
-            records.append({
-                **run, "seeds": each, "repaired": judge.measure(repaired.assignments),
-                "curve": [_mean(point) for point in curve], "mean": _mean(each),
-                "feasible": np.packbits(feasible).tolist(),
-            })  # fmt: skip
-    return records
+def arm_record(judge: Judge, run: Record, answers: Answers) -> Record:
+    """A trained arm: its seeds at the chosen margin and at all of them; seed 0 repaired."""
+    at = [[judge.measure(judge.filled(seed[i])) for seed in answers] for i in range(len(MARGINS))]
+    chosen = MARGINS.index(run["margin"])
+    return {
+        **run,
+        "seeds": at[chosen],
+        "mean": _mean(at[chosen]),
+        "curve": [_mean(point) for point in at],
+        "repaired": judge.measure(judge.repaired(judge.filled(answers[0, chosen]))),
+    }
 
 
 def _mean(each: Sequence[Record]) -> Record:
@@ -172,45 +127,58 @@ def _mean(each: Sequence[Record]) -> Record:
     }
 
 
-def common_rows(judge: Judge, records: Sequence[Record]) -> Record:
-    """The paper's protocol: regret on rows that all self-supervised arms answer feasibly."""
-    mine = [r for r in records if not r["arm"].startswith(("mse", "mae"))]
-    if not mine:
-        return {"rows": 0, "regret": {}}
-    count = len(judge.test)
-    bits = [np.unpackbits(np.array(r["feasible"], np.uint8), count=count) for r in mine]
-    common = np.logical_and.reduce(bits)
+def common_rows(judge: Judge, runs: Sequence[tuple[Record, Answers]], constant: Answers) -> Record:
+    """The paper's protocol: regret on rows that all self-supervised arms answer feasibly.
+
+    Of each arm seed 0 is read at its margin. The constant counts where it is feasible itself.
+    """
+    chosen = {
+        f"{run['arm']}, T {run['temperature']:g}": judge.objective(
+            judge.filled(answers[0, MARGINS.index(run["margin"])])
+        )
+        for run, answers in runs
+        if not run["arm"].startswith(("mse", "mae"))
+    }
+    common = np.logical_and.reduce([judge.answerable, *(ok for _, ok in chosen.values())])
+    chosen["constant"] = judge.objective(constant)
     regret = {}
-    for record in mine:
-        path = judge.cell.folder / f"{record['arm'].replace(',', '').replace(' ', '-')}.npz"
-        with np.load(path) as kept:
-            answers = np.unpackbits(kept["answers"], axis=-1, count=len(judge.problem.free))
-        place = [r for r in mine if r["arm"] == record["arm"]].index(record)
-        chosen = answers[place, 0, MARGINS.index(record["margin"])]
-        values, _ = judge.objective(judge.filled(chosen))
-        lost = (judge.best.objective - values)[common]
-        name = f"{record['arm']}, T {record['temperature']:g}"
+    for name, (values, feasible) in chosen.items():
+        lost = (judge.best.objective - values)[common & feasible]
         regret[name] = float(lost.mean()) if len(lost) else None
     return {"rows": int(common.sum()), "regret": regret}
 
 
-def write_figures(folders: Sequence[Path], out: Path) -> None:
-    """One record per cell that is prepared: OUT/CELL.json, and all of them in OUT/fair.json."""
-    records = []
+def cell_record(cell: KeptCell) -> Record:
+    """All figures of a cell but its times."""
+    judge = Judge(cell)
+    runs = list(arms.kept_runs(cell))
+    found = constant_records(judge)
+    records = [record for record, _ in found]
+    constant = found[records.index(constant_of({"constants": records}))][1]
+    return {
+        "cell": cell.folder.name, "seeds": len(arms.SEEDS), "facts": facts(judge),
+        "constants": records,
+        "constant_repaired": judge.measure(judge.repaired(constant)),
+        "solvers": solvers(judge),
+        "arms": [arm_record(judge, run, each) for run, each in runs],
+        "common": common_rows(judge, runs, constant),
+    }  # fmt: skip
+
+
+def is_read(folder: Path) -> bool:
+    """Whether the figures of a cell are there, with all of its trained arms."""
+    path = folder / "figures.json"
+    if not path.exists():
+        return False
+    known = {record["arm"] for record in json.loads(path.read_text())["arms"]}
+    return known == {arm.name for arm in arms.ARMS if arms.is_done(folder, arm)}
+
+
+def write_figures(folders: Sequence[Path]) -> None:
+    """One record per prepared cell, as figures.json in its folder; those that are there stay."""
     for folder in folders:
-        if not (folder / "labels.npz").exists():
+        if not (folder / "none.npz").exists() or is_read(folder):
             continue
-        cell = KeptCell(folder)
-        judge = Judge(cell)
-        arms = arm_records(judge)
-        record = {
-            "cell": folder.name, "seeds": len(SEEDS), "facts": facts(judge),
-            "constants": constants(judge), "solvers": solvers(judge), "arms": arms,
-            "common": common_rows(judge, arms),
-        }  # fmt: skip
-        for arm in arms:
-            del arm["feasible"]
-        records.append(record)
+        record = cell_record(KeptCell(folder))
         write_json(folder / "figures.json", record)
-        print(f"read {folder.name}: {len(arms)} arms", flush=True)
-    write_json(out / "fair.json", records)
+        print(f"read {folder.name}: {len(record['arms'])} runs", flush=True)

@@ -1,15 +1,18 @@
 """The study of the paper, from its description to a report.
 
-    python -m study paper run --scale smoke --out DIR [--workers N]
-    python -m study paper run --scale small --out DIR --executor ray --address auto
-    python -m study paper run --scale small --out DIR --dry-run
+    python -m study paper --scale smoke --out DIR [--workers N]
+    python -m study paper --scale fair --out DIR [--workers N]
+    python -m study paper --scale small --out DIR --executor ray --address auto
+    python -m study paper --scale small --out DIR --dry-run
     python -m study paper pack --scale brief --out DIR --to PACKS [--datasets ...]
     python -m study paper import --out DIR FILE...
     python -m study paper report --scale small --out DIR
 
-`run` does what is missing and leaves results and report.html in DIR; stopped anywhere, it goes on
-from there. `pack` makes the inputs of training one file per data set for a machine with a GPU,
-where gpu.py trains; `import` takes its results back. Data: ../shared/data, or --data.
+Without another word it is `run`, which does what is missing and leaves results and report.html in
+DIR; stopped anywhere, it goes on from there. Scale `fair` is the comparison of losses on equal
+terms, whose tables are DIR/tables.md (`python -m study fair --help`). `pack` makes the inputs of
+training one file per data set for a machine with a GPU, where gpu.py trains; `import` takes its
+results back. Data: ../shared/data, or --data.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from cmpe.errors import CmpeError
+from cmpe.errors import CmpeError, MethodError
 from cmpe.execution import executor
 from cmpe.execution.base import Executor
 from study.frame import print_table
@@ -32,8 +35,12 @@ from study.paper.stages import STAGES
 from study.paper.store import Store, Task
 from study.reporting.report import write_report
 
+FAIR = "fair"  # the scale that study.fair runs
+
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] and arguments[0].startswith("--") and arguments[0] != "--help":
+        arguments = ["run", *arguments]
     options = _options().parse_args(arguments)
     try:
         return int(options.work(options))
@@ -49,7 +56,7 @@ def _options() -> argparse.ArgumentParser:
     )  # fmt: skip
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--study", type=Path, default=STUDY, help="the description")
-    shared.add_argument("--scale", default="smoke", help="of the description")
+    shared.add_argument("--scale", default="smoke", help=f"of the description, or {FAIR}")
     shared.add_argument("--out", type=Path, required=True, help="results, report and store")
     shared.add_argument("--data", type=Path, default=DATA, help="folder with uai/ and density/")
     shared.add_argument("--paper", type=Path, default=PAPER, help="the paper's tables as csv")
@@ -89,6 +96,8 @@ def _store(options: argparse.Namespace) -> Store:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.scale == FAIR:
+        return _run_fairly(options)
     plan, store = _plan(options), _store(options)
     store.clean()
     if options.dry_run:
@@ -107,6 +116,20 @@ def _run(options: argparse.Namespace) -> int:
         if key in report.traces:
             print(f"failed: {plan.tasks[key].stage} {key[:12]}: {why}", file=sys.stderr)
     return _finish(options, plan, report.failed) or int(bool(report.failed))
+
+
+def _run_fairly(options: argparse.Namespace) -> int:
+    """The comparison of losses on equal terms: one scale, with a command of its own."""
+    from study.fair.command import main as fair
+
+    if options.dry_run or options.stages or options.without or options.executor != "local":
+        raise MethodError(
+            "scale fair takes --out, --data, --workers and --device; for steps, parts and cells "
+            "write `python -m study fair`"
+        )
+    words = {"--out": options.out, "--data": options.data, "--device": options.device}
+    given = [str(word) for pair in words.items() for word in pair]
+    return fair([*given, "--workers", str(options.workers)])
 
 
 def _executor(options: argparse.Namespace) -> Executor:
