@@ -37,6 +37,7 @@ TEMPERATURES = (0.0, 2.0)
 TIMED = (
     "constant, repaired", "network", "network, repaired", "local", "lagrangian", "exact",
 )  # fmt: skip
+SEARCHED = ("constant, repaired", "network, repaired", "search, 0.3 ms", "search, 1 ms")
 
 Record = dict[str, Any]
 
@@ -149,7 +150,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def tables(records: Sequence[Record]) -> dict[str, str]:
-    """Every table by the name of its mark; that of times is absent where nothing was timed."""
+    """Every table by the name of its mark; those of times are absent where nothing was timed."""
     short = [r for r in records if not r["cell"].endswith("-long")]
     long = [r for r in records if r["cell"].endswith("-long")]
     names = [name for name, _, _ in LEARNED]
@@ -215,11 +216,10 @@ def tables(records: Sequence[Record]) -> dict[str, str]:
         ),
     }  # fmt: skip
     timed = [r for r in short if "times" in r]
-    if timed:
-        found["fair-time"] = table(
-            ["cell", *TIMED],
-            [[r["cell"], *(_timed(r["times"]["points"].get(n)) for n in TIMED)] for r in timed],
-        )
+    for name, columns in {"fair-time": TIMED, "fair-search": SEARCHED}.items() if timed else ():
+        points = [(r["cell"], r["times"]["points"]) for r in timed]
+        lines = [[cell, *(_timed(at.get(n)) for n in columns)] for cell, at in points]
+        found[name] = table(["cell", *columns], lines)
     return found
 
 

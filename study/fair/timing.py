@@ -31,6 +31,7 @@ from study.frame import cpu_model
 
 REPETITIONS, LEAST, MOST = 3, 0.2, 5.0  # calls, and seconds of all of them together
 ENGINES = ("local", "lagrangian", "exact")
+SEARCHED = (0.3, 1.0)  # ms a row that `search` may take
 
 
 def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -94,15 +95,20 @@ def cell_times(cell: KeptCell) -> Record:
         repaired("network, repaired", answers, passing)
     for method in ENGINES:
         cmpe.solve(problem, test[:2], method=method)
-        answered(method, 0.0, partial(_engine, problem, test, method))
+        answered(method, 0.0, partial(_engine, problem, test, method, None))
+    for ms in SEARCHED if problem.is_log_linear else ():
+        cmpe.solve(problem, test[:2], method="search", time_limit=ms / 1e3)
+        answered(f"search, {ms:g} ms", 0.0, partial(_engine, problem, test, "search", ms / 1e3))
     return {
         "machine": cpu_model(), "rows": len(test), "points": points,
         "network": None if run is None else {k: run[0][k] for k in ("arm", "temperature")},
     }  # fmt: skip
 
 
-def _engine(problem: cmpe.Problem, test: Assignments, method: str) -> Assignments:
-    return cmpe.solve(problem, test, method=method).assignments
+def _engine(
+    problem: cmpe.Problem, test: Assignments, method: str, limit: float | None
+) -> Assignments:
+    return cmpe.solve(problem, test, method=method, time_limit=limit).assignments
 
 
 def write_times(folders: Sequence[Path]) -> None:

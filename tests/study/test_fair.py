@@ -158,7 +158,7 @@ def test_times_stand_beside_the_answers_that_took_them(whole):
     record = page.gathered(whole)[0]
     raw = json.loads((whole / "tiny" / "figures.json").read_text())
     points, network = record["times"]["points"], record["times"]["network"]
-    assert set(points) == {"constant", *page.TIMED}
+    assert set(points) == {"constant", *page.TIMED, *page.SEARCHED}
     assert points["network, repaired"]["us"] > points["network"]["us"] > 0.0
     run = page.run_of(raw, network["arm"], network["temperature"])
     assert points["network"]["violated"] == pytest.approx(run["seeds"][0]["violated"], rel=1e-3)
