@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1, help="processes that train")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds; no piece begins later")
     options = parser.parse_args(arguments)
-    if "train" in options.steps:
+    if {"train", "time"} & set(options.steps):
         from study.paper.gpu import without_compiler
 
         without_compiler()
