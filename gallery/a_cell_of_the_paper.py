@@ -2,11 +2,11 @@
 One cell of the paper
 =====================
 
-The study of Arya, Rahman and Gogate (AISTATS 2024) compares, for ten models and five limits, how far
-the answers of several methods are from the optimum and how many break the constraint. Here is one
-such cell: 60 % evidence, the limit at the 30th percentile, a network trained without labels by the
-paper's loss as it is printed (preset ``paper``, with 30 epochs in place of 300). Beside it stands
-one constant answer to all rows, chosen on the training rows.
+The study of Arya, Rahman and Gogate (AISTATS 2024) compares, for ten models and five limits, how
+far the answers of several methods are from the optimum and how many break the constraint. Here is
+one such cell: 60 % evidence, the limit at the 30th percentile, a network trained without labels by
+the paper's loss as it is printed (preset ``paper``, with 30 epochs in place of 300). Beside it
+stands one constant answer to all rows, chosen on the training rows.
 
 The paper's models are UAI files, which do not come with this package. Set ``CMPE_MODEL`` to one of
 them, for example ``Segmentation_14.uai``; without it a random grid stands in.
@@ -77,7 +77,5 @@ for ax, values, title in zip(axes, (regrets, violated, micro), titles, strict=Tr
     ax.margins(x=0.25)
     ax.set_title(title, fontsize=11)
 axes[2].set_xscale("log")
-fig.suptitle(
-    f"{name}, q at the 30th percentile, binds on {binds:.0%} of {len(test)} test rows"
-)
+fig.suptitle(f"{name}, q at the 30th percentile, binds on {binds:.0%} of {len(test)} test rows")
 plt.show()

@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import cmpe
+import torch
 from cmpe.arrays import Assignments
 from cmpe.evaluation import chosen, constants
 from cmpe.learning.losses.functions import relaxation_of
