@@ -32,6 +32,7 @@ COMMANDS = {
     "solve": "Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence.",
     "front": "Find every trade-off between h and one constraint, for every row of evidence.",
     "best": "List the k best feasible assignments of every row of evidence, in order.",
+    "probability": "How probable the evidence, every state and the best explanations are, by row.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
     "conflict": "Name the constraints and findings of every row that cannot hold together.",
     "generate": (
@@ -55,6 +56,7 @@ HOMES = {
     "compile": "compiling.compile",
     "conflict": "tradeoffs.conflict",
     "front": "tradeoffs.front",
+    "probability": "tradeoffs.probability",
 }
 
 
