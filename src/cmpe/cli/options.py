@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 FIELDS = (
     "index", "rank", "proved", "status", "objective", "bound", "gap", "feasible", "constraints",
     "assignment", "states", "multipliers", "method", "seconds", "complete", "points", "relation",
-    "limit", "infeasible", "bounds", "value", "supported",
+    "limit", "infeasible", "bounds", "value", "supported", "log_evidence", "estimated", "marginals",
+    "explanations", "variable", "state", "probability", "low", "high",
 )  # fmt: skip
 GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.

@@ -32,6 +32,13 @@ def test_json_has_the_numbers_of_the_library(alarm):
     assert rows[0]["explanations"][0]["states"]["BP"] == "LOW"
 
 
+def test_counts_and_one_row_of_evidence(alarm):
+    words = ["--evidence-values", "BP=LOW", "--count", "LVFAILURE=TRUE HYPOVOLEMIA=TRUE <= 0"]
+    (row,) = rows_of(output("probability", *alarm[:2], *words))
+    assert row["marginals"]["HYPOVOLEMIA"]["TRUE"] == 0.0
+    assert row["marginals"]["BP"]["LOW"] == 1.0
+
+
 def test_csv_has_a_line_for_each_state(alarm, tmp_path):
     output("probability", *alarm, "--output", "p.csv")
     lines = list(csv.DictReader(io.StringIO((tmp_path / "p.csv").read_text())))

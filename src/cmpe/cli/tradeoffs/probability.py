@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cmpe.cli import options as asked
-from cmpe.cli.options import checked_suffix, limits_in_order, posed_problem, read_rows
+from cmpe.cli.options import (
+    RowFiles,
+    checked_suffix,
+    limits_in_order,
+    posed_problem,
+    read_rows,
+    with_rules,
+)
 from cmpe.cli.table import answer_text
+from cmpe.formats.results import Carried, cells_of
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
@@ -54,6 +62,7 @@ class _Explained:
     found: Probability
     ranked: list[Ranked]
     shares: list[list[tuple[float, float, float]]]
+    carried: Carried
 
     @property
     def rows(self) -> int:
@@ -77,6 +86,13 @@ def probability(
     at_most: asked.AtMost = None,
     at_least: asked.AtLeast = None,
     evidence: asked.EvidenceFile = None,
+    evidence_values: asked.EvidenceValues = None,
+    potentials: asked.PotentialsFile = None,
+    limits: asked.LimitsFile = None,
+    ignore_extra: asked.IgnoreExtra = False,
+    keep: asked.Keep = None,
+    count: asked.Counts = None,
+    require: asked.Rules = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many explanations of each row.")] = 2,
     given: Annotated[
         Given, typer.Option(help="all: evidence and constraints; evidence: leave these out.")
@@ -102,11 +118,13 @@ def probability(
     problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
     if given is Given.evidence:
         problem = Problem(problem.objective, (), problem.evidence_variables, problem.name)
-    rows = read_rows(problem, directory, evidence)
+    problem = with_rules(problem, count, require)
+    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
+    rows, carried = read_rows(problem, directory, files)
     how = Running(workers=workers)
-    found = posterior(problem, rows, samples=samples, seed=seed, running=how)
-    ranked = best(problem, rows, k, time_limit=time_limit, running=how)
-    explained = _Explained(found, ranked, _shares(found, ranked))
+    found = posterior(problem, **rows.keywords, samples=samples, seed=seed, running=how)
+    ranked = best(problem, **rows.keywords, k=k, time_limit=time_limit, running=how)
+    explained = _Explained(found, ranked, _shares(found, ranked), carried)
     fallback = "table" if output is None and sys.stdout.isatty() else "json"
     shape = format.value if format else FORMAT_OF_SUFFIX.get(suffix, fallback)
     text = {"json": _json, "csv": _csv, "table": _table}[shape](explained)
@@ -146,6 +164,7 @@ def _json(explained: _Explained) -> str:
         low, high = found.log_evidence_interval[row].tolist()
         values: dict[str, Any] = {
             "index": row,
+            **cells_of(explained.carried, row),
             "log_evidence": _number(float(found.log_evidence[row])),
             "estimated": found.estimated,
         }
@@ -181,11 +200,21 @@ def _csv(explained: _Explained) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     estimated = explained.found.estimated
-    writer.writerow(["index", "variable", "state", "probability", *["low", "high"] * estimated])
+    writer.writerow(
+        [
+            "index",
+            *explained.carried,
+            "variable",
+            "state",
+            "probability",
+            *["low", "high"] * estimated,
+        ]
+    )
     for row in range(explained.rows):
+        head = [row, *cells_of(explained.carried, row).values()]
         for name, states in explained.marginals(row):
             for state, *numbers in states:
-                writer.writerow([row, name, state, *numbers[: 3 if estimated else 1]])
+                writer.writerow([*head, name, state, *numbers[: 3 if estimated else 1]])
     return out.getvalue()
 
 
@@ -193,7 +222,9 @@ def _table(explained: _Explained) -> str:
     """A paragraph a row: the evidence, the explanations, the least certain variables."""
     lines: list[str] = []
     for row in range(min(explained.rows, SHOWN_ROWS)):
-        lines.append(f"row {row}: {explained.found.summary(row)}")
+        cells = cells_of(explained.carried, row).items()
+        head = " ".join([f"row {row}", *(f"{name}={cell}" for name, cell in cells)])
+        lines.append(f"{head}: {explained.found.summary(row)}")
         answers = explained.ranked[row].answers
         for rank, share in enumerate(explained.shares[row]):
             text = answer_text(answers[rank], EXPLANATION_WIDTH)
