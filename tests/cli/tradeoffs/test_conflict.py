@@ -1,5 +1,6 @@
 """`cmpe conflict`: one line or object a row."""
 
+import cmpe
 from tests.cli.commands import output, rows_of
 
 
@@ -16,3 +17,12 @@ def test_each_row_has_its_conflict(models):
 def test_a_feasible_row_has_none(models):
     lines = output("conflict", *models, "--evidence", "e.evid").splitlines()
     assert lines[0] == "row 0: there is a feasible answer: nothing is in conflict"
+
+
+def test_counts_rules_and_inline_evidence():
+    words = ["--objective", str(cmpe.example("alarm")), "--evidence-values", "BP=LOW"]
+    words += ["--count", "f: HYPOVOLEMIA=TRUE LVFAILURE=TRUE >= 2"]
+    words += ["--require", "HYPOVOLEMIA=TRUE implies LVFAILURE=FALSE"]
+    expected = "f >= 2, rule 'HYPOVOLEMIA=TRUE implies LVFAILURE=FALSE'"
+    line = output("conflict", *words).strip()
+    assert line == f"row 0: cannot hold together: {expected}"

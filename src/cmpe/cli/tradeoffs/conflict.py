@@ -10,7 +10,7 @@ import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.options import limits_in_order, posed_problem, read_rows
+from cmpe.cli.options import RowFiles, limits_in_order, posed_problem, read_rows, with_rules
 
 
 def conflict(
@@ -21,6 +21,13 @@ def conflict(
     at_most: asked.AtMost = None,
     at_least: asked.AtLeast = None,
     evidence: asked.EvidenceFile = None,
+    evidence_values: asked.EvidenceValues = None,
+    potentials: asked.PotentialsFile = None,
+    limits: asked.LimitsFile = None,
+    ignore_extra: asked.IgnoreExtra = False,
+    keep: asked.Keep = None,
+    count: asked.Counts = None,
+    require: asked.Rules = None,
     relax: Annotated[
         bool, typer.Option("--relax", help="Say the fewest findings to doubt, too.")
     ] = False,
@@ -30,29 +37,36 @@ def conflict(
     ] = InfoFormat.table,
 ) -> int:
     """Name the constraints and findings of every row that cannot hold together."""
-    from cmpe.problem.groups import full_rows
+    from cmpe.formats.results import cells_of
     from cmpe.tradeoffs.conflict import conflict as conflict_of
     from cmpe.tradeoffs.relaxing import relax as relaxed
 
     words = context.find_root().obj or ()
     limited = limits_in_order(words, at_most or [], at_least or [])
     problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
-    rows = full_rows(problem, read_rows(problem, directory, evidence))
+    problem = with_rules(problem, count, require)
+    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
+    rows, carried = read_rows(problem, directory, files)
     infeasible = 0
-    for index, row in enumerate(rows):
-        found = conflict_of(problem, row, time_limit=time_limit)
-        infeasible += found.feasible is False
+    for index in range(len(rows)):
+        question = rows.take(slice(index, index + 1)).keywords
+        row = question.pop("evidence")[0]
+        reason = conflict_of(problem, row, **question, time_limit=time_limit)
+        infeasible += reason.feasible is False
         change = None
-        if relax and found.feasible is False:
-            change = relaxed(problem, row, time_limit=time_limit)
+        if relax and reason.feasible is False:
+            change = relaxed(problem, row, **question, time_limit=time_limit)
+        cells = cells_of(carried, index)
         if format is InfoFormat.table:
-            typer.echo(f"row {index}: {found}" + (f"; {change}" if change else ""))
+            head = " ".join([f"row {index}", *(f"{name}={cell}" for name, cell in cells.items())])
+            typer.echo(f"{head}: {reason}" + (f"; {change}" if change else ""))
             continue
         values: dict[str, object] = {
             "index": index,
-            "feasible": found.feasible,
-            "members": found.members,
-            "minimal": found.minimal,
+            **cells,
+            "feasible": reason.feasible,
+            "members": reason.members,
+            "minimal": reason.minimal,
         }
         if change is not None:
             cost = change.cost if isfinite(change.cost) else None
