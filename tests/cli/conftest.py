@@ -21,14 +21,16 @@ from tests.refusals import fill_disk, only_line
 
 @pytest.fixture
 def call(monkeypatch, capsys):
-    """Run the command: (exit code, stdout, stderr)."""
+    """Run the command: (exit code, stdout, stderr without notices of compiling)."""
 
     def calling(*words):
         monkeypatch.setattr(sys, "argv", ["cmpe", *map(str, words)])
         monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
         with pytest.raises(SystemExit) as stop:
             main()
-        return stop.value.code, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        lines = [line for line in err.splitlines(True) if not line.startswith("cmpe: compiling ")]
+        return stop.value.code, out, "".join(lines)
 
     return calling
 
