@@ -15,13 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-
 import torch
+from torch import nn
+
 from benchmarks.frame import HERE, Record, Recorder, parser, print_table, race
 from cmpe.formats.idx import read_idx
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.attack import AttackSettings, attack, round_outward
-from torch import nn
 
 MNIST = HERE.parent.parent / "shared" / "data" / "mnist"
 NETWORKS = {"784-64-10": None, "784-64-64-10": None, "784-64-1": 3}  # the class of one output

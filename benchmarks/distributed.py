@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import torch.distributed as dist
 
-import torch
 from benchmarks.frame import parser
 from cmpe.generation import Generated, Recipe, generate, grid
 from cmpe.learning.solver import NeuralSolver

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 import cmpe
-from torch import nn
 
 Rng = np.random.Generator
 Ints = NDArray[np.int32]

@@ -67,6 +67,7 @@ def unpack(path: Path) -> Any:
     import lzma
 
     import torch
+
     from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 
     data, rows = pickle.loads(lzma.decompress(path.read_bytes()))
@@ -84,6 +85,7 @@ def unpack(path: Path) -> Any:
 def train(data: Any, configs: list[Any], splits: list[Any]) -> tuple[Any, float]:
     """Train to the end: the trainer and the seconds, from the first tensor on."""
     import torch
+
     from cmpe.learning.training.trainer import Trainer
 
     torch.cuda.synchronize()

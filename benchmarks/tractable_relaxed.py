@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
+import torch
 
 import cmpe
-import torch
 from benchmarks.frame import Record, race
 from cmpe.learning.losses.leaves import LeafRelaxation
 from cmpe.learning.losses.relaxation import RelaxedProblem

@@ -11,9 +11,9 @@ import os
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 
 import cmpe
-import torch
 from cmpe.formats.images import read_images
 
 quick = "CMPE_QUICK" in os.environ

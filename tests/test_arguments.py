@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import cmpe
-import torch
 from cmpe.arguments import real_number, seconds_of, whole_number
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from tests.problems import worked_example

@@ -5,9 +5,9 @@ Run: python docs/figures/contrast.py
 
 from pathlib import Path
 
+import torch
 from matplotlib.figure import Figure
 
-import torch
 from cmpe.learning.losses.losses import Evaluated, ss_cmpe
 
 best, g = 100.0, torch.linspace(-6.0, 6.0, 601).view(1, -1)

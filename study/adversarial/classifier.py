@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 from torch.nn import functional
 
-import torch
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.learning.networks.networks import Network, Parameters
 from cmpe.learning.training.optimizer import Adam
 from cmpe.models.relu import ReluNetwork
 from cmpe.tensor.device import device_named
-from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -85,10 +85,9 @@ class Task:
         Foolbox always asks about all images of a call at once, so the margin is an amount that
         each image's own class is ahead.
         """
+        import torch
         from foolbox import PyTorchModel
         from foolbox.criteria import Misclassification
-
-        import torch
 
         ahead = np.zeros((len(self), self.layers.classes))
         ahead[np.arange(len(self)), self.own] = self.margin + SLACK

@@ -103,6 +103,7 @@ def in_processes(options: argparse.Namespace) -> None:
 def train(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
     """Train what is missing of this part, until the time is over."""
     import torch
+
     from study.fair import arms
     from study.fair.cells import KeptCell
 

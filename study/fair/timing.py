@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cmpe
 import torch
+
+import cmpe
 from cmpe.arrays import Assignments
 from cmpe.evaluation import chosen, constants
 from cmpe.learning.losses.functions import relaxation_of

@@ -27,7 +27,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-
 import torch
 
 if __package__ in (None, ""):  # run as a file: the repository's root is two folders up

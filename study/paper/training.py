@@ -14,9 +14,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-import torch
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import Predictor

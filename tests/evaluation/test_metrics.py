@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import cmpe
-import torch
 from cmpe import Constraint, Problem
 from cmpe.errors import InputError
 from cmpe.evaluation import Evaluation, Spread, overlap

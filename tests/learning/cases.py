@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import cmpe
-import torch
 from cmpe import Constraint, Factor, LogLinearModel, Problem, Status
 from cmpe.formats.labels import problem_digest
 from cmpe.generation import Generated, Recipe, generate, grid

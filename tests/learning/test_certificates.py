@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import cmpe
-import torch
 from cmpe import Status
 from cmpe.errors import MethodError
 from cmpe.learning.certificates import CERTIFICATES

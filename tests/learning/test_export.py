@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe import Constraint, Instances, LogLinearModel, NeuralFunction, Problem
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe.errors import MethodError
 from cmpe.learning.prediction import Predictor
 from tests.learning.cases import GRID, check_honest, mixed_problem, untrained

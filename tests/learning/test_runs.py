@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
-import torch
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
 from cmpe.learning.runs import (

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import cmpe
-import torch
 from cmpe import Constraint, Status
 from cmpe.errors import EvidenceError, Interrupted, MethodError
 from cmpe.learning.solver import NeuralSolver

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import torch
 from cmpe.errors import ModelError
 from cmpe.models.extension import extended_value, fixed, is_fractional
 from cmpe.models.loglinear import Factor, LogLinearModel

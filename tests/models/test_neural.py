@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import torch
+from torch import nn
+
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.distance import Distance
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -14,7 +15,6 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.tensor.functions import Functions
-from torch import nn
 
 
 def test_slots_and_modules():

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-
 import torch
+from torch import nn
+
 from cmpe.errors import ModelError
 from cmpe.models.relu import ReluNetwork
-from torch import nn
 
 
 def network(*sizes: int, seed: int = 0) -> ReluNetwork:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-import torch
 from cmpe.errors import MethodError
 from cmpe.models.distance import Distance
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -17,7 +18,6 @@ from cmpe.problem import Constraint, Problem
 from cmpe.solution import Status
 from cmpe.solvers import METHODS
 from cmpe.solving import solve
-from torch import nn
 
 
 def module(inputs: int, seed: int, hidden: int = 4) -> nn.Module:

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe import Constraint, Instances, Problem, solve
 from cmpe.generation import grid
 

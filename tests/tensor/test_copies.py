@@ -1,7 +1,7 @@
 import numpy as np
+import torch
 from hypothesis import given
 
-import torch
 from cmpe.bounds.splitting import Cut
 from cmpe.tensor.copies import Copies, SplitPlan
 from cmpe.tensor.tables import WideTables

@@ -3,8 +3,8 @@ import sys
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe.bounds.base import Work
 from cmpe.errors import MethodError
 from cmpe.tensor.device import EACH, as_array, batch_steps, device_named, scalar_on

@@ -2,9 +2,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
-
 import torch
+from hypothesis import given
+from torch import nn
+
 from cmpe import Constraint, Problem
 from cmpe.errors import MethodError
 from cmpe.models.distance import Distance
@@ -14,7 +15,6 @@ from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.tensor.functions import Evaluate, Functions, evaluator
 from tests.problems import all_assignments, random_cutset, random_problem, seeds
-from torch import nn
 
 
 def at(functions, rows):

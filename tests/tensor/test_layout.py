@@ -1,7 +1,7 @@
 import numpy as np
+import torch
 from hypothesis import given
 
-import torch
 from cmpe.core.buckets import AXIS_COUNT, SIZE
 from cmpe.tensor.device import scalar_on
 from cmpe.tensor.layout import Bags, EvidenceTables, Layout, satisfied

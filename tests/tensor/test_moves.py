@@ -1,6 +1,6 @@
 import numpy as np
-
 import torch
+
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.tensor.moves import SingleMoves, walked
 from cmpe.tensor.tables import WideTables

@@ -3,9 +3,9 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 
-import torch
 from cmpe import LogLinearModel, Problem
 from cmpe.errors import MethodError, TooLarge
 from cmpe.tensor import plan as plans

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 
-import torch
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.bounds.base import Work, row_tables
 from cmpe.bounds.splitting import by_size

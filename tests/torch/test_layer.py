@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import cmpe
-import torch
 from cmpe import LogLinearModel, Problem
 from cmpe.errors import EvidenceError, MethodError, ModelError, TooLarge
 from tests.problems import Shape, all_assignments, random_model, seeds

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import cmpe
-import torch
 from cmpe.errors import MethodError, ModelError
 from tests.torch.test_layer import faults
 

@@ -11,11 +11,12 @@ import io
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
+
 from cmpe.errors import MethodError
 from cmpe.formats.text import atomic_writer
 from cmpe.learning.networks.networks import NetworkInputs, evidence_places, with_margin_input
 from cmpe.learning.prediction import Predictor
-from torch import Tensor, nn
 
 
 class Exported(nn.Module):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-import torch
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import MethodError
 from cmpe.learning.losses.functions import relaxation_of

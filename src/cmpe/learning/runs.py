@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load, save
-
 import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Assignments
 from cmpe.errors import FormatError, InputError
@@ -37,7 +38,6 @@ from cmpe.formats.text import (
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.locks import lock, open_folder
 from cmpe.problem import Problem
-from torch import Tensor
 
 Record = dict[str, Any]  # what the log has of an epoch
 

@@ -31,8 +31,9 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 
 if TYPE_CHECKING:
-    from cmpe.tensor.functions import Functions
     from torch import Tensor
+
+    from cmpe.tensor.functions import Functions
 
 # By kind of objective: pairs of variables that it wants to be equal, where starts and moves lead.
 PAIRS: Mapping[type, Callable[[Any], Sequence[tuple[int, int]]]] = {Distance: lambda d: d.pairs}
@@ -107,6 +108,7 @@ class _Descent:
     @cached_property
     def functions(self) -> Functions:
         import torch
+
         from cmpe.tensor.functions import Functions
 
         return Functions(self.problem, dtype=torch.float64, floor=100.0)

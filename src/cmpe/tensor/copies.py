@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from cmpe.core.copies import (
     AXES,
     AXIS_COUNT,
@@ -27,7 +28,6 @@ from cmpe.core.copies import (
 )
 from cmpe.tensor.layout import Bags, Group
 from cmpe.tensor.tables import WideTables
-from torch import Tensor
 
 
 class SplitPlan:

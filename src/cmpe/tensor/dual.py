@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from cmpe.bounds.base import PADDING
 from cmpe.bounds.lagrangian import Dual
 from cmpe.core.dual import CLOSE, MOST_STEPS, SLACK, SUBGRADIENT_STEPS
@@ -22,7 +23,6 @@ from cmpe.problem import Instances, Problem
 from cmpe.tensor.device import INF, as_array
 from cmpe.tensor.layout import Bags, satisfied
 from cmpe.tensor.plan import TorchPlan, torch_plan
-from torch import Tensor
 
 
 class PricedTables:

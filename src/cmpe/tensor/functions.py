@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import singledispatch
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from cmpe.errors import MethodError
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
@@ -21,7 +22,6 @@ from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.neural import ClassMargin, NeuralFunction, Slots
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Problem
-from torch import Tensor
 
 Evaluate = Callable[[Tensor], Tensor]  # coordinates (R, D) -> values (R,)
 

@@ -14,9 +14,10 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-import torch
 from cmpe.arrays import Integers
 from cmpe.core.buckets import (
     AXES,
@@ -32,7 +33,6 @@ from cmpe.core.buckets import (
     CompiledPlan,
 )
 from cmpe.models.conditioning import Gather
-from torch import Tensor
 
 
 class Bags(NamedTuple):

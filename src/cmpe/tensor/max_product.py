@@ -12,12 +12,13 @@ operations. On a core `search` has softer ones (`solvers.search.kernels.starts`)
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from cmpe.arrays import Assignments
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF
 from cmpe.tensor.messages import FactorGraph
 from cmpe.tensor.tables import BatchTables, WideTables
-from torch import Tensor
 
 ROUNDS = 15  # The multipliers change so many times.
 SWEEPS = 3  # All tables send so many times between two changes of the multipliers.

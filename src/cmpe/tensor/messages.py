@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from cmpe.arrays import Integers
 from cmpe.bounds.base import Bounds, Work
 from cmpe.core.compiler import timing
@@ -21,7 +22,6 @@ from cmpe.problem import Instances
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags
 from cmpe.tensor.tables import BatchTables, Runs, WideTables
-from torch import Tensor
 
 DAMPING = 0.5  # Max-product keeps this share of the old message.
 

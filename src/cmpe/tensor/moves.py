@@ -16,13 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from cmpe.arrays import Assignments
 from cmpe.tensor.device import INF
 from cmpe.tensor.layout import Bags
 from cmpe.tensor.tables import WideTables
-from torch import Tensor
 
 FORBIDDEN = 1e6  # The penalty of one -inf entry of h.
 DROP = 1e-12  # The least fall of the penalty that counts as one.

@@ -9,16 +9,16 @@ from __future__ import annotations
 import weakref
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.core.buckets import VARIABLE
 from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import TooLarge
 from cmpe.problem import Problem
 from cmpe.tensor.device import scalar_on
 from cmpe.tensor.layout import EvidenceTables, Layout
-from torch import Tensor
 
 
 def device_evidence(rows: NDArray[np.integer], device: torch.device) -> Tensor:

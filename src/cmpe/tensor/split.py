@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import MU_WEIGHT
 from cmpe.bounds.relaxation import Relaxation
@@ -25,7 +26,6 @@ from cmpe.tensor.copies import Copies, SplitPlan
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.dual import captured
 from cmpe.tensor.tables import BatchTables, WideTables
-from torch import Tensor
 
 
 class Descent:

@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.arrays import Assignments, Integers
 from cmpe.bounds.base import PADDING
 from cmpe.elimination.plan import MEMORY_LIMIT
@@ -23,7 +24,6 @@ from cmpe.problem import Instances
 from cmpe.tensor.device import INF, scalar_on
 from cmpe.tensor.layout import Bags, EvidenceTables, satisfied
 from cmpe.tensor.plan import device_evidence
-from torch import Tensor
 
 
 class BatchTables(NamedTuple):

@@ -14,9 +14,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.elimination.counts import Counts
 from cmpe.elimination.sums import LogSum
@@ -32,7 +33,6 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import answer_rows
 from cmpe.torch.breaches import breach
 from cmpe.tradeoffs.sums import Summation
-from torch import Tensor, nn
 
 CHUNK_BYTES = 1 << 26  # tables of so many bytes are summed at once
 MOST_WORK = 1 << 24  # entries that elimination may touch for one row: half a second

@@ -12,15 +12,15 @@ import math
 from typing import Any
 
 import numpy as np
-
 import torch
+from torch import Tensor, nn
+
 from cmpe.arguments import real_number, whole_number
 from cmpe.errors import MethodError, ModelError
 from cmpe.problem import Problem
 from cmpe.problem.rows import Limits as RowLimits
 from cmpe.torch.breaches import breach
 from cmpe.torch.layer import Layer, Scores, applied
-from torch import Tensor, nn
 
 
 class FenchelYoung(nn.Module):

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import save_file
 
-import torch
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.runs import read_trained
 from tests.learning.amortised.cases import solver

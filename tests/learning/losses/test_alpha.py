@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import cmpe
-import torch
 from cmpe.bounds.loss import loss_bounds
 from cmpe.learning.losses.alpha import ABOVE, Examples
 from cmpe.learning.losses.relaxation import RelaxedProblem

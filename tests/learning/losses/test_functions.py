@@ -6,8 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
-
 import torch
+from torch import nn
+
 from cmpe.learning.losses.functions import FunctionRelaxation
 from cmpe.learning.losses.losses import LOSSES
 from cmpe.learning.solver import NeuralSolver
@@ -19,7 +20,6 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.queries import adversarial, flip_of
 from cmpe.solving import solve
-from torch import nn
 
 
 def small_network(outputs: int = 3, seed: int = 0, inputs: int = 5) -> ReluNetwork:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import cmpe
-import torch
 from cmpe import Constraint, CutsetSettings, LogLinearModel, Problem, learn_cutset
 from cmpe.learning.losses import leaves
 from cmpe.learning.losses.functions import relaxation_of

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
-import torch
 from cmpe import Problem
 from cmpe.bounds.loss import loss_bounds, printed_bounds
 from cmpe.errors import MethodError

@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 
-import torch
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.generation import grid
 from cmpe.learning.losses import relaxation

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import torch
 from cmpe.learning.networks.coordinates import Coordinates
 
 cardinalities = st.lists(st.integers(1, 4), min_size=1, max_size=5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe.errors import MethodError
 from cmpe.learning.losses.functions import FunctionRelaxation
 from cmpe.learning.networks.heads import STILL, nearest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe import Factor, LogLinearModel, Problem
 from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.networks.networks import Network, NetworkInputs, encode, with_margin_input

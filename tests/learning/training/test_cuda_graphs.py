@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 import torch
+
 from cmpe.learning.training.cuda_graphs import WARM_UP, Replay
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe.errors import MethodError
 from cmpe.learning.losses.alpha import Examples
 from cmpe.learning.solver import NeuralSolver

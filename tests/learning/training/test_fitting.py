@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe.errors import InputError, MethodError
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training import fitting

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 import torch
+
 from cmpe.learning.training.optimizer import Adam, Plateau
 
 RATES = [1e-3, 3e-2, 0.5]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 import torch
+
 from cmpe.learning.training.config import MEMBER_FIELDS, preset
 from cmpe.learning.training.primal_dual import DualNetwork
 from tests.learning.cases import quick, small_grid, trainer_for

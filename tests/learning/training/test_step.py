@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
 from cmpe.learning.losses.losses import NOTHING

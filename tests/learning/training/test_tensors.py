@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
-import torch
 from cmpe.learning.training.data import prepare, with_margin
 from cmpe.learning.training.tensors import Tensors
 from tests.learning.cases import mixed_problem, quick, small_grid

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 import torch
+
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.errors import MethodError
 from cmpe.learning.losses.losses import LOSSES

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from torch.nn import functional
 
-import torch
 from cmpe.errors import InputError
 from cmpe.formats.images import read_images
 from cmpe.models.relu import ReluNetwork

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from cmpe.arrays import Assignments, Floats
 from cmpe.core.lanes import LANES
 from cmpe.errors import InputError, MethodError

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.errors import MethodError
 from cmpe.learning.losses.leaves import LeafRelaxation
 from cmpe.learning.losses.relaxation import FLOOR, RelaxedProblem
@@ -22,7 +23,6 @@ from cmpe.models.neural import Slots
 from cmpe.problem import Problem
 from cmpe.queries import flip_of
 from cmpe.tensor.functions import Functions
-from torch import Tensor
 
 
 def relaxation_of(

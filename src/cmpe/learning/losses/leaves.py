@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.arrays import Floats
 from cmpe.learning.losses.relaxation import FLOOR, Monomial, floored
 from cmpe.learning.networks.coordinates import Coordinates, Observed
@@ -25,7 +26,6 @@ from cmpe.learning.networks.heads import Plain
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Problem
-from torch import Tensor
 
 DENSE = 1 << 24  # coefficients up to which their matrix is dense
 

@@ -22,8 +22,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from cmpe.learning.losses.catalogue import loss_kind
 from torch import Tensor
+
+from cmpe.learning.losses.catalogue import loss_kind
 
 NOTHING = torch.zeros(())
 

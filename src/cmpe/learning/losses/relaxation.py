@@ -23,17 +23,17 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor
 
-import torch
 from cmpe.arrays import Floats
 from cmpe.learning.networks.coordinates import Coordinates
 from cmpe.learning.networks.heads import Plain
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Problem
-from torch import Tensor
 
 FLOOR = 20.0
 DENSE = 2048  # coordinates up to which the quadratic form is a dense matrix

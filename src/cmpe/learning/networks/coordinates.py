@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
 from cmpe.arrays import Assignments
 from cmpe.models.neural import Slots
-from torch import Tensor
 
 
 class Coordinates(Slots):

@@ -22,14 +22,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
 from cmpe.learning.networks.coordinates import Coordinates
 from cmpe.queries import Flip
-from torch import Tensor
 
 STILL = 0.5  # a logit within it moves nothing
 INK, INK_SPREAD = 0.15, 0.1

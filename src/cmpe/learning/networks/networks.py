@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Problem
-from torch import Tensor
 
 Parameters = Mapping[str, Tensor]
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch.distributed as dist
-
 import torch
+import torch.distributed as dist
+from torch import Tensor
+
 from cmpe.errors import MethodError
 from cmpe.learning.losses.alpha import Examples
-from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-import torch
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.catalogue import Family

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.arrays import Floats
 from cmpe.learning.training.step import Program
 from cmpe.problem import Instances
-from torch import Tensor
 
 Rows = NDArray[np.intp]
 # A violated answer counts as one that is off by so many times the mean f*: while training, as no

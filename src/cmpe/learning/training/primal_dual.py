@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
+
 from cmpe.learning.networks.networks import Network, Parameters
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.optimizer import Adam
-from torch import Tensor
 
 
 class DualNetwork:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
+
 from cmpe.learning.losses.alpha import Examples
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.losses import (
@@ -28,7 +30,6 @@ from cmpe.learning.training.data import TrainingData
 from cmpe.learning.training.optimizer import Adam
 from cmpe.learning.training.primal_dual import DualNetwork
 from cmpe.learning.training.tensors import Tensors
-from torch import Tensor
 
 MEASURE_EVERY = 8  # steps from one that measures to the next
 SATURATED = 1e-3  # an output this close to 0 or 1 hardly has a gradient

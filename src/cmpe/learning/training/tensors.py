@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.networks import encode, with_margin_input
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData
-from torch import Tensor
 
 SCALE_ROWS = 1000  # the mean field of that many rows tells the scale of a problem
 

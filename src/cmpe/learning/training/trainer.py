@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
 from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig
@@ -22,7 +23,6 @@ from cmpe.learning.training.distributed import Ranks
 from cmpe.learning.training.looking import JudgedAnswers, Look, Rows, judge, together
 from cmpe.learning.training.optimizer import Plateau
 from cmpe.learning.training.step import MEASURE_EVERY, MEASURES, Program
-from torch import Tensor
 
 
 @dataclass(frozen=True)

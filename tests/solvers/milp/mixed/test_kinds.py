@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from torch import nn
 
 from cmpe.errors import MethodError
 from cmpe.models.distance import Distance
@@ -21,7 +22,6 @@ from cmpe.solvers.milp.mixed.kinds import (
 )
 from cmpe.solving import solve
 from tests.models.tractable.test_branching import deep_network
-from torch import nn
 
 
 def test_what_a_linear_program_cannot_say_is_refused():

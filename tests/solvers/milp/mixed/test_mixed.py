@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-
 import torch
+from hypothesis import given, settings
+from torch import nn
+
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -21,7 +22,6 @@ from cmpe.solvers.base import Deadline, Running
 from cmpe.solvers.milp.mixed import SMALL
 from cmpe.solving import solve
 from tests.problems import Shape, all_assignments, random_cutset, random_model, seeds
-from torch import nn
 
 
 def relu_module(rng: np.random.Generator, inputs: int, outputs: int = 1) -> nn.Module:
