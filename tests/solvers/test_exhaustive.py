@@ -10,7 +10,7 @@ from cmpe import LogLinearModel, Problem, Running, Status
 from cmpe.errors import MethodError, TooLarge
 from cmpe.solvers import exhaustive
 from cmpe.solvers.exhaustive import Exhaustive
-from tests.problems import ask, random_problem, worked_example
+from tests.problems import Shape, ask, random_problem, worked_example
 
 
 def test_the_exhaustive_oracle_itself():
@@ -99,8 +99,62 @@ def test_numbers_between_0_and_1_are_not_enumerated():
         cmpe.solve(Problem(h, (), (), "", (0,)), method="exhaustive")
 
 
+def test_observed_numbers_between_0_and_1_are_allowed():
+    h = LogLinearModel.from_tables([2, 2], [((0, 1), [[0.0, 1.0], [3.0, 0.5]])])
+    problem = Problem(h, (), (0,), "", (0,))
+    found = cmpe.solve(problem, [[0.25], [0.75]], method="exhaustive")
+    assert found.assignments.tolist() == [[0.25, 1.0], [0.75, 0.0]]
+    assert found.objective.tolist() == [0.875, 2.25]
+    assert found.labels == ["optimal"] * 2
+
+
+def test_blocks_of_rows_give_what_single_rows_give(monkeypatch):
+    monkeypatch.setattr(exhaustive, "BLOCK", 1 << 8)
+    for seed in range(60):
+        problem, _ = random_problem(seed, Shape(constraints=3, variables=7))
+        rng = np.random.default_rng(seed)
+        cards = problem.domain.cardinalities
+        rows = [[rng.integers(cards[v]) for v in problem.evidence_variables] for _ in range(24)]
+        many = ask(Exhaustive(), problem, rows)
+        for row, observed in enumerate(rows):
+            alone = ask(Exhaustive(), problem, [observed])
+            assert many.labels[row] == alone.labels[0]
+            np.testing.assert_allclose(many.objective[row], alone.objective[0], atol=1e-12)
+        wanted = cmpe.solve(problem, rows, method="exact")
+        np.testing.assert_allclose(many.objective, wanted.objective, atol=1e-9)
+
+
+def test_what_rounding_decides_is_judged_by_the_problem():
+    """Sums of tables are added in another order, so the best completion may break the limit."""
+    entries = np.array([1e9 + 0.1, 0.3, -1e9 + 0.7])
+    t = LogLinearModel.from_tables([2] * 3, [((v,), [0.0, e]) for v, e in enumerate(entries)])
+    values = t.value(np.stack(np.unravel_index(np.arange(8), (2,) * 3), axis=1))
+    h = LogLinearModel.from_tables([2] * 3, [((0, 1, 2), np.arange(8.0).reshape(2, 2, 2))])
+    for q in (*(values - 1e-6), *(values - np.maximum(1.0, abs(values)) * 1e-6)):
+        problem = Problem(h, [cmpe.Constraint(t, float(q))])
+        many = ask(Exhaustive(), problem, np.zeros((6, 0)))
+        best = np.flatnonzero(problem.is_feasible(np.argwhere(np.ones((2, 2, 2)))))
+        assert many.objective.tolist() == [float(best.max())] * 6 if len(best) else True
+        assert set(many.labels) == {"optimal" if len(best) else "infeasible"}
+
+
+def test_few_completions_under_several_constraints_are_enumerated():
+    rng = np.random.default_rng(0)
+    cards = [2] * 8
+    pairs = [((i, j), rng.normal(size=(2, 2))) for i in range(8) for j in range(i)]
+    costs = [cmpe.linear({v: {1: float(rng.normal())} for v in range(8)}) <= -1.0 for _ in range(3)]
+    problem = Problem(LogLinearModel.from_tables(cards, pairs), costs)
+    scores = rng.normal(size=(40, 8, 2))
+    quick = cmpe.solve(problem, potentials=scores)
+    assert set(quick.method) == {"exhaustive"}
+    slow = cmpe.solve(problem, potentials=scores, method="exact")
+    np.testing.assert_allclose(quick.objective, slow.objective, atol=1e-9)
+    np.testing.assert_array_equal(quick.status, slow.status)
+    assert set(cmpe.solve(Problem(problem.objective, costs[:1])).method) == {"exact"}
+
+
 def test_progress_counts_rows():
     seen = []
     running = Running(progress=lambda *now: seen.append(now))
     ask(Exhaustive(), worked_example(), [[0, 0], [0, 0]], running=running)
-    assert seen == [(1, 2), (2, 2)]
+    assert seen == [(2, 2)]

@@ -1,10 +1,11 @@
 """`auto`: the cheapest method that proves the gap asked for, row by row.
 
 The rule:
-1. Without a gap, every row goes to `exact`, whatever its width.
-2. If a gap above 0 is asked for and elimination is cheap, `lagrangian` answers first. Rows whose
+1. Under several constraints, rows with few completions are enumerated by `exhaustive`.
+2. Without a gap, every other row goes to `exact`, whatever its width.
+3. If a gap above 0 is asked for and elimination is cheap, `lagrangian` answers first. Rows whose
    certified gap is small enough are done; the others go to `exact`.
-3. If a gap above 0 is asked for and elimination is not cheap (`exact.too_wide`), `search` answers
+4. If a gap above 0 is asked for and elimination is not cheap (`exact.too_wide`), `search` answers
    and the splitting bound certifies it. Rows whose gap is small enough are done; the others go
    through what `exact` does with wide rows: `reduction`, which stops at the gap, then MILP.
 Of every row the best answer and the lowest bound of all methods are kept. `Solutions.method` says
@@ -25,6 +26,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import too_wide
 from cmpe.solvers.exact.complete import Exact, answer_wide, prove_wide
+from cmpe.solvers.exhaustive import enumerate_rows, is_cheap
 from cmpe.solvers.lagrangian import DualAnswers
 from cmpe.solvers.reduction import first_answers
 from cmpe.solvers.stages import certified, incumbents, merged
@@ -40,6 +42,8 @@ class Auto:
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, each by the cheapest method that is good enough."""
+        if is_cheap(instances.problem):
+            return enumerate_rows(instances, limits)
         if limits.gap == 0.0:
             return Exact().answer(instances, limits)
         if too_wide(instances.problem, limits):
