@@ -32,7 +32,11 @@ def unit(rng: np.random.Generator, journal: Journal) -> None:
         beyond.unit(rng, journal)
         return
     case = random_case(rng)
-    seldom = [n for n, (package, share) in SELDOM.items() if rng.random() < share and _has(package)]
+    seldom = [
+        n
+        for n, (package, share) in SELDOM.items()
+        if rng.random() < share and is_installed(package)
+    ]
     known = truths(case)
     journal.count("problems")
     journal.count("rows", len(known))
@@ -53,7 +57,8 @@ def unit(rng: np.random.Generator, journal: Journal) -> None:
                 journal.find("wrong", f"bound {name}: {sentence}", {"case.json": told(only)})
 
 
-def _has(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Whether a package is installed."""
     return find_spec(package) is not None
 
 

@@ -49,7 +49,7 @@ def random_case(rng: np.random.Generator, kind: str | None = None) -> Case:
         cards = [int(k) for k in rng.integers(1, 5, count)]
         if np.prod(cards) <= MOST_COMPLETIONS:
             break
-    objective = _function(rng, cards, chosen, is_objective=True)
+    objective = random_function(rng, cards, chosen, is_objective=True)
     wanted = int(rng.choice([0, 1, 1, 1, 2, 2, 3]))
     constraints = tuple(_constraint(rng, cards, chosen) for _ in range(wanted))
     some = rng.choice(count, int(rng.integers(0, count + 1)), replace=False)
@@ -63,7 +63,7 @@ def random_case(rng: np.random.Generator, kind: str | None = None) -> Case:
 
 def _constraint(rng: np.random.Generator, cards: list[int], kind: str) -> cmpe.Constraint:
     """q is usually the value of some assignment, a tie; sometimes too low or too high for any."""
-    function = _function(rng, cards, kind, is_objective=False)
+    function = random_function(rng, cards, kind, is_objective=False)
     some = np.stack([rng.integers(0, k, 30) for k in cards], axis=1)
     values = value(function, some)
     finite = values[np.isfinite(values)]
@@ -74,7 +74,9 @@ def _constraint(rng: np.random.Generator, cards: list[int], kind: str) -> cmpe.C
     return cmpe.Constraint(function, q + float(shift))
 
 
-def _function(rng: np.random.Generator, cards: list[int], kind: str, *, is_objective: bool) -> Any:
+def random_function(
+    rng: np.random.Generator, cards: list[int], kind: str, *, is_objective: bool
+) -> Any:
     if kind == "cutset" and (is_objective or rng.random() < 0.5):
         return _network(rng, cards)
     factors = []

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.campaign import __main__ as campaign
-from benchmarks.campaign import answers, beyond, processes, readers, relations
+from benchmarks.campaign import answers, beyond, processes, readers, relations, rows
 from benchmarks.campaign.__main__ import PARTS, Watched, generator, main, unit_of
 from benchmarks.campaign.cases import KINDS, Truth, random_case, told, truths
 from benchmarks.campaign.journal import Journal, Progress, table
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 QUICK = 4  # a seed whose scenario runs two short commands
 
 
-@pytest.mark.parametrize("part", ["answers", "relations"])
+@pytest.mark.parametrize("part", ["answers", "relations", "rows"])
 def test_a_few_units_find_nothing(part, monkeypatch):
     monkeypatch.setattr(answers, "SELDOM", {})
     journal = Journal()
@@ -89,6 +89,23 @@ def test_problems_without_tables_are_judged():
     points = rng.random((9, flip.variables))
     for function in flip.functions:
         np.testing.assert_allclose(beyond.value(function, points), function.value(points))
+
+
+def test_wrong_answers_to_rows_with_their_own_numbers_are_noticed():
+    for seed in range(100):
+        case = rows.random_case(np.random.default_rng(seed))
+        if case.problem.constraints and np.isfinite(case.within(1.0)).sum() > 3:
+            break
+    judges = {
+        "answers": lambda case: rows.wrong_answers(case, "exact"),
+        "best": rows.wrong_ranks,
+        "front": rows.wrong_fronts,
+    }
+    for judge in judges.values():
+        assert list(judge(case)) == []
+        assert list(judge(replace(case, h=case.h + 1.0)))
+    assert list(rows.wrong_bounds(case, "lagrangian")) == []
+    assert list(rows.wrong_bounds(replace(case, h=case.h + 1e3), "lagrangian"))
 
 
 def test_an_error_of_a_method_is_noticed(monkeypatch):
@@ -190,7 +207,7 @@ def test_findings_are_kept_with_what_reproduces_them(tmp_path):
     progress.write(tmp_path, {})
     again = Progress.read(tmp_path, 0)
     assert (again.findings, again.next, again.most) == ([finding], {"readers": 4}, {"seconds": 2.0})
-    assert set(PARTS) == {"answers", "relations", "readers", "processes"}
+    assert set(PARTS) == {"answers", "relations", "readers", "processes", "rows"}
     again.try_again(lambda part, unit: {"findings": [finding]})
     assert again.findings == [finding]
     again.try_again(lambda part, unit: {"findings": []})

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.campaign.rules import random_rule, worth
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from cmpe.errors import ModelError, TooLarge
 from cmpe.models.rules import Rule
 from cmpe.problem.wording import rule_from_text
 from tests.problems import all_assignments
-from tests.rules import random_rule, worth
 
 DOMAIN = Domain((2, 3, 2), ("a", "b", "c"), (("no", "yes"), ("low", "mid", "high"), ("no", "yes")))
 

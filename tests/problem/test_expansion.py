@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.campaign.rules import random_rule, worth
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from cmpe.models import ruled
 from cmpe.problem import Form, Problem
 from cmpe.problem.expansion import expanded
 from tests.problems import Shape, all_assignments, random_model
-from tests.rules import random_rule, worth
 
 
 @given(st.integers(0, 2**32 - 1))

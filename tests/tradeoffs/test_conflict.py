@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from benchmarks.campaign.rules import random_rule, worth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from cmpe.errors import EvidenceError, MethodError
 from cmpe.generation import grid
 from tests.problems import Shape, all_assignments, random_model
 from tests.refusals import refused
-from tests.rules import random_rule, worth
 
 
 def case(seed):
