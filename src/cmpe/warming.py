@@ -25,6 +25,8 @@ from cmpe.core.compiler import notices, timing
 from cmpe.execution import processes
 from cmpe.generation import Recipe, generate, grid
 from cmpe.models.constraint import Constraint
+from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.rules import all_different, implies
 from cmpe.problem import Form, Problem
 from cmpe.solving import solve
 
@@ -79,6 +81,13 @@ def _sampling() -> None:
     sample_gibbs(grid(3, 3, seed=0), 2, 0, GibbsSettings(sweeps=2))
     posterior = probability(_problem(constraints=0), [[1]])
     posterior.of({3: 0})
+
+
+def _structures() -> None:
+    implied = [implies({0: 1}, {1: 1})]
+    solve(Problem(LogLinearModel((2, 2)), implied), potentials=np.zeros((2, 2, 2)))
+    apart = [all_different([0, 1])]
+    solve(Problem(LogLinearModel((2, 2)), apart), potentials=np.zeros((2, 2, 2)))
 
 
 def _fronts() -> None:
@@ -144,6 +153,7 @@ PARTS: dict[str, Callable[[], None]] = {  # the longest first
     "training": _training,
     "attacks": _attacks,
     "sampling": _sampling,
+    "structures": _structures,
 }
 
 

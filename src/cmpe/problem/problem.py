@@ -239,6 +239,11 @@ class Problem:
         return {}
 
     @cached_property
+    def structures(self) -> list[Any]:
+        """The special structure, or None, once it has been looked for (`solvers.structures`)."""
+        return []
+
+    @cached_property
     def conditioning(self) -> Conditioning:
         """What evidence leaves of each function, shared by all rows."""
         return Conditioning(self.models, self.evidence_variables)

@@ -49,6 +49,7 @@ _ROWS = (
         takes_gap=True,
         eliminates=True,
         shares=True,
+        recognises=True,
     ),
     Method(
         "exact",
@@ -57,6 +58,7 @@ _ROWS = (
         proves=True,
         eliminates=True,
         shares=True,
+        recognises=True,
     ),
     Method(
         "exhaustive",

@@ -227,6 +227,7 @@ class Method:
     takes_device: bool = False  # of tables only
     eliminates: bool = False  # where that is cheap, so that narrow rows take microseconds
     shares: bool = False  # rows that observe different variables may share its plan
+    recognises: bool = False  # problems of a special structure (`solvers.structures`)
 
     @property
     def takes(self) -> str:

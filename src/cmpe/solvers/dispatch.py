@@ -27,6 +27,7 @@ from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Engine, Limits, Method, Solver
 from cmpe.solvers.branches import Branches
 from cmpe.solvers.spread import answer_spread
+from cmpe.solvers.structures import answer_structure, structure_of
 
 Chosen = str | Engine | Solver
 MANY_SETS = 8  # of observed variables: preparing them is then charged to their rows
@@ -49,6 +50,9 @@ def answer(
     """
     limits = limits or Limits()
     lifts = _lifts(method, problem)
+    if _may_recognise(method, limits) and structure_of(problem) is not None:
+        rows = Rows(problem, full_rows(problem, evidence, ignore_extra=ignore_extra))
+        return answer_rows(rows, method, limits)
     if limits.is_spread or lifts:
         rows = Rows(problem, full_rows(problem, evidence, ignore_extra=ignore_extra))
         if lifts and len(rows):
@@ -66,6 +70,11 @@ def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = Non
     Engines are given the lifted problem, which has more variables.
     """
     limits = limits or Limits()
+    if _may_recognise(method, limits) and (structure := structure_of(rows.problem)) is not None:
+        refuse_options(method_named(str(method)), limits, rows.problem.form)
+        found = answer_structure(rows, structure, limits)
+        if found is not None:
+            return found
     lifts = rows.has_numbers or _lifts(method, rows.problem)
     if not (lifts and len(rows)):
         return answer(rows.problem, rows.evidence, method, limits)
@@ -90,6 +99,13 @@ def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = Non
         return _shared(_answer_lifted(rows.take(first), method, limits), where, counts)
     except Interrupted as stop:
         raise Interrupted(_shared(stop.solutions, where, counts), stop.finished) from None
+
+
+def _may_recognise(method: Chosen, limits: Limits) -> bool:
+    """Whether a method answers problems of a special structure by what fits it."""
+    if not isinstance(method, str) or limits.is_spread or limits.start is not None:
+        return False
+    return method_named(method).recognises
 
 
 def _lifts(method: Chosen, problem: Problem) -> bool:
