@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,7 +108,9 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path, monkeypatch):
     script, temporary = tmp_path / "script.py", tmp_path / "temporary"
     script.write_text(KILLED)
     temporary.mkdir()
-    told = {**os.environ, "TMPDIR": str(temporary)}
+    root = str(Path(__file__).parents[2])  # where `tests` is
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    told = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": path}
     with subprocess.Popen(
         [sys.executable, str(script)], env=told, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as parent:

@@ -33,6 +33,7 @@ COSTS = {
     "sampling": Cost(11, 4),
     "search": Cost(104, 22),
     "sensitivity": Cost(123, 30),
+    "structures": Cost(8, 2),
     "training": Cost(51, 18),
     "wide": Cost(187, 42),
 }
