@@ -24,7 +24,7 @@ from cmpe.problem import Instances
 from cmpe.solvers.local.graph import starts_of
 
 ROUNDING = 1e-11  # of the largest number in the tables, and of the bound
-TREE_BYTES = 1 << 27  # of the levels that branch and bound can come back to
+TREE_BYTES, MOST_OPEN = 1 << 27, 1 << 16  # of the open nodes of branch and bound
 SLICE_SECONDS = 0.02  # a compiled call takes about so long
 
 
@@ -252,6 +252,26 @@ class RowNetwork:
         self._consistency.decode(self.net, self.state, way, out, full)
         return out
 
+    def losses(self) -> Floats:
+        """By how much each value left is worse than the best of its variable, other things equal."""
+        out = np.full(len(self.state.left), np.inf)
+        self._consistency.losses(self.net, self.state, out)
+        return out
+
+    def narrowed(self, most: float, losses: Floats) -> RowNetwork:
+        """A copy without the values whose loss is greater: a bound on what is left, no more."""
+        other, place = self.copied(), self.shape.place
+        state = other.state
+        for v, p in enumerate(place[:-1]):
+            left = state.left[p : place[v + 1]]
+            keep = losses[p + left[: state.size[v]]] <= most
+            rest = np.concatenate([keep, np.zeros(len(left) - len(keep), dtype=bool)])
+            left[:] = np.concatenate([left[rest], left[~rest]])
+            state.size[v] = keep.sum()
+        other.upper = np.inf
+        other._begin()
+        return other
+
     def messages(self) -> Messages:
         """The messages of each table of two and more variables, by its scope."""
         arrays, free = self.shape.arrays, self.shape.structure.free
@@ -275,22 +295,30 @@ class RowNetwork:
     # --- branch and bound ---
 
     def plant(self, memory: int = TREE_BYTES) -> None:
-        """Begin branch and bound at the present state, with levels of so many bytes at most."""
+        """Begin branch and bound at the present state, with open nodes of so many bytes at most."""
         state, n = self.state, len(self.state.size)
+        width = (len(state.left) + 7) // 8
+        most = int(min(MOST_OPEN, min(TREE_BYTES, memory) // (width + 16)))
+        room = max(1, most)
         row = 8 * (2 * len(state.left) + len(state.message) + len(state.best) + n + 4)
         levels = int(max(1, min(n, min(TREE_BYTES, memory) // max(row, 1))))
         self._tree = self._branching.Tree(
+            domains=np.zeros((room, width), dtype=np.uint8),
+            bounds=np.zeros(room),
+            branched=np.zeros(room, dtype=np.int64),
+            root=state.message.copy(),
             size=np.zeros((levels, n), dtype=np.int64),
             left=np.zeros((levels, len(state.left)), dtype=np.int64),
             belief=np.zeros((levels, len(state.left))),
             message=np.zeros((levels, len(state.message))),
             best=np.zeros((levels, len(state.best))),
-            total=np.zeros(levels),
+            levels_total=np.zeros((levels, 2)),
             chosen=np.zeros((levels, 2), dtype=np.int64),
             failures=np.zeros(n),
-            counts=np.array([0, 0, 0, 0, -1]),
-            levels=np.array([-np.inf, -np.inf]),
+            counts=np.array([0, 0, 2, 0, 0, -1, 0, -1, 0, 0, 16, 0]),
+            levels=np.array([-np.inf, -np.inf, self.upper]),
             leaf=np.zeros(n, dtype=np.int64),
+            sizes=np.zeros(n, dtype=np.int64),
             answer=np.zeros(n, dtype=np.int64),
         )
         self._pace = 1
@@ -298,9 +326,9 @@ class RowNetwork:
     def explore(self, until: float, nodes: int = 1 << 60) -> Integers | None:
         """Go on until the time is over or an assignment deserves a look: its free values."""
         tree = self._tree
-        first = int(tree.counts[2])
+        first = int(tree.counts[3])
         while not self.explored:
-            begin, before = timing.now(), int(tree.counts[2])
+            begin, before = timing.now(), int(tree.counts[3])
             left = nodes - (before - first)
             if begin >= until or left <= 0:
                 break
@@ -325,17 +353,17 @@ class RowNetwork:
     @property
     def nodes(self) -> int:
         """How many nodes were explored."""
-        return 0 if self._tree is None else int(self._tree.counts[2])
+        return 0 if self._tree is None else int(self._tree.counts[3])
 
     @property
     def explored(self) -> bool:
         """Whether nothing is left to explore."""
-        return bool(self._tree.counts[3])
+        return bool(self._tree.counts[4])
 
     @property
     def open_bound(self) -> float:
         """On what is not explored: the incumbent and this bound everything."""
-        found = float(self._branching.open_bound(self.state, self._tree))
+        found = float(self._branching.open_bound(self._tree))
         if found > -np.inf:
             found += 1e-10 * abs(found)
         return min(self.upper, max(found, float(self.state.levels[1])))
