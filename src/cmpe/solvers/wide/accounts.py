@@ -18,7 +18,8 @@ class Account:
     """A contestant, what it earned lately, and how long it played."""
 
     contestant: Contestant
-    least: float = SETTINGS.least
+    least: float = SETTINGS.least  # share of what the most successful gets
+    slack: float = 0.0  # the same while nobody closes the gap in time
     rate: float = 0.0
     played: float = 0.0
 
@@ -30,6 +31,11 @@ class Account:
 
 
 def next_of(accounts: Sequence[Account], enough: float) -> Account:
-    """The one that played least for what it earned; a rate of `enough` would close the gap."""
+    """The one that played least for what it earned; the rate `enough` would close the gap in time."""
     most = max(*(a.rate for a in accounts), SETTINGS.slow * enough, 1e-12)
-    return min(accounts, key=lambda a: a.played / max(a.least, a.rate / most))
+    slack = min(1.0, enough / most)
+
+    def share(account: Account) -> float:
+        return max(account.least, slack * account.slack, account.rate / most)
+
+    return min(accounts, key=lambda a: a.played / share(a))

@@ -2,7 +2,7 @@
 
 Presolve sweeps the row's tables (`network`), dives for a first answer, lets `search` improve it and
 takes away what cannot be better. What is left is a smaller problem (`reduced`). Three contestants
-work on it in turns: `search` for better answers, `branching` (depth first, on soft consistency)
+work on it in turns: `search` for better answers, `branching` (best first, on soft consistency)
 and `splitting` (`solvers.reduction`) for the bound and the proof. A turn's length follows what a
 contestant earned: nats by which answer and bound came closer, per second. Whenever the answer
 improves, values are taken away again; when enough of them are gone, the contestants start anew on
@@ -43,6 +43,7 @@ from cmpe.solvers.wide.turns import (
     SearchTurns,
     SplitTurns,
 )
+
 
 @dataclass
 class Race:
@@ -143,6 +144,8 @@ class Race:
             yield self._relaxed_answers()
             self._shrinks()
             yield "shrunk"
+        if not self._over() and self.seconds < np.inf:
+            yield self._once(self._branching(), max(self._passed, self.settings.first_branching))
 
     def _swept(self) -> Iterator[str]:
         """Consistency for as long as it closes much of the gap."""
@@ -187,7 +190,8 @@ class Race:
         for share in settings.relaxed:
             most = float(np.quantile(second, share, method="lower")) if second else 0.0
             narrow = network.narrowed(min(most, 1e300), losses)
-            tree = BranchTurns(self.reduced, known.best, narrow, settings.relaxed_nodes)
+            nodes = settings.relaxed_nodes + len(network.sizes)
+            tree = BranchTurns(self.reduced, known.best, narrow, nodes)
             if narrow.possible:
                 tree.play(self._soon(self._turn_seconds()))
             if self._over():
@@ -224,8 +228,8 @@ class Race:
             self.failed.add(contestant.name)
             return np.inf
 
-    def _once(self, contestant: Contestant) -> str:
-        bound = self.played(contestant, self._soon(self._turn_seconds()))
+    def _once(self, contestant: Contestant, seconds: float = 0.0) -> str:
+        bound = self.played(contestant, self._soon(max(seconds, self._turn_seconds())))
         self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
         return contestant.name
 
@@ -264,7 +268,7 @@ class Race:
         """Whether enough values are out for everything to start anew on what is left."""
         before = self.reduced.values - len(self.network.sizes)
         left = int(self.network.sizes.sum()) - len(self.network.sizes)
-        return before - left >= self.settings.worth * before
+        return before > 0 and before - left >= self.settings.worth * before
 
     def _shrinks(self) -> bool:
         """Take away what is not better than the incumbent; whether much is gone."""
@@ -311,8 +315,8 @@ class Race:
         later = min(later, settings.split_late * seconds)
         patience = Patience(settings.split_share * seconds, self.until)
         accounts = [
-            Account(self._branching(), settings.least_search),
-            Account(self._search(1), settings.least_search),
+            Account(self._branching(), settings.least_branching),
+            Account(self._search(1), slack=settings.slack_search),
             Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
             Account(self._consistency()),
             Account(SplitTurns(reduced, best, splits, patience), played=later),
@@ -320,7 +324,7 @@ class Race:
         if reduced.instances.problem.constraints and MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
             wait = settings.milp_wait * seconds
-            accounts.append(Account(program, settings.least_search, played=wait))
+            accounts.append(Account(program, slack=settings.slack_search, played=wait))
         self._waiting = self._elimination()
         return accounts
 
@@ -331,7 +335,7 @@ class Race:
         if self._is_due(self._waiting):
             return Account(self._waiting)
         gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
-        return next_of(accounts, gap / self.seconds)
+        return next_of(accounts, gap / max(1e-9, self.until - timing.now()))
 
     def _turn(self, account: Account) -> bool:
         """Let one play; whether the answer improved."""
