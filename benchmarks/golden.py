@@ -175,6 +175,8 @@ def explore_entries() -> Entries:
     for case in (*cases.random_cases(), *cases.odd_cases(), *cases.learned_cases()):
         asked = case.problem, case.rows
         for distance in (None, 2):
+            if distance and "ties" in case.name:
+                continue  # which of two equal answers is taken decides what is far from it
             ranked = cmpe.best(*asked, 10, distance=distance)
             kept = [[row.complete, row.objective] for row in ranked]
             yield f"best-{distance}/{case.name}", {"kind": "proof", "rows": plain(kept)}

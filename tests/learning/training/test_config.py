@@ -80,6 +80,13 @@ def test_unknown_fields_are_refused():
         TrainingConfig.from_json({"colour": 3})
 
 
+def test_runs_of_earlier_versions_are_read():
+    earlier = {"network": "mlp", "steps": 0, "mask_inputs": False, "epochs": 7}
+    assert TrainingConfig.from_json(earlier) == TrainingConfig(epochs=7)
+    with pytest.raises(MethodError, match="a training config has no field 'network'"):
+        TrainingConfig.from_json({**earlier, "network": "unrolled"})
+
+
 def test_the_paper_preset_is_the_papers():
     for loss, factor in (("ss_cmpe", 0.9), ("ssl_pen", 0.9), ("mse", 1.0), ("mae_pen", 1.0)):
         config = paper(loss)
