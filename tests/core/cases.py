@@ -12,6 +12,8 @@ from cmpe.bounds.base import loosened_limits, row_tables
 from cmpe.bounds.descent import RelaxedRow
 from cmpe.bounds.minibucket import MiniBucket
 from cmpe.core.compiler.fence import IS_COMPILED
+from cmpe.core.moves import DROP, FORBIDDEN, Notes, Point
+from cmpe.solvers.local.graph import Rules, compiled
 from tests.problems import Shape, all_assignments, completions, random_constraint, random_model
 
 # Uncompiled loops are hundreds of times slower.
@@ -108,3 +110,66 @@ class Relaxed(Case):
                 total = total + table[tuple(self.z[:, v] for v in scope)]
             at += size
         return total
+
+
+class Moving(Case):
+    """A random problem as the moves of `local` see it."""
+
+    def __init__(self, seed: int, shape: Shape = SMALL, least: int = 1) -> None:
+        super().__init__(seed, shape, least)
+        self.graph, self.gather = compiled(self.structure)
+        self.rules = Rules.of(self.problem)
+        self.free = list(self.structure.free)
+
+    def start(self) -> np.ndarray:
+        """A random assignment of every row: (B, n)."""
+        cards = [self.problem.models[0].cardinalities[v] for v in self.free]
+        rows = self.rng.integers(0, cards, (len(self.instances), len(self.free)))
+        return self.instances.complete(rows)
+
+    def point(self, row: int, z: np.ndarray) -> tuple[Point, Notes]:
+        """Room for a search of a row that starts at z (n,)."""
+        zeros, slots, free = self.rules.zeros, len(self.graph.owner), len(self.free)
+        channels = max(len(zeros), int(zeros.max()) + 1)
+        channels += channels % 2
+        values = np.zeros((int(self.graph.offsets[-1]), channels))
+        for k, counted in enumerate(zeros):
+            table = self.tables(k)[:, row]
+            values[:, k] = np.where(np.isneginf(table), 0.0, table)
+            if counted >= 0:
+                values[:, counted] = np.isneginf(table)
+        at = z[self.free].astype(np.uint64)
+        position = np.zeros(len(self.graph.offsets) - 1, dtype=np.uint64)
+        point = Point(values, at, position, np.zeros(channels), np.zeros((slots + 1, channels)))
+        trail, marked = np.zeros((2, free), dtype=np.uint64), np.zeros(free, dtype=np.bool_)
+        state = np.array([12345], dtype=np.uint64)
+        return point, Notes(np.zeros(slots, np.int64), at.copy(), trail, marked, state)
+
+    def channels(self, row: int, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of h and every t at z (N, n): the finite part, and how many entries are -inf."""
+        finite, zeros = np.zeros((2, len(z), len(self.problem.models)))
+        offsets, cards = self.structure.layout.offsets, self.structure.cardinalities
+        for k in range(len(self.problem.models)):
+            own = self.tables(k)[:, row]
+            for f, scope in enumerate(self.structure.scopes):
+                table = own[offsets[f] : offsets[f + 1]].reshape([cards[v] for v in scope])
+                entries = table[tuple(z[:, v] for v in scope)]
+                finite[:, k] += np.where(np.isneginf(entries), 0.0, entries)
+                zeros[:, k] += np.isneginf(entries)
+        return finite, zeros
+
+    def penalties(self, row: int, z: np.ndarray) -> np.ndarray:
+        """How far assignments (N, n) are from feasible, by the rules of repair."""
+        finite, zeros = self.channels(row, z)
+        over = self.rules.weights * (finite[:, 1:] - self.rules.limits)
+        over[(zeros[:, 1:] > 0) | (over <= DROP)] = 0.0
+        return FORBIDDEN * zeros[:, 0] + over.sum(axis=1)
+
+    def neighbours(self, z: np.ndarray) -> np.ndarray:
+        """The assignments that differ from z (n,) in one free variable."""
+        cards = self.problem.models[0].cardinalities
+        rows = [(v, a) for v in self.free for a in range(cards[v]) if a != z[v]]
+        out = np.repeat(z[np.newaxis], len(rows), axis=0)
+        for row, (v, a) in zip(out, rows, strict=True):
+            row[v] = a
+        return out
