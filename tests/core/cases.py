@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Self
 
 import numpy as np
 from hypothesis import settings
@@ -33,23 +34,35 @@ def plain_values(model: LogLinearModel, z: np.ndarray) -> np.ndarray:
     return total
 
 
-class Case:
-    """A random problem with rows of evidence of at most half the variables."""
+def random_case(
+    seed: int, shape: Shape = SMALL, least: int = 1
+) -> tuple[Problem, np.ndarray, np.random.Generator]:
+    """A problem, rows of evidence of at most half its variables, and random numbers."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(least, shape.variables + 1))
+    cards = [int(k) for k in rng.integers(1, shape.values + 1, count)]
+    constraints = tuple(
+        random_constraint(rng, cards, shape)
+        for _ in range(int(rng.integers(0, shape.constraints + 1)))
+    )
+    observed = rng.choice(count, int(rng.integers(0, count // 2 + 1)), replace=False)
+    problem = Problem(random_model(rng, cards, shape), constraints, observed.tolist())
+    rows = [rng.integers(0, cards[v], 3) for v in observed]
+    return problem, np.array(rows, dtype=int).T if rows else np.zeros((1, 0), dtype=int), rng
 
-    def __init__(self, seed: int, shape: Shape = SMALL, least: int = 1) -> None:
-        self.rng = rng = np.random.default_rng(seed)
-        count = int(rng.integers(least, shape.variables + 1))
-        cards = [int(k) for k in rng.integers(1, shape.values + 1, count)]
-        constraints = tuple(
-            random_constraint(rng, cards, shape)
-            for _ in range(int(rng.integers(0, shape.constraints + 1)))
-        )
-        observed = rng.choice(count, int(rng.integers(0, count // 2 + 1)), replace=False)
-        self.problem = Problem(random_model(rng, cards, shape), constraints, observed.tolist())
-        rows = [rng.integers(0, cards[v], 3) for v in observed]
-        evidence = np.array(rows, dtype=int).T if rows else np.zeros((1, 0), dtype=int)
-        self.instances = self.problem.given(evidence)
+
+class Case:
+    """A problem with rows of evidence."""
+
+    def __init__(self, problem: Problem, evidence: np.ndarray, rng: np.random.Generator) -> None:
+        self.problem, self.rng = problem, rng
+        self.instances = problem.given(evidence)
         self.structure = self.instances.conditioning
+
+    @classmethod
+    def random(cls, seed: int, shape: Shape = SMALL, least: int = 1) -> Self:
+        """A random one, of at least so many variables."""
+        return cls(*random_case(seed, shape, least))
 
     def tables(self, which: int) -> np.ndarray:
         """The entries of function `which` that evidence leaves: (E, B)."""
@@ -74,7 +87,7 @@ class Relaxed(Case):
     """A random problem with a relaxation by copies, and every assignment of the copies."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed, Shape(variables=6, values=3, arity=3, factors=14), least=4)
+        super().__init__(*random_case(seed, Shape(6, 3, 3, 14), least=4))
         for i_bound in (1, 2, 3):
             self.relaxation = MiniBucket(i_bound).relaxation(self.structure)
             buckets = self.relaxation.plan.buckets
@@ -115,8 +128,8 @@ class Relaxed(Case):
 class Moving(Case):
     """A random problem as the moves of `local` see it."""
 
-    def __init__(self, seed: int, shape: Shape = SMALL, least: int = 1) -> None:
-        super().__init__(seed, shape, least)
+    def __init__(self, problem: Problem, evidence: np.ndarray, rng: np.random.Generator) -> None:
+        super().__init__(problem, evidence, rng)
         self.graph, self.gather = compiled(self.structure)
         self.rules = Rules.of(self.problem)
         self.free = list(self.structure.free)

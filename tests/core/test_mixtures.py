@@ -46,7 +46,7 @@ def blended(case, answers, trades):
 @given(seeds)
 @examples(150)
 def test_two_answers_give_their_best_mixture(seed):
-    case = Moving(seed, LOOSE, least=3)
+    case = Moving.random(seed, LOOSE, least=3)
     answers = np.stack([case.start(), case.start()])
     out = blended(case, answers, 0)
     for row, z in enumerate(out):
@@ -66,7 +66,7 @@ def test_two_answers_give_their_best_mixture(seed):
 @given(seeds)
 @examples(100)
 def test_trades_lead_to_answers_without_better_single_moves(seed):
-    case = Moving(seed, LOOSE, least=3)
+    case = Moving.random(seed, LOOSE, least=3)
     answers = np.stack([case.start() for _ in range(3)])
     before, out = blended(case, answers, 0), blended(case, answers, 20)
     for row, z in enumerate(out):

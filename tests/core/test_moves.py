@@ -50,7 +50,7 @@ def end_of(case, z, slots):
 @given(seeds)
 @examples(150)
 def test_gains_and_penalties_are_those_of_the_assignments(seed):
-    case = Moving(seed)
+    case = Moving.random(seed)
     for row, z in enumerate(case.start()):
         point, _ = case.point(row, z)
         slots = case.rng.integers(0, len(case.graph.owner), 6) if case.free else []
@@ -69,7 +69,7 @@ def test_gains_and_penalties_are_those_of_the_assignments(seed):
 @given(seeds)
 @examples(150)
 def test_climbs_end_where_no_single_move_is_better(seed):
-    case = Moving(seed)
+    case = Moving.random(seed)
     for row, z in enumerate(case.start()):
         point, notes = case.point(row, z)
         climbed(0, case.graph, case.rules, point, notes)
@@ -83,7 +83,7 @@ def test_climbs_end_where_no_single_move_is_better(seed):
 @given(seeds)
 @examples(150)
 def test_polished_points_have_no_better_pair_of_neighbours_and_no_better_exchange(seed):
-    case = Moving(seed, PAIRS, least=3)
+    case = Moving.random(seed, PAIRS, least=3)
     for row, z in enumerate(case.start()):
         point, notes = case.point(row, z)
         climbed(0, case.graph, case.rules, point, notes)

@@ -47,7 +47,7 @@ def improved(case, rows, effort):
 @given(seeds)
 @examples(100)
 def test_answers_are_no_worse_than_their_start(seed):
-    case = Moving(seed, TIGHT)
+    case = Moving.random(seed, TIGHT)
     start = case.start()
     for effort in (Effort(), Effort(sweeps=1, kicks=6)):
         out = improved(case, start, effort)
@@ -65,7 +65,7 @@ def test_nearly_all_optima_of_small_problems_are_reached():
     """Measured: all of 300 problems."""
     feasible = answered = best = 0
     for seed in range(300 if IS_COMPILED else 25):
-        case = Moving(seed, TIGHT)
+        case = Moving.random(seed, TIGHT)
         out = improved(case, np.full_like(case.start(), -1), Effort(kicks=10))
         for row, z in enumerate(out):
             every, h, _ = case.every(row)
