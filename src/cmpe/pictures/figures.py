@@ -44,10 +44,12 @@ def new_panels(
     """A figure and its axes, row by row, `count` in each; `measured`: every text is measured to
     make room for it, which takes longer than drawing."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401 - says whether it is there
+
+        from cmpe.pictures.shown import ShownFigure
     except ImportError:
         raise MissingExtra.named("matplotlib", "report") from None
-    figure = Figure(figsize=(width, height), layout="constrained" if measured else None)
+    figure = ShownFigure(figsize=(width, height), layout="constrained" if measured else None)
     axes = figure.subplots(rows, count, squeeze=False)
     return figure, axes.ravel().tolist()
 

@@ -76,7 +76,7 @@ def has_header(text: str, domain: Domain) -> bool:
         return False
     first = next((line for line in text.splitlines() if line.strip()), "")
     try:
-        cells = [cell.strip() for cell in next(csv.reader([first]), [])]
+        cells = [cell.strip() for cell in next(csv.reader([first], delimiter=separator(text)), [])]
     except csv.Error:  # `parse_csv` says where
         return True
     if all(cell.removeprefix("-").isdecimal() or not cell for cell in cells):
@@ -84,9 +84,16 @@ def has_header(text: str, domain: Domain) -> bool:
     return True
 
 
+def separator(text: str) -> str:
+    """What stands between cells: a comma, or where the first line has none `;` or a tab."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return next((mark for mark in ",;\t" if mark in first), ",")
+
+
 def parse_csv(path: Path | str, text: str) -> CsvColumns:
     """The cells of each column by name; whole numbers as such."""
-    reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
+    between = separator(text)
+    reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True, delimiter=between)
     try:
         lines = [(reader.line_num, line) for line in reader if any(map(str.strip, line))]
     except csv.Error as error:
