@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cmpe.learning.training.stacking import cross_validate
     from cmpe.models.constraint import Constraint, between
     from cmpe.models.distance import Distance
+    from cmpe.models.dynamic import unroll
     from cmpe.models.linear import Costs, count, linear
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.neural import ClassMargin, NeuralFunction
@@ -94,6 +95,7 @@ _HOMES = {
     "cmpe.learning.training.stacking": ("cross_validate",),
     "cmpe.models.constraint": ("Constraint", "between"),
     "cmpe.models.distance": ("Distance",),
+    "cmpe.models.dynamic": ("unroll",),
     "cmpe.models.linear": ("Costs", "count", "linear"),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.neural": ("ClassMargin", "NeuralFunction"),
@@ -205,6 +207,7 @@ __all__ = [
     "sample",
     "sensitivity",
     "solve",
+    "unroll",
     "write_directory",
     "write_model",
     "write_network",

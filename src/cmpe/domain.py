@@ -88,7 +88,9 @@ class Domain:
     def to_mapping(self) -> dict[str, list[str] | int]:
         """The states of each variable by name, or how many numbers: what `of` reads."""
         return {
-            name: list(self.states_of(v)) if self.states and self.states[v] else self.cardinalities[v]
+            name: list(self.states_of(v))
+            if self.states and self.states[v]
+            else self.cardinalities[v]
             for v, name in enumerate(self.names)
         }
 
@@ -145,8 +147,10 @@ class Domain:
     def variable(self, key: Any) -> int:
         """The number of a variable given by name or by number.
 
-        Where names look like numbers, a number is a name.
+        Where names look like numbers, a number is a name. ("Rain", 2) is "Rain[2]", of step 2.
         """
+        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
+            key = f"{key[0]}[{key[1]}]"
         if _is_whole(key) and not self._names_are_numbers:
             if not 0 <= key < self.variables:
                 raise ModelError(

@@ -115,7 +115,7 @@ def _named_rows(rows: Sequence[Mapping[Any, Any]], domain: Domain) -> Values:
         missing = np.flatnonzero(out[number] == FREE)
         if len(missing):
             raise ModelError(
-                f"an assignment needs a state of every variable; row {number} has none of "
-                f"{domain.called(int(missing[0]))}"
+                f"row {number} needs a state of {domain.called(int(missing[0]))}: an assignment "
+                "is of all variables"
             )
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,14 +45,20 @@ def new_panels(
     """A figure and its axes, row by row, `count` in each; `measured`: every text is measured to
     make room for it, which takes longer than drawing."""
     try:
-        import matplotlib.figure  # noqa: F401 - says whether it is there
-
-        from cmpe.pictures.shown import ShownFigure
+        from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra.named("matplotlib", "report") from None
-    figure = ShownFigure(figsize=(width, height), layout="constrained" if measured else None)
+    shown = type("ShownFigure", (Figure,), {"_repr_png_": _png})
+    figure = shown(figsize=(width, height), layout="constrained" if measured else None)
     axes = figure.subplots(rows, count, squeeze=False)
     return figure, axes.ravel().tolist()
+
+
+def _png(figure: Any) -> bytes:
+    """What a notebook draws where a figure is the last value of a cell."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=120)
+    return out.getvalue()
 
 
 @contextlib.contextmanager
