@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from cmpe.solution import Answer, Solutions, Status
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
-    from cmpe.solving import solve
+    from cmpe.solving import solve, solve_stream
     from cmpe.tradeoffs.best import Ranked, best
     from cmpe.tradeoffs.conflict import Conflict, conflict
     from cmpe.tradeoffs.front import Front, front
@@ -116,7 +116,7 @@ _HOMES = {
     "cmpe.solution": ("Answer", "Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
-    "cmpe.solving": ("solve",),
+    "cmpe.solving": ("solve", "solve_stream"),
     "cmpe.tradeoffs.best": ("Ranked", "best"),
     "cmpe.tradeoffs.front": ("Front", "front"),
     "cmpe.tradeoffs.probability": ("Probability", "probability", "sample"),
@@ -207,6 +207,7 @@ __all__ = [
     "sample",
     "sensitivity",
     "solve",
+    "solve_stream",
     "unroll",
     "write_directory",
     "write_model",

@@ -7,7 +7,7 @@ directory, `workers` and `start` without `Running`, and a progress bar.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cmpe.arguments import whole_number
 from cmpe.arrays import Values
 from cmpe.errors import EvidenceError, MethodError, MissingExtra
+from cmpe.formats.tables.columns import ExtraColumns
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.groups import full_rows
 from cmpe.problem.rows import Limits as RowLimits
@@ -26,7 +28,9 @@ from cmpe.solution import Solutions
 from cmpe.solvers import METHODS
 from cmpe.solvers.base import Limits, Progress, Running
 from cmpe.solvers.dispatch import Chosen, answer, answer_rows
+from cmpe.streams.pieces import source_of
 
+STREAMED = 8192  # rows of a block
 BAR = 30  # characters of a progress bar
 
 
@@ -84,6 +88,45 @@ def solve(  # noqa: PLR0913
         else:
             answers = answer(problem, kept.evidence, by, told, ignore_extra=ignore_extra)
     return kept.beside(answers)
+
+
+def solve_stream(  # noqa: PLR0913
+    problem: Problem,
+    evidence: Path | str | Iterable[Evidence],
+    *,
+    block: int = STREAMED,
+    method: Chosen | Path = "auto",
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    seed: int = 0,
+    workers: int | None = None,
+    ignore_extra: bool = False,
+    keep: Sequence[str] = (),
+    running: Running | None = None,
+) -> Iterator[Solutions]:
+    """Answer evidence that memory does not hold: the answers to one block of rows after another.
+
+    evidence: a `.csv`, `.npy`, `.evid` or `.parquet` file or a folder of Parquet files, of which
+    `block` rows are read at a time; or any iterable whose items are what `solve` takes. In frames
+    the answers of a file are numbered by its rows. Everything else is as in `solve`.
+    """
+    need_problem(problem, "solve_stream")
+    options: dict[str, Any] = {
+        "method": method, "time_limit": time_limit, "gap": gap, "seed": seed, "workers": workers,
+        "running": running,
+    }  # fmt: skip
+    if not isinstance(evidence, str | Path):
+        for rows in evidence:
+            yield solve(problem, rows, ignore_extra=ignore_extra, keep=keep, **options)
+        return
+    size = whole_number("block", block, 1)
+    names = (keep,) if isinstance(keep, str) else tuple(keep)
+    source = source_of(evidence, problem, ExtraColumns(ignore_extra, names))
+    for found in source.blocks(size, lambda _: True):
+        given, carried = found.piece.read(problem)
+        answers = solve(problem, **given.keywords, **options)
+        numbers = np.arange(found.first, found.first + len(answers))
+        yield replace(answers, index=numbers, carried=carried or None)
 
 
 class _Kept(NamedTuple):
