@@ -31,7 +31,7 @@ class Account:
 
 
 def next_of(accounts: Sequence[Account], enough: float) -> Account:
-    """The one that played least for what it earned; the rate `enough` would close the gap in time."""
+    """The one that played least for what it earned; the rate `enough` closes the gap in time."""
     most = max(*(a.rate for a in accounts), SETTINGS.slow * enough, 1e-12)
     slack = min(1.0, enough / most)
 
