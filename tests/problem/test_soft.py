@@ -67,6 +67,15 @@ def test_states_per_row_are_read_as_before():
     assert objectives({"wind": np.array([0.0, 1.0, np.nan])}) == [3.0, 4.0, 5.0]
 
 
+@pytest.mark.parametrize("kind", [list, np.array, pandas.Series])
+def test_what_may_be_states_or_likelihoods_is_refused(kind):
+    message = "variable 'wind': states must be whole numbers or names, likelihoods a mapping"
+    both = {"wind": kind([0.0, 0.0, 1.0])}
+    assert message in refused(lambda: cmpe.solve(PROBLEM, both), kind=EvidenceError)
+    assert objectives([{"wind": [0.0, 0.0, 1.0]}]) == [5.0]
+    assert objectives({"wind": {0: 0.0, 1: 0.0, 2: 1.0}}) == [5.0]
+
+
 @settings(max_examples=60)
 @given(seeds)
 def test_against_enumeration(seed):

@@ -31,7 +31,7 @@ class Costs:
     `costs == 2` is a pair of limits; `same_as` compares two of these objects.
     """
 
-    costs: Mapping[Variable, Mapping[State, float]]
+    costs: Mapping[Variable, Mapping[State | frozenset[State], float]]  # of a state, or of any of a set
     constant: float = 0.0
     name: str = ""  # of the constraints that are made of it
 
@@ -44,8 +44,9 @@ class Costs:
         for key, by_state in self.costs.items():
             v = domain.variable(key)
             table = tables.setdefault(v, np.zeros(domain.cardinalities[v]))
-            for state, cost in by_state.items():
-                table[domain.state(v, state)] += cost
+            for states, cost in by_state.items():
+                several = states if isinstance(states, frozenset) else (states,)
+                table[list({domain.state(v, state) for state in several})] += cost
         factors = [Factor((v,), table) for v, table in tables.items()]
         if self.constant:
             factors.append(Factor((), np.array(self.constant)))
@@ -127,8 +128,7 @@ def count(states: Mapping[Any, State | Collection[State]], *, name: str = "") ->
     `name` is that of the constraints made of it, as in `count({...}, name="faults") <= 2`.
     """
     _need_mapping(states, 'count({"A": "yes", "B": "on"})')
-    counted = {v: dict.fromkeys(_several(chosen), 1.0) for v, chosen in states.items()}
-    return Costs(counted, name=name)
+    return Costs({v: {_several(chosen): 1.0} for v, chosen in states.items()}, name=name)
 
 
 def linear(costs: Mapping[Any, Mapping[Any, float]], *, name: str = "") -> Costs:
@@ -144,9 +144,10 @@ def linear(costs: Mapping[Any, Mapping[Any, float]], *, name: str = "") -> Costs
     return Costs({v: dict(by_state) for v, by_state in costs.items()}, name=name)
 
 
-def _several(chosen: State | Collection[State]) -> Collection[State]:
+def _several(chosen: State | Collection[State]) -> State | frozenset[State]:
+    """The state, or the set of them: two names of one state count once."""
     is_one = isinstance(chosen, str) or not isinstance(chosen, Collection)
-    return (chosen,) if is_one else chosen  # type: ignore[return-value]
+    return chosen if is_one else frozenset(chosen)  # type: ignore[return-value, arg-type]
 
 
 def _need_mapping(value: object, expected: str) -> None:
