@@ -112,7 +112,7 @@ class _Reader(NamedTuple):
         for label in labels:
             if not isinstance(label, str) or "=" not in label or self._is_variable(label):
                 continue
-            name, _, state = label.rpartition("=")
+            name, state = self.domain.apart(label)
             if not self._is_variable(name):
                 continue
             variable = self.domain.variable(name)
