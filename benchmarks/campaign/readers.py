@@ -243,14 +243,15 @@ def _rows(folder: Path) -> list[Sample]:
 def _numbers(folder: Path) -> list[Sample]:
     """Numbers of rows' own, columns of states and likelihoods, and rules."""
     names, states = ["A", "B", "c d"], [["no", "yes"], ["0", "1", "2"], ["x", "y=z"]]
-    tables = [(("A", "B"), np.eye(2, 3)), (("c d",), [0.0, 1.0])]
+    tables = [(("A", "B"), np.eye(2, 3)), (("c d",), np.array([0.0, 1.0]))]
     model = cmpe.LogLinearModel.from_tables([2, 3, 2], tables, names, states)
     problem = cmpe.Problem(
         model,
         [cmpe.count({"A": "yes", "c d": "y=z"}, name="faults") <= 1,
          cmpe.implies({"A": "yes"}, {"B": [0, 2]}, weight=1.5)],
     )  # fmt: skip
-    np.savez(folder / "p.npz", A=np.zeros((2, 2)), **{"A,B": np.ones((2, 2, 3))})
+    arrays: Any = {"A": np.zeros((2, 2)), "A,B": np.ones((2, 2, 3))}
+    np.savez(folder / "p.npz", **arrays)
     write_array(np.zeros((2, 3, 3)), folder / "q.npy")
     (folder / "l.csv").write_text("faults\n1\n0.5\n", encoding="ascii")
     (folder / "m.csv").write_text("1\n-2.5e3\n", encoding="ascii")

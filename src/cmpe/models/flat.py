@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from cmpe.arrays import Floats, Integers
 from cmpe.errors import ModelError
 
-
 MODERATE = 1e200  # a sum that needs no closer look
 
 

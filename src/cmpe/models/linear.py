@@ -31,7 +31,8 @@ class Costs(Limited):
     `costs == 2` is a pair of limits; `same_as` compares two of these objects.
     """
 
-    costs: Mapping[Variable, Mapping[State | frozenset[State], float]]  # of a state, or of any of a set
+    # By a state, or by a set of states that each cost as much.
+    costs: Mapping[Variable, Mapping[State | frozenset[State], float]]
     constant: float = 0.0
     name: str = ""  # of the constraints that are made of it
 

@@ -399,8 +399,8 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
         row, j = (int(i) for i in np.argwhere(wrong)[0])
         called = repr(problem.constraints[j].name) if problem.constraints[j].name else j
         raise EvidenceError(
-            f"row {row}, constraint {called}: a limit must be a finite number, found {out[row, j]}; "
-            "for none, write one that always holds"
+            f"row {row}, constraint {called}: a limit must be a finite number, found "
+            f"{out[row, j]}; for none, write one that always holds"
         )
     return out
 

@@ -82,8 +82,8 @@ class Solutions:
         """Recompute every value in float64 and derive every status.
 
         A row of `assignments` that starts with -1 has no answer. `infeasible` marks rows whose
-        infeasibility is proved, which have no answer either; `multipliers` (B, m) are the dual's, where it was minimised. The
-        bound is never left below a feasible objective.
+        infeasibility is proved, which have no answer either; `multipliers` (B, m) are the dual's,
+        where it was minimised. The bound is never left below a feasible objective.
         """
         rows = np.array(assignments, dtype=problem.dtype, ndmin=2)
         count = len(rows)
