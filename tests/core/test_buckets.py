@@ -43,7 +43,7 @@ def input_entry(plan, k, i, values):
 @given(seeds)
 @examples(100)
 def test_inputs_are_the_entries_of_an_assignment(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     plan, (z, h, _) = case.problem.compiled_plan, case.every(0)
     tables = case.tables(0)[:, 0]
     cards = [case.problem.models[0].cardinalities[v] for v in plan.buckets[:, VARIABLE]]
@@ -63,7 +63,7 @@ def test_inputs_are_the_entries_of_an_assignment(seed):
 @given(seeds)
 @examples(60)
 def test_trees_and_sizes(seed):
-    plan = Case(seed).problem.compiled_plan
+    plan = Case.random(seed).problem.compiled_plan
     for k, bucket in enumerate(plan.buckets):
         axes = slice(bucket[AXES], bucket[AXES] + bucket[AXIS_COUNT])
         assert bucket[SIZE] == np.prod(plan.axis_cards[axes])

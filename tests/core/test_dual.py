@@ -44,7 +44,7 @@ def index_of(z, assignment):
 @given(seeds)
 @examples(200)
 def test_duals_are_those_of_enumeration(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     batch, feasible, violating, bound, kind, mu = solved(case)
     for row in range(len(case.instances)):
         z, h, t = case.every(row)

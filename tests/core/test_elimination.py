@@ -21,7 +21,7 @@ def eliminated(plan, values, carried, best, best_carried, choice, at_choice):
 @given(seeds)
 @examples(150)
 def test_maxima_and_maximisers_are_those_of_enumeration(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     plan, functions = case.problem.compiled_plan, len(case.problem.models)
     rows = len(case.instances)
     values, carried = np.zeros((plan.total, rows)), np.zeros((plan.total, rows))

@@ -69,7 +69,7 @@ def test_nodes_are_linear_relaxations(seed):
 @given(seeds)
 @examples(60)
 def test_classes_hold_the_profit_and_weight_of_every_assignment(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     row, structure = MessageRow(case.structure, loosened_limits(case.instances)), case.structure
     row.begin(row_tables(case.instances, slice(0, 1))[0])
     cards = [structure.cardinalities[v] for v in structure.free]

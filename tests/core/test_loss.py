@@ -16,7 +16,7 @@ from tests.problems import seeds
 @given(seeds)
 @examples(100)
 def test_least_values(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     batch, out = Batch(case.instances), np.zeros(len(case.instances))
     evidence = batch.rows(slice(len(out)))
     least_batch(batch.plan, batch.offsets, batch.gathers, evidence, batch.lanes, out)
@@ -30,7 +30,7 @@ def test_least_values(seed):
 @given(seeds)
 @examples(100)
 def test_duals_at_given_multipliers(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     batch, out = Batch(case.instances), np.zeros(len(case.instances))
     mu = case.rng.exponential(size=(len(out), len(batch.limits)))
     mu[case.rng.random(mu.shape) < 0.3] = 0.0
@@ -50,7 +50,7 @@ def test_duals_at_given_multipliers(seed):
 @given(seeds)
 @examples(150)
 def test_bounds_of_violating_assignments(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     batch, rows = Batch(case.instances), len(case.instances)
     parts = case.structure.gathers
     for j in range(len(batch.limits)):

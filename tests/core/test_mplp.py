@@ -35,7 +35,7 @@ def bound_of(structure, row, messages, mu):
 @given(seeds)
 @examples(150)
 def test_bounds_are_those_of_the_messages(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     row = MessageRow(case.structure, loosened_limits(case.instances))
     for number in range(len(case.instances)):
         row.begin(row_tables(case.instances, slice(number, number + 1))[0])
@@ -57,7 +57,7 @@ def test_bounds_are_those_of_the_messages(seed):
 @given(seeds)
 @examples(60)
 def test_bounds_of_two_variables_are_exact(seed):
-    case = Case(seed, Shape(variables=2, arity=2, constraints=0, zeros=False))
+    case = Case.random(seed, Shape(variables=2, arity=2, constraints=0, zeros=False))
     row = MessageRow(case.structure, np.zeros(0))
     row.begin(row_tables(case.instances, slice(0, 1))[0])
     pass_messages(

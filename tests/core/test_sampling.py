@@ -41,7 +41,7 @@ def plain_chain(model, seed, betas, z):
 @given(seeds)
 @examples(60)
 def test_chains_are_those_of_plain_python(seed):
-    case = Case(seed, Shape(variables=4, values=3, arity=3, constraints=0, zeros=False))
+    case = Case.random(seed, Shape(variables=4, values=3, arity=3, constraints=0, zeros=False))
     model = case.problem.models[0]
     tables = GibbsTables.of(model, -30.0)
     numbers = case.rng.integers(0, 1 << 63, 3).astype(np.uint64)

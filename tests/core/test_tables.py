@@ -20,7 +20,7 @@ def evaluated(flat, rows, out):
 @given(seeds)
 @examples(60)
 def test_tables_are_added_up(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     model, cards = case.problem.models[0], case.problem.models[0].cardinalities
     rows = np.stack([case.rng.integers(0, k, 70) for k in cards], axis=1).astype(np.int32)
     out = np.zeros(len(rows))
@@ -34,7 +34,7 @@ def test_tables_are_added_up(seed):
 @given(seeds)
 @examples(100)
 def test_conditioned_tables_are_those_of_the_completions(seed):
-    case = Case(seed)
+    case = Case.random(seed)
     layout = case.structure.layout
     lanes = np.ascontiguousarray(case.instances.evidence.T, dtype=np.int64)
     for which in range(len(case.problem.models)):
