@@ -151,13 +151,15 @@ def test_model_files_become_one_problem(tmp_path):
     assert problem.objective.value([[1, 2]])[0] == pytest.approx(np.log(2 * 6))
 
 
-def test_progress_is_for_terminals_only(monkeypatch):
+def test_progress_is_a_bar_on_terminals(monkeypatch, capsys):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     with options.progress_bar("solving") as progress:
-        assert progress is None
+        assert progress is not None
+        progress(2, 3)
+    assert capsys.readouterr().err == ""  # a line follows after half a minute
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with options.progress_bar("solving") as progress:
