@@ -20,8 +20,8 @@ import numpy as np
 
 from cmpe.arguments import file_path
 from cmpe.arrays import FREE, Floats
-from cmpe.certificates.checker import Refused, Table, minus, read_model
-from cmpe.certificates.proving import Proof, Structure, prove
+from cmpe.certificates.checker import Refused, Table, read_model
+from cmpe.certificates.proving import Clustering, Proof, prove
 from cmpe.errors import MethodError
 from cmpe.formats.text import write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -89,15 +89,15 @@ def certified(
     """The same of checked rows."""
     asked, completed = _tabled(rows)
     proofs = prove(asked, claims_of(answers))
-    question, mirrored = _Sources(path, models).question(asked.problem)
-    structures: dict[Structure | None, int] = {}
+    question = _Sources(path, models).question(asked.problem)
+    structures: dict[Clustering | None, int] = {}
     values = completed(answers.assignments)
     lines = []
     for i, proof in enumerate(proofs):
         stated = {} if proof.failure else _proof(proof, structures)
         holds = answers.feasible[i]
         lines.append({
-            **_row(asked, i, mirrored),
+            **_row(asked, i),
             "assignment": values[i].tolist() if holds else None,
             "objective": float(answers.objective[i]) if holds else None,
             **({"uncertified": proof.failure} if proof.failure else stated),
@@ -148,35 +148,29 @@ class _Sources:
                 with suppress(Refused, ValueError, StopIteration):  # a dialect of its own
                     self.files[os.path.relpath(model, path.parent)] = read_model(model)
 
-    def question(self, problem: Problem) -> tuple[dict[str, Any], list[bool]]:
-        """The problem as the certificate states it, and which constraints are stated as t >= q."""
-        objective, *functions = problem.models
-        stated, mirrored = [], []
-        for constraint, function in zip(problem.constraints, functions, strict=True):
-            tables = self.tables(function, constraint.mirrored)
-            mirrored.append(constraint.mirrored and any("file" in part for part in tables))
+    def question(self, problem: Problem) -> dict[str, Any]:
+        """The problem as the certificate states it: constraints are t <= q."""
+        stated = []
+        for constraint, function in zip(problem.constraints, problem.models[1:], strict=True):
             name = {"name": constraint.name} if constraint.name else {}
-            stated.append({**name, "at_least": mirrored[-1], "tables": tables})
+            stated.append({**name, "tables": self.tables(function)})
         question = {
             "cardinalities": list(problem.domain.cardinalities),
-            "objective": self.tables(objective),
+            "objective": self.tables(problem.models[0]),
             "constraints": stated,
         }
-        return {**question, "files": list(self.used)}, mirrored
+        return {**question, "files": list(self.used)}
 
-    def tables(self, function: LogLinearModel, mirrored: bool = False) -> list[dict[str, Any]]:
-        """A file, and tables that it does not hold; `mirrored` functions are -t of a file's t."""
+    def tables(self, function: LogLinearModel) -> list[dict[str, Any]]:
+        """A file, and tables that it does not hold; or tables alone."""
         factors = function.factors
         for name, (cards, tables) in self.files.items():
-            read = [minus(t) for t in tables] if mirrored else tables
             is_same = list(function.cardinalities[: len(cards)]) == cards
-            if is_same and _begin(factors, read) and not (mirrored and len(factors) > len(read)):
+            if tables and is_same and _begin(factors, tables):
                 self.used[name] = None
-                return [
-                    {"file": name},
-                    *(_table(f.scope, f.log_table) for f in factors[len(read) :]),
-                ]
-        return [_table(factor.scope, factor.log_table) for factor in factors]
+                rest = factors[len(tables) :]
+                return [{"file": name}, *(_table(f.scope, f.log_table) for f in rest)]
+        return [_table(f.scope, f.log_table) for f in factors]
 
 
 def _begin(factors: Sequence[Factor], tables: Sequence[Table]) -> bool:
@@ -193,19 +187,18 @@ def _table(scope: Sequence[int], table: Floats) -> dict[str, Any]:
     return {"scope": list(scope), "table": [x if x > -math.inf else None for x in values]}
 
 
-def _row(rows: Rows, i: int, mirrored: Sequence[bool]) -> dict[str, Any]:
+def _row(rows: Rows, i: int) -> dict[str, Any]:
     """What is asked of a row."""
     evidence = rows.evidence[i]
     limits = rows.problem.limits if rows.limits is None else rows.limits[i]
-    signed = zip(limits.tolist(), mirrored, strict=True)
     return {
         "evidence": [[int(v), int(evidence[v])] for v in np.flatnonzero(evidence != FREE)],
         "potentials": [_table(p.scope, p.values[i]) for p in rows.potentials],
-        "limits": [-q if is_least else q for q, is_least in signed],
+        "limits": limits.tolist(),
     }
 
 
-def _proof(proof: Proof, structures: dict[Structure | None, int]) -> dict[str, Any]:
+def _proof(proof: Proof, structures: dict[Clustering | None, int]) -> dict[str, Any]:
     cubes = [
         {
             "where": cube.where,

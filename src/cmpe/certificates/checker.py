@@ -5,20 +5,17 @@ A certificate states a question, and of each of its rows what is claimed:
     no assignment that agrees with the evidence and satisfies every constraint t_j <= q_j
     has an objective h above `bound` (null: no assignment satisfies them at all)
 
-with an assignment and its `objective`, if there is one. Constraints hold within 1e-6 max(1, |q|).
-Tables come from the model files that the question names (UAI; the numbers of `.LG` files are
-logarithms), or from the certificate where the question has further tables.
+with an assignment and its `objective`, if there is one. Tables come from the model files that the
+question names (UAI; `.LG` files hold logarithms), or from the certificate.
 
 The proof of a row is a list of cubes. A cube allows some values of some variables; together the
 cubes cover all assignments that agree with the evidence. Each cube has multipliers mu >= 0. The
 tables of h - sum over j of mu_j (t_j - q_j) are added up in clusters, which are sets of variables.
 Then functions are moved: what is subtracted in one cluster is added in another, so the sum over
-all clusters stays what it was. Therefore the sum of the clusters' maxima over the cube bounds h
-for every assignment in the cube that satisfies the constraints. It must be at most `bound`; or,
-with 0 in place of h, below 0: then no assignment in the cube satisfies them.
-
-Numbers of t may be raised, -inf too, to one that is so low that the constraint holds whatever the
-other tables say.
+all clusters stays what it was, and the sum of the clusters' maxima over the cube bounds h for every
+assignment in the cube that satisfies the constraints. It must be at most `bound`; or, with 0 in
+place of h, below 0: then no assignment in the cube satisfies them. Low numbers of t, also -inf, may
+be raised as far as the constraint holds whatever the other tables say.
 """
 
 from __future__ import annotations
@@ -32,8 +29,7 @@ from math import fsum, inf, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TOLERANCE = 1e-6  # of a constraint, and of what is called optimal
-ROUNDING = 1e-14
+TOLERANCE, ROUNDING = 1e-6, 1e-14  # of a constraint, as a share of max(1, |q|); see `above`
 
 
 class Refused(Exception):  # noqa: N818
@@ -53,16 +49,13 @@ def number(x: Any, words: str) -> float:
 
 
 def index(x: Any, count: int, words: str) -> int:
-    """A whole number from 0 up to before `count`."""
+    """A whole number below `count`."""
     need(type(x) is int and 0 <= x < count, f"{words} must be from 0 to {count - 1}, found {x!r}")
     return int(x)
 
 
 def above(numbers: Iterable[float]) -> float:
-    """At least the sum of numbers that are exact but for a share of 1e-15 of 1 + their size.
-
-    Logarithms, products and rounded sums are. `fsum` rounds once, whatever it adds up.
-    """
+    """At least the sum of numbers that are exact but for a share of 1e-15 of 1 + their size."""
     terms = list(numbers)
     total = fsum(terms)
     return total if total == -inf else total + ROUNDING * (len(terms) + fsum(map(abs, terms)))
@@ -70,8 +63,7 @@ def above(numbers: Iterable[float]) -> float:
 
 def below(numbers: Iterable[float]) -> float:
     """At most the sum."""
-    terms = list(numbers)
-    return -inf if -inf in terms else -above(-x for x in terms)
+    return -above([-x for x in numbers])
 
 
 class Table(NamedTuple):
@@ -119,12 +111,7 @@ def read_model(path: Path) -> tuple[list[int], list[Table]]:
     return cards, tables
 
 
-def minus(table: Table) -> Table:
-    """-t, and 0 where t is -inf."""
-    return Table(table.scope, [-x if x > -inf else 0.0 for x in table.values])
-
-
-class Question:
+class Asked:
     """The tables of the objective, and of each constraint."""
 
     def __init__(self, problem: Any, folder: Path) -> None:
@@ -133,15 +120,8 @@ class Question:
         self.models = {file: read_model(folder / file) for file in problem["files"]}
         for file, (cards, _) in self.models.items():
             need(cards == self.cards[: len(cards)], f"{file}: other cardinalities than stated")
-        self.functions = [self.tables(problem["objective"])]
-        self.signs = [-1 if constraint["at_least"] else 1 for constraint in problem["constraints"]]
-        for sign, constraint in zip(self.signs, problem["constraints"], strict=True):
-            tables = self.tables(constraint["tables"])
-            if sign < 0:  # t >= q is -t <= -q where t > -inf, and does not hold elsewhere
-                zeros = [[0.0 if x > -inf else -inf for x in t.values] for t in tables]
-                self.functions[0] += map(Table, [t.scope for t in tables], zeros)
-                tables = list(map(minus, tables))
-            self.functions.append(tables)
+        each = [problem["objective"], *(c["tables"] for c in problem["constraints"])]
+        self.functions = list(map(self.tables, each))
 
     def tables(self, parts: Any) -> list[Table]:
         """The tables of model files, and those that the certificate holds; null is -inf."""
@@ -161,17 +141,17 @@ class Question:
 class Row:
     """One row: its evidence, tables and limits, and the clusters of its proof."""
 
-    def __init__(self, question: Question, row: Any, structure: Any) -> None:
+    def __init__(self, question: Asked, row: Any, structure: Any) -> None:
         self.cards, self.claim = question.cards, row
         self.values = [list(range(k)) for k in self.cards]  # that agree with the evidence
         for v, value in row["evidence"]:
             card = self.cards[index(v, len(self.cards), "an observed variable")]
+            need(len(self.values[v]) == card, f"variable {v} is observed twice")
             self.values[v] = [index(value, card, f"the value of variable {v}")]
         own = question.tables(row["potentials"])
         self.functions = [question.functions[0] + own, *question.functions[1:]]
-        need(len(row["limits"]) == len(question.signs), "every constraint needs a limit")
-        signed = zip(question.signs, row["limits"], strict=True)
-        limits = [sign * number(q, "a limit") for sign, q in signed]
+        limits = [number(q, "a limit") for q in row["limits"]]
+        need(len(limits) == len(self.functions) - 1, "every constraint needs a limit")
         self.limits = [q + TOLERANCE * max(1.0, abs(q)) for q in limits]
         self.clusters: list[list[int]] = list(structure["clusters"])
         for cluster in self.clusters:
@@ -200,32 +180,28 @@ class Row:
         claim, count = self.claim, len(self.claim["cubes"])
         bound = None if claim["bound"] is None else number(claim["bound"], "the bound")
         if claim["assignment"] is not None:
-            self.check_assignment(claim["assignment"], number(claim["objective"], "the objective"))
+            self.check_assignment(number(claim["objective"], "the objective"))
         self.check_cover(claim["cubes"], 0, dict(enumerate(map(set, self.values))))
         for n, cube in enumerate(claim["cubes"]):
             self.check_cube(cube, bound, f"cube {n}")
-        proved = "nothing" if bound is None else f"nothing above {bound:.9g}"
-        if claim["assignment"] is None:
-            return f"verified: {proved} satisfies the constraints ({count} cubes)"
-        best = claim["objective"] + TOLERANCE * max(1.0, abs(claim["objective"]))
-        is_optimal = bound is not None and bound <= best
-        word = "optimal" if is_optimal else "satisfies the constraints"
-        return f"verified: {claim['objective']:.9g} {word}, {proved} does ({count} cubes)"
+        most = "no assignment" if bound is None else f"nothing above {bound:.9g}"
+        has = "" if claim["assignment"] is None else f"objective {claim['objective']:.9g}, "
+        return f"verified: {has}{most} satisfies the constraints (cubes: {count})"
 
-    def check_assignment(self, assignment: Any, objective: float) -> None:
+    def check_assignment(self, objective: float) -> None:
         """It agrees with the evidence, satisfies the constraints, and has that objective."""
-        need(len(assignment) == len(self.cards), "the assignment must have all variables")
-        for v, value in enumerate(assignment):
-            need(value in self.values[v], f"the assignment must not have {value} for variable {v}")
+        assignment = self.claim["assignment"]
+        for v, (value, values) in enumerate(zip(assignment, self.values, strict=True)):
+            need(value in values, f"the assignment must not have {value} for variable {v}")
         at = [[value] for value in assignment]
         for j, tables in enumerate(self.functions):
             terms = [spread(table, self.cards, [], at)[0] for table in tables]
-            room = 1e-9 * max(1.0, *map(abs, terms)) if terms else 1e-9
+            room = 1e-9 * max(1.0, *map(abs, [0.0, *terms]))
             if j:
                 need(fsum(terms) <= self.limits[j - 1] + room, f"constraint {j - 1} is broken")
-            else:
-                near = isfinite(room) and abs(fsum(terms) - objective) <= room
-                need(near, f"the assignment's objective is {fsum(terms)}, not {objective}")
+                continue
+            near = isfinite(room) and abs(fsum(terms) - objective) <= room
+            need(near, f"the assignment's objective is {fsum(terms)}, not {objective}")
 
     def check_cover(self, cubes: Any, depth: int, allowed: dict[int, set[int]]) -> None:
         """Split by split, each of one variable, the cubes cover all values that are allowed."""
@@ -266,15 +242,16 @@ class Row:
 
     def summed(self, f: int, k: int, values: Any, rounded: Any) -> list[float]:
         """The tables of function f in cluster k, added up over the cube."""
-        own = [spread(t, self.cards, self.clusters[k], values) for t in self.members[k, f]]
+        own = (spread(t, self.cards, self.clusters[k], values) for t in self.members[k, f])
         return list(map(rounded, zip(*own, strict=True)))
 
     def priced(self, j: int, price: float, values: Any) -> list[list[float]]:
-        """-mu t_j in each cluster, where t_j is low instead of -inf."""
+        """-mu t_j in each cluster: an entry that is low makes the constraint hold anyway."""
         each = [self.summed(j + 1, k, values, below) for k in range(len(self.clusters))]
-        highest = above(max([0.0, *t]) for t in each)
-        low = min(0.0, below([self.limits[j], -highest]))
-        return [[-price * max(low, x) for x in t] for t in each]
+        most = [max((x for x in t if x > -inf), default=0.0) for t in each]
+        total = above(most)
+        lows = [min(own, below([self.limits[j], own, -total])) for own in most]
+        return [[-price * max(low, x) for x in t] for low, t in zip(lows, each, strict=True)]
 
     def moved(self, numbers: Any, values: Any, words: str) -> list[list[list[float]]]:
         """What the moves add in each cluster, and with the other sign subtract."""
@@ -297,13 +274,12 @@ def check(path: Path | str) -> Iterator[tuple[int | None, bool, str]]:
     n = None
     try:
         certificate = json.loads(Path(path).read_text())
-        question = Question(certificate["problem"], Path(path).parent)
+        question = Asked(certificate["problem"], Path(path).parent)
         for n, row in enumerate(certificate["rows"]):
             if "uncertified" in row:
                 yield n, False, f"no proof: {row['uncertified']}"
-            else:
-                structure = certificate["structures"][row["structure"]]
-                yield n, True, Row(question, row, structure).check()
+                continue
+            yield n, True, Row(question, row, certificate["structures"][row["structure"]]).check()
     except Refused as step:
         yield n, False, f"refused: {step}"
     except Exception as error:  # whatever it is, nothing is verified

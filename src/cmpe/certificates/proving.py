@@ -17,15 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cmpe.arrays import Floats, Indices
-from cmpe.bounds.base import loosened_limits, row_tables
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.elimination.plan import Plan
 from cmpe.problem import Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.problem.rows import Potential, Rows
 
-MOST_CUBES = 5000  # of a row
-MOST_NUMBERS = 1 << 22  # that move in the cubes of a row
+MOST_CUBES = 2000  # of a row
+MOST_ENTRIES = 1 << 17  # of all messages of a cube
 BLOCK = 256  # cubes that are bounded at once
 ROOM = 1e-11  # The rounding of the checker takes at most such a share of all numbers.
 
@@ -33,14 +32,14 @@ Values = tuple[int, ...]
 Where = tuple[tuple[int, Values], ...]
 
 
-class Structure(NamedTuple):
+class Clustering(NamedTuple):
     """Clusters of variables, and what moves: (from, to, variables)."""
 
     clusters: tuple[Values, ...]
     moves: tuple[tuple[int, int, Values], ...]
 
     @classmethod
-    def of(cls, plan: Plan) -> Structure:
+    def of(cls, plan: Plan) -> Clustering:
         """The buckets of an elimination, each of which sends its message to its parent."""
         clusters = tuple(tuple(sorted((b.variable, *b.scope))) for b in plan.buckets)
         position = {b.variable: k for k, b in enumerate(plan.buckets)}
@@ -49,7 +48,7 @@ class Structure(NamedTuple):
             for k, b in enumerate(plan.buckets)
             if b.scope
         ]
-        return cls(clusters, tuple(moves))
+        return cls(clusters or ((),), tuple(moves))
 
 
 class Cube(NamedTuple):
@@ -66,7 +65,7 @@ class Cube(NamedTuple):
 class Proof:
     """The cubes of a row, or why there are none."""
 
-    structure: Structure | None = None
+    structure: Clustering | None = None
     cubes: list[Cube] = field(default_factory=list)
     failure: str = ""
 
@@ -76,7 +75,7 @@ class Proof:
         return max((cube.bound for cube in self.cubes), default=-math.inf)
 
 
-class _Node(NamedTuple):
+class _Open(NamedTuple):
     """A cube of a row that is not proved yet."""
 
     row: int
@@ -90,12 +89,12 @@ def prove(rows: Rows, claims: Floats) -> list[Proof]:
     """
     proofs = [Proof() for _ in claims]
     bounded = np.flatnonzero(np.isfinite(claims)).tolist()
-    _Prover(rows, claims, proofs).run([_Node(i, ()) for i in bounded])
+    _Prover(rows, claims, proofs).run([_Open(i, ()) for i in bounded])
     infeasible = np.flatnonzero(np.isneginf(claims)).tolist()
     if infeasible:
         zero = np.zeros(len(claims))
         _Prover(_without_objective(rows), zero, proofs, True).run(
-            [_Node(i, ()) for i in infeasible]
+            [_Open(i, ()) for i in infeasible]
         )
     for i in np.flatnonzero(np.isposinf(claims)).tolist():
         proofs[i].failure = "no bound is claimed"
@@ -113,22 +112,24 @@ def _without_objective(rows: Rows) -> Rows:
     return replace(rows, problem=other, potentials=own)
 
 
-class _Priced(NamedTuple):
+class _Cubes(NamedTuple):
     """Cubes as rows, their multipliers, and whether 0 stands in place of h."""
 
     instances: Instances
+    where: list[Where]
     multipliers: Floats  # (N, m)
     infeasible: bool
 
 
-class _Eliminated(NamedTuple):
+class _Messages(NamedTuple):
     """Messages (N, ...) of every move, and what they prove."""
 
     moved: list[Floats]
     bound: Floats  # (N,)
 
-    def cube(self, i: int, where: Where, structure: Structure, asked: _Priced) -> Cube:
+    def cube(self, i: int, structure: Clustering, asked: _Cubes) -> Cube:
         """The proof of one cube."""
+        where = asked.where[i]
         pairs = zip(self.moved, structure.moves, strict=True)
         moved = [_inside(messages[i], scope, where) for messages, (_, _, scope) in pairs]
         bound = -math.inf if asked.infeasible else float(self.bound[i])
@@ -145,35 +146,36 @@ class _Prover:
     proofs: list[Proof]
     without: bool = False  # the objective: sums below 0 prove that nothing is feasible
 
-    def run(self, nodes: list[_Node]) -> None:
+    def run(self, nodes: list[_Open]) -> None:
         """Bound all open cubes, and split those that are not proved, until there is none."""
         while nodes:
-            split: list[_Node] = []
+            split: list[_Open] = []
             for begin in range(0, len(nodes), BLOCK):
                 block = nodes[begin : begin + BLOCK]
                 for instances, numbers in by_observed(*self._asked(block).asked):
-                    split += self._bounded(instances, [block[i] for i in numbers])
+                    part = [block[i] for i in numbers]
+                    if instances.problem.plan.message_entries > MOST_ENTRIES:
+                        for node in part:
+                            self.proofs[node.row].failure = "it is too wide to eliminate"
+                    else:
+                        split += self._bounded(instances, part)
             counts = Counter(node.row for node in split)
             for row, count in counts.items():
                 if count + len(self.proofs[row].cubes) > MOST_CUBES:
                     self.proofs[row].failure = f"it would take more than {MOST_CUBES} cubes"
             nodes = [node for node in split if not self.proofs[node.row].failure]
 
-    def _asked(self, nodes: Sequence[_Node]) -> Rows:
+    def _asked(self, nodes: Sequence[_Open]) -> Rows:
         """Each cube as a row: its excluded values have potentials of -inf."""
         rows = self.rows.take(np.array([node.row for node in nodes]))
-        masks = [np.zeros((len(nodes), k)) for k in self.rows.problem.domain.cardinalities]
-        for i, node in enumerate(nodes):
-            for v, values in node.where:
-                masks[v][i] = -np.inf
-                masks[v][i, list(values)] = 0.0
+        masks = _masks([node.where for node in nodes], rows.problem.domain.cardinalities)
         more = [Potential((v,), mask) for v, mask in enumerate(masks) if mask.shape[1] > 1]
         return replace(rows, potentials=(*rows.potentials, *more))
 
-    def _bounded(self, instances: Instances, nodes: list[_Node]) -> list[_Node]:
+    def _bounded(self, instances: Instances, nodes: list[_Open]) -> list[_Open]:
         """Keep the cubes that are proved; return the parts of the others."""
         dual = lagrangian_dual(instances)
-        structure = Structure.of(instances.problem.plan)
+        structure = Clustering.of(instances.problem.plan)
         claims = self.claims[np.array([node.row for node in nodes])]
         left = np.ones(len(nodes), dtype=bool)
         closed, none = np.flatnonzero((dual.bound <= claims) & ~dual.infeasible), dual.infeasible
@@ -185,14 +187,15 @@ class _Prover:
             rows = wanted[left[wanted]]
             if len(rows):
                 most = np.zeros(len(rows)) if infeasible else claims[rows]
-                asked = _Priced(instances.take(rows), multipliers[rows], infeasible)
+                where = [nodes[i].where for i in rows]
+                asked = _Cubes(instances.take(rows), where, multipliers[rows], infeasible)
                 part = eliminated(structure, asked, most)
                 holds = part.bound < 0 if infeasible else part.bound <= most
                 for i in np.flatnonzero(holds):
                     node = nodes[rows[i]]
                     proof = self.proofs[node.row]
                     proof.structure = structure
-                    proof.cubes.append(part.cube(int(i), node.where, structure, asked))
+                    proof.cubes.append(part.cube(int(i), structure, asked))
                 left[rows[holds]] = False
         return [
             part
@@ -200,7 +203,9 @@ class _Prover:
             for part in self._split(nodes[i], dual.feasible[i], dual.violating[i], structure)
         ]
 
-    def _split(self, node: _Node, low: Indices, high: Indices, structure: Structure) -> list[_Node]:
+    def _split(
+        self, node: _Open, low: Indices, high: Indices, structure: Clustering
+    ) -> list[_Open]:
         """Parts of a cube by a variable in which its two extreme assignments differ."""
         cards = self.rows.problem.domain.cardinalities
         known = dict(node.where)
@@ -215,7 +220,7 @@ class _Prover:
         picked = list(dict.fromkeys(int(each[v]) for each in (low, high) if each[v] in values))
         rest = tuple(x for x in values if x not in (picked or values[:1]))
         parts = [(x,) for x in picked or values[:1]] + ([rest] if rest else [])
-        return [_Node(node.row, (*node.where, (v, part))) for part in parts]
+        return [_Open(node.row, (*node.where, (v, part))) for part in parts]
 
 
 def _inside(message: Floats, scope: Values, where: Where) -> Floats:
@@ -225,54 +230,90 @@ def _inside(message: Floats, scope: Values, where: Where) -> Floats:
     return np.asarray(message[np.ix_(*map(sorted, axes))]).ravel()
 
 
-def eliminated(structure: Structure, asked: _Priced, claims: Floats) -> _Eliminated:
+def eliminated(structure: Clustering, asked: _Cubes, claims: Floats) -> _Messages:
     """Eliminate h - mu (t - q) of every row, or with 0 in place of h, keeping all messages."""
-    instances, mu = asked.instances, asked.multipliers
-    tables = row_tables(instances, slice(0, len(instances)))
-    h, t = np.stack([row.h for row in tables]), np.stack([row.t for row in tables])
-    if asked.infeasible:
-        h = np.where(h > -np.inf, 0.0, -np.inf)
-    priced = np.einsum("nj,nje->ne", mu, t)
-    values = h - priced
-    offsets = instances.conditioning.layout.offsets
-    sizes = np.maximum.reduceat(
-        np.where(np.isfinite(h), abs(h), 0.0) + abs(priced), offsets[:-1], axis=1
-    )
-    limits = (mu * loosened_limits(instances)).sum(axis=1)
-    room = sizes.sum(axis=1) + abs(limits) + abs(claims) + 1.0
-    factors = sum(len(model.factors) for model in instances.problem.models)
-    clusters = _filled(structure, instances, values)
+    instances, problem = asked.instances, asked.instances.problem
+    limits = problem.limits + problem.tolerances
+    every = [_filled(structure, instances, f) for f in range(1 + len(limits))]
+    clusters = [np.where(h > -np.inf, 0.0, -np.inf) if asked.infeasible else h for h in every[0]]
+    bound = (asked.multipliers * limits).sum(axis=1)
+    size = abs(bound) + abs(claims) + sum(len(model.factors) for model in problem.models)
+    size = size + sum(_most(np.where(np.isfinite(h), abs(h), 0.0)) for h in clusters)
+    outside = _outside(structure, asked.where, problem.domain.cardinalities)
+    for j, tables in enumerate(every[1:]):
+        for k, t in enumerate(_raised(tables, outside, limits[j])):
+            priced = asked.multipliers[:, j].reshape(-1, *[1] * (t.ndim - 1)) * t
+            size = size + _most(abs(priced))
+            clusters[k] = clusters[k] - priced
     position = {origin: (target, scope) for origin, target, scope in structure.moves}
     moved: list[Floats] = []
-    bound, size = limits + values[:, 0], room
+    floor = -3.0 * (1.0 + size)  # in place of -inf
     for k, cluster in enumerate(structure.clusters):
-        table = clusters[k]
         if k not in position:
-            bound = bound + table.reshape(len(table), -1).max(axis=1)
+            bound = bound + _most(clusters[k])
             continue
         target, scope = position[k]
         (axis,) = (1 + a for a, v in enumerate(cluster) if v not in scope)
-        floor = -3.0 * room.reshape(-1, *[1] * len(scope))  # in place of -inf
-        message = np.maximum(table.max(axis=axis), floor)
+        least = floor.reshape(-1, *[1] * len(scope))
+        message = np.maximum(clusters[k].max(axis=axis), least)
         moved.append(message)
         clusters[target] = clusters[target] + _over(structure.clusters[target], scope, message)
-        size = size + abs(message).reshape(len(message), -1).max(axis=1)
-    return _Eliminated(moved, bound + ROOM * (size + factors))
+        size = size + _most(abs(message))
+    return _Messages(moved, bound + ROOM * (1.0 + size))
 
 
-def _filled(structure: Structure, instances: Instances, values: Floats) -> list[Floats]:
-    """The tables (N, ...) of every cluster: each in the first cluster that contains it."""
+def _most(table: Floats) -> Floats:
+    """The largest entry of each row (N, ...)."""
+    return np.asarray(table.reshape(len(table), -1).max(axis=1))
+
+
+def _raised(tables: list[Floats], outside: list[Floats], limit: float) -> list[Floats]:
+    """The tables of t in every cluster, low entries raised as the checker does."""
+    highest = [_most(t + each) for t, each in zip(tables, outside, strict=True)]
+    most = [np.where(np.isfinite(each), each, 0.0) for each in highest]
+    total = np.sum(most, axis=0)
+    lows = [np.minimum(own, limit - (total - own)) for own in most]
+    return [
+        np.maximum(t, low.reshape(-1, *[1] * (t.ndim - 1)))
+        for t, low in zip(tables, lows, strict=True)
+    ]
+
+
+def _masks(where: Sequence[Where], cards: Sequence[int]) -> list[Floats]:
+    """Of each variable (N, states): -inf for the values that a cube excludes, 0 for others."""
+    masks = [np.zeros((len(where), k)) for k in cards]
+    for i, cube in enumerate(where):
+        for v, values in cube:
+            masks[v][i] = -np.inf
+            masks[v][i, list(values)] = 0.0
+    return masks
+
+
+def _outside(structure: Clustering, where: Sequence[Where], cards: Sequence[int]) -> list[Floats]:
+    """The masks of every cluster's variables, added up."""
+    masks = _masks(where, cards)
+    out = []
+    for cluster in structure.clusters:
+        total = np.zeros((len(where), *[1] * len(cluster)))
+        for v in cluster:
+            total = total + _over(cluster, (v,), masks[v])
+        out.append(total)
+    return out
+
+
+def _filled(structure: Clustering, instances: Instances, which: int) -> list[Floats]:
+    """The tables (N, ...) of a function in every cluster: each in the first that contains it."""
+    values = instances.tables(which)
     layout, cards = instances.conditioning, instances.problem.domain.cardinalities
     shapes = [tuple(cards[v] for v in cluster) for cluster in structure.clusters]
     out = [np.zeros((len(values), *shape)) for shape in shapes]
     sets = list(map(set, structure.clusters))
     offsets = layout.layout.offsets
     for f, scope in enumerate(layout.scopes):
-        if scope:
-            k = next(k for k, each in enumerate(sets) if each.issuperset(scope))
-            table = values[:, offsets[f] : offsets[f + 1]]
-            shaped = table.reshape(len(values), *(cards[v] for v in scope))
-            out[k] += _over(structure.clusters[k], scope, shaped)
+        k = next(k for k, each in enumerate(sets) if each.issuperset(scope))
+        table = values[:, offsets[f] : offsets[f + 1]]
+        shaped = table.reshape(len(values), *(cards[v] for v in scope))
+        out[k] += _over(structure.clusters[k], scope, shaped)
     return out
 
 
