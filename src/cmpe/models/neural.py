@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Floats
-from cmpe.domain import Placement
+from cmpe.domain import Placement, States
 from cmpe.errors import ModelError
-from cmpe.models.function import FiniteFunction, as_rows
+from cmpe.models.function import Assigned, FiniteFunction, as_rows
 from cmpe.models.relu import ReluNetwork
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class NeuralFunction(FiniteFunction):
     scope: tuple[int, ...] = ()  # none: all variables
     largest: float = math.inf
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         self._settle()
@@ -94,11 +94,11 @@ class NeuralFunction(FiniteFunction):
     def _slots(self) -> Slots:
         return Slots([self.cardinalities[v] for v in self.scope])
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """The module's output at each row of `assignments` (B, n): (B,)."""
         import torch
 
-        rows = as_rows(assignments, self.variables)
+        rows = as_rows(assignments, self.domain)
         inputs = torch.as_tensor(self._slots.of(rows[:, list(self.scope)]))
         with torch.no_grad():
             parts = [self._exact(part).reshape(-1) for part in torch.split(inputs, CHUNK)]
@@ -129,7 +129,7 @@ class ClassMargin(FiniteFunction):
     changed: tuple[int, ...]
     cardinalities: tuple[int, ...]
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         self._settle()
@@ -156,9 +156,9 @@ class ClassMargin(FiniteFunction):
             self.network, original, changed, domain.cardinalities, domain.names, domain.states
         )
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """The margin at each row of `assignments` (B, n), in float64: (B,)."""
-        rows = as_rows(np.asarray(assignments, dtype=np.float64), self.variables)
+        rows = as_rows(assignments, self.domain).astype(np.float64)
         classes = self.network.decide(rows[:, list(self.original)])
         return self.network.margins(rows[:, list(self.changed)], classes)
 
