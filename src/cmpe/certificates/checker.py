@@ -111,7 +111,7 @@ def read_model(path: Path) -> tuple[list[int], list[Table]]:
     return cards, tables
 
 
-class Asked:
+class Stated:
     """The tables of the objective, and of each constraint."""
 
     def __init__(self, problem: Any, folder: Path) -> None:
@@ -141,7 +141,7 @@ class Asked:
 class Row:
     """One row: its evidence, tables and limits, and the clusters of its proof."""
 
-    def __init__(self, question: Asked, row: Any, structure: Any) -> None:
+    def __init__(self, question: Stated, row: Any, structure: Any) -> None:
         self.cards, self.claim = question.cards, row
         self.values = [list(range(k)) for k in self.cards]  # that agree with the evidence
         for v, value in row["evidence"]:
@@ -274,7 +274,7 @@ def check(path: Path | str) -> Iterator[tuple[int | None, bool, str]]:
     n = None
     try:
         certificate = json.loads(Path(path).read_text())
-        question = Asked(certificate["problem"], Path(path).parent)
+        question = Stated(certificate["problem"], Path(path).parent)
         for n, row in enumerate(certificate["rows"]):
             if "uncertified" in row:
                 yield n, False, f"no proof: {row['uncertified']}"
