@@ -59,7 +59,7 @@ def _described(module: nn.Module) -> list[Any] | None:
     arguments = {key: _plain(getattr(module, key)) for key in LAYERS[name]}
     if name in ("Linear", "Conv2d"):
         arguments["bias"] = "bias" in dict(module.named_parameters())
-    made = getattr(nn, name)(**arguments)
+    made = _built([name, arguments])
     same = made.extra_repr() == module.extra_repr() and _shapes(made) == _shapes(module)
     return [name, arguments] if same else None
 

@@ -37,7 +37,7 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Affine:
+class Weighted:
     """weight x + bias."""
 
     weight: Floats  # (outputs, inputs)
@@ -56,7 +56,7 @@ class Monotone:
 class Chain:
     """Affine layers and activations, one after the other, to one number."""
 
-    layers: tuple[Affine | Monotone, ...]
+    layers: tuple[Weighted | Monotone, ...]
 
     @classmethod
     def of(cls, module: nn.Module) -> Chain:
@@ -74,7 +74,7 @@ class Chain:
         return np.concatenate(low), np.concatenate(high)
 
     def _span(self, box: Box) -> tuple[Floats, Floats]:
-        lines: list[_Lines] = []
+        lines: list[_Relaxed] = []
         for k, layer in enumerate(self.layers):
             if isinstance(layer, Monotone):
                 before = self._reached(box, lines, k)
@@ -83,18 +83,18 @@ class Chain:
         room = ROUNDING * (1.0 + np.maximum(np.abs(low), np.abs(high)))
         return (low - room)[:, 0], (high + room)[:, 0]
 
-    def _reached(self, box: Box, lines: Sequence[_Lines], depth: int) -> tuple[Floats, Floats]:
+    def _reached(self, box: Box, lines: Sequence[_Relaxed], depth: int) -> tuple[Floats, Floats]:
         """Bounds of every number before layer `depth`: (B, H), (B, H)."""
         high = self._highest(box, lines, depth, 1.0)
         return -self._highest(box, lines, depth, -1.0), high
 
-    def _highest(self, box: Box, lines: Sequence[_Lines], depth: int, sign: float) -> Floats:
+    def _highest(self, box: Box, lines: Sequence[_Relaxed], depth: int, sign: float) -> Floats:
         """The highest that sign * the numbers before layer `depth` can be."""
         slopes: Floats | None = None  # (1 or B, H, inputs of the layer)
         total: Floats = np.zeros((1, 1))
         activation = len(lines)
         for layer in reversed(self.layers[:depth]):
-            if isinstance(layer, Affine):
+            if isinstance(layer, Weighted):
                 weight = (
                     sign * layer.weight[np.newaxis] if slopes is None else slopes @ layer.weight
                 )
@@ -118,7 +118,7 @@ class Chain:
         return total
 
 
-class _Lines(NamedTuple):
+class _Relaxed(NamedTuple):
     """under z + below <= activation(z) <= over z + above for the z that can be: (B, H) each."""
 
     under: Floats
@@ -127,17 +127,17 @@ class _Lines(NamedTuple):
     above: Floats
 
 
-def _lines(layer: Monotone, low: Floats, high: Floats) -> _Lines:
+def _lines(layer: Monotone, low: Floats, high: Floats) -> _Relaxed:
     if not layer.is_relu:
         flat = np.zeros_like(low)
-        return _Lines(flat, layer.function(low), flat, layer.function(high))
+        return _Relaxed(flat, layer.function(low), flat, layer.function(high))
     open_ = (low < 0.0) & (high > 0.0)
     rise = np.where(open_, high / np.where(open_, high - low, 1.0), (low >= 0.0).astype(float))
     under = np.where(open_, (high > -low).astype(float), rise)
-    return _Lines(under, np.zeros_like(low), rise, np.where(open_, -low * rise, 0.0))
+    return _Relaxed(under, np.zeros_like(low), rise, np.where(open_, -low * rise, 0.0))
 
 
-def _layers(module: nn.Module) -> list[Affine | Monotone]:
+def _layers(module: nn.Module) -> list[Weighted | Monotone]:
     import torch
     from torch import nn
 
@@ -147,7 +147,7 @@ def _layers(module: nn.Module) -> list[Affine | Monotone]:
         weight = module.weight.detach().cpu().double().numpy()
         known = dict(module.named_parameters())
         bias = known["bias"].detach().cpu().double().numpy() if "bias" in known else None
-        return [Affine(weight, np.zeros(len(weight)) if bias is None else bias)]
+        return [Weighted(weight, np.zeros(len(weight)) if bias is None else bias)]
     if isinstance(module, nn.Flatten | nn.Identity | nn.Dropout):
         return []
     if isinstance(module, nn.ReLU):

@@ -159,7 +159,7 @@ def problem_optima(instances):
 
 
 @pytest.mark.parametrize("form", ["paper", "precomputed", "fixed"])
-def test_wide_rows_have_the_bounds_of_mini_buckets_and_an_answer_if_alpha_is_fixed(monkeypatch, form):
+def test_wide_rows_have_the_bounds_of_mini_buckets_or_an_answer(monkeypatch, form):
     monkeypatch.setattr(data_module, "QUICK_BYTES", 0)
     instances = one().problem.given(one().train)
     found = prepare(instances, quick(alpha=form))

@@ -13,7 +13,8 @@ from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
 from cmpe.problem import Problem
 
 QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
-NETWORKS = ("mlp", "unrolled")
+OWN = "module"  # a torch module that `fit` is given
+NETWORKS = ("mlp", "unrolled", OWN)
 HEADS = ("plain", "residual", "linear")
 ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
@@ -89,6 +90,13 @@ class TrainingConfig:
             if value in (math.inf, -math.inf) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
         self._check_shares()
+        if self.network == OWN and (
+            len(self.margins) > 1 or self.predict_multiplier or self.head != "plain"
+        ):
+            raise MethodError(
+                "a network of yours reads no margin, predicts no multiplier and has head plain; "
+                "leave margins, predict_multiplier and head as they are"
+            )
         if self.fresh and not self.rows:
             raise MethodError("fresh rows need a number of them: rows must be above 0")
         if 0.0 not in self.margins or not all(map(math.isfinite, self.margins)):
@@ -103,6 +111,12 @@ class TrainingConfig:
         for name in ("validation_share", "mix_after", "allowed_violation"):
             if not 0 <= getattr(self, name) < 1:
                 raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
+
+    def of_module(self) -> TrainingConfig:
+        """The same for a torch module, which reads no margin and predicts no multiplier."""
+        return replace(
+            self, network=OWN, margins=(0.0,), passes=1, predict_multiplier=False, mask_inputs=False
+        )
 
     @property
     def kind(self) -> LossKind:
