@@ -176,6 +176,9 @@ def test_refusals(network, error, said, mine):
 def test_a_config_of_a_module_has_one_margin():
     with pytest.raises(MethodError, match="reads no margin"):
         cmpe.TrainingConfig(network="module", margins=(0.0, 1.0))
+    made = small_grid()
+    with pytest.raises(MethodError, match="give fit the network"):
+        cmpe.fit(made.problem, made.train, quick().of_module())
 
 
 def test_rules_of_many_variables_are_refused_with_a_remedy():

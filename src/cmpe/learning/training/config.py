@@ -14,7 +14,7 @@ from cmpe.problem import Problem
 
 QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
 OWN = "module"  # a torch module that `fit` is given
-NETWORKS = ("mlp", "unrolled", OWN)
+NETWORKS = ("mlp", "unrolled")
 HEADS = ("plain", "residual", "linear")
 ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
@@ -77,7 +77,7 @@ class TrainingConfig:
         for field in fields(self):
             object.__setattr__(self, field.name, _typed(field, getattr(self, field.name)))
         _ = self.kind
-        if self.network not in NETWORKS:
+        if self.network not in (*NETWORKS, OWN):
             raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
         if self.head not in HEADS:
             raise MethodError(f"a head is one of {', '.join(HEADS)}; found {self.head!r}")
