@@ -29,7 +29,7 @@ ORDER = (
     ("sampling",),
     ("problem",),
     ("solution",),
-    ("queries", "generation"),
+    ("flip", "generation"),
     ("formats",),
     ("streams",),
     ("bounds",),
@@ -42,7 +42,7 @@ ORDER = (
     ("evaluation",),
     ("inspection", "pictures"),
     ("tradeoffs",),
-    ("torch",),
+    ("queries", "torch"),
     ("warming",),
     ("cli",),
 )

@@ -94,6 +94,8 @@ EXPECTED = [
     "sample",
     "sensitivity",
     "solve",
+    "solve_stream",
+    "unroll",
     "write_directory",
     "write_model",
     "write_network",

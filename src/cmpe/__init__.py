@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cmpe.learning.training.stacking import cross_validate
     from cmpe.models.constraint import Constraint, between
     from cmpe.models.distance import Distance
+    from cmpe.models.dynamic import unroll
     from cmpe.models.linear import Costs, count, linear
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.neural import ClassMargin, NeuralFunction
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from cmpe.solution import Answer, Solutions, Status
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
-    from cmpe.solving import solve
+    from cmpe.solving import solve, solve_stream
     from cmpe.tradeoffs.best import Ranked, best
     from cmpe.tradeoffs.conflict import Conflict, conflict
     from cmpe.tradeoffs.front import Front, front
@@ -94,6 +95,7 @@ _HOMES = {
     "cmpe.learning.training.stacking": ("cross_validate",),
     "cmpe.models.constraint": ("Constraint", "between"),
     "cmpe.models.distance": ("Distance",),
+    "cmpe.models.dynamic": ("unroll",),
     "cmpe.models.linear": ("Costs", "count", "linear"),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.neural": ("ClassMargin", "NeuralFunction"),
@@ -114,7 +116,7 @@ _HOMES = {
     "cmpe.solution": ("Answer", "Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
-    "cmpe.solving": ("solve",),
+    "cmpe.solving": ("solve", "solve_stream"),
     "cmpe.tradeoffs.best": ("Ranked", "best"),
     "cmpe.tradeoffs.front": ("Front", "front"),
     "cmpe.tradeoffs.probability": ("Probability", "probability", "sample"),
@@ -205,6 +207,8 @@ __all__ = [
     "sample",
     "sensitivity",
     "solve",
+    "solve_stream",
+    "unroll",
     "write_directory",
     "write_model",
     "write_network",

@@ -12,6 +12,7 @@ import pytest
 
 import cmpe
 from cmpe.errors import EvidenceError, FormatError, InputError, ModelError
+from cmpe.flip import adversarial
 from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
 from cmpe.formats.labels import problem_digest
 from cmpe.formats.uai import read_uai
@@ -19,7 +20,6 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.queries import adversarial
 from tests.refusals import fill_disk
 
 FILES = ["constraint.uai", "objective.uai", "problem.json", "test.npy", "train.npy"]

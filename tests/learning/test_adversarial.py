@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cmpe.flip import adversarial, flip_of
 from cmpe.learning.adversarial import flipped
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.fitting import fit
-from cmpe.queries import adversarial, flip_of
 from cmpe.solvers.flips.attack import AttackStages, guided_attack
 from cmpe.solving import solve
 from tests.learning.losses.test_functions import images, small_network

@@ -11,8 +11,8 @@ import torch
 import cmpe
 from cmpe import Status
 from cmpe.errors import MethodError
+from cmpe.flip import adversarial
 from cmpe.learning.certificates import CERTIFICATES
-from cmpe.queries import adversarial
 from tests.learning.cases import GRID, untrained
 from tests.learning.losses.test_functions import images, small_network
 

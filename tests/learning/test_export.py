@@ -10,13 +10,13 @@ import torch
 
 from cmpe import Constraint, Instances, LogLinearModel, NeuralFunction, Problem
 from cmpe.errors import InputError, MethodError
+from cmpe.flip import adversarial
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.networks.networks import Network, NetworkInputs, encode
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import fit
-from cmpe.queries import adversarial
 from tests.learning.cases import mixed_problem, quick, small_grid
 from tests.learning.losses.test_functions import images, small_network
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
+QUIET = "--quiet"  # silences progress (`options.is_quiet`), before or after the command
 VALUES = "--evidence-values"  # takes many
 MOVED = ("adversarial", "report")  # commands of earlier versions, now in the study
 HOMES = {
@@ -93,6 +94,9 @@ def _root(
     _version: bool = typer.Option(
         False, "--version", help="Show the version.", callback=_show_version, is_eager=True
     ),
+    _quiet: bool = typer.Option(
+        False, QUIET, help="Show no progress on stderr; before the command or after it."
+    ),
 ) -> None:
     """Constrained most probable explanation in graphical models: fast, batched, certified."""
 
@@ -119,7 +123,7 @@ def run(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> NoReturn:
 
 
 def _exit_code(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> int:
-    arguments = with_each_value(sys.argv[1:]) or ["--help"]
+    arguments = with_each_value([w for w in sys.argv[1:] if w != QUIET]) or ["--help"]
     try:
         code = _run(name, make(arguments), arguments)
         sys.stdout.flush()

@@ -1,7 +1,9 @@
-"""Words that several commands share, and how they become a problem."""
+"""Words that several commands share, how they become a problem, and progress."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -36,6 +38,9 @@ FIELDS = (
     "limit", "infeasible", "bounds", "value", "supported", "log_evidence", "estimated", "marginals",
     "explanations", "variable", "state", "probability", "low", "high",
 )  # fmt: skip
+QUIET = "--quiet"  # anywhere on the command line
+SECONDS_BETWEEN_LINES = 30.0  # of progress, off a terminal
+MANY_ROWS = 100_000  # for one file, which is written at the end
 GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
@@ -388,13 +393,42 @@ def limits_in_order(
     return [next(lower if is_least else upper) for is_least in senses], senses
 
 
-@contextmanager
-def progress_bar(label: str) -> Iterator[Progress | None]:
-    """A progress callback that draws to stderr, or None when stderr is not a terminal."""
-    import sys
+def is_quiet() -> bool:
+    """Whether the command line has --quiet, which `main` takes out of it."""
+    return QUIET in sys.argv[1:]
 
-    if not sys.stderr.isatty():
+
+class _ProgressLines:
+    """Progress where nobody watches: a line every 30 s, with the rows a second."""
+
+    def __init__(self, label: str, what: str) -> None:
+        self._label, self._what = label, what
+        self._began = self._last = time.monotonic()
+        self._first: int | None = None  # rows that were done when it began: a run goes on
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        self._first = done if self._first is None else self._first
+        if now - self._last < SECONDS_BETWEEN_LINES:
+            return
+        self._last = now
+        rate = (done - self._first) / (now - self._began)
+        typer.echo(
+            f"{self._label}: {done:,} of {total:,} {self._what}, {rate:,.0f} a second", err=True
+        )
+
+
+@contextmanager
+def progress_bar(label: str, what: str = "rows") -> Iterator[Progress | None]:
+    """A progress callback: a bar on a terminal, else a line every 30 s; None with --quiet.
+
+    `what` is counted.
+    """
+    if is_quiet():
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _ProgressLines(label, what)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 

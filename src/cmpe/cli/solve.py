@@ -15,6 +15,7 @@ from cmpe.cli.options import (
     FORMAT_HELP,
     FORMAT_OF_SUFFIX,
     GAP_HELP,
+    MANY_ROWS,
     MEMORY_HELP,
     METHOD_HELP,
     OUTPUT_HELP,
@@ -25,6 +26,7 @@ from cmpe.cli.options import (
     WORKERS_HELP,
     Format,
     RowFiles,
+    is_quiet,
     limits_in_order,
     need_writer,
     posed_problem,
@@ -120,6 +122,12 @@ def solve(
     for suffix in (f".{shape.value}", "" if trace is None else trace.suffix):
         need_writer(suffix)
     how = replace(how, start=begun)
+    if output is not None and len(given.rows) >= MANY_ROWS and not is_quiet():
+        typer.echo(
+            f"{output} is written when all {len(given.rows):,} rows are done; with a folder, "
+            f"--output {output.with_suffix('')}/, parts are kept as they finish, for --resume",
+            err=True,
+        )
     question = _Question(given.rows, chosen(method, problem, staged), how)
     solutions = _answer(question, _Destination(shape, output, given.carried))
     if trace is not None:

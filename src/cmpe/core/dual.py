@@ -193,11 +193,14 @@ def _least_each(plan, h, t, limits, values, carried, kind, least):
 
 @njit(cache=True, nogil=True)
 def _step(lane, total, sums, limits, current, mu, upper, lower, share, stale):
-    """One subgradient step of one lane: (whether its maximiser is the best feasible one so far).
+    """One subgradient step of one lane; whether its maximiser is the best feasible one so far.
 
     The step aims `share` below the best bound; `share` halves when the bound has not fallen for
     four steps.
     """
+    if total[lane] == -np.inf:
+        upper[lane] = -np.inf
+        return False
     bound, objective, norm, feasible = total[lane], total[lane], 0.0, True
     for j in range(len(limits)):
         slack = sums[j, lane] - limits[j]

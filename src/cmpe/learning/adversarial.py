@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.arrays import Assignments
+from cmpe.flip import flip_of
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import Predictor
 from cmpe.problem import Instances
-from cmpe.queries import flip_of
 from cmpe.solvers.flips import assignments, images_of
 from cmpe.solvers.flips.attack import AttackSettings, AttackStages, attack, guided_attack
 

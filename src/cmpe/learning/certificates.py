@@ -23,9 +23,9 @@ from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.errors import MethodError, ModelError, TooLarge
+from cmpe.flip import flip_of
 from cmpe.learning.training.config import QUICK_BYTES
 from cmpe.problem import Instances
-from cmpe.queries import flip_of
 from cmpe.solvers.flips import images_of
 
 SPLITTING_SECONDS = 0.01  # spent on each row by the bound of wide problems

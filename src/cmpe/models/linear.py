@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 import numpy as np
 
 from cmpe.domain import Domain
 from cmpe.errors import ModelError
-from cmpe.models.constraint import Condition, Constraint, between, limit_of, name_of
+from cmpe.models.constraint import Condition, Constraint, Limited, between, limit_of, name_of
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 Variable = str | int
@@ -25,7 +25,7 @@ State = str | int | float | bool
 
 
 @dataclass(frozen=True, eq=False)
-class Costs:
+class Costs(Limited):
     """A constant plus, for each variable, the cost of its state; states not listed cost 0.
 
     `costs == 2` is a pair of limits; `same_as` compares two of these objects.
@@ -87,7 +87,13 @@ class Costs:
     def __neg__(self) -> Costs:
         return self * -1.0
 
-    def __add__(self, other: Costs | float) -> Costs:
+    @overload
+    def __add__(self, other: Costs | float) -> Costs: ...
+    @overload
+    def __add__(self, other: LogLinearModel) -> LogLinearModel: ...
+    def __add__(self, other: Costs | float | LogLinearModel) -> Costs | LogLinearModel:
+        if isinstance(other, LogLinearModel):
+            return self.over(other.domain) + other
         if not isinstance(other, Costs):
             return Costs(self.costs, self.constant + limit_of(other, "a constant"), self.name)
         total = {v: dict(costs) for v, costs in self.costs.items()}
@@ -97,13 +103,17 @@ class Costs:
                 mine[state] = mine.get(state, 0.0) + cost
         return Costs(total, self.constant + other.constant, self.name or other.name)
 
-    def __radd__(self, other: LogLinearModel | float) -> LogLinearModel | Costs:
-        if isinstance(other, LogLinearModel):
-            return other + self.over(other.domain)
-        return self + other
+    __radd__ = __add__
 
-    def __sub__(self, other: Costs | float) -> Costs:
+    @overload
+    def __sub__(self, other: Costs | float) -> Costs: ...
+    @overload
+    def __sub__(self, other: LogLinearModel) -> LogLinearModel: ...
+    def __sub__(self, other: Costs | float | LogLinearModel) -> Costs | LogLinearModel:
         return self + -other
+
+    def __rsub__(self, other: LogLinearModel | float) -> LogLinearModel | Costs:
+        return -self + other
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Floats
-from cmpe.domain import Placement
+from cmpe.domain import Placement, States
 from cmpe.errors import ModelError
-from cmpe.models.function import FiniteFunction, as_rows
+from cmpe.models.function import Assigned, FiniteFunction, as_rows
 from cmpe.models.relu import ReluNetwork
 from cmpe.models.spans import Box, Chain
 
@@ -72,7 +72,7 @@ class NeuralFunction(FiniteFunction):
     scope: tuple[int, ...] = ()  # none: all variables
     largest: float = math.inf
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
     factory: str = ""
 
     def __post_init__(self) -> None:
@@ -103,11 +103,11 @@ class NeuralFunction(FiniteFunction):
     def _slots(self) -> Slots:
         return Slots([self.cardinalities[v] for v in self.scope])
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """The module's output at each row of `assignments` (B, n): (B,)."""
         import torch
 
-        rows = as_rows(assignments, self.variables)
+        rows = as_rows(assignments, self.domain)
         inputs = torch.as_tensor(self._slots.of(rows[:, list(self.scope)]))
         with torch.no_grad():
             parts = [self._exact(part).reshape(-1) for part in torch.split(inputs, CHUNK)]
@@ -132,7 +132,7 @@ class NeuralFunction(FiniteFunction):
 
         The rows observe the same variables. Modules of other layers than `spans` knows are refused.
         """
-        given = as_rows(rows, self.variables)[:, list(self.scope)]
+        given = as_rows(rows, self.domain)[:, list(self.scope)]
         observed = (given != FREE).all(axis=0)
         sizes, count = self._slots.sizes, self._slots.count
         free = np.flatnonzero(~observed[self._slots.owner]) if count else np.zeros(0, np.intp)
@@ -161,7 +161,7 @@ class ClassMargin(FiniteFunction):
     changed: tuple[int, ...]
     cardinalities: tuple[int, ...]
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         self._settle()
@@ -188,9 +188,9 @@ class ClassMargin(FiniteFunction):
             self.network, original, changed, domain.cardinalities, domain.names, domain.states
         )
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """The margin at each row of `assignments` (B, n), in float64: (B,)."""
-        rows = as_rows(np.asarray(assignments, dtype=np.float64), self.variables)
+        rows = as_rows(assignments, self.domain).astype(np.float64)
         classes = self.network.decide(rows[:, list(self.original)])
         return self.network.margins(rows[:, list(self.changed)], classes)
 

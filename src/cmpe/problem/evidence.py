@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import FREE, Values
+from cmpe.arrays import FREE, Values, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, ModelError
 from cmpe.problem.cells import encoded
@@ -121,7 +121,7 @@ def _is_whole_float(value: object) -> bool:
 
 def _array(evidence: ArrayLike) -> NDArray[Any]:
     try:
-        return np.asarray(evidence)
+        return numbers_of(evidence)
     except (ValueError, TypeError):
         raise EvidenceError(
             "evidence must be rows of equal length, found rows that differ; a row that leaves "

@@ -397,7 +397,13 @@ class Problem:
         if not isinstance(key, str):
             number = whole_number(what, key, -1, error)
             if not 0 <= number < count:
-                raise error(f"{what}: constraints are numbered 0 to {count - 1}, found {number}")
+                only = "limits={0: ...}" if what == "limits" else f"{what}=0"
+                there = (
+                    f"there is one constraint: {only}"
+                    if count == 1
+                    else f"{what}: constraints are numbered 0 to {count - 1}"
+                )
+                raise error(f"{there}; found number {number}")
             return number
         found = [j for j, c in enumerate(self.constraints) if c.name == key]
         if len(found) == 1:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import FREE, Floats, Indices, Values
+from cmpe.arrays import FREE, Floats, Indices, Values, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.constraint import tolerance_of
@@ -403,10 +403,8 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
 
 def _numbers(what: str, values: Any) -> NDArray[Any]:
     """An array or a tensor of float32 or float64, as it is; other numbers as float64."""
-    if hasattr(values, "detach"):  # a tensor of torch, which may be on another device
-        values = values.detach().cpu().numpy()
     try:
-        out = np.asarray(values)
+        out = numbers_of(values)
         out = out if out.dtype in (np.float32, np.float64) else out.astype(np.float64)
     except (TypeError, ValueError):
         found = type(values).__name__

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmpe.arrays import Floats
+from cmpe.arrays import Floats, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, ModelError
 
@@ -27,7 +27,8 @@ def separated(domain: Domain, evidence: Any, continuous: Sequence[int] = ()) -> 
     """Take the soft cells out of mappings and frames; other evidence has none."""
     reader = _Reader(domain, frozenset(continuous))
     if isinstance(evidence, Mapping):
-        return reader.mapping(evidence)
+        tensors = {v: numbers_of(c) for v, c in evidence.items() if hasattr(c, "detach")}
+        return reader.mapping({**evidence, **tensors} if tensors else evidence)
     if hasattr(evidence, "columns") and len(evidence):
         return reader.frame(evidence)
     is_list = isinstance(evidence, list | tuple)
@@ -174,7 +175,7 @@ class _Reader(NamedTuple):
             cell = self._by_state(variable, cell, where)
         size = self.domain.cardinalities[variable]
         try:
-            found = np.asarray(cell, dtype=np.float64)
+            found = numbers_of(cell).astype(np.float64)
         except (TypeError, ValueError):
             raise EvidenceError(f"{where}: likelihoods must be numbers, found {cell!r}") from None
         if found.shape != (size,):

@@ -158,6 +158,9 @@ class Answer(Mapping[Any, Any]):
         return f"{self.status.label}, objective {number_text(self.objective)}: {answer}"
 
     def _repr_html_(self) -> str:
-        cells = [(str(key), str(state)) for key, state in self.items()]
+        free = self.free
+        cells = [
+            (str(key), str(state), "" if key in free else "observed") for key, state in self.items()
+        ]
         title = f"{self.proof}; objective {number_text(self.objective)}"
-        return html_table(title, ("variable", "state"), cells)
+        return html_table(title, ("variable", "state", ""), cells)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.core.compiler.notices import asked_for
-from cmpe.display import html_table, number_text
+from cmpe.display import as_results, html_table, number_text
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
 from cmpe.problem.rows import Limits as RowLimits
@@ -105,6 +105,7 @@ class Sensitivity:
         return html_table(repr(self), ("variable", "state", "regret"), cells)
 
 
+@as_results
 @asked_for("sensitivity")
 def sensitivity(
     problem: Problem,

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cmpe.errors import MethodError
+from cmpe.flip import adversarial
 from cmpe.learning.losses.functions import FunctionRelaxation
 from cmpe.learning.networks.heads import STILL, nearest
 from cmpe.learning.networks.networks import encode
@@ -17,7 +18,6 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.queries import adversarial
 from cmpe.solving import solve
 from tests.learning.losses.test_functions import images, small_network
 

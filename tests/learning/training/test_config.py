@@ -10,6 +10,7 @@ import pytest
 
 from cmpe import Problem
 from cmpe.errors import MethodError
+from cmpe.flip import adversarial
 from cmpe.generation import grid
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.training.config import (
@@ -22,7 +23,6 @@ from cmpe.learning.training.config import (
     stable,
     tuned,
 )
-from cmpe.queries import adversarial
 from tests.learning.cases import small_grid
 from tests.learning.losses.test_functions import small_network
 

@@ -13,11 +13,11 @@ import cmpe
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual
 from cmpe.bounds.loss import loss_bounds, printed_bounds
 from cmpe.errors import EvidenceError, FormatError, MethodError, TooLarge
+from cmpe.flip import adversarial
 from cmpe.formats.labels import fingerprint
 from cmpe.learning.losses.catalogue import LOSS_KINDS
 from cmpe.learning.training import data as data_module
 from cmpe.learning.training.data import FreshRows, draw, folds, prepare, split, with_margin
-from cmpe.queries import adversarial
 from cmpe.solvers.base import Running
 from tests.learning.cases import mixed_problem, quick, small_grid
 from tests.learning.losses.test_functions import small_network

@@ -196,12 +196,15 @@ def decode(buckets, low, high, axes, chosen, z, index, moved):
 
 @njit(inner=True, nogil=True)
 def evaluate(touched, low, high, layout, tables, z, current, totals, index, moved):
-    """Bring the touched tables with a moved variable, and the totals, up to date with z."""
+    """Bring the touched tables with a moved variable, and the totals, up to date with z.
+
+    A table of no variables always counts as moved: its one entry may be -inf.
+    """
     functions, count = len(totals), len(layout.offsets) - 1
     entries = layout.offsets[count]
     for t in range(low, high):
         f = touched[t]
-        stale = False
+        stale = layout.starts[f] == layout.starts[f + 1]
         for s in range(layout.starts[f], layout.starts[f + 1]):
             stale = stale or moved[layout.variables[s]] != 0
         if not stale:

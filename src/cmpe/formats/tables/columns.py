@@ -50,6 +50,7 @@ class CsvColumns:
     """
 
     cells: dict[str, list[Any]]
+    count: int  # of rows, also where there is no column
 
     @property
     def columns(self) -> list[str]:
@@ -57,14 +58,15 @@ class CsvColumns:
         return list(self.cells)
 
     def __len__(self) -> int:
-        return len(next(iter(self.cells.values()), ()))
+        return self.count
 
     def __getitem__(self, name: str) -> list[Any]:
         return self.cells[name]
 
     def drop(self, *, columns: Collection[str]) -> CsvColumns:
         """Those that are not in `columns`."""
-        return CsvColumns({name: c for name, c in self.cells.items() if name not in columns})
+        rest = {name: c for name, c in self.cells.items() if name not in columns}
+        return CsvColumns(rest, self.count)
 
 
 def has_header(text: str, domain: Domain) -> bool:
@@ -76,7 +78,7 @@ def has_header(text: str, domain: Domain) -> bool:
         return False
     first = next((line for line in text.splitlines() if line.strip()), "")
     try:
-        cells = [cell.strip() for cell in next(csv.reader([first]), [])]
+        cells = [cell.strip() for cell in next(csv.reader([first], delimiter=separator(text)), [])]
     except csv.Error:  # `parse_csv` says where
         return True
     if all(cell.removeprefix("-").isdecimal() or not cell for cell in cells):
@@ -84,9 +86,16 @@ def has_header(text: str, domain: Domain) -> bool:
     return True
 
 
+def separator(text: str) -> str:
+    """What stands between cells: a comma, or where the first line has none `;` or a tab."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return next((mark for mark in ",;\t" if mark in first), ",")
+
+
 def parse_csv(path: Path | str, text: str) -> CsvColumns:
     """The cells of each column by name; whole numbers as such."""
-    reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
+    between = separator(text)
+    reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True, delimiter=between)
     try:
         lines = [(reader.line_num, line) for line in reader if any(map(str.strip, line))]
     except csv.Error as error:
@@ -100,7 +109,8 @@ def parse_csv(path: Path | str, text: str) -> CsvColumns:
             expected = f"{len(header)} cells, as the header has"
             raise FormatError.at(path, f"line {number}", expected, str(len(line)))
     rows = [[_whole(cell.strip() or None) for cell in line] for _, line in lines[1:]]
-    return CsvColumns({name: [row[k] for row in rows] for k, name in enumerate(header)})
+    cells = {name: [row[k] for row in rows] for k, name in enumerate(header)}
+    return CsvColumns(cells, len(rows))
 
 
 def read_frame(path: Path | str) -> Any:

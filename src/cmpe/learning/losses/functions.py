@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cmpe.errors import MethodError
+from cmpe.flip import flip_of
 from cmpe.learning.losses.leaves import LeafRelaxation
 from cmpe.learning.losses.relaxation import FLOOR, RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates, Observed
@@ -21,7 +22,6 @@ from cmpe.learning.networks.heads import Linear, Plain, Residual
 from cmpe.models.distance import Distance
 from cmpe.models.neural import Slots
 from cmpe.problem import Problem
-from cmpe.queries import flip_of
 from cmpe.tensor.functions import Functions
 
 

@@ -26,10 +26,10 @@ from cmpe.bounds.networks.slopes import quick_loss_bound
 from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.core.compiler import timing
 from cmpe.errors import EvidenceError, InputError, MethodError, ModelError, TooLarge
+from cmpe.flip import flip_of
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.training.config import QUICK_BYTES, TrainingConfig
 from cmpe.problem import Constraint, Instances, Problem
-from cmpe.queries import flip_of
 from cmpe.sampling import sample
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer

@@ -1,0 +1,66 @@
+"""Message passing with a valid dual: the bound that messages prove, written with numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+
+from cmpe.bounds.base import loosened_limits, row_tables
+from cmpe.bounds.messages import MessageRow
+from cmpe.core.mplp import pass_messages
+from tests.core.cases import Case, examples
+from tests.problems import Shape, seeds
+
+
+def bound_of(structure, row, messages, mu):
+    """D: the maxima of reparametrised variables and tables, plus mu q."""
+    theta, at, offsets = row.h - mu @ row.t, 0, structure.layout.offsets
+    beliefs = {v: np.zeros(structure.cardinalities[v]) for v in structure.free}
+    total = theta[0] + mu @ row.limits
+    for f, scope in enumerate(structure.scopes):
+        shape = [structure.cardinalities[v] for v in scope]
+        table = theta[offsets[f] : offsets[f + 1]].reshape(shape)
+        if len(scope) == 1:
+            beliefs[scope[0]] += table
+        elif scope:
+            for axis, v in enumerate(scope):
+                message = messages[at : at + shape[axis]]
+                at += shape[axis]
+                beliefs[v] += message
+                table = table - message.reshape([-1 if i == axis else 1 for i in range(len(scope))])
+            total += table.max()
+    return total + sum(belief.max() for belief in beliefs.values())
+
+
+@given(seeds)
+@examples(150)
+def test_bounds_are_those_of_the_messages(seed):
+    case = Case.random(seed)
+    row = MessageRow(case.structure, loosened_limits(case.instances))
+    for number in range(len(case.instances)):
+        row.begin(row_tables(case.instances, slice(number, number + 1))[0])
+        _, h, t = case.every(number)
+        best = h[(t <= row.limits).all(axis=1)].max(initial=-np.inf)
+        bounds = []
+        for steps in (1, 10, 30):
+            pass_messages(
+                row.tables, row.h, row.t, row.limits, row.units, steps, row.level, row.state,
+                row.scratch,
+            )  # fmt: skip
+            wanted = bound_of(case.structure, row, *row.state[2:])
+            assert np.isclose(row.level[0], wanted, rtol=1e-9, atol=1e-9)
+            assert row.level[1] >= max(best, wanted)
+            bounds.append(wanted)
+        assert (np.diff(bounds) <= 1e-9).all()
+
+
+@given(seeds)
+@examples(60)
+def test_bounds_of_two_variables_are_exact(seed):
+    case = Case.random(seed, Shape(variables=2, arity=2, constraints=0, zeros=False))
+    row = MessageRow(case.structure, np.zeros(0))
+    row.begin(row_tables(case.instances, slice(0, 1))[0])
+    pass_messages(
+        row.tables, row.h, row.t, row.limits, row.units, 3, row.level, row.state, row.scratch
+    )
+    assert np.isclose(row.level[0], case.every(0)[1].max(), rtol=1e-9, atol=1e-9)
