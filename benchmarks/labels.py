@@ -4,8 +4,9 @@
 
 Label sets under a hierarchy (imclef07a, diatoms) and rankings of four (sushi) of
 ../shared/data/labels. Every network is one hidden layer of 512 with dropout, Adam and batches of
-128; the rate, 0.003, did best of three for `plain`. Three tenths of the training rows (sushi: its own part) validate: they choose the epoch of each
-prediction, and of `semantic` its weight, on the first seed. Test rows are read once, at the end.
+128; the rate, 0.003, did best of three for `plain`. Three tenths of the training rows (sushi: its
+own part) validate: they choose the epoch of each prediction, and of `semantic` its weight, on the
+first seed. Test rows are read once, at the end.
 
     plain        cross-entropy of each label alone
     closure      max-closure of Giunchiglia and Lukasiewicz (C-HMCNN, 2020): a label's output is the
