@@ -43,7 +43,7 @@ ORDER = (
     ("inspection", "pictures"),
     ("tradeoffs",),
     ("queries", "torch"),
-    ("warming",),
+    ("warming", "service"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -58,6 +58,8 @@ OPTIONAL = {
     "pytoulbar2",
     "ray",
     "sklearn",
+    "starlette",
+    "uvicorn",
 }
 TORCH_ROOMS = {"learning", "tensor", "torch"}
 TORCH_MODULES = {"cmpe.models.neural"}

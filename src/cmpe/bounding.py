@@ -187,6 +187,7 @@ def bound(  # noqa: PLR0913
         return bound(
             own.lifted, own.numbered(own.evidence), method=method, work=work, device=device
         )
+    evidence = evidence if own is None else own.evidence
     amount = work or Work()
     if device != CPU and amount.threads > 1:
         raise MethodError(f"threads are for device cpu, found {amount.threads} with {device!r}")

@@ -20,7 +20,6 @@ from tests.problems import (
     random_network_problem,
     random_problem,
     seeds,
-    worked_example,
 )
 
 
@@ -45,17 +44,6 @@ def test_bounds_for_learning_hold_and_missing_is_missing(constraints, seed):
             assert 1.0 <= bounds.q_lower[row] <= least + 1e-9
         elif constraints == 1 and not (g >= 0).any():
             assert np.isnan(bounds.q_lower[row])
-
-
-def test_incumbents_lower_p_upper():
-    problem = worked_example()
-    instances = problem.given([[1, 1]])
-    best = np.array([[1, 1, 0, 1]], dtype=np.int32)
-    assert loss_bounds(instances, best).p_upper[0] == problem.shift - 11
-    nobody = np.full((1, 4), -1, dtype=np.int32)
-    np.testing.assert_array_equal(
-        loss_bounds(instances, nobody).p_upper, loss_bounds(instances).p_upper
-    )
 
 
 @pytest.mark.parametrize("narrow", [True, False])

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats
 from cmpe.bounds.base import Bounder, Work
 from cmpe.bounds.lagrangian import Batch, feasible_losses, lagrangian_dual
 from cmpe.bounds.minibucket import MiniBucket
@@ -42,13 +42,11 @@ class LossBounds:
     q_lower: Floats  # (B,)
 
 
-def loss_bounds(
-    instances: Instances, incumbents: Assignments | None = None, *, threads: int = 1
-) -> LossBounds:
+def loss_bounds(instances: Instances, *, threads: int = 1) -> LossBounds:
     """p_upper and q_lower of every row of a training set (see LossBounds).
 
-    p_upper is f of the better of the dual's feasible answer and a feasible incumbent; where
-    neither is known, the greatest finite f, which every feasible f is below. q_lower
+    p_upper is f of the dual's feasible answer; where there is none, the greatest finite f, which
+    every feasible f is below. q_lower
     relaxes g > 0: f + g = C - q - (h - t), so it is C - q - max of h - t subject to t >= q, by
     the same dual; f >= 1 and g > 0 make 1 a bound too. Several constraints: f + sum of
     max(0, g_j) is at least the least f + g_j of a violated one.
@@ -56,8 +54,6 @@ def loss_bounds(
     dual = lagrangian_dual(instances, threads=threads)
     problem = instances.problem
     p_upper = feasible_losses(problem, dual.feasible)
-    if incumbents is not None:
-        p_upper = np.fmin(p_upper, feasible_losses(problem, incumbents))
     unknown = np.isnan(p_upper) & ~dual.infeasible
     if unknown.any():
         p_upper[unknown] = greatest_losses(Instances(problem, instances.evidence[unknown]), threads)

@@ -47,6 +47,7 @@ COMMANDS = {
     "train": "Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint.",
     "evaluate": "Measure regret, violations, certified gap and time on test rows or on others.",
     "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
+    "serve": "Answer rows over HTTP, with certificates, and serve a page to explore the problem.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
 QUIET = "--quiet"  # silences progress (`options.is_quiet`), before or after the command

@@ -303,15 +303,15 @@ class RowFiles(NamedTuple):
 
         if not self.values:
             return None
-        return full_rows(problem, _states(self.values))
+        return full_rows(problem, _states(problem, self.values))
 
 
-def _states(words: Sequence[str]) -> dict[Any, Any]:
+def _states(problem: Problem, words: Sequence[str]) -> dict[Any, Any]:
     """A row of evidence from NAME=STATE."""
     found: dict[Any, Any] = {}
     for word in words:
-        name, equals, state = word.rpartition("=")
-        if not (equals and name and state):
+        name, state = problem.domain.apart(word)
+        if not (name and state):
             raise InputError(f"--evidence-values needs NAME=STATE, found {word!r}")
         key = int(name) if name.isdecimal() else name
         if key in found:

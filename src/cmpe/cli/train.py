@@ -403,10 +403,9 @@ def draw(records: list[Record], path: Path) -> bool:
 def _summary(out: Path, config: TrainingConfig, solver: NeuralSolver, records: list[Record]) -> str:
     margin = solver.calibrated_margin()
     seconds = records[-1]["seconds"] if records else 0.0
+    kind = "module" if solver.trained.config.module else "mlp"
     text = (
-        f"{out}: {solver.trained.config.network} trained with {config.loss}, "
-        f"{solver.trained.epochs} epochs, "
-        f"{seconds:.1f} s"
+        f"{out}: {kind} trained with {config.loss}, {solver.trained.epochs} epochs, {seconds:.1f} s"
     )
     for c in solver.trained.calibration:
         if c.margin == margin and c.regret is not None:

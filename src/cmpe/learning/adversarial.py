@@ -29,9 +29,7 @@ def flipped(
     follow = (
         AttackStages("walk", pipeline.sweeps, flip.margin, levels=pipeline.levels)
         if pipeline.repair
-        else AttackStages(
-            "step", 0, flip.margin, safety=margin, shortest=True, levels=pipeline.levels
-        )
+        else AttackStages("step", 0, flip.margin, safety=margin, levels=pipeline.levels)
     )
     found = guided_attack(flip.network, images, guide, config=follow, threads=cores)
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)

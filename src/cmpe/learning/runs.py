@@ -36,7 +36,7 @@ from cmpe.formats.text import (
     writing,
 )
 from cmpe.learning.networks.modules import Own
-from cmpe.learning.training.config import OWN, TrainingConfig
+from cmpe.learning.training.config import TrainingConfig
 from cmpe.locks import lock, open_folder
 from cmpe.problem import Problem
 
@@ -172,7 +172,7 @@ def read_trained(
         raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
     parameters = kept_weights(place / WEIGHTS, found.get("weights_sha256"))
     own = None
-    if config.network == OWN and problem is not None:
+    if config.module and problem is not None:
         made = found.get("module")
         known = made if isinstance(made, dict) else {}
         own = Own.of(network, problem) if network else Own.from_json(known, problem)

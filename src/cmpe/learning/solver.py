@@ -77,16 +77,13 @@ class NeuralSolver:
 
     def __repr__(self) -> str:
         config, name = self.trained.config, self.trained.name or "a problem"
-        return (
-            f"NeuralSolver({config.network} trained with {config.loss} for {name}: {self.method})"
-        )
+        return f"NeuralSolver(mlp trained with {config.loss} for {name}: {self.method})"
 
     def _repr_html_(self) -> str:
         config, trained = self.trained.config, self.trained
         rows = {
             "problem": trained.name or repr(self.problem),
-            "network": f"{config.network}, {sum(p.numel() for p in trained.parameters.values())} "
-            "parameters",
+            "network": f"mlp, {sum(p.numel() for p in trained.parameters.values())} parameters",
             "loss": config.loss,
             "epochs": f"{trained.epochs}{'' if trained.finished else ', unfinished'}",
             "stages": self.method,

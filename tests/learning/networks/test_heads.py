@@ -89,7 +89,7 @@ def test_the_linear_head_finds_its_inputs_beside_others(outputs):
         found.append((points.numpy(), read.numpy()))
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
-    config = TrainingConfig(loss="distill", head="linear", hidden=(8,), epochs=2, mask_inputs=True)
+    config = TrainingConfig(loss="distill", head="linear", hidden=(8,), epochs=2)
     answers = fit(wide, rows, config).solve(wide, rows)
     assert (answers.feasible == solve(wide, rows, method="local").feasible).all()
 

@@ -101,7 +101,7 @@ def test_presets_lose_what_a_module_cannot_read():
     config = cmpe.preset("stable", epochs=2)
     solver = cmpe.fit(made.problem, made.train, config, network=layers(5, 4))
     assert solver.trained.config.margins == (0.0,)
-    assert solver.trained.config.network == "module"
+    assert solver.trained.config.module
 
 
 def test_a_run_is_the_same_after_loading_and_in_another_process(tmp_path):
@@ -175,7 +175,7 @@ def test_refusals(network, error, said, mine):
 
 def test_a_config_of_a_module_has_one_margin():
     with pytest.raises(MethodError, match="reads no margin"):
-        cmpe.TrainingConfig(network="module", margins=(0.0, 1.0))
+        cmpe.TrainingConfig(module=True, margins=(0.0, 1.0))
     made = small_grid()
     with pytest.raises(MethodError, match="give fit the network"):
         cmpe.fit(made.problem, made.train, quick().of_module())

@@ -101,14 +101,6 @@ class FunctionRelaxation:
         """Every function at `points` (..., D) for the evidence of the same rows: (..., F)."""
         return self._functions.values(self._everything(rows, points)) + rows.constant
 
-    def fields(self, rows: Observed, points: Tensor) -> Tensor:
-        """The derivative of every function by every coordinate: (..., F, D)."""
-        z = self._everything(rows, points)
-        flat = z.reshape(z.shape[:-1].numel(), z.shape[-1])
-        _, slopes = self._functions.gradients(flat)
-        back = torch.argsort(self._order)[: self.coordinates.count]
-        return slopes[..., back].reshape(*z.shape[:-1], self.functions, -1)
-
     def _everything(self, rows: Observed, points: Tensor) -> Tensor:
         """The coordinates of all variables, in their order: (..., D + O)."""
         return rows.after(points)[..., self._order]

@@ -22,9 +22,8 @@ from torch.func import functional_call
 
 from cmpe.errors import MethodError, ModelError
 from cmpe.formats.modules import built, described, imported
-from cmpe.learning.losses.relaxation import RelaxedProblem
-from cmpe.learning.networks.networks import NetworkInputs, Outputs, Parameters, encode
-from cmpe.learning.training.config import OWN, TrainingConfig
+from cmpe.learning.networks.networks import Outputs, Parameters, encode
+from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Problem
 
 
@@ -44,9 +43,9 @@ def module_inputs(problem: Problem, evidence: NDArray[Any]) -> Tensor:
 
 def inputs_of(problem: Problem, evidence: NDArray[Any], config: TrainingConfig) -> Tensor:
     """Evidence (N, |X|) as the network of a config reads it."""
-    if config.network == OWN:
+    if config.module:
         return module_inputs(problem, evidence)
-    return encode(problem, evidence, mask=config.mask_inputs)
+    return encode(problem, evidence)
 
 
 def sizes_of(problem: Problem) -> tuple[int, int]:
@@ -105,7 +104,6 @@ class ModuleNetwork:
     module: nn.Module
     problem: Problem
     constraints: int
-    steps: int = 0
     predict_multiplier: bool = False
 
     @property
@@ -131,20 +129,18 @@ class ModuleNetwork:
         trained = self.initial(0)
         return {k: v for k, v in self.module.state_dict().items() if k not in trained}
 
-    def __call__(
-        self, parameters: Parameters, inputs: NetworkInputs, relaxation: RelaxedProblem
-    ) -> Outputs:
-        """One pass of every member over its rows."""
+    def __call__(self, parameters: Parameters, x: Tensor) -> Outputs:
+        """One pass of every member over its rows: encoded evidence (M, B, I)."""
         self.module.train(torch.is_grad_enabled())
         logits = []
-        for member, x in enumerate(inputs.encoded):
+        for member, rows in enumerate(x):
             own = {name: value[member] for name, value in parameters.items()}
-            found = functional_call(self.module, own, (x,))
-            if found.shape != (len(x), self.sizes[1]):
+            found = functional_call(self.module, own, (rows,))
+            if found.shape != (len(rows), self.sizes[1]):
                 raise MethodError(
                     f"the network must give {self.sizes[1]} logits a row (one for each free "
                     "variable of two values, k for each of k), found shape "
-                    f"{tuple(found.shape)} for {len(x)} rows"
+                    f"{tuple(found.shape)} for {len(rows)} rows"
                 )
             logits.append(self._relative(found))
         return Outputs(torch.stack(logits), None)

@@ -40,7 +40,7 @@ from cmpe.learning.runs import (
 )
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.calibration import calibrate, choose_passes
-from cmpe.learning.training.config import OWN, TrainingConfig, tuned
+from cmpe.learning.training.config import TrainingConfig, tuned
 from cmpe.learning.training.data import (
     FreshRows,
     TrainingData,
@@ -112,7 +112,7 @@ def fit(
             "fit needs rules of at most 256 joint states, found one of many variables; write it "
             "as a limit on a count, such as cmpe.count({...}) == 1"
         )
-    if network is None and config.network == OWN:
+    if network is None and config.module:
         raise MethodError("this config is of a network of yours; give fit the network")
     own = None if network is None else Own.of(network, problem)
     config = config if own is None else config.of_module()

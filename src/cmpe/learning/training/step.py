@@ -24,7 +24,7 @@ from cmpe.learning.losses.losses import (
 )
 from cmpe.learning.losses.relaxation import Coefficients
 from cmpe.learning.networks.modules import ModuleNetwork
-from cmpe.learning.networks.networks import Network, NetworkInputs, Outputs, Parameters
+from cmpe.learning.networks.networks import Network, Outputs, Parameters
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.cuda_graphs import Replay
 from cmpe.learning.training.data import TrainingData
@@ -180,7 +180,7 @@ class Program:
     ) -> Forward:
         """Run the network and, unless `lean`, evaluate every function at its relaxed outputs."""
         encoded, known = self.tensors.read(rows, margin)
-        outputs = self.network(parameters, NetworkInputs(encoded, known), self.relaxation)
+        outputs = self.network(parameters, encoded)
         if lean:
             return Forward(encoded, known, outputs, NOTHING, NOTHING, NOTHING)
         points = self.relaxation.head.points(known, outputs.logits, margin)

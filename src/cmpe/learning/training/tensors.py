@@ -77,9 +77,12 @@ class Tensors:
         some = self.rows.take(torch.arange(min(SCALE_ROWS, len(self.encoded)), device=self.device))
         count = self.relaxation.coordinates.count
         logits = torch.zeros((len(some.constant), count), device=self.device)
-        points = self.relaxation.coordinates.probabilities(logits)
-        sizes = self.relaxation.fields(some, points)[:, 0].abs()
-        return float(sizes.mean()) if sizes.numel() else 1.0
+        points = self.relaxation.coordinates.probabilities(logits).requires_grad_()
+        if not points.numel():
+            return 1.0
+        h = self.relaxation.values(some, points)[:, 0].sum()
+        (slopes,) = torch.autograd.grad(h, points)
+        return float(slopes.abs().mean())
 
     def _targets(self) -> Tensor:
         """What labels say (N K, D or code): bytes where it is whole, else float32.

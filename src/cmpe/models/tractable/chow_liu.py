@@ -164,10 +164,10 @@ def smoothing_choices(
     return tuple(float(a) for a in choices)
 
 
-def tree_of(counts: PairCounts, information: Floats | None = None) -> ChowLiuTree:
-    """The tree of maximum likelihood for pairwise counts (or for their mutual information)."""
+def tree_of(counts: PairCounts) -> ChowLiuTree:
+    """The tree of maximum likelihood for pairwise counts."""
     active = np.arange(len(counts.cardinalities))
-    return ChowLiuTree(counts.cardinalities, *tree_arrays(counts, active, information))
+    return ChowLiuTree(counts.cardinalities, *tree_arrays(counts, active))
 
 
 def tree_arrays(
