@@ -53,7 +53,9 @@ Directory = Annotated[
     Path | None,
     typer.Argument(help="A problem directory (see `cmpe generate`), or a .wcsp or .cfn file."),
 ]
-Objective = Annotated[Path | None, typer.Option(help="The model h to maximise.")]
+Objective = Annotated[
+    Path | None, typer.Option(help="The model h to maximise, or package.module:name of a function.")
+]
 Constraints = Annotated[
     list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
 ]
@@ -141,6 +143,16 @@ _ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
 DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."
 
 
+def read_any(path: Path) -> Any:
+    """A model file of any kind, or a function that an import path names or a `.npz` file holds."""
+    from cmpe.formats.functions import function_at, read_function
+
+    if ":" in path.name and not path.exists():
+        return function_at(str(path))
+    found = read_function(path) if path.suffix == ".npz" else None
+    return read_tables(path) if found is None or hasattr(found, "to_model") else found
+
+
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
     """A model file of any kind, as tables unless it is a cutset network that is not small."""
     from cmpe.formats.registry import read_model
@@ -217,9 +229,9 @@ def posed_problem(
         bounded = read_problem(objective)
         model, own = bounded.objective, bounded.constraints
     else:
-        model, own = read_tables(objective), ()
+        model, own = read_any(objective), ()
     senses = mirrored or [False] * len(limits)
-    functions = [read_tables(file) for file in constraints]
+    functions = [read_any(file) for file in constraints]
     asked = [
         t >= limit if is_least else t <= limit
         for t, limit, is_least in zip(functions, limits, senses, strict=True)
