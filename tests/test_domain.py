@@ -72,6 +72,13 @@ def test_an_unknown_variable_is_refused(domain, key, message):
     assert message in str(caught.value)
 
 
+def test_names_and_states_may_contain_what_separates_them():
+    domain = Domain((2, 2, 2), ("a", "a=b", "c"), (("b=c", "d"), ("c", "e"), ("x", "y")))
+    texts = ("a=b=c", "a=d", "a=b=e", "c=x", "c=z", "d=f=g", "c")
+    expected = [("a=b", "c"), ("a", "d"), ("a=b", "e"), ("c", "x"), ("c", "z"), ("d=f", "g")]
+    assert [domain.apart(text) for text in texts] == [*expected, ("c", "")]
+
+
 @pytest.mark.parametrize(
     ("states", "value", "number"),
     [

@@ -197,6 +197,14 @@ class Domain:
             f"{self.called(variable)} has no state {found}; {_nearest(text, tuple(known))}"
         )
 
+    def apart(self, text: str) -> tuple[str, str]:
+        """The name and the state of `NAME=STATE`; names and states may contain `=`, too."""
+        places = [at for at, sign in enumerate(text) if sign == "="]
+        pairs = [(text[:at], text[at + 1 :]) for at in reversed(places)]
+        named = [pair for pair in pairs if pair[0] in self._numbers]
+        sound = [p for p in named if p[1] in self.states_of(self._numbers[p[0]])]
+        return next(iter([*sound, *named, *pairs]), (text, ""))
+
     def has_numbers(self, variable: int) -> bool:
         """Whether some state of a variable is called by a number."""
         return any(map(_is_number, self.states_of(variable)))

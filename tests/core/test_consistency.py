@@ -1,83 +1,116 @@
-"""Soft consistency against enumeration: bounds hold, values of better assignments stay."""
+"""Soft consistency: bounds, values taken away and moved functions against enumeration."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
-from cmpe.core import branching, consistency
-from cmpe.core.consistency import ENOUGH, MARGIN, TOTAL
-from tests.core.networks import Given, domains, network_of, random_given
-
-seeds = st.integers(0, 2**32 - 1)
+from tests.core.cases import examples
+from tests.core.networks import Networked
+from tests.problems import seeds
 
 
-def reparametrised(problem: Given, net, state) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The reference: beliefs are tables plus messages, tables lose the messages."""
-    beliefs = [alone[0].copy() for alone in problem.alone]
-    tables = []
-    for f, scope in enumerate(problem.scopes):
-        table = problem.tables[f][0].copy()
-        for axis, v in enumerate(scope):
-            at = net.sends[net.starts[f] + axis]
-            message = state.message[at : at + problem.cards[v]]
-            beliefs[v] = beliefs[v] + message
-            table -= message.reshape([-1 if i == axis else 1 for i in range(len(scope))])
-        tables.append(table)
-    return beliefs, tables
+def moved(case, z):
+    """The value of free variables z (N, F): beliefs, and tables less their messages."""
+    net, state = case.network.net, case.network.state
+    total = np.full(len(z), state.levels[2])
+    for v in range(z.shape[1]):
+        total = total + state.belief[net.place[v] + z[:, v]]
+    for f in range(len(net.offsets) - 1):
+        at = np.full(len(z), net.offsets[f])
+        for s in range(net.starts[f], net.starts[f + 1]):
+            at += net.stride[s] * z[:, net.variable[s]]
+            total = total - state.message[net.sends[s] + z[:, net.variable[s]]]
+        total = total + net.values[at]
+    return total
 
 
-@settings(max_examples=80, deadline=None)
-@given(seeds, st.integers(0, 4), st.booleans(), st.booleans())
-def test_sweeps_keep_the_sum_and_only_lower_the_bound(seed, count, coarse, limited):
-    problem = random_given(seed, coarse=coarse)
-    net, judged, state = network_of(problem)
-    branching.price(net, judged, state, np.zeros(0))
-    every = problem.every
-    h = np.array([problem.value(0, z) for z in every])
-    if limited:
-        state.levels[ENOUGH] = np.median(h)
-    enough = state.levels[ENOUGH]
-    if not (consistency.begin(net, state) and consistency.sweeps(net, state, count)):
-        assert not (h > enough + 1e-9).any()
-        return
-    left = domains(net, state)
-    for z in every[h > enough + 1e-9]:
-        assert all(z[v] in left[v] for v in range(len(left)))
-    before = state.levels[TOTAL]
-    assert consistency.begin(net, state)
-    assert state.levels[TOTAL] == pytest.approx(before, abs=1e-9)
-    beliefs, tables = reparametrised(problem, net, state)
-    total = problem.base[0] + sum(b[sorted(d)].max() for b, d in zip(beliefs, left, strict=True))
-    for scope, table in zip(problem.scopes, tables, strict=True):
-        total += table[np.ix_(*(sorted(left[v]) for v in scope))].max()
-    assert total == pytest.approx(before, abs=1e-9)
-    assert state.levels[TOTAL] + state.levels[MARGIN] >= h.max() or limited
-
-
-@settings(max_examples=40, deadline=None)
 @given(seeds)
-def test_losses_and_decoding(seed):
-    problem = random_given(2 * (seed // 2))  # no zeros
-    net, judged, state = network_of(problem)
-    branching.price(net, judged, state, np.zeros(0))
-    assert consistency.begin(net, state)
-    assert consistency.sweeps(net, state, 2)
-    beliefs, tables = reparametrised(problem, net, state)
-    losses = np.zeros(len(state.left))
-    consistency.losses(net, state, losses)
-    for v, belief in enumerate(beliefs):
-        score = belief.copy()
-        for scope, table in zip(problem.scopes, tables, strict=True):
-            if v in scope:
-                score += np.moveaxis(table, scope.index(v), 0).reshape(len(score), -1).max(axis=1)
-        p = net.place[v]
-        np.testing.assert_allclose(losses[p : p + len(score)], score.max() - score, atol=1e-9)
-    z, sizes = np.zeros((2, len(beliefs)), dtype=np.int64)
-    before = domains(net, state)
-    for way in (0, 1):
-        consistency.decode(net, state, way, z, sizes)
-        assert problem.value(0, z) <= state.levels[TOTAL] + state.levels[MARGIN]
-    assert domains(net, state) == before
+@examples(150)
+def test_messages_move_functions_and_bounds_hold(seed):
+    case = Networked(seed)
+    network, (z, h, t) = case.network, case.every(0)
+    allowed = (t <= case.limits).all(axis=1)
+    best, bounds = h[allowed].max(initial=-np.inf), [network.upper]
+    for _ in range(3):
+        network.tighten(np.inf, most=2)
+        bounds.append(network.upper)
+        assert network.upper >= best - 1e-9
+        assert network.possible or best == -np.inf
+        if not network.possible:
+            return
+        inside = np.ones(len(z), dtype=bool)
+        for v, left in zip(case.free, network.domains(), strict=True):
+            inside &= np.isin(z[:, v], left)
+        assert not (allowed & (h > -np.inf) & ~inside).any()
+        if np.isfinite(t).all():
+            priced = h - (t - case.limits) @ case.mu
+            finite = inside & (priced > -np.inf)
+            assert np.allclose(moved(case, z[finite][:, case.free]), priced[finite], atol=1e-8)
+            assert network.now >= priced[inside].max(initial=-np.inf) - 1e-9
+    assert (np.diff(bounds) <= 1e-9).all()
+
+
+@given(seeds)
+@examples(100)
+def test_only_better_assignments_stay(seed):
+    """Values whose bound does not exceed what is required are out; better assignments stay."""
+    case = Networked(seed)
+    network, (z, h, t) = case.network, case.every(0)
+    allowed = (t <= case.limits).all(axis=1) & (h > -np.inf)
+    if not allowed.any():
+        return
+    enough = float(np.median(h[allowed]))
+    network.require(enough)
+    network.tighten(np.inf, most=4)
+    better = z[allowed & (h > enough + 1e-9)]
+    if not network.possible:
+        assert not len(better)
+        return
+    for v, left in zip(case.free, network.domains(), strict=True):
+        assert np.isin(better[:, v], left).all()
+    assert network.upper >= h[allowed].max() - 1e-9
+
+
+@given(seeds)
+@examples(60)
+def test_decoded_values_are_left_and_the_state_stays(seed):
+    case = Networked(seed)
+    network = case.network
+    network.tighten(np.inf, most=2)
+    if network.possible:
+        before, domains = network.now, network.domains()
+        for way in (0, 1):
+            values = network.decoded(way)
+            assert all(a in left for a, left in zip(values, domains, strict=True))
+        assert network.now == before
+        for left, after in zip(domains, network.domains(), strict=True):
+            assert (left == after).all()
+
+
+@given(seeds)
+@examples(60)
+def test_losses_of_values(seed):
+    """By how much a value's belief and tables (less messages) are below the best value's."""
+    case = Networked(seed)
+    network = case.network
+    if not network.possible:
+        return
+    network.tighten(np.inf, most=1)
+    if not network.possible:
+        return
+    net, state, losses = network.net, network.state, network.losses()
+    left = network.domains()
+    for v, own in enumerate(left):
+        scores = state.belief[net.place[v] + own]
+        for slot in net.slots[net.own[v] : net.own[v + 1]]:
+            f = net.table[slot]
+            slots = list(range(net.starts[f], net.starts[f + 1]))
+            z = np.stack(np.meshgrid(*(left[net.variable[s]] for s in slots), indexing="ij"))
+            entries = net.values[net.offsets[f] + np.tensordot(net.stride[slots], z, 1)]
+            for s, values in zip(slots, z, strict=True):
+                entries = entries - state.message[net.sends[s] + values]
+            axes = tuple(axis for axis, s in enumerate(slots) if s != slot)
+            scores = scores + entries.max(axis=axes)
+        if scores.max() > -np.inf:
+            assert np.allclose(losses[net.place[v] + own], scores.max() - scores, atol=1e-8)

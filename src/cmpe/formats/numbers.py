@@ -215,7 +215,7 @@ def _of_frame(path: Path | str, problem: Problem) -> dict[Scope, NDArray[Any]]:
     domain = problem.domain
     found: dict[int, dict[int, Floats]] = {}
     for column in frame.columns:
-        name, _, state = str(column).rpartition("=")
+        name, state = domain.apart(str(column))
         try:
             variable = _variable(problem, name)
             number = domain.state(variable, _key(state))

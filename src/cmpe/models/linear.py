@@ -31,7 +31,8 @@ class Costs(Limited):
     `costs == 2` is a pair of limits; `same_as` compares two of these objects.
     """
 
-    costs: Mapping[Variable, Mapping[State, float]]
+    # By a state, or by a set of states that each cost as much.
+    costs: Mapping[Variable, Mapping[State | frozenset[State], float]]
     constant: float = 0.0
     name: str = ""  # of the constraints that are made of it
 
@@ -44,8 +45,9 @@ class Costs(Limited):
         for key, by_state in self.costs.items():
             v = domain.variable(key)
             table = tables.setdefault(v, np.zeros(domain.cardinalities[v]))
-            for state, cost in by_state.items():
-                table[domain.state(v, state)] += cost
+            for states, cost in by_state.items():
+                several = states if isinstance(states, frozenset) else (states,)
+                table[list({domain.state(v, state) for state in several})] += cost
         factors = [Factor((v,), table) for v, table in tables.items()]
         if self.constant:
             factors.append(Factor((), np.array(self.constant)))
@@ -137,8 +139,7 @@ def count(states: Mapping[Any, State | Collection[State]], *, name: str = "") ->
     `name` is that of the constraints made of it, as in `count({...}, name="faults") <= 2`.
     """
     _need_mapping(states, 'count({"A": "yes", "B": "on"})')
-    counted = {v: dict.fromkeys(_several(chosen), 1.0) for v, chosen in states.items()}
-    return Costs(counted, name=name)
+    return Costs({v: {_several(chosen): 1.0} for v, chosen in states.items()}, name=name)
 
 
 def linear(costs: Mapping[Any, Mapping[Any, float]], *, name: str = "") -> Costs:
@@ -154,9 +155,10 @@ def linear(costs: Mapping[Any, Mapping[Any, float]], *, name: str = "") -> Costs
     return Costs({v: dict(by_state) for v, by_state in costs.items()}, name=name)
 
 
-def _several(chosen: State | Collection[State]) -> Collection[State]:
+def _several(chosen: State | Collection[State]) -> State | frozenset[State]:
+    """The state, or the set of them: two names of one state count once."""
     is_one = isinstance(chosen, str) or not isinstance(chosen, Collection)
-    return (chosen,) if is_one else chosen  # type: ignore[return-value]
+    return chosen if is_one else frozenset(chosen)  # type: ignore[return-value, arg-type]
 
 
 def _need_mapping(value: object, expected: str) -> None:

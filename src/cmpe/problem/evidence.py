@@ -58,6 +58,8 @@ class Reading:
             return self._by_variable(labels, [frame[label] for label in labels], len(frame))
         if isinstance(evidence, Mapping):
             return self._by_variable(list(evidence), list(evidence.values()), None)
+        if isinstance(evidence, list | tuple) and not len(evidence):  # no rows
+            return np.zeros((0, len(self.observed)), dtype=np.int64)
         if _is_mappings(evidence):
             labels = list(dict.fromkeys(key for row in evidence for key in row))
             columns = [[row.get(label) for row in evidence] for label in labels]

@@ -58,6 +58,7 @@ class Form(Enum):
     OTHER = "functions without tables"
 
 
+LARGEST_SUM = 1e300
 MOST_PLANS = 16  # of a problem and its siblings
 
 
@@ -105,6 +106,7 @@ class Problem:
     def _take(self, domain: Domain, parts: Parts, **known: Any) -> None:
         """Be made of these parts."""
         objective, constraints = parts.joined()
+        _need_sums(objective, constraints)
         rules = tuple(rule.text for rule in parts.rules)
         self.__dict__.update(
             known,
@@ -428,6 +430,18 @@ class Problem:
     def minimisation(self, assignments: ArrayLike) -> tuple[Floats, Floats]:
         """(f, g) with f = C - h >= 1 (B,) and g = t - q (B, m): the form of the losses."""
         return self.shift - self.objective.value(assignments), self.violations(assignments)
+
+
+def _need_sums(objective: Function, constraints: Sequence[Constraint]) -> None:
+    """Refuse tables whose sums are no numbers of float64, with room for differences of sums."""
+    limited = ((f"constraint {c.name or j!r}", c.function) for j, c in enumerate(constraints))
+    for called, function in (("the objective", objective), *limited):
+        model = function.base if isinstance(function, RuledModel) else function
+        if isinstance(model, LogLinearModel) and not model.flat.largest_sum < LARGEST_SUM:
+            raise ModelError(
+                f"{called}: sums of entries must stay below {LARGEST_SUM:g}, found up to "
+                f"{model.flat.largest_sum:g}"
+            )
 
 
 def need_problem(value: object, who: str) -> None:

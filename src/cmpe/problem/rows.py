@@ -167,14 +167,14 @@ class Rows:
         limits = np.concatenate(most) if most else None
         return replace(first, evidence=evidence, potentials=tuple(own), limits=limits)
 
-    def distinct(self) -> tuple[Indices, Indices, Indices]:
+    def distinct(self, start: Values | None = None) -> tuple[Indices, Indices, Indices]:
         """Where each distinct row first appears, each row's place among them, how often each does.
 
-        Rows are equal where evidence, potentials and limits are.
+        Rows are equal where evidence, potentials and limits are, and the `start` of each.
         """
         count = len(self)
         numbers = [self.evidence, *(p.values for p in self.potentials)]
-        numbers += [] if self.limits is None else [self.limits]
+        numbers += [each for each in (self.limits, start) if each is not None]
         keys = np.zeros(count, dtype=np.uint64)
         rng = np.random.default_rng(0)
         for each in numbers:
@@ -397,7 +397,11 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
     wrong = ~np.isfinite(out)
     if wrong.any():
         row, j = (int(i) for i in np.argwhere(wrong)[0])
-        raise EvidenceError(f"row {row}, constraint {j}: a limit must be a finite number")
+        called = repr(problem.constraints[j].name) if problem.constraints[j].name else j
+        raise EvidenceError(
+            f"row {row}, constraint {called}: a limit must be a finite number, found "
+            f"{out[row, j]}; for none, write one that always holds"
+        )
     return out
 
 

@@ -113,7 +113,7 @@ class _Reader(NamedTuple):
         for label in labels:
             if not isinstance(label, str) or "=" not in label or self._is_variable(label):
                 continue
-            name, _, state = label.rpartition("=")
+            name, state = self.domain.apart(label)
             if not self._is_variable(name):
                 continue
             variable = self.domain.variable(name)
@@ -156,7 +156,16 @@ class _Reader(NamedTuple):
             return False
         numbers = np.asarray(cells, dtype=np.float64)
         known = numbers[np.isfinite(numbers)]
-        return bool((known != np.floor(known)).any())
+        if (known != np.floor(known)).any():
+            return True
+        if len(known) == len(numbers) and all(isinstance(c, float | np.floating) for c in cells):
+            raise EvidenceError(
+                f"{self.domain.called(variable)}: states must be whole numbers or names, "
+                f"likelihoods a mapping or a row of a list; found {numbers.tolist()}, which may be "
+                f"either; write {known.astype(int).tolist()} or "
+                f"{dict(enumerate(numbers.tolist()))}"
+            )
+        return False
 
     def _column(self, variable: int, cells: list[Any]) -> tuple[Floats, list[Any]]:
         """Log-likelihoods (B, states), 0 where a cell has none, and the other cells."""

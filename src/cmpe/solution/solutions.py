@@ -82,8 +82,8 @@ class Solutions:
         """Recompute every value in float64 and derive every status.
 
         A row of `assignments` that starts with -1 has no answer. `infeasible` marks rows whose
-        infeasibility is proved; `multipliers` (B, m) are the dual's, where it was minimised. The
-        bound is never left below a feasible objective.
+        infeasibility is proved, which have no answer either; `multipliers` (B, m) are the dual's,
+        where it was minimised. The bound is never left below a feasible objective.
         """
         rows = np.array(assignments, dtype=problem.dtype, ndmin=2)
         count = len(rows)
@@ -117,13 +117,18 @@ class Solutions:
     ) -> Solutions:
         """The same of assignments whose values the problem's own functions have given.
 
-        They are h (B,) and t (B, m), NaN where there is no assignment. Arrays are not copied.
+        They are h (B,) and t (B, m), NaN where there is no assignment. Arrays are not copied, but
+        where rows that are proved infeasible have assignments.
         `limits` (B, m) are those of rows that have their own, as in t <= q.
         """
         objective, values = found_values
         count = len(rows)
         feasible = problem.are_feasible(objective, values, limits)
         proved = np.asarray(infeasible, dtype=bool) & ~feasible
+        if not np.isnan(objective[proved]).all():
+            rows = np.where(proved[:, np.newaxis], FREE, rows).astype(rows.dtype)
+            objective = np.where(proved, np.nan, objective)
+            values = np.where(proved[:, np.newaxis], np.nan, values)
         upper = np.where(proved, -np.inf, bound)
         upper = np.where(feasible, np.maximum(upper, objective), upper)
         status = np.full(count, Status.UNKNOWN, dtype=np.int8)
