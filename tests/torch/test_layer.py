@@ -133,12 +133,10 @@ def test_scores_on_a_gpu():
     torch.manual_seed(0)
     scores = torch.randn(3, 5, 3)
     near, far = (scores.to(place).requires_grad_() for place in ("cpu", "cuda"))
-    for given in (near, far):
-        found = layer(given)
+    for own in (near, far):
+        found = layer(own)
         found.log_prob(found.argmax).sum().backward()
-        assert {found.argmax.device, found.marginals.device, found.sample().device} == {
-            given.device
-        }
+        assert found.argmax.device == found.marginals.device == found.sample().device == own.device
     assert torch.allclose(near.grad, far.grad.cpu())
 
 
