@@ -41,7 +41,7 @@ ORDER = (
     ("estimator",),
     ("evaluation",),
     ("inspection", "pictures"),
-    ("tradeoffs",),
+    ("tradeoffs", "certificates"),
     ("queries", "torch"),
     ("warming", "service"),
     ("cli",),

@@ -86,3 +86,31 @@ def test_decoded_values_are_left_and_the_state_stays(seed):
         assert network.now == before
         for left, after in zip(domains, network.domains(), strict=True):
             assert (left == after).all()
+
+
+@given(seeds)
+@examples(60)
+def test_losses_of_values(seed):
+    """By how much a value's belief and tables (less messages) are below the best value's."""
+    case = Networked(seed)
+    network = case.network
+    if not network.possible:
+        return
+    network.tighten(np.inf, most=1)
+    if not network.possible:
+        return
+    net, state, losses = network.net, network.state, network.losses()
+    left = network.domains()
+    for v, own in enumerate(left):
+        scores = state.belief[net.place[v] + own]
+        for slot in net.slots[net.own[v] : net.own[v + 1]]:
+            f = net.table[slot]
+            slots = list(range(net.starts[f], net.starts[f + 1]))
+            z = np.stack(np.meshgrid(*(left[net.variable[s]] for s in slots), indexing="ij"))
+            entries = net.values[net.offsets[f] + np.tensordot(net.stride[slots], z, 1)]
+            for s, values in zip(slots, z, strict=True):
+                entries = entries - state.message[net.sends[s] + values]
+            axes = tuple(axis for axis, s in enumerate(slots) if s != slot)
+            scores = scores + entries.max(axis=axes)
+        if scores.max() > -np.inf:
+            assert np.allclose(losses[net.place[v] + own], scores.max() - scores, atol=1e-8)

@@ -35,6 +35,7 @@ COMMANDS = {
     "probability": "How probable the evidence, every state and the best explanations are, by row.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
     "conflict": "Name the constraints and findings of every row that cannot hold together.",
+    "check": "Verify the proofs of a certificate, or say the first step that fails.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
     ),

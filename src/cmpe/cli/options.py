@@ -133,6 +133,8 @@ BlockRows = Annotated[
 ]
 MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
 TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
+CERTIFICATE_HELP = "Write proofs of the bounds here, as JSON; `cmpe check` verifies them."
+EXPLAIN_HELP = "Say on stderr why infeasible rows have no answer, as `cmpe conflict` does."
 STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
     "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
