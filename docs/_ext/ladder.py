@@ -2,8 +2,10 @@
 
 SCRIPTS = (
     "diagnosis_within_a_budget.py",
-    "front_of_a_diagnosis.py",
     "image_segmentation.py",
+    "why_not.py",
+    "how_sure.py",
+    "front_of_a_diagnosis.py",
     "counterfactual.py",
     "two_experts.py",
     "decoding.py",

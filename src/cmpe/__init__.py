@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cmpe import queries
     from cmpe.bounding import BOUNDS, bound
     from cmpe.bounds.base import Bounds, Work
+    from cmpe.certificates.certificate import Certificate, certify
     from cmpe.domain import Domain
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.estimator import Explainer
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
     "cmpe.bounds.base": ("Bounds", "Work"),
+    "cmpe.certificates.certificate": ("Certificate", "certify"),
     "cmpe.domain": ("Domain",),
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.estimator": ("Explainer",),
@@ -131,6 +133,7 @@ __all__ = [
     "METHODS",
     "Answer",
     "Bounds",
+    "Certificate",
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
@@ -176,6 +179,7 @@ __all__ = [
     "best",
     "between",
     "bound",
+    "certify",
     "conflict",
     "count",
     "cross_validate",

@@ -35,6 +35,7 @@ COMMANDS = {
     "probability": "How probable the evidence, every state and the best explanations are, by row.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
     "conflict": "Name the constraints and findings of every row that cannot hold together.",
+    "check": "Verify the proofs of a certificate, or say the first step that fails.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
     ),
@@ -47,6 +48,7 @@ COMMANDS = {
     "train": "Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint.",
     "evaluate": "Measure regret, violations, certified gap and time on test rows or on others.",
     "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
+    "serve": "Answer rows over HTTP, with certificates, and serve a page to explore the problem.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
 QUIET = "--quiet"  # silences progress (`options.is_quiet`), before or after the command

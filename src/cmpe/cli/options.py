@@ -53,7 +53,9 @@ Directory = Annotated[
     Path | None,
     typer.Argument(help="A problem directory (see `cmpe generate`), or a .wcsp or .cfn file."),
 ]
-Objective = Annotated[Path | None, typer.Option(help="The model h to maximise.")]
+Objective = Annotated[
+    Path | None, typer.Option(help="The model h to maximise, or package.module:name of a function.")
+]
 Constraints = Annotated[
     list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
 ]
@@ -131,12 +133,24 @@ BlockRows = Annotated[
 ]
 MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
 TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
+CERTIFICATE_HELP = "Write proofs of the bounds here, as JSON; `cmpe check` verifies them."
+EXPLAIN_HELP = "Say on stderr why infeasible rows have no answer, as `cmpe conflict` does."
 STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
     "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
 )
 _ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
 DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."
+
+
+def read_any(path: Path) -> Any:
+    """A model file of any kind, or a function that an import path names or a `.npz` file holds."""
+    from cmpe.formats.functions import function_at, read_function
+
+    if ":" in path.name and not path.exists():
+        return function_at(str(path))
+    found = read_function(path) if path.suffix == ".npz" else None
+    return read_tables(path) if found is None or hasattr(found, "to_model") else found
 
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
@@ -215,9 +229,9 @@ def posed_problem(
         bounded = read_problem(objective)
         model, own = bounded.objective, bounded.constraints
     else:
-        model, own = read_tables(objective), ()
+        model, own = read_any(objective), ()
     senses = mirrored or [False] * len(limits)
-    functions = [read_tables(file) for file in constraints]
+    functions = [read_any(file) for file in constraints]
     asked = [
         t >= limit if is_least else t <= limit
         for t, limit, is_least in zip(functions, limits, senses, strict=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cmpe.errors import MethodError
 from cmpe.formats.text import atomic_writer
+from cmpe.learning.networks.modules import ModuleNetwork
 from cmpe.learning.networks.networks import evidence_places, with_margin_input
 from cmpe.learning.prediction import Predictor
 
@@ -26,6 +27,8 @@ class Exported(nn.Module):
         super().__init__()
         self._network, self._relaxation = predictor.network, predictor.relaxation
         self._config = predictor.trained.config
+        if isinstance(self._network, ModuleNetwork):
+            raise MethodError("a network of yours is exported by torch.export itself")
         if self._config.head != "plain" or predictor.problem.continuous:
             raise MethodError(
                 "only networks with head plain and variables of whole numbers can be exported"

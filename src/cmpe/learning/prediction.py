@@ -6,6 +6,7 @@ improves and certifies its answers is `solver.NeuralSolver`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,8 @@ from cmpe.errors import MethodError
 from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.heads import Linear
-from cmpe.learning.networks.networks import Network, encode, with_margin_input
+from cmpe.learning.networks.modules import ModuleNetwork, inputs_of
+from cmpe.learning.networks.networks import Network, with_margin_input
 from cmpe.learning.runs import Trained
 from cmpe.problem import Instances, Problem
 
@@ -48,13 +50,16 @@ class Predictor:
         return relaxation_of(self.problem, floor=config.floor, device=self.device, head=config.head)
 
     @cached_property
-    def network(self) -> Network:
+    def network(self) -> Network | ModuleNetwork:
         """The network that the weights belong to."""
         none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
-        config = self.trained.config
-        encoded = encode(self.problem, none).to(self.device)
+        config, own = self.trained.config, self.trained.module
+        encoded = inputs_of(self.problem, none, config).to(self.device)
         width = self.relaxation.head.inputs(encoded).shape[1]
-        network = Network.of(config, width, self.relaxation)
+        network: Network | ModuleNetwork = Network.of(config, width, self.relaxation)
+        if own is not None:
+            module = copy.deepcopy(own.module).to(self.device)
+            network = ModuleNetwork(module, self.problem, len(self.problem.constraints))
         wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
         found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
         if wanted != found:
@@ -84,8 +89,9 @@ class Predictor:
             evidence = instances.evidence[start : start + PASS_ROWS]
             asked = torch.full((1, len(evidence)), margin, device=self.device)
             head = self.relaxation.head
-            read = head.inputs(encode(self.problem, evidence).to(self.device)).unsqueeze(0)
-            x = with_margin_input(read, asked, self.trained.config)
+            config = self.trained.config
+            read = head.inputs(inputs_of(self.problem, evidence, config).to(self.device))
+            x = with_margin_input(read.unsqueeze(0), asked, config)
             outputs = self.network(self._parameters, x)
             rows = self._rows(evidence) if head.reads_rows else None
             relaxed = head.points(rows, outputs.logits, asked)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.display import html_table
@@ -48,9 +49,19 @@ class NeuralSolver:
     _predictors: dict[str, Predictor] = field(default_factory=dict, init=False)
 
     @classmethod
-    def load(cls, folder: Path | str, problem: Problem, *, device: str = "cpu") -> NeuralSolver:
-        """Read a run directory; `problem` must be the one it was trained for."""
-        trained = read_trained(folder)
+    def load(
+        cls,
+        folder: Path | str,
+        problem: Problem,
+        *,
+        device: str = "cpu",
+        network: nn.Module | str | None = None,
+    ) -> NeuralSolver:
+        """Read a run directory; `problem` must be the one it was trained for.
+
+        `network` is needed where a module of yours was trained that the run cannot make again.
+        """
+        trained = read_trained(folder, problem, network)
         _check_problem(problem, trained, str(folder))
         return cls(problem, trained, running=Running(device=device))
 

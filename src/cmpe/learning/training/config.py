@@ -27,6 +27,7 @@ class TrainingConfig:
     """Everything that decides a training run besides the problem and its rows."""
 
     loss: str = "ss_cmpe"
+    module: bool = False  # a torch module that `fit` is given, in the place of the mlp
     head: str = "plain"  # plain, residual or linear: how its numbers become an answer
     hidden: tuple[int, ...] = (128, 256, 512)
     skip: bool = False  # a linear map from the inputs to the logits
@@ -83,6 +84,13 @@ class TrainingConfig:
             if value in (math.inf, -math.inf) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
         self._check_shares()
+        if self.module and (
+            len(self.margins) > 1 or self.predict_multiplier or self.head != "plain"
+        ):
+            raise MethodError(
+                "a network of yours reads no margin, predicts no multiplier and has head plain; "
+                "leave margins, predict_multiplier and head as they are"
+            )
         if self.fresh and not self.rows:
             raise MethodError("fresh rows need a number of them: rows must be above 0")
         if 0.0 not in self.margins or not all(map(math.isfinite, self.margins)):
@@ -97,6 +105,10 @@ class TrainingConfig:
         for name in ("validation_share", "mix_after", "allowed_violation"):
             if not 0 <= getattr(self, name) < 1:
                 raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
+
+    def of_module(self) -> TrainingConfig:
+        """The same for a torch module, which reads no margin and predicts no multiplier."""
+        return replace(self, module=True, margins=(0.0,), passes=1, predict_multiplier=False)
 
     @property
     def kind(self) -> LossKind:

@@ -12,7 +12,8 @@ from torch import Tensor
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
-from cmpe.learning.networks.networks import encode, with_margin_input
+from cmpe.learning.networks.modules import inputs_of
+from cmpe.learning.networks.networks import with_margin_input
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData
 
@@ -39,7 +40,7 @@ class Tensors:
             problem, floor=config.floor, device=str(device), head=config.head
         )
         evidence = _with_last(data.evidence)
-        encoded = encode(problem, evidence).to(device)
+        encoded = inputs_of(problem, evidence, config).to(device)
         self.encoded = self.relaxation.head.inputs(encoded)  # (N + 1, I)
         self.limits, self.tolerances = map(self.floats, (problem.limits, problem.tolerances))
         given = self.relaxation.rows(evidence)
