@@ -22,6 +22,7 @@ import pyagrum
 import cmpe
 from benchmarks.frame import Recorder, parser, print_table
 from benchmarks.real_networks import folder
+from cmpe.formats.tables.bif import read_bif
 
 NETWORKS = ("alarm", "insurance", "hepar2", "child", "water")
 SHARE = 0.2  # of the variables, observed
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def compared(file: Path, count: int, seed: int) -> dict[str, Any]:
     """Both packages' marginals of the same rows of one network."""
-    net = cmpe.read_model(file)
+    net = read_bif(file)
     states = [[f"s{a}" for a in range(k)] for k in net.cardinalities]  # pyAgrum reads not all names
     net = net.named(net.names, states)
     with tempfile.TemporaryDirectory() as scratch:
