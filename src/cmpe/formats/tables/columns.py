@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cmpe.arrays import Values
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, FormatError, MissingExtra
-from cmpe.formats.text import read_bytes
+from cmpe.formats.text import lines_of, read_bytes
 from cmpe.problem import Problem
 from cmpe.problem.cells import is_missing
 from cmpe.problem.rows import Rows
@@ -76,7 +76,7 @@ def has_header(text: str, domain: Domain) -> bool:
     """
     if not domain.names:
         return False
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for _, line in lines_of(text)), "")
     try:
         cells = [cell.strip() for cell in next(csv.reader([first], delimiter=separator(text)), [])]
     except csv.Error:  # `parse_csv` says where
@@ -88,7 +88,7 @@ def has_header(text: str, domain: Domain) -> bool:
 
 def separator(text: str) -> str:
     """What stands between cells: a comma, or where the first line has none `;` or a tab."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for _, line in lines_of(text)), "")
     return next((mark for mark in ",;\t" if mark in first), ",")
 
 
@@ -101,6 +101,8 @@ def parse_csv(path: Path | str, text: str) -> CsvColumns:
     except csv.Error as error:
         place = f"line {reader.line_num}"
         raise FormatError.at(path, place, "comma-separated cells", str(error)) from None
+    if not lines:
+        raise FormatError.at(path, "line 1", "names of columns", "blank cells only")
     header = [cell.strip() for cell in lines[0][1]]
     if len(set(header)) != len(header):
         raise FormatError.at(path, "line 1", "distinct names of columns", ", ".join(header)[:60])
@@ -116,12 +118,14 @@ def parse_csv(path: Path | str, text: str) -> CsvColumns:
 def read_frame(path: Path | str) -> Any:
     """A Parquet file as a pandas frame (extra `frames`)."""
     try:
-        import pandas
-        import pyarrow  # noqa: F401 - which reads the file
+        import pandas  # noqa: F401 - which the frame is of
+        from pyarrow import parquet
     except ImportError as error:
         raise MissingExtra.named(str(error.name), "frames") from None
     try:
-        return pandas.read_parquet(io.BytesIO(read_bytes(path)))
+        table = parquet.read_table(io.BytesIO(read_bytes(path)))
+        table.validate(full=True)  # its text above all
+        return table.to_pandas()
     except Exception as error:  # what pandas notes in the file may be anything, and raise anything
         first = (str(error).splitlines() or [""])[0]
         raise FormatError(f"{path}: expected a Parquet file, found: {first[:80]}") from None
