@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Assignments, Floats, Indices
 from cmpe.bounds.base import Bounds, Work, loosened_limits
+from cmpe.core.buckets import RowTables
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Instances, Problem
@@ -79,20 +80,25 @@ class Batch:
         self.lanes = min(_most_lanes(per_lane), max(1, len(instances)), max(1, memory // per_lane))
         self._chunk = chunk_rows(problem)
         self.plan = problem.compiled_plan
-        self.offsets = structure.layout.offsets
-        self.gathers = structure.every
-        self.evidence = np.ascontiguousarray(instances.evidence.T, dtype=np.int64)  # (|X|, B)
-        self.finite = all(c.function.is_finite for c in problem.constraints)
-        self.limits = loosened_limits(instances)  # (m,)
+        self.tables = RowTables(
+            self.plan,
+            structure.layout.offsets,
+            structure.every,
+            np.ascontiguousarray(instances.evidence.T, dtype=np.int64),
+            loosened_limits(instances),
+            all(c.function.is_finite for c in problem.constraints),
+            self.lanes,
+        )
 
     def chunks(self) -> list[slice]:
         """Rows by compiled call: fixed, so that results do not depend on threads."""
-        count = self.evidence.shape[1]
+        count = self.tables.evidence.shape[1]
         return [slice(a, min(a + self._chunk, count)) for a in range(0, count, self._chunk)]
 
-    def rows(self, chunk: slice) -> NDArray[np.int64]:
-        """The evidence of a chunk, contiguous."""
-        return np.ascontiguousarray(self.evidence[:, chunk])
+    def rows(self, chunk: slice | Indices) -> RowTables:
+        """Some of the rows, for a compiled call."""
+        evidence = np.ascontiguousarray(self.tables.evidence[:, chunk])
+        return self.tables._replace(evidence=evidence, lanes=min(self.lanes, evidence.shape[1]))
 
     def run(self, work: Callable[[slice], Any], threads: int) -> None:
         """Do `work` on every chunk; compiled code runs in parallel."""
@@ -114,13 +120,11 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1, memory: int = MOS
     violating = feasible.copy()
     bound, kind = np.zeros(count), np.zeros(count, dtype=np.int64)
     mu = np.zeros((count, len(problem.constraints)))
-    arrays = (feasible, violating, bound, kind, mu)
+    results = kernels.DualResults(feasible, violating, bound, kind, mu)
 
     def work(rows: slice) -> None:
-        kernels.dual_batch(
-            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, batch.lanes,
-            batch.finite, tuple(a[rows] for a in arrays),
-        )  # fmt: skip
+        part = kernels.DualResults(*(array[rows] for array in results))
+        kernels.dual_batch(batch.rows(rows), part)
 
     batch.run(work, threads)
     infeasible = kind == kernels.INFEASIBLE
@@ -181,10 +185,7 @@ def dual_bound(instances: Instances, multipliers: Floats, *, threads: int = 1) -
     out = np.zeros(len(instances))
 
     def work(rows: slice) -> None:
-        kernels.priced_batch(
-            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, mu[rows],
-            batch.lanes, batch.finite, out[rows],
-        )  # fmt: skip
+        kernels.priced_batch(batch.rows(rows), mu[rows], out[rows])
 
     batch.run(work, threads)
     return out

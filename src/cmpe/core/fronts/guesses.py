@@ -17,14 +17,14 @@ SPREAD = 0.2  # of a first row's budgets: how far the next ones may be from them
 MARGIN = 0.5  # of what guesses miss by: added to them
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def _nearest(number, count, others):
     """Which of `others` things are where number `number` of `count` is: (first, last)."""
     place = number * (others - 1) / max(1, count - 1)
     return int(np.floor(place)), min(others - 1, int(np.ceil(place)))
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def guess_budgets(guess, weight, dear, budget):
     """Budgets by `guess` (mean, deviation; PLACES), no more than what the first corners cost."""
     for k in range(len(weight)):
@@ -36,7 +36,7 @@ def guess_budgets(guess, weight, dear, budget):
             budget[k] = min(wanted, dear[k])
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def learn_budgets(guess, need):
     """`need` (K,) is what the corners of a complete front cost."""
     is_first = guess[0, 0] < 0.0
