@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Indices
 from cmpe.bounds.base import Bounds, Work, loosened_limits
-from cmpe.core.buckets import RowTables
+from cmpe.core.buckets import BatchRows
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Instances, Problem
@@ -80,7 +80,7 @@ class Batch:
         self.lanes = min(_most_lanes(per_lane), max(1, len(instances)), max(1, memory // per_lane))
         self._chunk = chunk_rows(problem)
         self.plan = problem.compiled_plan
-        self.tables = RowTables(
+        self.tables = BatchRows(
             self.plan,
             structure.layout.offsets,
             structure.every,
@@ -95,7 +95,7 @@ class Batch:
         count = self.tables.evidence.shape[1]
         return [slice(a, min(a + self._chunk, count)) for a in range(0, count, self._chunk)]
 
-    def rows(self, chunk: slice | Indices) -> RowTables:
+    def rows(self, chunk: slice | Indices) -> BatchRows:
         """Some of the rows, for a compiled call."""
         evidence = np.ascontiguousarray(self.tables.evidence[:, chunk])
         return self.tables._replace(evidence=evidence, lanes=min(self.lanes, evidence.shape[1]))

@@ -38,7 +38,7 @@ class CompiledPlan(NamedTuple):
     most_inputs: int
 
 
-class RowTables(NamedTuple):
+class BatchRows(NamedTuple):
     """Rows of evidence, and the tables that are conditioned on them."""
 
     plan: CompiledPlan

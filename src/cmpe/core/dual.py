@@ -18,6 +18,7 @@ from cmpe.arrays import Floats, Integers
 from cmpe.core.buckets import VARIABLE
 from cmpe.core.compiler.functions import njit
 from cmpe.core.elimination import complete, eliminate_max, totals
+from cmpe.core.multipliers import BEST, DUAL_RULE, fall
 from cmpe.core.tables import condition_some
 
 # What is known of a row: an INACTIVE constraint holds at the maximiser of h alone.
@@ -246,22 +247,12 @@ def _least_each(plan, block, limits, least):
                 block.kind[lane] = INFEASIBLE
 
 
-class Descent(NamedTuple):
-    """Where the subgradient steps of every lane are."""
-
-    mu: Floats  # (L, m) the multipliers that are tried
-    share: Floats  # (L,) how far below the best bound a step aims
-    stale: Floats  # (L,) steps since the bound fell
-
-
 @njit(cache=True, nogil=True)
-def _step(lane, block, limits, total, sums, descent):
+def _step(lane, block, limits, total, sums, mu, level):
     """One subgradient step of one lane: (whether its maximiser is the best feasible one so far).
 
-    The step aims `share` below the best bound; `share` halves when the bound has not fallen for
-    four steps.
+    `mu` (L, m) are the multipliers that were tried, `level` (L, 3) is of `multipliers.fall`.
     """
-    mu, share, stale = descent.mu, descent.share, descent.stale
     upper, lower = block.upper, block.lower
     bound, objective, norm, feasible = total[lane], total[lane], 0.0, True
     for j in range(len(limits)):
@@ -271,21 +262,14 @@ def _step(lane, block, limits, total, sums, descent):
         feasible = feasible and slack <= 0.0
         if slack > 0.0 or mu[lane, j] > 0.0:
             norm += slack * slack
-    if upper[lane] == np.inf:
-        share[lane] = 0.05 * (1.0 + abs(bound))
-    stale[lane] = 0.0 if bound < upper[lane] - 1e-9 * (1.0 + abs(bound)) else stale[lane] + 1.0
+    length = fall(bound, level[lane], DUAL_RULE) / norm if norm > 0.0 else 0.0
     if bound < upper[lane]:
-        upper[lane] = bound
+        upper[lane] = level[lane, BEST] = bound
         for j in range(len(limits)):
             block.mu[lane, j] = mu[lane, j]
-    if stale[lane] >= 4.0:
-        stale[lane] = 0.0
-        share[lane] *= 0.5
-    if norm > 0.0:
-        length = (bound - upper[lane] + share[lane]) / norm
-        for j in range(len(limits)):
-            move = length * (sums[j, lane] - limits[j])
-            mu[lane, j] = max(0.0, mu[lane, j] + move)
+    for j in range(len(limits)):
+        move = length * (sums[j, lane] - limits[j])
+        mu[lane, j] = max(0.0, mu[lane, j] + move)
     improved = feasible and objective > lower[lane]
     if improved:
         lower[lane] = objective
@@ -305,19 +289,20 @@ def descend_dual(plan, block, limits):
     total, carry = np.zeros(lanes), np.zeros(lanes)
     sums = np.zeros((constraints, lanes))
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
-    descent = Descent(np.zeros((lanes, constraints)), np.zeros(lanes), np.zeros(lanes))
+    mu, level = np.zeros((lanes, constraints)), np.zeros((lanes, 3))
     for lane in range(lanes):
+        level[lane, BEST] = np.inf
         kind[lane], upper[lane], block.lower[lane] = BOUND, np.inf, -np.inf
     _least_each(plan, block, limits, sums)
     for _ in range(SUBGRADIENT_STEPS):
-        load_priced(h, t, descent.mu, values)
+        load_priced(h, t, mu, values)
         eliminate_max(plan, values, carried[0], total, carry)
         choice[:] = -1
         complete(plan, values, choice)
         for j in range(constraints):
             totals(plan, t[j], choice, sums[j])
         for lane in range(lanes):
-            if _step(lane, block, limits, total, sums, descent):
+            if _step(lane, block, limits, total, sums, mu, level):
                 for k in range(len(choice)):
                     block.choice[k, lane] = choice[k, lane]
     for j in range(constraints):  # messages at the best multipliers, with each t of the maximiser

@@ -18,7 +18,7 @@ from cmpe.core.states import (
     STATE_COUNT,
     SUM_LIMIT,
     TILT,
-    Budget,
+    LossBudget,
     States,
     T,
     add_leaf,
@@ -161,7 +161,7 @@ def _join_children(plan, k, a, lane, budget, tilt, space):
         if tilt.share > 0.0:
             below -= tilt.drift[0, child, lane]
             above -= tilt.drift[1, child, lane]
-        left = Budget(budget.loss, tilt.share, below, above)
+        left = LossBudget(budget.loss, tilt.share, below, above)
         if not _join_child(
             states, bottom, space.starts[child], space.ends[child], left, space.heap
         ):
@@ -194,12 +194,12 @@ def _component_states(plan, c, lane, block, most, tilt, space):
                 bottom = counts[STATE_COUNT]
                 if not _add_value(plan, k, a, lane, block, offsets, loss, states):
                     return -1, -1
-                budget = Budget(limit, tilt.share, np.inf, np.inf)
+                budget = LossBudget(limit, tilt.share, np.inf, np.inf)
                 if tilt.share > 0.0:
                     below, above = _rise(plan, k, a, lane, offsets, tilt.drift)
                     below += tilt.below - tilt.away[0, here, lane]
                     above += tilt.above - tilt.away[1, here, lane]
-                    budget = Budget(limit, tilt.share, below, above)
+                    budget = LossBudget(limit, tilt.share, below, above)
                     if not within(states, bottom, budget):
                         counts[STATE_COUNT] = bottom
                         continue
@@ -273,7 +273,7 @@ def _merge_components(active, price, most, space):
         up += least[c, 1]
     below, above = most - TILT * price, most + TILT * price
     for c in range(active):
-        left = Budget(np.inf, TILT, below - (down - least[c, 0]), above - (up - least[c, 1]))
+        left = LossBudget(np.inf, TILT, below - (down - least[c, 0]), above - (up - least[c, 1]))
         end = lows[c]
         for i in range(lows[c], highs[c]):
             if within(states, i, left):
@@ -286,7 +286,7 @@ def _merge_components(active, price, most, space):
         a, b = order[active - 1], order[active - 2]
         down -= least[a, 0] + least[b, 0]
         up -= least[a, 1] + least[b, 1]
-        left = Budget(most, TILT, below - down, above - up)
+        left = LossBudget(most, TILT, below - down, above - up)
         if not combine(states, lows[a], highs[a], lows[b], highs[b], left):
             return False
         counts[STATE_COUNT] = undominated(states, top, counts[STATE_COUNT])

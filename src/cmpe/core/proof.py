@@ -102,7 +102,7 @@ def find_losses(plan, values, losses, reach, second):
             step(buckets, inputs, strides, axis_cards, k, digits, offsets)
 
 
-class Block(NamedTuple):
+class LossBlock(NamedTuple):
     """A block of rows, one lane each: the dual, and the losses at its minimiser.
 
     The fields of `dual.DualBlock` come first.
@@ -127,7 +127,7 @@ class Block(NamedTuple):
 def make_block(plan, constraints, lanes):
     """Room for a block."""
     dual = make_dual(plan, constraints, lanes)
-    return Block(
+    return LossBlock(
         dual.h,
         dual.t,
         dual.values,

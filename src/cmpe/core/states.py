@@ -34,7 +34,7 @@ class States(NamedTuple):
     counts: Integers  # (5,) states, nodes and sums formed; the limit of sums, and of one `combine`
 
 
-class Budget(NamedTuple):
+class LossBudget(NamedTuple):
     """How much a state may lose: at mu, and at the multipliers (1 -+ share) mu."""
 
     loss: float

@@ -31,7 +31,7 @@ RUN = 8  # numbers that are sorted by insertion
 FREE = -1  # the node of an empty assignment
 
 
-class Scratch(NamedTuple):
+class ColumnRoom(NamedTuple):
     """What lists are sorted and combined with."""
 
     keys: Floats

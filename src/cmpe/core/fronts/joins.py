@@ -10,8 +10,8 @@ from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.columns import (
     BLOCK,
+    ColumnRoom,
     H,
-    Scratch,
     T,
     combine,
     reaches,
@@ -25,14 +25,14 @@ NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
 THINNED = 64  # times the rank: lists from this length on are thinned
 
 
-class Sums(NamedTuple):
+class ColumnSums(NamedTuple):
     """The lists of all components as columns, and the answers that their sums give."""
 
     states: States  # nodes and counts are those of the lists they are copied from
     lows: Integers  # (components + 1,) the list of each component: first state
     highs: Integers  # and end
     order: Integers  # (components + 1,) numbers of lists
-    scratch: Scratch
+    scratch: ColumnRoom
     h: Floats  # (A,) the answers so far
     both: Integers  # (A, 2) and their two nodes
     shared: Integers  # (components + 1,) nodes that all answers have; -1: none

@@ -1,8 +1,8 @@
 """Lists of partial assignments by their values, of which fronts are built.
 
-A state is a row of `values`: h, then t_1..t_m. A list is sorted by falling h. While states are being
-collected their two parts wait in `parts`; the states that remain get a node: a front forms many
-sums for each that it keeps.
+A state is a row of `values`: h, then t_1..t_m. A list is sorted by falling h. While states are
+being collected their two parts wait in `parts`; the states that remain get a node: a front forms
+many sums for each that it keeps.
 """
 
 from __future__ import annotations

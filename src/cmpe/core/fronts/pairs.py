@@ -206,7 +206,7 @@ def _near_states(values, side, near, k, best, budget):
 
 @njit(cache=True, nogil=True)
 def _strips(near):
-    """The reference to compare a sum of each t with: (reference, lowest t, highest t) of each strip.
+    """The strips of t: (reference to compare its sums with, lowest t, highest t) of each.
 
     A sum is near where h >= need_k + mu_k t, for some k: for the k of which that line is lowest at
     its t. References come by rising mu, that of t alone last: near it is whatever has t <= -need.

@@ -24,7 +24,7 @@ from cmpe.core.compiler.functions import njit, uncompiled
 from cmpe.core.dual import INFEASIBLE, rounding
 from cmpe.core.elimination import complete
 from cmpe.core.frontiers import Space, Tilt, list_components, make_space
-from cmpe.core.fronts.columns import BLOCK, FREE, H, Scratch, T
+from cmpe.core.fronts.columns import BLOCK, FREE, ColumnRoom, H, T
 from cmpe.core.fronts.counting import (
     BINS,
     GAP,
@@ -34,11 +34,11 @@ from cmpe.core.fronts.counting import (
     learn,
     number_within,
 )
-from cmpe.core.fronts.joins import NOTHING, Sums, joined, merged
+from cmpe.core.fronts.joins import NOTHING, ColumnSums, joined, merged
 from cmpe.core.fronts.packing import PackedRow, Packing, make_packing, pack
 from cmpe.core.fronts.reading import padded
 from cmpe.core.fronts.tilts import TILT, TiltBlock, make_tilts, tilt
-from cmpe.core.proof import Block, bound_block, largest_gap, make_block
+from cmpe.core.proof import LossBlock, bound_block, largest_gap, make_block
 from cmpe.core.states import (
     COST,
     LOSS,
@@ -64,7 +64,7 @@ class RankSpace(NamedTuple):
     """What all rows of one thread share."""
 
     lists: Space
-    sums: Sums
+    sums: ColumnSums
 
 
 class RankedRows(NamedTuple):
@@ -87,7 +87,7 @@ class Ranking(NamedTuple):
     limits: Floats  # (m,), or one where there are none: t is 0 then
     wanted: int  # answers that are looked for; `results` may hold more
     tables: Any  # `points.EvaluatedTables`
-    block: Block
+    block: LossBlock
     tilts: TiltBlock
     space: RankSpace
     packing: Packing
@@ -103,7 +103,7 @@ def make_rank_space(states: int, constraints: int, plan: Any, rank: int) -> Rank
     room = max(4 * rank, 1024)
     longest = max(states, room)  # of what is sorted
     lists = uncompiled(make_space)(plan, constraints, states, rank, PRODUCTS)
-    scratch = Scratch(
+    scratch = ColumnRoom(
         np.empty(longest),
         np.empty(longest, dtype=np.int64),
         np.empty(longest, dtype=np.int64),
@@ -113,7 +113,7 @@ def make_rank_space(states: int, constraints: int, plan: Any, rank: int) -> Rank
         np.empty(columns),
         np.empty((states // BLOCK + 2, columns)),
     )
-    sums = Sums(
+    sums = ColumnSums(
         States(
             np.empty((states, columns)),
             np.empty(states, dtype=np.int64),

@@ -17,14 +17,14 @@ from cmpe.core.compiler.functions import njit
 RUN = 32  # leaves of a node that is written out
 
 
-class Runs(NamedTuple):
+class NodeRuns(NamedTuple):
     """The buckets and values of small nodes, side by side."""
 
     starts: Integers  # (N + 1,) where the run of each node begins
     leaves: Integers  # (., 2) a bucket and its value
 
 
-class Slots(NamedTuple):
+class TableSlots(NamedTuple):
     """What an assignment leaves of every table while some variables vary."""
 
     first: Integers  # (F,) the table's entry where what varies is 0
@@ -64,7 +64,7 @@ def written_out(nodes, component):
                 for leaf in range(starts[part], starts[part + 1]):
                     leaves[place, 0], leaves[place, 1] = leaves[leaf, 0], leaves[leaf, 1]
                     place += 1
-    return Runs(starts, leaves)
+    return NodeRuns(starts, leaves)
 
 
 @njit(inner=True, nogil=True, counted=False)
@@ -113,7 +113,7 @@ def given_tables(begun, variables, tables):
                 count += 1
         first[f] = place
         ends[f + 1] = count
-    return Slots(first, ends, slots)
+    return TableSlots(first, ends, slots)
 
 
 @njit(inner=True, nogil=True, counted=False)

@@ -16,6 +16,7 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import CLOSE
 from cmpe.core.elimination import complete, eliminate_max, totals
+from cmpe.core.multipliers import BEST, REFERENCE_RULE, fall
 
 LANES = 32  # edges that are refined together
 DESCENT_STEPS = 24  # subgradient steps for the multipliers of the other constraints
@@ -154,8 +155,9 @@ def descend(row, weight, price, values, carried):
     spread = np.zeros((len(h), lanes))
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
     current = price.copy()
-    best, share, stale = np.full(lanes, np.inf), np.zeros(lanes), np.zeros(lanes)
-    for attempt in range(DESCENT_STEPS):
+    level = np.zeros((lanes, 3))
+    level[:, BEST] = np.inf
+    for _ in range(DESCENT_STEPS):
         load_weighted(h, t, weight, current, values)
         eliminate_max(plan, values, carried, total, carry)
         choice[:] = -1
@@ -172,17 +174,12 @@ def descend(row, weight, price, values, carried):
                 bound += current[lane, j] * limits[j]
                 if slack > 0.0 or current[lane, j] > 0.0:
                     norm += slack * slack
-            if attempt == 0:
-                share[lane] = 0.05 * (1.0 + abs(bound))
-            stale[lane] += 1.0
-            if bound < best[lane]:
-                best[lane], stale[lane] = bound, 0.0
+            aim = fall(bound, level[lane], REFERENCE_RULE)
+            if bound < level[lane, BEST]:
+                level[lane, BEST] = bound
                 price[lane] = current[lane]
-            if stale[lane] >= 3.0:
-                share[lane] *= 0.5
-                stale[lane] = 0.0
             if norm > 0.0:
-                length = (bound - best[lane] + share[lane]) / norm
+                length = aim / norm
                 for j in range(1, constraints):
                     move = length * (sums[j, lane] - limits[j])
                     current[lane, j] = max(0.0, current[lane, j] + move)

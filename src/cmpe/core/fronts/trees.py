@@ -86,7 +86,7 @@ class FrontSpace(NamedTuple):
     stairs: Floats  # the highest h below each t
 
 
-class Pair(NamedTuple):
+class PairNeeds(NamedTuple):
     """The references near one value of a bucket entry, and what each of them needs of it."""
 
     near: Near
@@ -212,7 +212,7 @@ def component_list(row, references, c, budget, space):
                         base[active] = references.values[target, r] + reach[here, r] - budget[r]
                         numbers[active] = r
                         active += 1
-                pair = Pair(Near(weights, prices, needs, active), numbers, base)
+                pair = PairNeeds(Near(weights, prices, needs, active), numbers, base)
                 if active > 0 and not _pair_states(row, references, k, a, pair, space):
                     return -1, -1
             if counts[STATE_COUNT] - low > 1:

@@ -16,7 +16,7 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.columns import falling
 from cmpe.core.fronts.reading import (
     Lookup,
-    Slots,
+    TableSlots,
     add_up,
     given_tables,
     padded,
@@ -91,7 +91,7 @@ def _arranged(given, bounds, of_bucket, components):
         for s in range(count):
             new_slots[new_starts[f] + s, 0] = slots[low + s, 0]
             new_slots[new_starts[f] + s, 1] = slots[low + s, 1]
-    return Slots(new_first, new_starts, new_slots), begins
+    return TableSlots(new_first, new_starts, new_slots), begins
 
 
 @njit(cache=True, nogil=True)

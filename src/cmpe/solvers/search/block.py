@@ -24,8 +24,17 @@ REPAIR = 50  # steps on the way
 LARGE = 4096  # slots: above it, the last polish is single moves only
 SWEEPS = 3
 USUAL = Budget()
-NO_PASSES: Integers = np.zeros(0, dtype=np.int64)
-NO_NUMBERS: Floats = np.zeros(0)
+NO_TASK: dict[str, Any] = {  # fields of a task that does not read them
+    "starts": np.zeros((0, 0), dtype=np.int32),
+    "passes": np.zeros(0, dtype=np.int64),
+    "heats": np.zeros(0),
+    "caps": np.zeros(0),
+    "lanes": np.zeros(0, dtype=np.int64),
+    "answers": np.zeros((0, 0), dtype=np.int32),
+    "repairs": 0,
+    "sweeps": 0,
+    "kicks": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ class SearchBlock:
         fixed, layout = self.shared, self.shared.pool.layout
         free = list(self._part.conditioning.free)
         values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
-        self._work(self._kernels.BEGIN, values)
+        self._work(self._kernels.BEGIN, starts=values)
         chosen: NDArray[np.bool_] = np.any(values < 0, axis=0)
         rounds = rounds_within(layout, budget, len(self._part)) if kind == "messages" else 0
         if rounds and chosen.any():
@@ -89,7 +98,7 @@ class SearchBlock:
             values[:, chosen] = self.state.z[:, chosen]
             self._apart = budget.clock() - before
         if kind != "random":
-            self._work(self._kernels.CLIMB, values, rules=fixed.rules.unlimited())
+            self._work(self._kernels.CLIMB, starts=values, rules=fixed.rules.unlimited())
 
     def _condition(self) -> None:
         from cmpe.core.tables import condition
@@ -119,7 +128,8 @@ class SearchBlock:
 
     def go(self, passes: Passes, repair: int = REPAIR) -> None:
         """Some passes; what is nearly feasible has so many steps of repair."""
-        self._work(self._kernels.RUN, self.state.z, (repair, 0, 0), *passes)
+        members, heats, caps = passes
+        self._work(self._kernels.RUN, passes=members, heats=heats, caps=caps, repairs=repair)
 
     def _replicas(self) -> list[Assignments]:
         """What each replica of the rows came to, after single moves; none where there is one."""
@@ -133,26 +143,18 @@ class SearchBlock:
         if len(fixed.graph.owner) > LARGE:
             sweeps, kicks = 0, 0
         steps = 50 * len(fixed.graph.free)
-        self._work(self._kernels.FINISH, answers, (steps, sweeps, kicks), lanes)
+        self._work(
+            self._kernels.FINISH, lanes=lanes, answers=answers, repairs=steps, sweeps=sweeps,
+            kicks=kicks,
+        )  # fmt: skip
         return self._part.complete(answers)
 
-    def _work(
-        self,
-        task: int,
-        values: Assignments,
-        numbers: tuple[int, int, int] = (0, 0, 0),
-        passes: Integers = NO_PASSES,
-        heats: Floats = NO_NUMBERS,
-        caps: Floats = NO_NUMBERS,
-        rules: Rules | None = None,
-    ) -> None:
-        """Call the one compiled function."""
-        fixed = self.shared
-        self._kernels.work(
-            task, numbers, passes, heats, caps, values,
-            (fixed.pool.pool, fixed.pool.layout, fixed.graph), rules or fixed.rules, fixed.scales,
-            self.state, self._room,
-        )  # fmt: skip
+    def _work(self, kind: int, *, rules: Rules | None = None, **given: Any) -> None:
+        """Call the one compiled function with the given fields of its task."""
+        kernels, fixed = self._kernels, self.shared
+        shared = kernels.SearchTables(fixed.pool.pool, fixed.pool.layout, fixed.graph, fixed.scales)
+        task = kernels.Task(kind, **(NO_TASK | given))
+        kernels.work(task, shared, rules or fixed.rules, self.state, self._room)
 
 
 def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
