@@ -29,14 +29,14 @@ class StepRule(NamedTuple):
     patience: float  # steps without success after which the aim shrinks
     cut: float  # what it is multiplied by then
     much: float  # a fall of more than so many aims makes it grow
-    growth: float  # by this factor
+    growth: float  # by this factor (1: it never grows)
 
 
 # They were chosen by hand on the paper's models. `benchmarks.wide_bounds` and the bounds of
 # `benchmarks.checkouts` measure what a change does.
-DUAL_RULE = StepRule(0.05, 0.0, 1e-9, 4.0, 0.5, np.inf, 1.0)
-REFERENCE_RULE = StepRule(0.05, 0.0, 0.0, 3.0, 0.5, np.inf, 1.0)
-MESSAGE_RULE = StepRule(0.01, 0.1, 0.0, 5.0, 0.6, np.inf, 1.0)
+DUAL_RULE = StepRule(0.05, 0.0, 1e-9, 4.0, 0.5, 1.0, 1.0)
+REFERENCE_RULE = StepRule(0.05, 0.0, 0.0, 3.0, 0.5, 1.0, 1.0)
+MESSAGE_RULE = StepRule(0.01, 0.1, 0.0, 5.0, 0.6, 1.0, 1.0)
 COPY_RULE = StepRule(0.02, 0.05, 0.0, 10.0, 0.6, 0.3, 1.5)
 
 
