@@ -2,7 +2,7 @@
 
     D(mu) = max over y of h(x, y) - sum over j of mu_j (t_j(x, y) - q_j)  >=  best feasible h
 
-for every mu >= 0. One constraint: the exact minimiser (`bounds.kernels.dual`). Several:
+for every mu >= 0. One constraint: the exact minimiser (`core.dual`). Several:
 subgradients. The inner maximum is exact elimination. A problem with cutset networks is bounded leaf
 by leaf: what bounds every branch bounds the whole.
 """

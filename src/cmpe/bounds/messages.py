@@ -1,4 +1,4 @@
-"""Message passing with a valid dual (MPLP) for whole batches; see `bounds.kernels.messages`.
+"""Message passing with a valid dual (MPLP) for whole batches; see `core.mplp`.
 
 Block-coordinate descent never raises the bound, needs no step length for the messages, and costs
 one look at every table entry a step, but it can stop above the minimum, and its minimum is that of

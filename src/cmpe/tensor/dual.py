@@ -2,7 +2,7 @@
 
     D(mu) = max over y of h(y) - sum_j mu_j t_j(y), plus sum_j mu_j q_j, for mu >= 0
 
-The algorithms, with their stopping rules, are those of `bounds.kernels.dual`. One constraint:
+The algorithms, with their stopping rules, are those of `core.dual`. One constraint:
 evaluate D where the best feasible and the best infeasible line cross until no new line appears;
 rows that are done keep their mu, and the host waits once for each evaluation. Several: a fixed
 number of subgradient steps. One evaluation is a pass over the plan.
@@ -117,7 +117,7 @@ class Minimum:
 
 
 class CrossingLines:
-    """One constraint, exactly: `bounds.kernels.dual.minimise_dual`."""
+    """One constraint, exactly: `core.dual.minimise_dual`."""
 
     steps = MOST_STEPS
 
@@ -188,7 +188,7 @@ class CrossingLines:
 
 
 class Subgradients:
-    """Several constraints, or none: `bounds.kernels.dual.descend_dual`."""
+    """Several constraints, or none: `core.dual.descend_dual`."""
 
     def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
         self.found = Minimum(plan, problem, rows)

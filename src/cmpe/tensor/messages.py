@@ -1,6 +1,6 @@
 """Messages on tensors, all rows at once: who sends when, and MPLP with its valid dual.
 
-The updates are those of `bounds.kernels.messages`. Tables send in turn there. Here tables that
+The updates are those of `core.mplp`. Tables send in turn there. Here tables that
 share no variable send together, which changes nothing: a *level* holds the tables that wait for
 the level before.
 """
@@ -173,7 +173,7 @@ def _levels(wide: WideTables, tables: list[int], coloured: bool) -> list[list[in
 
 
 class MessageDual:
-    """`bounds.kernels.messages.pass_messages` of some rows; every tensor's last axis is theirs."""
+    """`core.mplp.pass_messages` of some rows; every tensor's last axis is theirs."""
 
     def __init__(self, graph: FactorGraph, given: BatchTables, wide: WideTables) -> None:
         self._graph, self._given, self._wide = graph, given, wide

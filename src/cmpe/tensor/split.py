@@ -2,7 +2,7 @@
 
     D(l, mu) = max over all copies of h - sum_j mu_j t_j + l, plus sum_j mu_j q_j
 
-Steps, momentum, targets and stopping are those of `bounds.kernels.relaxation`, row by row; rows
+Steps, momentum, targets and stopping are those of `core.relaxation`, row by row; rows
 that are done stay where they are. Nothing waits for the device within a step.
 """
 
@@ -31,7 +31,7 @@ from cmpe.tensor.tables import BatchTables, WideTables
 
 
 class Descent:
-    """`bounds.kernels.relaxation.descend` of some rows: each tensor in its place."""
+    """`core.relaxation.descend` of some rows: each tensor in its place."""
 
     def __init__(self, plan: SplitPlan, copies: Copies, given: BatchTables) -> None:
         self._plan, self._copies, wide, relaxed = plan, copies, plan.wide, plan.relaxed

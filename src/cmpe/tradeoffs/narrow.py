@@ -1,6 +1,6 @@
 """Fronts of rows that elimination can reach: compiled, one plan for all of them.
 
-See `kernels.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose front is
+See `core.fronts.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose front is
 wanted comes first in the problem. An assignment where it is -inf is one point of its own, the best
 h with t = -inf, which an ordinary solve finds.
 """
