@@ -3,9 +3,9 @@
 Ties are broken by the assignment, the lexicographically first first. With `distance` = d each
 answer differs from every better one in at least d variables: greedily, the best that is left.
 
-Rows that elimination can reach share one plan and are ranked in compiled code (`core.fronts.ranks` has
-the algorithm). One answer more than asked for is collected, which bounds what is missing, and all
-that are tied with the last.
+Rows that elimination can reach share one plan and are ranked in compiled code (the algorithm is in
+`core.fronts.ranks`). One answer more than asked for is collected, which bounds what is missing, and
+all that are tied with the last.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fronts of rows that elimination can reach: compiled, one plan for all of them.
 
-See `core.fronts.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose front is
-wanted comes first in the problem. An assignment where it is -inf is one point of its own, the best
-h with t = -inf, which an ordinary solve finds.
+See `core.fronts.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose
+front is wanted comes first in the problem. An assignment where it is -inf is one point of its own,
+the best h with t = -inf, which an ordinary solve finds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.bounds.base import loosened_limits
 from cmpe.core.compiler import timing
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.memory import allowed_bytes
 from cmpe.problem import Instances
 from cmpe.solvers.base import Running
@@ -30,10 +31,7 @@ from cmpe.tradeoffs.points import (
 )
 
 SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the most that memory has room for
-REFERENCES = 128  # of a row with one constraint
-FEW_REFERENCES = 24  # of a row with several
 SUMS_PER_SECOND = 2e7
-PATIENCE = 4  # how often a smaller part is tried where the space is too small
 MOST_SUMS = 1 << 62
 TIES = 3  # how often a limit is narrowed because a point missed the tolerance
 STEPS = 4  # of the bound between two points
@@ -110,7 +108,7 @@ class _Space:
 
         self._batch = batch
         self._constraints = len(batch._problem.constraints)
-        self._most = REFERENCES if self._constraints == 1 else FEW_REFERENCES
+        self._most = FRONTS.references if self._constraints == 1 else FRONTS.few_references
         plan = batch._plan
         states = max([s for s in SPACES if self._bytes(s) <= batch.memory], default=0)
         self._guess = np.full((2, PLACES), -1.0)  # nothing was learned yet
@@ -155,7 +153,7 @@ class _Space:
                 batch._plan, batch._offsets, h, t, limits, batch._finite,
                 Window(*batch._asked.windows[row].tolist()), batch._asked.known[row],
             ),
-            self._most, PATIENCE, self._guess, self._space,
+            self._most, FRONTS.patience, self._guess, self._space,
         )  # fmt: skip
         roots = traced.points[::-1, 2].astype(np.int64)  # by rising h and t
         stored = NodePoints(batch._begun[row], batch._variables, traced.nodes, roots)

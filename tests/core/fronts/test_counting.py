@@ -7,6 +7,7 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts import counting, guesses
 from cmpe.core.fronts.counting import BINS, GAP, GAP_ERROR
+from cmpe.core.fronts.settings import FRONTS
 
 
 @njit(cache=False)
@@ -54,7 +55,7 @@ def test_budgets_are_those_of_rows_before():
     weight, budget = np.array([1.0, 1.0, 1.0, 0.0]), np.full(4, 9.0)
     need = np.array([1.0, 2.0, 3.0, 4.0])
     learn_budgets(guess, need, weight, np.array([np.inf, 2.1, np.inf, np.inf]), budget)
-    wanted = 1.0 + guesses.MARGIN * guesses.SPREAD
+    wanted = 1.0 + FRONTS.margin * FRONTS.spread
     assert budget[0] == wanted
     assert budget[1] == 2.1
     assert budget[2] >= 3.0

@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.fronts.settings import RANKS
 from cmpe.core.states import LOSS
 
 BINS = 64  # of losses
-LEARNING = 0.2
-MARGIN = 1.0  # share of a guess's mean error that is added to the guess
 # What rows teach: the gap of the last answer wanted; the logarithm of how many assignments lie
 # within it for each answer wanted; and by how much either misses the gap on average.
 GAP, SURPLUS, GAP_ERROR, SURPLUS_ERROR = range(4)
@@ -70,16 +69,16 @@ def learn(guess, gap, below, walked, wanted):
         guess[GAP], guess[SURPLUS] = gap, surplus
         return
     by_number = gap_of(below, walked, wanted * np.exp(guess[SURPLUS]))
-    guess[GAP_ERROR] += LEARNING * (abs(guess[GAP] - gap) - guess[GAP_ERROR])
-    guess[SURPLUS_ERROR] += LEARNING * (abs(by_number - gap) - guess[SURPLUS_ERROR])
-    guess[GAP] += LEARNING * (gap - guess[GAP])
-    guess[SURPLUS] += LEARNING * (surplus - guess[SURPLUS])
+    guess[GAP_ERROR] += RANKS.learning * (abs(guess[GAP] - gap) - guess[GAP_ERROR])
+    guess[SURPLUS_ERROR] += RANKS.learning * (abs(by_number - gap) - guess[SURPLUS_ERROR])
+    guess[GAP] += RANKS.learning * (gap - guess[GAP])
+    guess[SURPLUS] += RANKS.learning * (surplus - guess[SURPLUS])
 
 
 @njit(inner=True, nogil=True, counted=False)
 def first_gap(guess, below, walked, wanted):
     """Where to look first: by the gap of earlier rows, or by the number of assignments in it."""
     if guess[GAP] > 0.0 and guess[GAP_ERROR] < guess[SURPLUS_ERROR]:
-        return guess[GAP] + MARGIN * guess[GAP_ERROR]
+        return guess[GAP] + RANKS.margin * guess[GAP_ERROR]
     by_number = gap_of(below, walked, wanted * np.exp(guess[SURPLUS]))
-    return by_number + MARGIN * guess[SURPLUS_ERROR]
+    return by_number + RANKS.margin * guess[SURPLUS_ERROR]

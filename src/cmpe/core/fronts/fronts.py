@@ -24,12 +24,11 @@ from cmpe.core.fronts.columns import falling
 from cmpe.core.fronts.guesses import guess_budgets, learn_budgets
 from cmpe.core.fronts.lists import H, T
 from cmpe.core.fronts.references import LANES, descend, find_hull, load_weighted, slopes_of
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.fronts.trees import References, row_list
 from cmpe.core.proof import find_losses
 from cmpe.core.states import SUM_COUNT, SUM_LIMIT
 
-MOST_ROUNDS = 12
-SHARES = (0.002, 0.01, 0.05)  # budgets of the first rounds: shares of what the first corners cost
 COMPLETE, OVERFLOW, IMPOSSIBLE = range(3)
 ROOT = 2  # column of a point, after h and t_1: its node
 
@@ -201,19 +200,23 @@ def _first_budgets(weight, need, rounds, guess):
     for k in range(len(weight)):
         if weight[k] > 0.0:
             dear[k] = max(0.0, need[k])
-            budget[k] = SHARES[rounds] * dear[k]
+            budget[k] = FRONTS.shares[rounds] * dear[k]
             is_dear = is_dear or dear[k] > 0.0
     if guess[0, 0] >= 0.0:
         guess_budgets(guess, weight, dear, budget)
-        return dear, budget, len(SHARES)
-    return dear, budget, rounds + 1 if is_dear else len(SHARES)
+        return dear, budget, len(FRONTS.shares)
+    return dear, budget, rounds + 1 if is_dear else len(FRONTS.shares)
 
 
 @njit(cache=True, nogil=True, counted=False)
 def _next_budgets(budget, covered, need, dear, rounds):
     """What the corners found cost; of few points they cost too much, so only a share at first."""
     for k in range(len(budget)):
-        wanted = min(need[k], SHARES[rounds] * dear[k]) if rounds < len(SHARES) else need[k]
+        wanted = (
+            min(need[k], FRONTS.shares[rounds] * dear[k])
+            if rounds < len(FRONTS.shares)
+            else need[k]
+        )
         budget[k] = max(covered[k], wanted)
 
 
@@ -249,7 +252,7 @@ def front_row(row, most, patience, guess, space):
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
     dear, budget, rounds = _first_budgets(weight, need, rounds, guess)
     chosen = np.empty(len(states.values), dtype=np.int64)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(FRONTS.rounds):
         wanted = np.full(len(weight), -np.inf)
         for k in range(len(weight)):
             if budget[k] > covered[k]:

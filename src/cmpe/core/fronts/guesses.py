@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.fronts.settings import FRONTS
 
 PLACES = 64  # of the hull, from the greatest h to the least t
-LEARNING = 0.25
-SPREAD = 0.2  # of a first row's budgets: how far the next ones may be from them
-MARGIN = 0.5  # of what guesses miss by: added to them
 
 
 @njit(cache=True, nogil=True, counted=False)
@@ -32,7 +30,7 @@ def guess_budgets(guess, weight, dear, budget):
             first, last = _nearest(k, len(weight), PLACES)
             wanted = 0.0
             for place in range(first, last + 1):
-                wanted = max(wanted, guess[0, place] + MARGIN * guess[1, place])
+                wanted = max(wanted, guess[0, place] + FRONTS.margin * guess[1, place])
             budget[k] = min(wanted, dear[k])
 
 
@@ -46,8 +44,8 @@ def learn_budgets(guess, need):
         for k in range(first, last + 1):
             own = max(own, need[k])
         if is_first:
-            guess[0, place], guess[1, place] = own, SPREAD * own
+            guess[0, place], guess[1, place] = own, FRONTS.spread * own
         else:
             missed = own - guess[0, place]
-            guess[0, place] += LEARNING * missed
-            guess[1, place] += LEARNING * (abs(missed) - guess[1, place])
+            guess[0, place] += FRONTS.learning * missed
+            guess[1, place] += FRONTS.learning * (abs(missed) - guess[1, place])

@@ -19,10 +19,10 @@ from cmpe.core.fronts.columns import (
     sort_rows,
     thinned,
 )
+from cmpe.core.fronts.settings import RANKS
 from cmpe.core.states import STATE_COUNT, States, copy_state, shortest_last
 
 NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
-THINNED = 64  # times the rank: lists from this length on are thinned
 
 
 class ColumnSums(NamedTuple):
@@ -85,7 +85,7 @@ def merged(active, need, thins, sums):
     `thins`: whether long lists are thinned.
     """
     states, lows, highs, order = sums.states, sums.lows, sums.highs, sums.order
-    counts, longest = states.counts, THINNED * len(sums.scratch.heap)
+    counts, longest = states.counts, RANKS.thinned * len(sums.scratch.heap)
     best, total = np.zeros((max(1, active), len(need))), np.zeros(len(need))
     least = need.copy()
     if not _pruned(active, need, best, total, sums):

@@ -2,9 +2,9 @@
 
 At a reference, the *loss* of a state is how far it is below the best of its list, and a sum is near
 where both losses together are within a *budget*. So per reference only states whose loss is within
-it matter. They are few, and are put in LEVELS bins by their loss. No sum is near of two bins whose
-numbers add up to LEVELS or more. Bins are taken by rising sum: a state that dominates a sum loses
-less than it at every reference, so that it is formed first, and one look at the *stairs*, the
+it matter. They are few, and are put in bins by their loss. No sum is near of two bins whose numbers
+add up to the number of bins or more. Bins are taken by rising sum: a state that dominates a sum
+loses less than it at every reference, so that it is formed first, and one look at the *stairs*, the
 highest h below each t, shows which sums are dominated.
 
 With one constraint, the t of a sum decides which reference it is nearest: losses at two of them
@@ -31,13 +31,10 @@ from cmpe.core.fronts.lists import (
     projected,
     undominated_points,
 )
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.states import STATE_COUNT, SUM_COUNT, SUM_LIMIT
 
 BLOCK = 16  # states of a list that are skipped together
-LEVELS = 8  # bins of losses within a budget
-THINNED = 1 << 17  # sums from which on they are thinned while more are added
-FEW = 2048  # sums up to which all are looked at
-STEPS = 8  # of the stairs, for each state of the two lists
 # Places of `Merge.room`: where the sums begin, where they are thinned, the end of the space, and
 # how many sums were looked at.
 START, THIN_AT, END, LOOKED_AT = range(4)
@@ -60,7 +57,7 @@ class Side(NamedTuple):
     span: Span
     corners: Floats  # (blocks, 1 + m) the highest h and the lowest t_j of each block
     states: Floats  # (4, n) state, h, t_1 and loss, in the order of the list within a bin
-    starts: Integers  # (LEVELS + 1,) where each bin begins
+    starts: Integers  # (bins + 1,) where each bin begins
     order: Integers  # (n,) the rest is scratch
     level: Integers
     loss: Floats
@@ -95,7 +92,7 @@ def _make_stairs(values, a, b, known, highest):
     """
     lowest = values[a.high - 1, T] + values[b.high - 1, T]
     most = values[a.low, T] + values[b.low, T]
-    bins = min(len(highest) - 2, STEPS * (a.high - a.low + b.high - b.low + len(known)))
+    bins = min(len(highest) - 2, FRONTS.steps * (a.high - a.low + b.high - b.low + len(known)))
     if values.shape[1] > T + 1 or not most > lowest:
         highest[0] = -np.inf
         return Stairs(highest, 0, 0.0, 0.0)
@@ -149,7 +146,7 @@ def _make_side(values, span):
             better = value > corner if column == H else value < corner
             corners[block, column] = value if is_first or better else corner
     return Side(
-        span, corners, np.zeros((4, size)), np.zeros(LEVELS + 1, np.int64),
+        span, corners, np.zeros((4, size)), np.zeros(FRONTS.levels + 1, np.int64),
         np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size),
     )  # fmt: skip
 
@@ -177,7 +174,7 @@ def _near_states(values, side, near, k, best, budget):
     """
     states, starts, corners = side.states, side.starts, side.corners
     order, levels, losses = side.order, side.level, side.loss
-    scale = (1.0 - 1e-9) * LEVELS / max(budget, 1e-300)
+    scale = (1.0 - 1e-9) * FRONTS.levels / max(budget, 1e-300)
     starts[:] = 0
     count = 0
     for block in range(len(corners)):
@@ -191,7 +188,7 @@ def _near_states(values, side, near, k, best, budget):
                 order[count], levels[count], losses[count] = i, level, loss
                 starts[level + 1] += 1
                 count += 1
-    for level in range(LEVELS):
+    for level in range(FRONTS.levels):
         starts[level + 1] += starts[level]
     for c in range(count - 1, -1, -1):
         i = order[c]
@@ -199,9 +196,9 @@ def _near_states(values, side, near, k, best, budget):
         starts[levels[c] + 1] = place
         states[STATE, place], states[STATE_LOSS, place] = i, losses[c]
         states[STATE_H, place], states[STATE_T, place] = values[i, H], values[i, T]
-    for level in range(LEVELS):
+    for level in range(FRONTS.levels):
         starts[level] = starts[level + 1]
-    starts[LEVELS] = count
+    starts[FRONTS.levels] = count
 
 
 @njit(cache=True, nogil=True)
@@ -331,10 +328,10 @@ def combine(states, a, b, near, known, highest):
     scratch. Sums that fill the space are thinned; False on overflow.
     """
     values, counts = states.values, states.counts
-    if (a.high - a.low) * (b.high - b.low) <= FEW:
+    if (a.high - a.low) * (b.high - b.low) <= FRONTS.few:
         return all_sums(states, a, b, near)
     top, hard = counts[STATE_COUNT], len(values) - 2
-    room = np.array([top, min(hard, top + THINNED), hard, 0])
+    room = np.array([top, min(hard, top + FRONTS.thinned), hard, 0])
     stairs = _make_stairs(values, a, b, known, highest)
     one, two = _make_side(values, a), _make_side(values, b)
     hits, i, j = np.empty(b.high - b.low, dtype=np.int64), a.low, b.low
@@ -350,7 +347,7 @@ def combine(states, a, b, near, known, highest):
         _near_states(values, one, near, k, best, budget)
         _near_states(values, two, near, k, other, budget)
         strip, begin = Strip(k, budget, lows[s], highs[s]), top
-        for level in range(LEVELS):
+        for level in range(FRONTS.levels):
             top = _add_bins(merge, top, level, strip)
             if top < 0:
                 return False

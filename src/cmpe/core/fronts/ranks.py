@@ -37,7 +37,8 @@ from cmpe.core.fronts.counting import (
 from cmpe.core.fronts.joins import NOTHING, ColumnSums, joined, merged
 from cmpe.core.fronts.packing import PackedRow, Packing, make_packing, pack
 from cmpe.core.fronts.reading import padded
-from cmpe.core.fronts.tilts import TILT, TiltBlock, make_tilts, tilt
+from cmpe.core.fronts.settings import RANKS
+from cmpe.core.fronts.tilts import TiltBlock, make_tilts, tilt
 from cmpe.core.proof import LossBlock, bound_block, largest_gap, make_block
 from cmpe.core.states import (
     COST,
@@ -50,12 +51,7 @@ from cmpe.core.states import (
 )
 from cmpe.core.states import T as FIRST_T
 
-MOST_ROUNDS = 60
-SCALES = (1.0, 0.6, 0.85, 1.15, 1.6)  # shares of mu*: the multipliers that prune
-FIRST_SHARE = 0.002  # the first gap is this share of the bound
-LIST_WINDOW = 1.3  # lists hold losses up to this multiple of the gap of earlier rows
 TIED = 2e-9  # answers this share of 1 + |h| apart count as equal
-PRODUCTS = 1 << 22  # sums of one combination
 COMPLETE, ALL, OVERFLOW, IMPOSSIBLE = range(4)
 FIRST_DIFFERING, DIFFERING, FIRST_STORED, STORED_WIDTH = range(4)  # columns of `places`
 
@@ -99,10 +95,10 @@ def make_rank_space(states: int, constraints: int, plan: Any, rank: int) -> Rank
 
     Python calls it once a thread, so numpy makes them: as compiled code it took 0.7 s to compile.
     """
-    columns, components = T + constraints + len(SCALES), len(plan.component_start)
+    columns, components = T + constraints + len(RANKS.scales), len(plan.component_start)
     room = max(4 * rank, 1024)
     longest = max(states, room)  # of what is sorted
-    lists = uncompiled(make_space)(plan, constraints, states, rank, PRODUCTS)
+    lists = uncompiled(make_space)(plan, constraints, states, rank, RANKS.products)
     scratch = ColumnRoom(
         np.empty(longest),
         np.empty(longest, dtype=np.int64),
@@ -159,8 +155,10 @@ def _as_columns(space, listed, mu, gap, rest):
             values[top, H] = -cost
             for j in range(constraints):
                 values[top, T + j] = -states[i, FIRST_T + j]
-            for s in range(len(SCALES)):
-                values[top, T + constraints + s] = -cost - SCALES[s] * (states[i, LOSS] - cost)
+            for s in range(len(RANKS.scales)):
+                values[top, T + constraints + s] = -cost - RANKS.scales[s] * (
+                    states[i, LOSS] - cost
+                )
             node[top], last = lists.states.node[i], states[i, LOSS]
             top += 1
         if top - low > 1:
@@ -199,8 +197,8 @@ def _within(space, listed, mu, gap, rank):
     need[H] = price - gap
     for j in range(constraints):
         need[T + j] = -rest[j]
-    for s in range(len(SCALES)):
-        need[T + constraints + s] = lost - gap - (SCALES[s] - 1.0) * spent
+    for s in range(len(RANKS.scales)):
+        need[T + constraints + s] = lost - gap - (RANKS.scales[s] - 1.0) * spent
     active = merged(active, need, constraints == 1, sums)
     if active < 0:
         return (0 if active == NOTHING else -1), price
@@ -227,7 +225,7 @@ def _is_priced(mu, lane):
 def _listed(ranking, lane, gap, slack):
     """The components' lists of a row within the gap; see `list_components`."""
     mu, limits, tilts = ranking.block.mu, ranking.limits, ranking.tilts
-    share, spent, most = TILT if _is_priced(mu, lane) else 0.0, 0.0, gap + 2.0 * slack
+    share, spent, most = RANKS.tilt if _is_priced(mu, lane) else 0.0, 0.0, gap + 2.0 * slack
     for j in range(len(limits)):
         spent += mu[lane, j] * limits[j]
     below = most + tilts.rise[0, lane] - share * spent
@@ -249,12 +247,12 @@ def _ranked_row(ranking, lane, slack, guess):
     counts = lists.states.counts
     cap = largest_gap(ranking.plan, ranking.block, ranking.limits, lane) + slack
     below = np.zeros(BINS)
-    gap = FIRST_SHARE * (1.0 + abs(ranking.block.upper[lane]))
+    gap = RANKS.first_gap * (1.0 + abs(ranking.block.upper[lane]))
     if guess[GAP] > 0.0:  # rows whose answers are all tied teach a gap of next to nothing
-        gap = max(LIST_WINDOW * guess[GAP], 1e-3 * gap)
+        gap = max(RANKS.list_window * guess[GAP], 1e-3 * gap)
     walked, covered, ceiling, listed, made = -1.0, 0.0, np.inf, np.int64(0), 0
     is_last, price = False, 0.0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(RANKS.rounds):
         gap = min(gap, cap)
         count = 0
         if gap > walked or is_last:

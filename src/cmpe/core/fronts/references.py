@@ -16,10 +16,10 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import CLOSE
 from cmpe.core.elimination import complete, eliminate_max, totals
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.multipliers import BEST, REFERENCE_RULE, fall
 
 LANES = 32  # edges that are refined together
-DESCENT_STEPS = 24  # subgradient steps for the multipliers of the other constraints
 
 
 @njit(inner=True, nogil=True, counted=False)
@@ -157,7 +157,7 @@ def descend(row, weight, price, values, carried):
     current = price.copy()
     level = np.zeros((lanes, 3))
     level[:, BEST] = np.inf
-    for _ in range(DESCENT_STEPS):
+    for _ in range(FRONTS.descent_steps):
         load_weighted(h, t, weight, current, values)
         eliminate_max(plan, values, carried, total, carry)
         choice[:] = -1

@@ -2,7 +2,7 @@
 
 At mu* many assignments may lose nothing, far from the limit on either side. Whatever is feasible
 with h >= H has (h - s mu* . t) >= H - s mu* . q for every s >= 0: two more eliminations, at
-s = 1 -+ TILT, say what a partial assignment can reach there.
+s = 1 -+ tilt, say what a partial assignment can reach there.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from cmpe.core.buckets import AXIS_COUNT, MESSAGE
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import load_priced
 from cmpe.core.elimination import eliminate_max
+from cmpe.core.fronts.settings import RANKS
 from cmpe.core.proof import find_losses
-
-TILT = 0.4  # share of mu by which the two further multipliers differ from it
 
 
 class TiltBlock(NamedTuple):
-    """A block of rows at (1 -+ TILT) mu: first at the lower multiplier, then at the higher one."""
+    """A block of rows at (1 -+ tilt) mu: first at the lower multiplier, then at the higher one."""
 
     rise: Floats  # (2, L) by how much W = max of h - mu t is higher there
     drift: Floats  # (2, messages, L) by how much each message is higher there
@@ -58,7 +57,7 @@ def make_tilts(plan, lanes):
 
 @njit(inner=True, nogil=True)
 def tilt(plan, block, tilts):
-    """Fill in what the messages and losses of a block are at (1 -+ TILT) mu."""
+    """Fill in what the messages and losses of a block are at (1 -+ tilt) mu."""
     values, base, rise = tilts.values, tilts.base, tilts.rise
     lanes, messages = block.h.shape[1], plan.total - plan.entries
     for lane in range(lanes):
@@ -68,7 +67,7 @@ def tilt(plan, block, tilts):
             for lane in range(lanes):
                 base[lane] += block.values[plan.buckets[k, MESSAGE], lane]
     for side in range(2):
-        load_priced(block.h, block.t, (1.0 + (2 * side - 1) * TILT) * block.mu, values)
+        load_priced(block.h, block.t, (1.0 + (2 * side - 1) * RANKS.tilt) * block.mu, values)
         eliminate_max(plan, values, tilts.carried, tilts.total, tilts.carry)
         find_losses(plan, values, tilts.losses, tilts.reach, tilts.second)
         for lane in range(lanes):

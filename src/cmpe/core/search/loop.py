@@ -12,17 +12,13 @@ from cmpe.core.loops import count_up
 from cmpe.core.moves import climb, exchange, load, polish
 from cmpe.core.repair import repair, shake, unpack
 from cmpe.core.search.passes import decode, eliminate, evaluate, fetch, fold
+from cmpe.core.search.settings import SETTINGS
 
 BEGIN, CLIMB, RUN, FINISH = range(4)  # kinds of `Task`
 BUCKETS, PIECES, FOLDS, TOUCHED, OWN_ROWS, TABLE_ROWS = 0, 2, 4, 6, 8, 9  # of pool.members
-FASTER, SLOWER, DOUBLE = 1.1, 0.6, 2.0  # what a multiplier's step is multiplied by
-REST = 20  # bucket entries, per table entry, between two polishes of a lane
-TRIES = 32  # rises of h that an exchange looks at
 FORBIDDEN = 1e4  # nats: what stands for -inf within float32 tables
-NEAR = 5.0  # mean spreads of a table: violations that are worth a repair
 EVERY = 7  # table entries of which one is looked at for their roughness
 STEEP = 1e3  # nats: steps above it lead to forbidden entries
-PROMISE = 1e-3  # nats above the best: what makes a lane worth polishing
 
 
 class State(NamedTuple):
@@ -173,7 +169,7 @@ def improve(lane, steps, graph, rules, state, room):
     if not repair(steps, graph, rules, point, notes):
         return
     climb(graph, rules, point)
-    exchange(0, TRIES, graph, rules, point)
+    exchange(0, SETTINGS.tries, graph, rules, point)
     climb(graph, rules, point)
     if point.total[0] > state.best[lane] + rules.gain:
         state.best[lane] = point.total[0]
@@ -188,11 +184,11 @@ def _adapt(j, lane, over, cap, state):
     before, sign = state.signs[j, lane], 1.0 if over > 0.0 else -1.0
     step = state.steps[j, lane]
     if before * sign < 0.0:
-        step *= SLOWER
+        step *= SETTINGS.shorter
         state.signs[j, lane] = sign
     else:
-        step *= DOUBLE if abs(before) == DOUBLE else FASTER
-        state.signs[j, lane] = DOUBLE * sign if before == 0.0 else before
+        step *= SETTINGS.doubled if abs(before) == SETTINGS.doubled else SETTINGS.longer
+        state.signs[j, lane] = SETTINGS.doubled * sign if before == 0.0 else before
     step = min(step, cap)
     state.steps[j, lane] = step
     state.multipliers[j, lane] = max(0.0, state.multipliers[j, lane] + sign * step)
@@ -211,11 +207,11 @@ def judge(lane, cap, scales, rules, state):
             promise -= state.multipliers[j, lane] * over
             away += rules.weights[j] * over
         _adapt(j, lane, over, cap * scales[j], state)
-    if feasible and h > state.best[lane] + PROMISE:
+    if feasible and h > state.best[lane] + SETTINGS.promise:
         state.best[lane] = h
         for i in range(len(state.z)):
             state.kept[i, lane] = state.z[i, lane]
-    return promise if away < NEAR else -np.inf
+    return promise if away < SETTINGS.near else -np.inf
 
 
 @njit(inner=True, nogil=True)
@@ -225,14 +221,14 @@ def run(task, shared, rules, state, room):
     A promising lane is polished, but no more often than every so much work.
     """
     pool, layout, scales = shared.pool, shared.layout, shared.scales
-    pause = REST * layout.offsets[-1]
+    pause = SETTINGS.rest * layout.offsets[-1]
     for p in range(len(task.passes)):
         m = task.passes[p]
         _optimise(pool, m, layout, state, room, task.heats[p])
         for lane in range(LANES):
             promise = judge(lane, task.caps[p], scales, rules, state)
             state.rest[lane] -= pool.work[m]
-            if promise > state.best[lane] + PROMISE and state.rest[lane] < 0:
+            if promise > state.best[lane] + SETTINGS.promise and state.rest[lane] < 0:
                 state.rest[lane] = pause
                 improve(lane, task.repairs, shared.graph, rules, state, room)
 
