@@ -58,7 +58,12 @@ class RelaxedRow:
             np.zeros(numbers), np.zeros((count, numbers)), limits, np.zeros(count), np.zeros(1)
         )
         self.state = CopyState(
-            *(np.zeros(n) for n in (copies, count, copies, count, copies, count)),
+            np.zeros(copies),
+            np.zeros(count),
+            np.zeros(copies),
+            np.zeros(count),
+            np.zeros(copies),
+            np.zeros(count),
             np.zeros(3),
             np.zeros(1, dtype=np.bool_),
             np.zeros(self.relaxed.total),

@@ -127,7 +127,7 @@ def lagrangian_dual(instances: Instances, *, threads: int = 1, memory: int = MOS
     results = kernels.DualResults(feasible, violating, bound, kind, mu)
 
     def work(rows: slice) -> None:
-        part = kernels.DualResults(*(array[rows] for array in results))
+        part = kernels.DualResults._make(array[rows] for array in results)
         kernels.dual_batch(batch.rows(rows), part)
 
     batch.run(work, threads)

@@ -21,7 +21,7 @@ class Leaves(NamedTuple):
     contexts: Values  # (L, n) the values that a leaf's path fixes, -1 for its tree's variables
     split_variables: Integers
     order: Integers  # (L, n) the variables of each tree, parents first, padded by -1
-    parents: Integers  # (L, n)
+    parents: Values  # (L, n)
     tables: Floats  # (L, n, K, K) log-weight of z_v = j below z_parent = i (i = 0 for a root)
     weights: Floats  # (L,) log-weights of the leaves
 

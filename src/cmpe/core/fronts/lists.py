@@ -38,12 +38,12 @@ class Span(NamedTuple):
 
 
 class Near(NamedTuple):
-    """What is near a reference k < count: weight_k h - price_k . t >= need_k."""
+    """What is near a reference k < active: weight_k h - price_k . t >= need_k."""
 
     weights: Floats  # (K,)
     prices: Floats  # (K, m)
     needs: Floats  # (K,)
-    count: int
+    active: Any  # how many references
 
 
 @njit(inner=True, nogil=True, counted=False)
@@ -206,7 +206,7 @@ def projected(values, state, near, k):
 @njit(inner=True, nogil=True, counted=False)
 def is_near(values, state, near):
     """Whether a state is near some reference."""
-    for k in range(near.count):
+    for k in range(near.active):
         if projected(values, state, near, k) >= near.needs[k]:
             return True
     return False
@@ -226,11 +226,11 @@ def _reach(values, state, near, out):
     """weight_k h - price_k . t at every reference (written so that it vectorises for one t)."""
     weights, prices = near.weights, near.prices
     h, t = values[state, H], values[state, T]
-    for k in range(near.count):
+    for k in range(near.active):
         out[k] = weights[k] * h - prices[k, 0] * t
     for j in range(1, prices.shape[1]):
         t = values[state, T + j]
-        for k in range(near.count):
+        for k in range(near.active):
             out[k] -= prices[k, j] * t
 
 
@@ -238,7 +238,7 @@ def _reach(values, state, near, out):
 def _references_left(near, reached, highest, numbers, left):
     """The references that a sum may be near, and what each still needs: how many."""
     count = 0
-    for k in range(near.count):
+    for k in range(near.active):
         numbers[count], left[count] = k, near.needs[k] - reached[k]
         count += 1 if highest[k] >= left[count] else 0
     return count
@@ -249,11 +249,11 @@ def all_sums(states, a, b, near):
     """Form all near sums of two short lists, on top (as `pairs.combine`); False on overflow."""
     values, counts = states.values, states.counts
     top, last = counts[STATE_COUNT], 0
-    numbers, left = np.empty(near.count, dtype=np.int64), np.empty(near.count)
-    reached, highest = np.empty(near.count), np.full(near.count, -np.inf)
+    numbers, left = np.empty(near.active, dtype=np.int64), np.empty(near.active)
+    reached, highest = np.empty(near.active), np.full(near.active, -np.inf)
     for other in range(b.low, b.high):
         _reach(values, other, near, reached)
-        for k in range(near.count):
+        for k in range(near.active):
             highest[k] = reached[k] if reached[k] > highest[k] else highest[k]
     for i in range(a.low, a.high):
         _reach(values, i, near, reached)

@@ -209,7 +209,7 @@ def _strips(near):
     its t. References come by rising mu, that of t alone last: near it is whatever has t <= -need.
     With several constraints there is no such order, and every sum is compared with every reference.
     """
-    weights, prices, needs, active = near.weights, near.prices, near.needs, near.count
+    weights, prices, needs, active = near.weights, near.prices, near.needs, near.active
     which, lows, highs = np.arange(active), np.full(active, -np.inf), np.full(active, np.inf)
     if prices.shape[1] > 1:
         return which, lows, highs

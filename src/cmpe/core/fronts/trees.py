@@ -153,7 +153,7 @@ def _pair_states(row, references, k, a, pair, space):
     h, t, values = row.h, row.t, references.values
     near, numbers, base = pair.near, pair.numbers, pair.base
     first, count = row.plan.buckets[k, INPUTS], row.plan.buckets[k, INPUT_COUNT]
-    points, counts, active = states.values, states.counts, near.count
+    points, counts, active = states.values, states.counts, near.active
     bottom = counts[STATE_COUNT]
     if not add_leaf(states, a, k):
         return False
@@ -250,7 +250,7 @@ def _merge_two(a, b, whole, known, space):
     """The sums of lists a and b that may be part of an answer, on top: False on overflow."""
     states, lows, highs = space.states, space.lows, space.highs
     values, counts, near, least = states.values, states.counts, whole.near, whole.least
-    for r in range(near.count):
+    for r in range(near.active):
         near.needs[r] = whole.roots[a, r] + whole.roots[b, r] - whole.budgets[r]
     top = counts[STATE_COUNT]
     small, big = (a, b) if highs[a] - lows[a] <= highs[b] - lows[b] else (b, a)

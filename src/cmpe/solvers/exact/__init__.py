@@ -136,6 +136,6 @@ class Elimination:
 
     def _chunk(self, rows: slice) -> float:
         begin = timing.now()
-        part = ProofResults(*(array[rows] for array in self._results))
+        part = ProofResults._make(array[rows] for array in self._results)
         prove_rows(self._batch.rows(rows), MOST_STATES, self._rounds, part)
         return timing.now() - begin
