@@ -54,8 +54,8 @@ class Kind:
 
 def kinds(settings: Settings, recorder: Recorder) -> list[Check]:
     """Several constraints, several values, tables of three variables."""
-    for kind in _kinds(settings.seed):
-        cell = _cell(kind, settings)
+    for kind in generated_kinds(settings.seed):
+        cell = generated_cell(kind, settings)
         methods = settings.available(HIGHS)
         recorder.add(**run_cell(cell, methods, settings.few, settings.limit))
     cells = list(recorder.records)
@@ -66,7 +66,7 @@ def kinds(settings: Settings, recorder: Recorder) -> list[Check]:
     ]
 
 
-def _kinds(seed: int) -> Iterator[Kind]:
+def generated_kinds(seed: int) -> Iterator[Kind]:
     binary, valued = (2,) * 80, tuple(3 + v % 3 for v in range(80))
     for count in (2, 3):
         yield Kind(f"grid 15x15, {count} constraints", grid(15, 15, seed=seed), count)
@@ -109,7 +109,7 @@ def _corners(side: int) -> list[tuple[int, ...]]:
     return [(v, v + 1, v + side) for v in inner]
 
 
-def _cell(kind: Kind, settings: Settings) -> Cell:
+def generated_cell(kind: Kind, settings: Settings) -> Cell:
     """Constraints and rows as `generate` makes them, for any number of constraints."""
     rows, *noise = np.random.SeedSequence(settings.seed).spawn(1 + kind.constraints)
     observed = _observed(kind.model.variables, settings.seed)

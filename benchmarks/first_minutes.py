@@ -41,9 +41,10 @@ NUMBERS = {
 README = """
 import cmpe
 net = cmpe.read_model(cmpe.example("alarm"))
-few = cmpe.count({"LVFAILURE": "TRUE", "HYPOVOLEMIA": "TRUE", "ANAPHYLAXIS": "TRUE"}) <= 1
-answers = cmpe.solve(cmpe.Problem(net, [few]), {"BP": "LOW", "CVP": "HIGH", "HRBP": "HIGH"})
-assert answers[0]["HYPOVOLEMIA"] == "TRUE", answers
+causes = ["HYPOVOLEMIA", "DISCONNECT", "LVFAILURE", "KINKEDTUBE"]
+one = cmpe.count(dict.fromkeys(causes, "TRUE")) <= 1
+answers = cmpe.solve(cmpe.Problem(net, [one]), {"BP": "LOW", "CVP": "HIGH", "SAO2": "HIGH"})
+assert (answers[0]["HYPOVOLEMIA"], answers[0]["DISCONNECT"]) == ("TRUE", "FALSE"), answers
 """
 MINE = """
 import cmpe

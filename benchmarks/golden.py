@@ -175,6 +175,8 @@ def explore_entries() -> Entries:
     for case in (*cases.random_cases(), *cases.odd_cases(), *cases.learned_cases()):
         asked = case.problem, case.rows
         for distance in (None, 2):
+            if distance and "ties" in case.name:
+                continue  # which of two equal answers is taken decides what is far from it
             ranked = cmpe.best(*asked, 10, distance=distance)
             kept = [[row.complete, row.objective] for row in ranked]
             yield f"best-{distance}/{case.name}", {"kind": "proof", "rows": plain(kept)}
@@ -212,7 +214,7 @@ def model_entries() -> Entries:
 
 
 def train_entries() -> Entries:
-    """Three epochs of every loss, of both networks, and of every head."""
+    """Three epochs of every loss and of every head."""
     import cmpe
     from benchmarks import golden_cases as cases
 
@@ -224,8 +226,6 @@ def train_entries() -> Entries:
     for loss in LOSSES:
         mlp = replace(several, loss=loss, beta=2.0, mix=0.5)
         yield from trained(f"mlp-{loss}/grid", tables, mlp)
-        unrolled = replace(small, loss=loss, network="unrolled", steps=2, temperature=0.5)
-        yield from trained(f"unrolled-{loss}/grid", tables, unrolled)
     for name in ("cutset", "tables"):
         made = cmpe.generate(cases.learned_models()[name], recipe)
         for loss in ("ss_cmpe", "distill"):

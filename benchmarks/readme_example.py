@@ -3,6 +3,8 @@
 import cmpe
 
 net = cmpe.read_model(cmpe.example("alarm"))  # or your own .bif, .uai, .net, ...
-few = cmpe.count({"LVFAILURE": "TRUE", "HYPOVOLEMIA": "TRUE", "ANAPHYLAXIS": "TRUE"}) <= 1
-answers = cmpe.solve(cmpe.Problem(net, [few]), {"BP": "LOW", "CVP": "HIGH", "HRBP": "HIGH"})
-print(answers[0]["HYPOVOLEMIA"], answers[0].proof)
+causes = ["HYPOVOLEMIA", "DISCONNECT", "LVFAILURE", "KINKEDTUBE"]
+one = cmpe.count(dict.fromkeys(causes, "TRUE")) <= 1
+for problem in (cmpe.Problem(net), cmpe.Problem(net, [one])):
+    answer = cmpe.solve(problem, {"BP": "LOW", "CVP": "HIGH", "SAO2": "HIGH"})[0]
+    print([cause for cause in causes if answer[cause] == "TRUE"], answer.proof)

@@ -30,9 +30,10 @@ def pytest_collection_modifyitems(items):
     """Pages of the documentation come first: each is long, and no worker should end on them alone.
 
     Hundreds of random problems are there for their answers; others cover the lines. The tracer
-    would double the time they take.
+    would double the time they take. Where nothing is compiled, they cover the core.
     """
     items.sort(key=lambda item: "test_docs" not in item.nodeid)
+    is_compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
     for item in items:
-        if getattr(item.obj, "is_hypothesis_test", False):
+        if is_compiled and getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker("no_cover")

@@ -29,7 +29,7 @@ ORDER = (
     ("sampling",),
     ("problem",),
     ("solution",),
-    ("queries", "generation"),
+    ("flip", "generation"),
     ("formats",),
     ("streams",),
     ("bounds",),
@@ -41,9 +41,9 @@ ORDER = (
     ("estimator",),
     ("evaluation",),
     ("inspection", "pictures"),
-    ("tradeoffs",),
-    ("torch",),
-    ("warming",),
+    ("tradeoffs", "certificates"),
+    ("queries", "torch"),
+    ("warming", "service"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -58,6 +58,8 @@ OPTIONAL = {
     "pytoulbar2",
     "ray",
     "sklearn",
+    "starlette",
+    "uvicorn",
 }
 TORCH_ROOMS = {"learning", "tensor", "torch"}
 TORCH_MODULES = {"cmpe.models.neural"}

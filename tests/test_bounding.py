@@ -130,7 +130,7 @@ def test_splits_are_chosen_on_training_rows_that_observe_the_same(monkeypatch):
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(MethodError, match=r"one of lagrangian, .*, rlt, auto; found 'best'"):
+    with pytest.raises(MethodError, match=r"one of lagrangian, .*, spans, auto; found 'best'"):
         cmpe.bound(worked_example(), [[1, 1]], method="best")
 
 

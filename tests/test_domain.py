@@ -72,6 +72,13 @@ def test_an_unknown_variable_is_refused(domain, key, message):
     assert message in str(caught.value)
 
 
+def test_names_and_states_may_contain_what_separates_them():
+    domain = Domain((2, 2, 2), ("a", "a=b", "c"), (("b=c", "d"), ("c", "e"), ("x", "y")))
+    texts = ("a=b=c", "a=d", "a=b=e", "c=x", "c=z", "d=f=g", "c")
+    expected = [("a=b", "c"), ("a", "d"), ("a=b", "e"), ("c", "x"), ("c", "z"), ("d=f", "g")]
+    assert [domain.apart(text) for text in texts] == [*expected, ("c", "")]
+
+
 @pytest.mark.parametrize(
     ("states", "value", "number"),
     [
@@ -98,7 +105,7 @@ def test_states_are_found_by_name_or_number(states, value, number):
         (("no", "yes"), 2, "variable 'a' has 2 states, numbers 0 to 1, found 2"),
         (("1", "2"), 0, "variable 'a' has no state 0; there is '1', '2'"),
         (("no", "yes"), 0.5, "variable 'a' has no state 0.5"),
-        (("no", "yes"), True, "variable 'a' has no state True"),
+        (("a", "b"), True, "variable 'a': True is none of its states; write one of 'a', 'b'"),
     ],
 )
 def test_an_unknown_state_is_refused(states, value, message):

@@ -15,6 +15,7 @@ from cmpe.errors import (
     Interrupted,
     MissingExtra,
     TooLarge,
+    how_to_install,
 )
 from tests.problems import worked_example
 
@@ -63,7 +64,7 @@ def test_a_message_is_one_line_whatever_a_file_holds():
 
 def test_a_missing_extra_says_how_to_install_it():
     error = MissingExtra.named("SCIP (pyscipopt)", "scip")
-    expected = "SCIP (pyscipopt) is not installed; install it with: pip install 'cmpe[scip]'"
+    expected = f"SCIP (pyscipopt) is not installed; {how_to_install('scip')}"
     assert str(error) == expected
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from cmpe import Constraint, LogLinearModel, Problem, ProblemDirectory, learn_chow_liu
 from cmpe.errors import ModelError
+from cmpe.flip import adversarial
 from cmpe.inspection import describe, describe_directory
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem.problem import Form
-from cmpe.queries import adversarial
 from tests.models.tractable.test_branching import deep_network
 
 MODEL = LogLinearModel.from_tables(

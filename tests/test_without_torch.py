@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from cmpe.errors import how_to_install
+
 HIDDEN = """
 import sys
 
@@ -74,7 +76,7 @@ found["names"] = [name for name in cmpe.__all__ if refusal(lambda: getattr(cmpe,
 found["loaded"] = [name for name in ("torch", "safetensors") if name in sys.modules]
 print(json.dumps(found))
 """
-NEEDS = "torch is not installed; install it with: pip install 'cmpe[learn]'"
+NEEDS = f"torch is not installed; {how_to_install('learn')}"
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def _once(rng: Rng, name: str, data: bytes) -> bytes:
         return _archive(rng, data)
     if suffix == ".npy" and rng.random() < 0.6:
         return _array_file(rng, data)
-    if suffix in (".npy", ".npz", ".safetensors", ".pt", ".gz", ".bz2", ".xz", ""):
+    if suffix in (".npy", ".npz", ".parquet", ".safetensors", ".pt", ".gz", ".bz2", ".xz", ""):
         return _bytes(rng, data)
     return _text(rng, data) if rng.random() < 0.7 else _bytes(rng, data)
 

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,8 @@ class Place:
     def refused(self, end: Ended) -> None:
         """One line and exit code 2."""
         self.must(end.code == 2, f"expected exit code 2, found {end.code}")
-        lines = [line for line in end.err.splitlines() if not line.startswith("warning:")]
+        beside = ("warning:", "cmpe: compiling")
+        lines = [line for line in end.err.splitlines() if not line.startswith(beside)]
         is_one = len(lines) == 1 and lines[0].startswith("error: ")
         self.must(is_one, f"expected one line of error, found {end.err[-500:]!r}")
 
@@ -131,6 +133,67 @@ def killed_solve(place: Place) -> None:
     known = [{k: v for k, v in row.items() if k != "seconds"} for row in whole]
     after = [{k: v for k, v in json.loads(row).items() if k != "seconds"} for row in again]
     place.must(not known or known == after, "answers after a kill must be the same")
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started and that run."""
+    numbered = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [int(entry.name) for entry in numbered if _parent(entry) == pid]
+
+
+def _parent(process: Path) -> int | None:
+    """The process that started another one; None of one that has ended."""
+    try:
+        state, parent = (process / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+    except OSError:
+        return None
+    return None if state == "Z" else int(parent)
+
+
+def ended_workers(place: Place) -> None:
+    """Whatever ends a command, its workers end too, and the next start removes its folders."""
+    place.problem(side=5, samples=4000)
+    temporary = place.folder / "temporary"
+    temporary.mkdir()
+    solve = ("solve", "p", "--method", "milp", "--output", "a/", "--workers", 2)
+    signalled = signal.SIGKILL if place.rng.random() < 0.5 else signal.SIGTERM
+    with _environment("TMPDIR", str(temporary)):
+        process = place.start(solve)
+        workers: list[int] = []
+        deadline = time.monotonic() + MOST_SECONDS
+        while len(workers) < 2 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+            workers = _children(process.pid)
+        time.sleep(float(place.rng.uniform(0.0, 3.0)))
+        workers = sorted({*workers, *_children(process.pid)})
+        process.send_signal(signalled)
+        place.ended(process)  # and its stdout, which nobody else may hold
+        end = time.monotonic() + 60.0
+        while any(map(_runs, workers)) and time.monotonic() < end:
+            time.sleep(0.1)
+        place.must(not any(map(_runs, workers)), f"workers {workers} outlive {signalled!r}")
+        place.must(place.run(*solve, "--resume").code in (0, 1), "solve must go on")
+        left = [p.name for p in temporary.glob("cmpe-*")]
+        place.must(not left, f"folders are left: {left}")
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process runs."""
+    return _parent(Path("/proc", str(pid))) is not None
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """A variable of the environment for as long as the context lasts."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def killed_train(place: Place) -> None:
@@ -320,7 +383,7 @@ def dead_workers(place: Place) -> None:
 
 SCENARIOS: tuple[Callable[[Place], None], ...] = (
     killed_solve, killed_train, killed_study, full_disk, full_disk, read_only, two_trainers,
-    dead_workers, dead_workers,
+    dead_workers, dead_workers, ended_workers, ended_workers,
 )  # fmt: skip
 
 

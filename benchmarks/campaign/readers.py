@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ from cmpe.formats.evidence import write_evid
 from cmpe.formats.functions import read_function, write_function
 from cmpe.formats.idx import read_idx
 from cmpe.formats.labels import Labels, read_labels, write_labels
+from cmpe.formats.numbers import read_limits, read_potentials
 from cmpe.formats.results import format_mpe, json_rows
 from cmpe.generation import grid
+from cmpe.problem.rows import Rows
 
 MOST_MEMORY = 2 << 30
 MOST_SECONDS = 20.0  # of one core
@@ -139,7 +142,7 @@ def samples() -> list[Sample]:
     """Sound files of every format, small ones."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        parts = (_models, _costs, _rows, _arrays, _folders)
+        parts = (_models, _costs, _rows, _numbers, _arrays, _folders)
         return [sample for part in parts for sample in part(place)]
 
 
@@ -235,6 +238,54 @@ def _rows(folder: Path) -> list[Sample]:
         "a.mpe": results, "i.idx": read_idx,
     }  # fmt: skip
     return [s for name, read in names.items() for s in _one(name, folder / name, read)]
+
+
+def _numbers(folder: Path) -> list[Sample]:
+    """Numbers of rows' own, columns of states and likelihoods, and rules."""
+    names, states = ["A", "B", "c d"], [["no", "yes"], ["0", "1", "2"], ["x", "y=z"]]
+    tables = [(("A", "B"), np.eye(2, 3)), (("c d",), np.array([0.0, 1.0]))]
+    model = cmpe.LogLinearModel.from_tables([2, 3, 2], tables, names, states)
+    problem = cmpe.Problem(
+        model,
+        [cmpe.count({"A": "yes", "c d": "y=z"}, name="faults") <= 1,
+         cmpe.implies({"A": "yes"}, {"B": [0, 2]}, weight=1.5)],
+    )  # fmt: skip
+    arrays: Any = {"A": np.zeros((2, 2)), "A,B": np.ones((2, 2, 3))}
+    np.savez(folder / "p.npz", **arrays)
+    write_array(np.zeros((2, 3, 3)), folder / "q.npy")
+    (folder / "l.csv").write_text("faults\n1\n0.5\n", encoding="ascii")
+    (folder / "m.csv").write_text("1\n-2.5e3\n", encoding="ascii")
+    cells = "A,B,c d=x,c d=y=z\nyes,2,0.25,1\n,0,,\n"
+    (folder / "s.csv").write_text(cells, encoding="ascii")
+    (folder / "r.cnf").write_text("c rules\np cnf 3 2\n1 -2 0\n2 3 -1 0\n", encoding="ascii")
+    made = folder / "ruled"
+    cmpe.write_directory(cmpe.ProblemDirectory(problem, np.zeros((1, 0)), np.zeros((1, 0))), made)
+    text = json.loads((made / "problem.json").read_bytes())
+    (made / "problem.json").write_text(json.dumps({**text, "sha256": {}}), encoding="ascii")
+
+    def potentials(path: Path) -> object:
+        return Rows.of(problem, None, read_potentials(path, problem))
+
+    def limits(path: Path) -> object:
+        return Rows.of(problem, None, limits=read_limits(path))
+
+    def evidence(path: Path) -> object:
+        return Rows.of(problem, cmpe.read_evidence(path, problem))
+
+    def rules(path: Path) -> object:
+        return cmpe.Problem(cmpe.LogLinearModel((2,) * 3), cmpe.read_rules(path))
+
+    readers: dict[str, Callable[[Path], object]] = {
+        "p.npz": potentials, "q.npy": potentials, "l.csv": limits, "m.csv": limits,
+        "s.csv": evidence, "r.cnf": rules,
+    }  # fmt: skip
+    if find_spec("pyarrow") is not None:
+        import pandas as pd
+
+        pd.read_csv(folder / "s.csv").to_parquet(folder / "s.parquet")
+        readers |= {"s.parquet": evidence}
+    out = [s for name, read in readers.items() for s in _one(name, folder / name, read)]
+    return [*out, _sample("directory with rules", made, cmpe.read_directory, "problem.json")]
 
 
 def _arrays(folder: Path) -> list[Sample]:

@@ -2,11 +2,17 @@
 
 SCRIPTS = (
     "diagnosis_within_a_budget.py",
-    "front_of_a_diagnosis.py",
     "image_segmentation.py",
+    "why_not.py",
+    "how_sure.py",
+    "front_of_a_diagnosis.py",
     "counterfactual.py",
     "two_experts.py",
     "decoding.py",
+    "labels_under_a_hierarchy.py",
+    "a_tagger_with_rules.py",
+    "a_ranking.py",
+    "two_digits_and_their_sum.py",
     "anytime_search.py",
     "adversarial_digit.py",
     "training_a_solver.py",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cmpe import queries
     from cmpe.bounding import BOUNDS, bound
     from cmpe.bounds.base import Bounds, Work
+    from cmpe.certificates.certificate import Certificate, certify
     from cmpe.domain import Domain
     from cmpe.errors import CmpeError, Interrupted
     from cmpe.estimator import Explainer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from cmpe.learning.training.stacking import cross_validate
     from cmpe.models.constraint import Constraint, between
     from cmpe.models.distance import Distance
+    from cmpe.models.dynamic import unroll
     from cmpe.models.linear import Costs, count, linear
     from cmpe.models.loglinear import Factor, LogLinearModel
     from cmpe.models.neural import ClassMargin, NeuralFunction
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from cmpe.solution import Answer, Solutions, Status
     from cmpe.solvers import METHODS
     from cmpe.solvers.base import Engine, Limits, Method, Running, Solver
-    from cmpe.solving import solve
+    from cmpe.solving import solve, solve_stream
     from cmpe.tradeoffs.best import Ranked, best
     from cmpe.tradeoffs.conflict import Conflict, conflict
     from cmpe.tradeoffs.front import Front, front
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "cmpe.bounding": ("BOUNDS", "bound"),
     "cmpe.bounds.base": ("Bounds", "Work"),
+    "cmpe.certificates.certificate": ("Certificate", "certify"),
     "cmpe.domain": ("Domain",),
     "cmpe.errors": ("CmpeError", "Interrupted"),
     "cmpe.estimator": ("Explainer",),
@@ -94,6 +97,7 @@ _HOMES = {
     "cmpe.learning.training.stacking": ("cross_validate",),
     "cmpe.models.constraint": ("Constraint", "between"),
     "cmpe.models.distance": ("Distance",),
+    "cmpe.models.dynamic": ("unroll",),
     "cmpe.models.linear": ("Costs", "count", "linear"),
     "cmpe.models.loglinear": ("Factor", "LogLinearModel"),
     "cmpe.models.neural": ("ClassMargin", "NeuralFunction"),
@@ -114,7 +118,7 @@ _HOMES = {
     "cmpe.solution": ("Answer", "Solutions", "Status"),
     "cmpe.solvers": ("METHODS",),
     "cmpe.solvers.base": ("Engine", "Limits", "Method", "Running", "Solver"),
-    "cmpe.solving": ("solve",),
+    "cmpe.solving": ("solve", "solve_stream"),
     "cmpe.tradeoffs.best": ("Ranked", "best"),
     "cmpe.tradeoffs.front": ("Front", "front"),
     "cmpe.tradeoffs.probability": ("Probability", "probability", "sample"),
@@ -129,6 +133,7 @@ __all__ = [
     "METHODS",
     "Answer",
     "Bounds",
+    "Certificate",
     "ChowLiuTree",
     "ClassMargin",
     "CmpeError",
@@ -174,6 +179,7 @@ __all__ = [
     "best",
     "between",
     "bound",
+    "certify",
     "conflict",
     "count",
     "cross_validate",
@@ -205,6 +211,8 @@ __all__ = [
     "sample",
     "sensitivity",
     "solve",
+    "solve_stream",
+    "unroll",
     "write_directory",
     "write_model",
     "write_network",

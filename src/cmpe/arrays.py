@@ -1,4 +1,4 @@
-"""Array types that every room shares, and the mark of a free variable."""
+"""Array types that every room shares, the mark of a free variable, and tensors as arrays."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ Assignments = NDArray[np.int32]
 Values = NDArray[Any]
 
 FREE = -1  # stands in a row of evidence where a variable is not observed
+
+
+def numbers_of(values: Any) -> NDArray[Any]:
+    """An array; of a torch tensor its numbers, wherever it is and with gradients or without."""
+    detach = getattr(values, "detach", None)
+    return np.asarray(values if detach is None else detach().cpu().numpy())

@@ -97,6 +97,12 @@ def _rlt(setting: Setting) -> Bounder:
     return Rlt()
 
 
+def _spans(setting: Setting) -> Bounder:
+    from cmpe.bounds.spans import Spans
+
+    return Spans()
+
+
 def _device_lagrangian(setting: Setting) -> Bounder:
     from cmpe.tensor.bounds import DeviceLagrangian
 
@@ -124,6 +130,7 @@ _ROWS = (
     Bound("messages", "message passing (MPLP)", _TABLES, _messages, _device_messages),
     Bound("knapsack", "message passing, then a multiple-choice knapsack", _TABLES, _knapsack),
     Bound("rlt", "reformulation-linearisation in [0, 1]", (Form.CONTINUOUS,), _rlt),
+    Bound("spans", "linear bounds of neural functions", (Form.OTHER,), _spans),
 )
 BOUNDS: dict[str, Bound] = {row.name: row for row in _ROWS}
 ON_DEVICE = tuple(row.name for row in _ROWS if row.on_device)
@@ -136,13 +143,14 @@ def suitable(problem: Problem, device: str = CPU) -> list[str]:
 
 
 def chosen(problem: Problem) -> str:
-    """What `auto` is: lagrangian where elimination is cheap, else splitting; rlt in [0, 1]."""
+    """What `auto` is: lagrangian where elimination is cheap, else splitting; rlt in [0, 1]; spans
+    where there are no tables."""
     from cmpe.bounds.lagrangian import CHEAP_BYTES, lane_bytes
 
     form = problem.form
     if form is Form.TABLES:
         return "lagrangian" if lane_bytes(problem) <= CHEAP_BYTES else "splitting"
-    return "rlt" if form is Form.CONTINUOUS else "lagrangian"
+    return {Form.CONTINUOUS: "rlt", Form.OTHER: "spans"}.get(form, "lagrangian")
 
 
 def bound(  # noqa: PLR0913
@@ -179,6 +187,7 @@ def bound(  # noqa: PLR0913
         return bound(
             own.lifted, own.numbered(own.evidence), method=method, work=work, device=device
         )
+    evidence = evidence if own is None else own.evidence
     amount = work or Work()
     if device != CPU and amount.threads > 1:
         raise MethodError(f"threads are for device cpu, found {amount.threads} with {device!r}")

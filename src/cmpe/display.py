@@ -2,8 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from typing import Any, ParamSpec, TypeVar
+
+SHOWN_RESULTS = 5
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Results(list[T]):
+    """One result for each row: a list that notebooks show as the tables of its first results."""
+
+    def _repr_html_(self) -> str:
+        shown: list[Any] = list(self[:SHOWN_RESULTS])
+        tables = [
+            (f"<p>row {i}</p>" if len(self) > 1 else "") + result._repr_html_()
+            for i, result in enumerate(shown)
+        ]
+        more = len(self) - len(shown)
+        return "".join(tables) + (f"<p>{more} more rows</p>" if more else "")
+
+
+def as_results(ask: Callable[P, list[T]]) -> Callable[P, Results[T]]:
+    """The same function, whose list of results notebooks show."""
+
+    @functools.wraps(ask)
+    def asked(*args: P.args, **options: P.kwargs) -> Results[T]:
+        return Results(ask(*args, **options))
+
+    return asked
 
 
 def shortened(words: Sequence[str], most: int, joint: str = ", ") -> str:

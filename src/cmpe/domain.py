@@ -19,6 +19,8 @@ from cmpe.display import html_table, shortened
 from cmpe.errors import ModelError
 
 SHOWN_VARIABLES, SHOWN_WIDTH = 20, 60  # of a table in a notebook
+TRUE, FALSE = ("true", "yes", "on", "1", "t", "y"), ("false", "no", "off", "0", "f", "n")
+States = tuple[tuple[str | bool, ...], ...]  # of each variable
 SHOWN = 6  # A message lists at most so many names or states.
 
 
@@ -27,12 +29,12 @@ class Domain:
     """How many values each variable has, and what people call variables and values.
 
     No `names` at all: variables are told by number. States of a variable that are not given, or
-    are "0", "1", ..., are its numbers; they are kept as ().
+    are "0", "1", ..., are its numbers; they are kept as (). False and True stay what they are.
     """
 
     cardinalities: tuple[int, ...]
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         cards = tuple(int(k) for k in self.cardinalities)
@@ -60,7 +62,7 @@ class Domain:
                 f"states are given for every named variable: {len(self.names)} names need as many "
                 f"lists of states, found {len(self.states)}"
             )
-        kept = []
+        kept: list[tuple[str | bool, ...]] = []
         for name, size, given in zip(self.names, self.cardinalities, self.states, strict=True):
             states = tuple(map(str, given))
             if states and len(states) != size:
@@ -70,11 +72,13 @@ class Domain:
                     f"variable {name!r}: states must be distinct, found {_repeated(states)!r} twice"
                 )
             is_numbered = all(state == str(k) for k, state in enumerate(states))
-            kept.append(() if is_numbered else states)
+            is_boolean = all(isinstance(state, bool | np.bool_) for state in given)
+            truths = tuple(bool(state) for state in given) if is_boolean else states
+            kept.append(() if is_numbered else truths)
         object.__setattr__(self, "states", tuple(kept) if any(kept) else ())
 
     @classmethod
-    def of(cls, variables: Mapping[str, Sequence[str] | int]) -> Domain:
+    def of(cls, variables: Mapping[str, Sequence[Any] | int]) -> Domain:
         """From the states of each variable by name, or how many there are."""
         names = tuple(variables)
         states = tuple(() if isinstance(s, int) else tuple(s) for s in variables.values())
@@ -84,7 +88,9 @@ class Domain:
     def to_mapping(self) -> dict[str, list[str] | int]:
         """The states of each variable by name, or how many numbers: what `of` reads."""
         return {
-            name: list(self.states[v]) if self.states and self.states[v] else self.cardinalities[v]
+            name: list(self.states_of(v))
+            if self.states and self.states[v]
+            else self.cardinalities[v]
             for v, name in enumerate(self.names)
         }
 
@@ -104,14 +110,27 @@ class Domain:
     def states_of(self, variable: int) -> tuple[str, ...]:
         """The states of a variable; numbers where they have no names."""
         if self.states and self.states[variable]:
-            return self.states[variable]
+            return tuple(map(str, self.states[variable]))
         return tuple(map(str, range(self.cardinalities[variable])))
 
+    def labels(self, variable: int) -> tuple[str | int, ...]:
+        """What people call the values: names, but numbers where all names are whole numbers."""
+        return self._labels[variable]
+
     def label(self, variable: int, value: float) -> str | int | float:
-        """What people call a value: its state where it has a name, else the number."""
-        if self.states and self.states[variable]:
-            return self.states[variable][int(value)]
-        return int(value) if value == int(value) else float(value)
+        """What people call a value; a fraction is itself."""
+        number = int(value)
+        if number != value:
+            return float(value)
+        return self._labels[variable][number] if number >= 0 else number
+
+    @cached_property
+    def _labels(self) -> list[tuple[str | int, ...]]:
+        listed = self.states or ((),) * self.variables
+        return [
+            _as_numbers(states) or tuple(states) or tuple(range(size))
+            for states, size in zip(listed, self.cardinalities, strict=True)
+        ]
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -128,8 +147,10 @@ class Domain:
     def variable(self, key: Any) -> int:
         """The number of a variable given by name or by number.
 
-        Where names look like numbers, a number is a name.
+        Where names look like numbers, a number is a name. ("Rain", 2) is "Rain[2]", of step 2.
         """
+        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
+            key = f"{key[0]}[{key[1]}]"
         if _is_whole(key) and not self._names_are_numbers:
             if not 0 <= key < self.variables:
                 raise ModelError(
@@ -156,6 +177,11 @@ class Domain:
             known = {state: k for k, state in enumerate(self.states_of(variable))}
             self._state_numbers[variable] = known
         text = _as_text(value, known)
+        if text is None:
+            raise ModelError(
+                f"{self.called(variable)}: {value} is none of its states; write one of "
+                f"{_listed(tuple(known))}"
+            )
         if text in known:
             return known[text]
         is_whole = _is_whole(value) or (_is_real(value) and float(value).is_integer())
@@ -170,6 +196,14 @@ class Domain:
         raise ModelError(
             f"{self.called(variable)} has no state {found}; {_nearest(text, tuple(known))}"
         )
+
+    def apart(self, text: str) -> tuple[str, str]:
+        """The name and the state of `NAME=STATE`; names and states may contain `=`, too."""
+        places = [at for at, sign in enumerate(text) if sign == "="]
+        pairs = [(text[:at], text[at + 1 :]) for at in reversed(places)]
+        named = [pair for pair in pairs if pair[0] in self._numbers]
+        sound = [p for p in named if p[1] in self.states_of(self._numbers[p[0]])]
+        return next(iter([*sound, *named, *pairs]), (text, ""))
 
     def has_numbers(self, variable: int) -> bool:
         """Whether some state of a variable is called by a number."""
@@ -195,7 +229,7 @@ class Named:
 
     cardinalities: tuple[int, ...]
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     @cached_property
     def domain(self) -> Domain:
@@ -314,10 +348,24 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def _as_text(value: Any, known: Mapping[str, int]) -> str:
-    """A value as the name of a state: 2.0 is "2", True is "true" where that is a state."""
+def _as_numbers(states: Sequence[str | bool]) -> tuple[int, ...]:
+    """The states as whole numbers; nothing where one is not written as a number is."""
+    try:
+        numbers = tuple(int(state) for state in states if isinstance(state, str))
+    except ValueError:
+        return ()
+    return numbers if tuple(map(str, numbers)) == tuple(states) else ()
+
+
+def _as_text(value: Any, known: Mapping[str, int]) -> str | None:
+    """A value as the name of a state: 2.0 is "2", True is "true", "yes", "on" or the "1" of two.
+
+    None where there is no such state.
+    """
     if isinstance(value, bool | np.bool_):
-        return next((state for state in known if state.lower() == str(value).lower()), str(value))
+        words = TRUE if value else FALSE
+        found = [state for state in known if state.lower() in words]
+        return found[0] if len(found) == 1 and len(known) == 2 else None
     if _is_real(value) and float(value).is_integer():
         return str(value) if str(value) in known else str(int(value))
     return str(value)

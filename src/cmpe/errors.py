@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 LEARN = ("torch", "safetensors")  # what the extra `learn` brings
 
 
+def how_to_install(extra: str) -> str:
+    """How an extra is installed: from a release, a checkout or a wheel."""
+    return (
+        f"install it with: pip install 'cmpe[{extra}]' (before there is a release: "
+        f"pip install '.[{extra}]' in a checkout, or 'FILE.whl[{extra}]')"
+    )
+
+
 class CmpeError(Exception):
     """The root of all errors of this package. Its message is one line, whatever a file holds."""
 
@@ -65,7 +73,7 @@ class MissingExtra(InputError):  # noqa: N818 - a noun reads better where it is 
     @classmethod
     def named(cls, package: str, extra: str) -> MissingExtra:
         """Build the message that names the extra to install."""
-        return cls(f"{package} is not installed; install it with: pip install 'cmpe[{extra}]'")
+        return cls(f"{package} is not installed; {how_to_install(extra)}")
 
     @classmethod
     def behind(cls, error: ImportError) -> MissingExtra | ImportError:

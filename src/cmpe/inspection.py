@@ -15,7 +15,7 @@ from cmpe.formats.directory import ProblemDirectory
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
-from cmpe.models.neural import ClassMargin
+from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.tractable.chow_liu import ChowLiuTree
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.models.tractable.expansion import expanded_entries
@@ -94,6 +94,18 @@ def describe_margin(margin: ClassMargin) -> Facts:
         "variables": margin.variables,
         "cardinalities": _spread(margin.cardinalities),
         "network": "-".join(str(n) for n in (network.inputs, *map(len, network.biases))),
+    }
+
+
+@describe.register
+def describe_neural(function: NeuralFunction) -> Facts:
+    """The module, and how large its values can be."""
+    return {
+        "kind": "neural function",
+        "variables": function.variables,
+        "cardinalities": _spread(function.cardinalities),
+        "parameters": sum(value.numel() for value in function.module.parameters()),
+        "at most": function.ceiling(),
     }
 
 

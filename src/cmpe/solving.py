@@ -7,15 +7,19 @@ directory, `workers` and `start` without `Running`, and a progress bar.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cmpe.arguments import whole_number
 from cmpe.arrays import Values
-from cmpe.errors import MethodError, MissingExtra
+from cmpe.errors import EvidenceError, MethodError, MissingExtra
+from cmpe.formats.tables.columns import ExtraColumns
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.groups import full_rows
 from cmpe.problem.rows import Limits as RowLimits
@@ -24,7 +28,9 @@ from cmpe.solution import Solutions
 from cmpe.solvers import METHODS
 from cmpe.solvers.base import Limits, Progress, Running
 from cmpe.solvers.dispatch import Chosen, answer, answer_rows
+from cmpe.streams.pieces import source_of
 
+STREAMED = 8192  # rows of a block
 BAR = 30  # characters of a progress bar
 
 
@@ -40,6 +46,7 @@ def solve(  # noqa: PLR0913
     start: Evidence | Solutions | None = None,
     progress: bool | Progress = False,
     ignore_extra: bool = False,
+    keep: Sequence[str] = (),
     potentials: Potentials | None = None,
     limits: RowLimits | None = None,
     running: Running | None = None,
@@ -49,7 +56,8 @@ def solve(  # noqa: PLR0913
     evidence: {name: state}, or a list of such rows, or a DataFrame with NaN where unknown, or
     {name: [a state per row]}; where there are no names, numbers. An array has one row of values
     per row, in the order of `problem.evidence_variables`, or all variables with -1 where free.
-    Columns that are no variables are refused, or with `ignore_extra` ignored. A list, array or
+    Columns that are no variables are refused, or with `ignore_extra` ignored; those of `keep`, such
+    as ids, come back in the answers' frame, which has the index of the evidence's. A list, array or
     {state: likelihood} in place of a state is soft evidence: the logarithms are added to h.
 
     method: a name of `cmpe.METHODS`, the directory of a trained run, or a solver.
@@ -73,10 +81,103 @@ def solve(  # noqa: PLR0913
             changes["progress"] = report
         told = Limits.of(running, seconds=time_limit, gap=gap, seed=seed, **changes)
         by = chosen(method, problem)
-        rows = Rows.own(problem, evidence, potentials, limits, ignore_extra=ignore_extra)
+        kept = _split(evidence, keep)
+        rows = Rows.own(problem, kept.evidence, potentials, limits, ignore_extra=ignore_extra)
         if rows is not None:
-            return answer_rows(rows, by, told)
-        return answer(problem, evidence, by, told, ignore_extra=ignore_extra)
+            answers = answer_rows(rows, by, told)
+        else:
+            answers = answer(problem, kept.evidence, by, told, ignore_extra=ignore_extra)
+    return kept.beside(answers)
+
+
+def solve_stream(  # noqa: PLR0913
+    problem: Problem,
+    evidence: Path | str | Iterable[Evidence],
+    *,
+    block: int = STREAMED,
+    method: Chosen | Path = "auto",
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    seed: int = 0,
+    workers: int | None = None,
+    ignore_extra: bool = False,
+    keep: Sequence[str] = (),
+    running: Running | None = None,
+) -> Iterator[Solutions]:
+    """Answer evidence that memory does not hold: the answers to one block of rows after another.
+
+    evidence: a `.csv`, `.npy`, `.evid` or `.parquet` file or a folder of Parquet files, of which
+    `block` rows are read at a time; or any iterable whose items are what `solve` takes. In frames
+    the answers of a file are numbered by its rows. Everything else is as in `solve`.
+    """
+    need_problem(problem, "solve_stream")
+    options: dict[str, Any] = {
+        "method": method, "time_limit": time_limit, "gap": gap, "seed": seed, "workers": workers,
+        "running": running,
+    }  # fmt: skip
+    if not isinstance(evidence, str | Path):
+        for rows in evidence:
+            yield solve(problem, rows, ignore_extra=ignore_extra, keep=keep, **options)
+        return
+    size = whole_number("block", block, 1)
+    names = (keep,) if isinstance(keep, str) else tuple(keep)
+    source = source_of(evidence, problem, ExtraColumns(ignore_extra, names))
+    for found in source.blocks(size, lambda _: True):
+        given, carried = found.piece.read(problem)
+        answers = solve(problem, **given.keywords, **options)
+        numbers = np.arange(found.first, found.first + len(answers))
+        yield replace(answers, index=numbers, carried=carried or None)
+
+
+class _Kept(NamedTuple):
+    """Evidence, and what of it comes back beside its answers."""
+
+    evidence: Evidence | None
+    index: Any = None
+    columns: Mapping[str, list[Any]] = MappingProxyType({})
+
+    def beside(self, answers: Solutions) -> Solutions:
+        """The answers with the index and the columns, where there is a row for each."""
+        index = self.index if self.index is not None and len(self.index) == len(answers) else None
+        if any(len(cells) != len(answers) for cells in self.columns.values()):
+            raise EvidenceError("a column of keep must have a cell for every row")
+        if index is None and not self.columns:
+            return answers
+        return replace(answers, index=index, carried=self.columns or None)
+
+
+def _split(evidence: Evidence | None, keep: Sequence[str]) -> _Kept:
+    """Take the columns `keep` out of a frame, a mapping of columns or a list of rows."""
+    keep = [keep] if isinstance(keep, str) else list(keep)
+    rows: Any = evidence
+    index = getattr(rows, "index", None) if hasattr(rows, "columns") else None
+    if not keep:
+        return _Kept(evidence, index)
+    if isinstance(rows, list | tuple) and rows and all(isinstance(r, Mapping) for r in rows):
+        there = set.intersection(*(set(row) for row in rows))
+        rest: Any = [{k: cell for k, cell in row.items() if k not in keep} for row in rows]
+        cells = {name: [row.get(name) for row in rows] for name in keep}
+    elif hasattr(rows, "columns"):
+        there = set(rows.columns)
+        rest = rows.drop(columns=[name for name in keep if name in there])
+        cells = {name: list(rows[name]) for name in keep if name in there}
+    elif isinstance(rows, Mapping):
+        there = set(rows)
+        rest = {key: column for key, column in rows.items() if key not in keep}
+        cells = {name: _cells(rows[name]) for name in keep if name in there}
+    else:
+        raise EvidenceError(
+            f"keep needs a frame or rows with names; found {type(evidence).__name__}"
+        )
+    missing = [name for name in keep if name not in there]
+    if missing:
+        raise EvidenceError(f"keep: there is no column {missing[0]!r} in the evidence")
+    return _Kept(rest, index, cells)
+
+
+def _cells(column: Any) -> list[Any]:
+    is_one = isinstance(column, str) or not hasattr(column, "__len__")
+    return [column] if is_one else list(column)
 
 
 def chosen(

@@ -138,7 +138,7 @@ def _attacks() -> None:
     images = drawn.random((3, 5))
     attack(network, images, config=AttackSettings(levels=True))
     found = (network.decide(images) + 1) % 3, np.full((3, 4), 0.5, dtype=np.float32)
-    guided_attack(network, images, lambda sums, own: found, config=AttackStages("shrink"))
+    guided_attack(network, images, lambda sums, own: found, config=AttackStages("step"))
 
 
 PARTS: dict[str, Callable[[], None]] = {  # the longest first

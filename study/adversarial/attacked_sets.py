@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
+from cmpe.flip import adversarial
 from cmpe.formats.directory import DESCRIPTION, ProblemDirectory, write_directory
 from cmpe.formats.images import ImageSet
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Problem
-from cmpe.queries import adversarial
 
 
 @dataclass(frozen=True)

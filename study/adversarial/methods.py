@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from cmpe.arrays import Floats
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError
+from cmpe.flip import flip_of
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.runs import CHECKPOINT, CONFIG, Record, read_log, read_trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig, paper
 from cmpe.learning.training.data import split
 from cmpe.learning.training.fitting import Session, fit
-from cmpe.queries import flip_of
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.flips.attack import AttackSettings, attack
 from cmpe.solving import solve

@@ -61,7 +61,7 @@ def untrained(problem: cmpe.Problem, evidence: Assignments) -> Predictor:
     """A network of the study's shape with the weights that training starts from."""
     config = arms.ARMS[0].config(arms.EPOCHS, 1.0, 0.0, 0)
     relaxation = relaxation_of(problem, floor=config.floor, device="cpu", head=config.head)
-    width = encode(problem, evidence, mask=config.mask_inputs).shape[1]
+    width = encode(problem, evidence).shape[1]
     weights = Network.of(config, width, relaxation).initial(0)
     stacked = {name: value.unsqueeze(0) for name, value in weights.items()}  # of one member
     return Predictor(problem, Trained(config, "", stacked), "cpu", relaxation)

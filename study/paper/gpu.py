@@ -82,7 +82,7 @@ class Pack:
     tasks: list[Any]
     artifacts: dict[str, Any]
     relaxations: dict[Any, Any] = field(default_factory=dict)
-    encoded: dict[Any, Any] = field(default_factory=dict)  # training rows, by mask and number
+    encoded: dict[Any, Any] = field(default_factory=dict)  # training rows, by their number
 
     @classmethod
     def read(cls, path: Path) -> Pack:
@@ -260,12 +260,12 @@ class Trainers:
         from cmpe.learning.networks import networks
         from cmpe.learning.training import tensors
 
-        def encode(problem: Any, evidence: Any, *, mask: bool) -> Any:
-            name = (mask, len(evidence))
-            if name not in pack.encoded:
+        def encode(problem: Any, evidence: Any) -> Any:
+            count = len(evidence)
+            if count not in pack.encoded:
                 device = self.options.device
-                pack.encoded[name] = networks.encode(problem, evidence, mask=mask).to(device)
-            return pack.encoded[name]
+                pack.encoded[count] = networks.encode(problem, evidence).to(device)
+            return pack.encoded[count]
 
         shared = partial(pack.relaxation, relaxation_of)
         with patch.multiple(tensors, relaxation_of=shared, encode=encode):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
+from torch import nn
 
+import cmpe
 from cmpe import Problem
 from cmpe.bounds.loss import loss_bounds, negated, printed_bounds
-from cmpe.errors import MethodError
+from cmpe.errors import MethodError, ModelError
 from tests.problems import (
     Shape,
     all_assignments,
@@ -17,7 +20,6 @@ from tests.problems import (
     random_network_problem,
     random_problem,
     seeds,
-    worked_example,
 )
 
 
@@ -42,17 +44,6 @@ def test_bounds_for_learning_hold_and_missing_is_missing(constraints, seed):
             assert 1.0 <= bounds.q_lower[row] <= least + 1e-9
         elif constraints == 1 and not (g >= 0).any():
             assert np.isnan(bounds.q_lower[row])
-
-
-def test_incumbents_lower_p_upper():
-    problem = worked_example()
-    instances = problem.given([[1, 1]])
-    best = np.array([[1, 1, 0, 1]], dtype=np.int32)
-    assert loss_bounds(instances, best).p_upper[0] == problem.shift - 11
-    nobody = np.full((1, 4), -1, dtype=np.int32)
-    np.testing.assert_array_equal(
-        loss_bounds(instances, nobody).p_upper, loss_bounds(instances).p_upper
-    )
 
 
 @pytest.mark.parametrize("narrow", [True, False])
@@ -108,3 +99,64 @@ def test_negated_keeps_what_is_forbidden(seed):
     np.testing.assert_array_equal(np.isneginf(value), np.isneginf(other))
     finite = np.isfinite(value)
     np.testing.assert_allclose(other[finite], -value[finite])
+
+
+def holds(problem, evidence, points):
+    """Against the points (of row 0) that are feasible, and those that violate."""
+    bounds = printed_bounds(problem.given(evidence[:1]), narrow=False)
+    f, g = problem.minimisation(points)
+    assert bounds.p_upper[0] >= f.max() - 1e-6
+    violating = (g > 0).any(axis=1)
+    if violating.any():
+        least = (f + np.maximum(g, 0).sum(axis=1))[violating].min()
+        assert 1.0 <= bounds.q_lower[0] <= least + 1e-6
+    return bounds
+
+
+@pytest.mark.parametrize("constraints", [1, 2])
+@settings(max_examples=30)
+@given(seeds)
+def test_bounds_of_variables_in_the_unit_interval(constraints, seed):
+    rng = np.random.default_rng(seed)
+    n = 4
+    shape = Shape(arity=2, factors=4, zeros=False)
+    h, *t = (random_model(rng, [2] * n, shape) for _ in range(1 + constraints))
+    limits = [cmpe.Constraint(each, float(rng.normal())) for each in t]
+    problem = Problem(h, limits, (0,), "", range(n))
+    points = np.concatenate([all_assignments([2] * n).astype(float), rng.random((200, n))])
+    points[:, 0] = rng.random()
+    holds(problem, points[:, :1], points)
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_bounds_of_neural_functions_rules_and_distances(seed):
+    rng = np.random.default_rng(seed)
+    cards = (2, 2, 2, 2, *(int(k) for k in rng.integers(2, 4, 2)))
+    inputs = sum(cards) - len(cards)
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(inputs, 5), nn.ReLU(), nn.Linear(5, 1))
+    h = cmpe.NeuralFunction(net, cards)
+    if rng.random() < 0.3:
+        h = cmpe.Distance(cards, ((0, 1), (2, 3)), (1.0, 0.5))
+    t = random_model(rng, cards, Shape(arity=3, zeros=False))
+    rules = [cmpe.implies({1: 1}, {2: 1}), cmpe.exactly_one({3: 1, 4: 1})]
+    problem = Problem(h, [t <= float(rng.normal()), *rules], (0, 4))
+    z = all_assignments(cards)
+    row = z[rng.integers(len(z))]
+    points = z[(z[:, [0, 4]] == row[[0, 4]]).all(axis=1)]
+    holds(problem, row[np.newaxis, [0, 4]], points)
+    found = cmpe.bound(problem, row[np.newaxis, [0, 4]])
+    feasible = points[problem.is_feasible(points)]
+    assert not (found.infeasible[0] and len(feasible))
+    if len(feasible):
+        assert found.upper[0] >= h.value(feasible).max() - 1e-9
+        keeps = (feasible[:, 1] == 0) | (feasible[:, 2] == 1)
+        assert keeps.all()
+        assert ((feasible[:, 3] == 1) != (feasible[:, 4] == 1)).all()
+
+
+def test_what_has_no_bound_is_refused():
+    h = cmpe.NeuralFunction(nn.Sequential(nn.Linear(3, 1), nn.GELU()), (2, 2, 2), largest=1.0)
+    with pytest.raises(ModelError, match="no bound is known of a layer GELU"):
+        printed_bounds(Problem(h, [cmpe.count({0: 1}) <= 1]).given(None))

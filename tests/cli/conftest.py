@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from cmpe.cli.main import main
+from cmpe.flip import adversarial
 from cmpe.formats.directory import ProblemDirectory, write_directory
 from cmpe.formats.uai import write_uai
 from cmpe.generation import grid
 from cmpe.models.relu import ReluNetwork
-from cmpe.queries import adversarial
 from tests.cli.commands import MODEL, generated, output
 from tests.refusals import fill_disk, only_line
 

@@ -38,8 +38,14 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
     for name in ("cmpe.learning.training.fitting", "matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, None)
     text = output("demo", "--seconds", 0.05, "--side", 5, "--out", tmp_path / "demo.png")
-    assert "Skipped: the learned start, for want of torch: pip install 'cmpe[learn]'" in text
-    assert "Skipped: the figure, for want of matplotlib: pip install 'cmpe[report]'" in text
+    assert (
+        "Skipped: the learned start, for want of torch; install it with: pip install 'cmpe[learn]'"
+        in text
+    )
+    assert (
+        "Skipped: the figure, for want of matplotlib; install it with: pip install 'cmpe[report]'"
+        in text
+    )
     assert list(tmp_path.iterdir()) == []
 
 

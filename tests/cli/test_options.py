@@ -21,7 +21,7 @@ from cmpe.cli.options import (
     WORKERS_HELP,
     read_tables,
 )
-from cmpe.errors import InputError
+from cmpe.errors import InputError, how_to_install
 from cmpe.formats.registry import read_model
 from cmpe.learning.pipeline import Pipeline
 from cmpe.solvers import METHODS
@@ -105,7 +105,7 @@ def test_what_only_an_extra_can_write_is_refused_before_anything_is_solved(
     monkeypatch.setitem(options.WRITERS, suffix, ("nowhere", extra))
     monkeypatch.setattr("cmpe.solving.solve", None)
     line = refused(*arguments)
-    assert line == f"nowhere is not installed; install it with: pip install 'cmpe[{extra}]'"
+    assert line == f"nowhere is not installed; {how_to_install(extra)}"
 
 
 def test_a_front_needs_a_constraint(refused):
@@ -151,13 +151,15 @@ def test_model_files_become_one_problem(tmp_path):
     assert problem.objective.value([[1, 2]])[0] == pytest.approx(np.log(2 * 6))
 
 
-def test_progress_is_for_terminals_only(monkeypatch):
+def test_progress_is_a_bar_on_terminals(monkeypatch, capsys):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     with options.progress_bar("solving") as progress:
-        assert progress is None
+        assert progress is not None
+        progress(2, 3)
+    assert capsys.readouterr().err == ""  # a line follows after half a minute
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with options.progress_bar("solving") as progress:

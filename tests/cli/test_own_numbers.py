@@ -266,7 +266,9 @@ WRONG = {
     "suffix": (["--potentials", "e.csv"], "expected potentials ending in .npz, .npy or .parquet"),
     "limits' suffix": (["--limits", "p.npy"], "expected limits ending in .csv or .parquet"),
     "none": (["--limits", "none.csv"], "none.csv: cannot be read"),
-    "not a zip": (["--potentials", "bad.npz"], "expected a .npz file"),
+    "not a zip": (["--potentials", "bad.npz"], "expected the arrays of a .npz file"),
+    "blank": (["--limits", "blank.csv"], "expected names of columns, found blank cells only"),
+    "cut": (["--potentials", "cut.npz"], "expected the arrays of a .npz file"),
     "name": (["--potentials", "names.npz"], "array 'snow': there is no variable 'snow'"),
     "states": (["--potentials", "states.npz"], "must have shape (rows, 2), found (7, 3)"),
     "nan": (["--potentials", "nan.npz"], "row 3, variable 'rain': log-potentials must be finite"),
@@ -302,12 +304,15 @@ def wrong(folder, tmp_path, monkeypatch):
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "bad.npz").write_text("no")
+    whole = (folder / "p.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[200:])  # its list of members points before its start
     np.savez("names.npz", snow=SCORES["rain"])
     np.savez("states.npz", rain=SCORES["wind"])
     np.savez("uneven.npz", rain=SCORES["rain"], wind=SCORES["wind"][:3])
     scores = SCORES["rain"].copy()
     scores[3, 1] = np.nan
     np.savez("nan.npz", rain=scores)
+    (tmp_path / "blank.csv").write_text(" , \n")
     (tmp_path / "odd.csv").write_text("faults\n" + "1\n" * B)
     (tmp_path / "text.csv").write_text("1\nmany\n")
     (tmp_path / "few.csv").write_text("1\n2\n3\n")

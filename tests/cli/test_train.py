@@ -257,7 +257,6 @@ BAD = [
     (["--set", "colour=1"], NAMES),
     (["--set", "epochs"], NAMES),
     (["--set", "seed=1"], NAMES),  # has an option of its own
-    (["--set", "network=cnn"], "a network is one of mlp, unrolled; found 'cnn'"),
     (["--set", "learning_rate=-1"], "learning_rate must be at least 0.0, found -1"),
     (["--set", "learning_rate=NaN"], "learning_rate must be at least 0.0, found nan"),
     (["--set", "margins=[1]"], "margins must be finite and contain 0, found (1.0,)"),

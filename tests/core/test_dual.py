@@ -1,102 +1,83 @@
-"""The dual against enumeration: the bound is the least of the upper envelope of all lines."""
+"""The Lagrangian dual against the lower envelope of all assignments."""
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
-from cmpe.core import dual
-from tests.core.enumerated import EnumeratedRows
-
-seeds = st.integers(0, 2**32 - 1)
-
-
-def envelope(h, slopes):
-    """min over mu >= 0 of max h - mu slope; slopes are t - q."""
-    lines = list(zip(h.tolist(), slopes.tolist(), strict=True))
-    crossings = [(a - b) / (s - r) for (a, s), (b, r) in itertools.combinations(lines, 2) if s != r]
-    tried = [0.0, *(mu for mu in crossings if mu > 0)]
-    return min(max(a - mu * s for a, s in lines) for mu in tried)
+from cmpe.bounds.lagrangian import Batch
+from cmpe.core.dual import INACTIVE, INFEASIBLE, DualResults, dual_batch, satisfy
+from tests.core.cases import Case, examples
+from tests.problems import seeds
 
 
-def results(case):
-    n, m = case.problem.variables, len(case.limits)
-    rows = np.zeros((2, case.count, n), dtype=np.int32)
-    rows[:, :, list(case.problem.evidence_variables)] = case.instances.evidence
-    kind = np.zeros(case.count, dtype=np.int64)
-    return dual.DualResults(*rows, np.zeros(case.count), kind, np.zeros((case.count, m)))
+def least_dual(h, t, limit):
+    """min over mu >= 0 of max over assignments of h - mu (t - limit): at a crossing of two."""
+    h, t = h[h > -np.inf], t[h > -np.inf]
+    if not len(h) or (t > limit).all():
+        return -np.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossings = (h[:, None] - h) / (t[:, None] - t)
+    mu = np.unique(crossings[np.isfinite(crossings) & (crossings > 0)])
+    return min((h - price * (t - limit)).max() for price in [0.0, *mu])
+
+
+def solved(case):
+    batch, problem = Batch(case.instances), case.problem
+    rows, constraints = len(case.instances), len(problem.constraints)
+    feasible = np.full((rows, len(problem.models[0].cardinalities)), -2, dtype=np.int32)
+    feasible[:] = np.maximum(case.instances.full(), 0)
+    violating = feasible.copy()
+    bound, kind = np.zeros(rows), np.zeros(rows, dtype=np.int64)
+    mu = np.zeros((rows, constraints))
+    dual_batch(batch.rows(slice(rows)), DualResults(feasible, violating, bound, kind, mu))
+    return batch.tables, feasible, violating, bound, kind, mu
+
+
+def index_of(z, assignment):
+    return int(np.flatnonzero((z == assignment).all(axis=1))[0])
 
 
 @given(seeds)
-@settings(max_examples=150, deadline=None)
-def test_the_dual_is_that_of_enumeration(seed):
-    case = EnumeratedRows(seed)
-    found = results(case)
-    dual.dual_batch(case.rows, found)
-    for row in range(case.count):
-        z, h, t = case.values(row)
-        best = case.best(row)
-        if found.kind[row] == dual.INFEASIBLE:
-            assert best == -np.inf
+@examples(200)
+def test_duals_are_those_of_enumeration(seed):
+    case = Case.random(seed)
+    batch, feasible, violating, bound, kind, mu = solved(case)
+    for row in range(len(case.instances)):
+        z, h, t = case.every(row)
+        allowed = (t <= batch.limits).all(axis=1)
+        best = h[allowed].max(initial=-np.inf)
+        assert bound[row] >= best
+        if kind[row] == INFEASIBLE:
+            assert best == bound[row] == -np.inf
             continue
-        assert found.bound[row] >= best - 1e-9
-        assert (found.multipliers[row] >= 0).all()
-        if len(case.limits) == 1 and np.isfinite(t).all():
-            allowed = h > -np.inf
-            exact = envelope(h[allowed], (t[:, 0] - case.limits[0])[allowed])
-            assert abs(found.bound[row] - exact) <= 1e-7 * (1 + abs(exact))
-        if (found.feasible[row] >= 0).all():
-            place = int(np.flatnonzero((z == found.feasible[row]).all(axis=1))[0])
-            assert (t[place] <= case.limits + 1e-9).all()
-            assert h[place] > -np.inf
-
-
-def test_rounding_grows_with_the_largest_finite_number():
-    values = np.array([[1.0, -np.inf], [-5.0, 2.0]])
-    small = [dual.SLACK * (1 + 3) * (1 + largest) for largest in (5.0, 2.0)]
-    assert [call_rounding(values, lane) for lane in range(2)] == small
-
-
-def call_rounding(values, lane):
-    from cmpe.core.compiler.functions import njit
-
-    @njit(cache=False)
-    def call(values, lane):
-        return dual.rounding(values, lane, 3)
-
-    return call(values, lane)
+        if kind[row] == INACTIVE:
+            assert bound[row] <= best + 1e-10
+        if (feasible[row] >= 0).all():
+            assert allowed[index_of(z, feasible[row])]
+        if batch.finite:  # D at the multipliers is the bound
+            prices = np.where(h > -np.inf, h - (t - batch.limits) @ mu[row], -np.inf)
+            assert np.isclose(bound[row], prices.max(), rtol=1e-9, atol=1e-9)
+            if len(batch.limits) == 1:
+                least = least_dual(h, t[:, 0], batch.limits[0])
+                assert np.isclose(bound[row], least, rtol=1e-9, atol=1e-9)
+                if kind[row] != INACTIVE:
+                    assert not allowed[index_of(z, violating[row])]
 
 
 @given(seeds)
-@settings(max_examples=100, deadline=None)
-def test_entries_of_minus_infinity_satisfy_their_limit(seed):
-    case = EnumeratedRows(seed)
-    table = case.rows
-    h = np.zeros((table.plan.entries, table.lanes))
-    t = np.zeros((len(case.limits), table.plan.entries, table.lanes))
-    call_load(table, h, t)
-    assert np.isfinite(t).all()
-    offsets = case.instances.conditioning.layout.offsets
-    tables = case.instances.tables
-    for j, limit in enumerate(case.limits):
-        given = tables(1 + j, slice(0, case.count))
-        for row in range(min(case.count, table.lanes)):
-            zero = np.isneginf(given[row])
-            assert np.array_equal(t[j, ~zero, row], given[row][~zero])
-            tops = [t[j, a:b, row].max() for a, b in itertools.pairwise(offsets)]
-            for e in np.flatnonzero(zero):
-                f = int(np.searchsorted(offsets, e, side="right")) - 1
-                assert sum(tops) - tops[f] + t[j, e, row] <= limit
-
-
-def call_load(table, h, t):
-    from cmpe.core.compiler.functions import njit
-
-    @njit(cache=False)
-    def call(rows, h, t):
-        dual.load_block(rows, 0, h, t)
-
-    call(table, h, t)
+@examples(60)
+def test_zeros_of_t_become_numbers_that_satisfy(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, int(rng.integers(1, 4)))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    t = rng.normal(size=(offsets[-1], 2))
+    t[rng.random(t.shape) < 0.3] = -np.inf
+    finite, limit = t.copy(), float(rng.normal(0, 5))
+    satisfy(finite, offsets, limit)
+    assert np.isfinite(finite).all()
+    assert (finite[np.isfinite(t)] == t[np.isfinite(t)]).all()
+    places = np.stack(np.meshgrid(*(range(n) for n in sizes), indexing="ij"), -1)
+    for choice in places.reshape(-1, len(sizes)) + offsets[:-1]:
+        zeros = np.isneginf(t[choice]).any(axis=0)
+        assert (finite[choice].sum(axis=0)[zeros] <= limit).all()

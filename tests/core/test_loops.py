@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
-from cmpe.core.loops import copy, count_up, maximum, sort
+from cmpe.core.loops import copy, count_up, maximum, replace_highest, sort
 
 
 @njit(cache=False)
@@ -28,3 +28,20 @@ def test_numbers_are_sorted_and_counted():
         _, found = call(values, np.zeros(1))
         assert np.array_equal(values, expected)
         assert np.array_equal(found, np.arange(count))
+
+
+@njit(cache=False)
+def replaced(heap, values):
+    for value in values:
+        if value < heap[0]:
+            replace_highest(heap, len(heap), value)
+
+
+def test_heaps_hold_the_lowest_numbers():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 3, 8):
+        values = rng.integers(0, 50, 40).astype(float)
+        heap = np.sort(values[:size])[::-1].copy()
+        replaced(heap, values[size:])
+        assert np.array_equal(np.sort(heap), np.sort(values)[:size])
+        assert heap[0] == heap.max()

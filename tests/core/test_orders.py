@@ -1,46 +1,98 @@
-"""Elimination orders: their cost, as plain Python counts it."""
+"""Elimination orders against the elimination game played with sets."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
-from cmpe.core import orders
-
-seeds = st.integers(0, 2**32 - 1)
-
-
-def cost_of(order, near, bits):
-    """The entries of all buckets, and the largest as a power of two."""
-    near, total, largest = {v: set(u) for v, u in near.items()}, 0.0, 0.0
-    for v in order:
-        size = bits[v] + sum(bits[u] for u in near[v])
-        total += 2.0**size
-        largest = max(largest, size)
-        for u in near[v]:
-            near[u] |= near[v] - {u}
-            near[u].discard(v)
-        del near[v]
-    return total, largest
+from cmpe.core.orders import FILL, GIVEN, WEIGHT, greedy, sweep_order
+from tests.core.cases import examples
+from tests.problems import seeds
 
 
-@given(seeds, st.sampled_from([orders.WEIGHT, orders.FILL, orders.GIVEN]))
-@settings(max_examples=80, deadline=None)
-def test_an_order_costs_what_its_buckets_hold(seed, rule):
+def graph_of(rng):
+    """A random graph as sets, and as (starts, neighbours)."""
+    count = int(rng.integers(1, 9))
+    density = rng.choice([0.1, 0.3, 0.7])
+    near = [set() for _ in range(count)]
+    for u, v in itertools.combinations(range(count), 2):
+        if rng.random() < density:
+            near[u].add(v)
+            near[v].add(u)
+    starts = np.concatenate([[0], np.cumsum([len(own) for own in near])]).astype(np.int64)
+    flat = np.array([u for own in near for u in sorted(own)], dtype=np.int64)
+    return near, starts, flat
+
+
+def key(rule, near, v, bits, noise):
+    pairs = itertools.combinations(near[v], 2)
+    missing = sum(w not in near[u] for u, w in pairs)
+    return noise[v] + {WEIGHT: sum(bits[u] for u in near[v]), FILL: missing, GIVEN: 0.0}[rule]
+
+
+@given(seeds)
+@examples(200)
+def test_the_cheapest_vertex_goes_next(seed):
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 12))
-    edges = [(u, v) for u in range(n) for v in range(u) if rng.random() < 0.3]
-    near = {v: {b if a == v else a for a, b in edges if v in (a, b)} for v in range(n)}
-    starts = np.concatenate([[0], np.cumsum([len(near[v]) for v in range(n)])]).astype(np.int64)
-    neighbours = np.array([u for v in range(n) for u in sorted(near[v])], dtype=np.int64)
-    bits = np.log2(rng.integers(2, 4, n).astype(float))
-    noise = rng.permutation(n).astype(float) if rule == orders.GIVEN else 1e-3 * rng.random(n)
-    order, cost = orders.greedy(starts, neighbours, bits, noise, rule, 40.0, 1e9)
-    assert sorted(order) == list(range(n))
-    assert np.isclose(cost, cost_of(order, near, bits)[0])
-    if rule == orders.GIVEN:
-        assert order.tolist() == np.argsort(noise).tolist()
-    _, largest = cost_of(order, near, bits)
-    _, given_up = orders.greedy(starts, neighbours, bits, noise, rule, largest - 0.01, 1e9)
-    assert given_up == np.inf
+    near, starts, flat = graph_of(rng)
+    bits = np.log2(rng.integers(1, 5, len(near)))
+    rule, noise = int(rng.choice([WEIGHT, FILL, GIVEN])), 1e-3 * rng.random(len(near))
+    order, cost = greedy(starts, flat, bits, noise, rule, 40.0, 1 << 30)
+    left, total = set(range(len(near))), 0.0
+    for v in order.tolist():
+        least = min(key(rule, near, u, bits, noise) for u in left)
+        assert key(rule, near, v, bits, noise) <= least + 1e-9
+        total += 2.0 ** (bits[v] + sum(bits[u] for u in near[v]))
+        left.remove(v)
+        for u in near[v]:
+            near[u] = (near[u] | near[v]) - {u, v}
+        near[v] = set()
+    assert not left
+    assert np.isclose(cost, total)
+    largest = np.log2(total) - 1e-6
+    assert greedy(starts, flat, bits, noise, rule, largest / len(order), 1 << 30)[1] in (
+        np.inf, cost,
+    )  # fmt: skip
+
+
+@given(seeds)
+@examples(60)
+def test_orders_that_cost_too_much_are_given_up(seed):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(3, 7))
+    edges = [u for v in range(count) for u in range(count) if u != v]
+    starts = np.arange(count + 1, dtype=np.int64) * (count - 1)
+    graph = starts, np.array(edges, dtype=np.int64), np.ones(count), np.zeros(count)
+    for rule in (WEIGHT, FILL, GIVEN):
+        assert greedy(*graph, rule, count - 0.5, 1 << 30)[1] == np.inf
+        assert greedy(*graph, rule, 40.0, 0)[1] == np.inf
+        assert np.isclose(greedy(*graph, rule, 40.0, 1 << 30)[1], 2.0 ** (count + 1) - 2.0)
+
+
+def distances(near, root):
+    """By breadth-first search."""
+    reached, edge, far = {root: 0}, [root], 0
+    while edge:
+        far += 1
+        edge = list({u for v in edge for u in near[v]} - set(reached))
+        reached |= dict.fromkeys(edge, far)
+    return reached
+
+
+@given(seeds)
+@examples(60)
+def test_sweeps_go_breadth_first_through_each_component(seed):
+    rng = np.random.default_rng(seed)
+    near, starts, flat = graph_of(rng)
+    roots, centred = rng.permutation(len(near)), bool(rng.integers(2))
+    order = sweep_order(starts, flat, roots, centred).tolist()
+    assert sorted(order) == list(range(len(near)))
+    while order:
+        reached = distances(near, order[0])
+        steps = [reached[v] for v in order[: len(reached)]]
+        assert steps == sorted(steps)
+        if centred:
+            assert order[0] == next(r for r in roots if r in reached)
+        order = order[len(reached) :]

@@ -10,7 +10,9 @@ import shutil
 import numpy as np
 import pytest
 
+import cmpe
 from cmpe.errors import EvidenceError, FormatError, InputError, ModelError
+from cmpe.flip import adversarial
 from cmpe.formats.directory import ProblemDirectory, read_directory, write_directory
 from cmpe.formats.labels import problem_digest
 from cmpe.formats.uai import read_uai
@@ -18,7 +20,6 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.queries import adversarial
 from tests.refusals import fill_disk
 
 FILES = ["constraint.uai", "objective.uai", "problem.json", "test.npy", "train.npy"]
@@ -254,12 +255,27 @@ def test_tables_may_have_variables_between_their_values(tmp_path):
     assert back.test.tolist() == [[0.25]]
 
 
+def test_a_neural_objective_comes_back_with_its_rules(tmp_path):
+    import torch
+
+    h = NeuralFunction(torch.nn.Linear(3, 1), (2, 2, 2), names=["a", "b", "c"])
+    rules = [cmpe.count({"a": 1, "b": 1}, name="few") <= 1, cmpe.implies({"b": 1}, {"c": 1})]
+    problem = Problem(h, rules, ["a"])
+    rows = np.array([[0], [1]])
+    write_directory(ProblemDirectory(problem, rows, rows), tmp_path / "p")
+    back = read_directory(tmp_path / "p").problem
+    assert [c.name for c in back.constraints] == ["few", "b=1 implies c=1"]
+    assert (back.rules, problem_digest(back)) == (problem.rules, problem_digest(problem))
+    z = np.indices((2, 2, 2)).reshape(3, -1).T
+    np.testing.assert_array_equal(back.is_feasible(z), problem.is_feasible(z))
+
+
 def test_other_kinds_of_function_are_refused_before_anything_is_written(tmp_path):
     import torch
 
-    problem = Problem(NeuralFunction(torch.nn.Linear(2, 1), (2, 2)))
+    problem = Problem(NeuralFunction(torch.nn.Bilinear(2, 1, 1), (2, 2)))
     none = np.zeros((0, 0), dtype=int)
-    with pytest.raises(ModelError, match="no file format holds a function of kind NeuralFunction"):
+    with pytest.raises(ModelError, match="a module of kind Bilinear is written with an import"):
         write_directory(ProblemDirectory(problem, none, none), tmp_path / "p")
     assert os.listdir(tmp_path) == []
 

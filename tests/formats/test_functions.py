@@ -8,12 +8,14 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from cmpe.errors import FormatError, InputError, ModelError
-from cmpe.formats.functions import read_function, write_function
+from cmpe.formats.functions import function_at, read_function, write_function
 from cmpe.formats.network import write_arrays
 from cmpe.models.distance import Distance
-from cmpe.models.neural import ClassMargin
+from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from tests.problems import random_cutset
 from tests.refusals import fill_disk, refused
@@ -172,3 +174,82 @@ def test_archives_that_are_none(tmp_path):
     assert str(path) in refused(lambda: read_function(path), kind=FormatError)
     np.savez(path, kind=np.array([{}], dtype=object))
     assert "expected numbers, found dtype object" in refused(lambda: read_function(path))
+
+
+class Odd(nn.Module):
+    """Layers that no description has."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(torch.sin(x))
+
+
+def odd():
+    """What an import path names."""
+    return NeuralFunction(Odd(), (2, 3), largest=4.0)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Linear(3, 1, bias=False),
+        nn.Sequential(nn.Flatten(), nn.Linear(3, 4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 1)),
+        nn.Sequential(
+            nn.Sequential(nn.Unflatten(1, (1, 1, 3)), nn.Conv2d(1, 2, (1, 2), padding=(0, 1))),
+            nn.ReLU(), nn.MaxPool2d((1, 2)), nn.Flatten(), nn.LayerNorm(4), nn.BatchNorm1d(4),
+            nn.GELU(), nn.Linear(4, 1), nn.Softplus(), nn.Identity(), nn.Sigmoid(),
+        ),
+    ],
+)  # fmt: skip
+def test_neural_functions_of_common_layers_come_back(tmp_path, module):
+    made = NeuralFunction(module, (2, 3, 2), (2, 1), largest=2.5)
+    write_function(made, tmp_path / "f.npz")
+    back = read_function(tmp_path / "f.npz")
+    z = np.indices((2, 3, 2)).reshape(3, -1).T
+    np.testing.assert_array_equal(back.value(z), made.value(z))
+    assert (back.scope, back.largest, back.cardinalities) == ((2, 1), 2.5, (2, 3, 2))
+
+
+def test_other_neural_functions_need_an_import_path(tmp_path):
+    with pytest.raises(ModelError, match="is written with an import path"):
+        write_function(odd(), tmp_path / "f.npz")
+    path = f"{__name__}:odd"
+    made = function_at(path)
+    write_function(made, tmp_path / "f.npz")
+    back = read_function(tmp_path / "f.npz")
+    assert (back.factory, back.largest) == (path, 4.0)
+    z = np.indices((2, 3)).reshape(2, -1).T
+    np.testing.assert_array_equal(back.value(z), made.value(z))
+    with pytest.raises(InputError, match="expected a function of cmpe, found str"):
+        function_at("os:getcwd")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"layers": b'["Linear", {"in_features": 3}]'}, "description of layers"),
+        ({"layers": b'["Bilinear", {}]'}, "unknown layer 'Bilinear'"),
+        ({"layers": b'["Linear", {"in_features": 2, "out_features": 1}]'}, "do not fit the module"),
+        ({"layers": b"[" * 2000}, "description of layers"),
+        ({"scope": b""}, "array 'scope'"),
+        ({"layers": None, "factory": b"os:getcwd"}, "expected a function of cmpe"),
+        ({"layers": None, "factory": b"os.getcwd()"}, "an import path is"),
+    ],
+)
+def test_damaged_neural_functions_are_refused(tmp_path, changes, said):
+    write_function(NeuralFunction(nn.Linear(3, 1), (2, 3)), tmp_path / "f.npz")
+    with np.load(tmp_path / "f.npz") as kept:
+        arrays = dict(kept)
+    for name, text in changes.items():
+        if text is None:
+            del arrays[name]
+        else:
+            arrays[name] = np.frombuffer(text, dtype=np.uint8).astype(np.uint8)
+    if "scope" in changes:
+        arrays["scope"] = np.zeros(2)
+    np.savez(tmp_path / "f.npz", **arrays)
+    with pytest.raises(InputError, match=said):
+        read_function(tmp_path / "f.npz")

@@ -217,6 +217,7 @@ def test_tokens_count_lines_and_the_words_of_a_line():
             lambda t: t.need(10**18, "a row"),
             "expected 1000000000000000000 x a row, found only",
         ),
+        ("a \u2028 \x85\n", lambda t: [t.word("x"), t.word("y")], "line 2, word 1: expected y"),
         ("1 2", lambda t: t.finish(), "word 1: expected the end of the file, found '1'"),
     ],
 )

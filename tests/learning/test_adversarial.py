@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cmpe.flip import adversarial, flip_of
 from cmpe.learning.adversarial import flipped
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.fitting import fit
-from cmpe.queries import adversarial, flip_of
 from cmpe.solvers.flips.attack import AttackStages, guided_attack
 from cmpe.solving import solve
 from tests.learning.losses.test_functions import images, small_network
@@ -78,13 +78,16 @@ def test_one_pass_takes_the_shorter_of_two_closed_forms(linear):
     flip, guide = flip_of(problem), solver.predictor.guide(margin)
     found = flipped(rows, solver.predictor, margin, Pipeline(repair=False), 1)
     lengths = -problem.objective.value(found)
+    step = AttackStages("step", margin=flip.margin, safety=margin)
+
+    def likeliest(sums, classes):
+        targets, slopes = guide(sums, classes)
+        return targets[:, :1], slopes
+
     first, both = (
-        guided_attack(
-            flip.network, rows.evidence, guide,
-            config=AttackStages("step", margin=flip.margin, safety=margin, shortest=shortest),
-        ).images
-        for shortest in (False, True)
-    )  # fmt: skip
+        guided_attack(flip.network, rows.evidence, which, config=step).images
+        for which in (likeliest, guide)
+    )
     np.testing.assert_array_equal(found[:, 5:], both)
     first_lengths = np.abs(first - rows.evidence).sum(axis=1)
     assert (lengths <= first_lengths + 1e-9).all()

@@ -11,8 +11,8 @@ import torch
 import cmpe
 from cmpe import Status
 from cmpe.errors import MethodError
+from cmpe.flip import adversarial
 from cmpe.learning.certificates import CERTIFICATES
-from cmpe.queries import adversarial
 from tests.learning.cases import GRID, untrained
 from tests.learning.losses.test_functions import images, small_network
 
@@ -71,11 +71,14 @@ def test_flips_are_bounded_by_the_classifier(name):
     assert np.isinf(proved.bound).all() == (name == "none")
 
 
-def test_other_problems_without_tables_have_no_bound():
+@pytest.mark.parametrize("layer", [torch.nn.ReLU, torch.nn.GELU])
+def test_other_problems_without_tables_have_bounds_where_layers_have(layer):
     torch.manual_seed(0)
-    function = cmpe.NeuralFunction(torch.nn.Linear(2, 1), (2, 2))
+    function = cmpe.NeuralFunction(torch.nn.Sequential(torch.nn.Linear(2, 1), layer()), (2, 2))
     h = cmpe.LogLinearModel.from_tables([2, 2], [((0, 1), np.eye(2))])
     problem = cmpe.Problem(h, (cmpe.Constraint(function, 0.5),), (0,))
     proved = CERTIFICATES["optimal"](problem.given([[0], [1]]), None, 1)
-    assert np.isposinf(proved.bound).all()
+    best = cmpe.solve(problem, [[0], [1]], method="exhaustive")
+    assert (proved.bound >= best.objective)[best.feasible].all()
+    assert np.isposinf(proved.bound).all() == (layer is torch.nn.GELU)
     assert not proved.infeasible.any()

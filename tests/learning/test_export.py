@@ -10,13 +10,13 @@ import torch
 
 from cmpe import Constraint, Instances, LogLinearModel, NeuralFunction, Problem
 from cmpe.errors import InputError, MethodError
+from cmpe.flip import adversarial
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.relaxation import RelaxedProblem
-from cmpe.learning.networks.networks import Network, NetworkInputs, encode
+from cmpe.learning.networks.networks import Network, encode
 from cmpe.learning.runs import Trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.fitting import fit
-from cmpe.queries import adversarial
 from tests.learning.cases import mixed_problem, quick, small_grid
 from tests.learning.losses.test_functions import images, small_network
 
@@ -28,7 +28,7 @@ def untrained(problem, **changes):
     config = quick(**changes)
     relaxation = RelaxedProblem(problem, floor=config.floor)
     none = np.zeros((0, len(problem.evidence_variables)), dtype=int)
-    width = encode(problem, none, mask=config.mask_inputs).shape[1]
+    width = encode(problem, none).shape[1]
     network = Network.of(config, width, relaxation)
     parameters = {k: 3.0 * v.unsqueeze(0) for k, v in network.initial(1).items()}
     return NeuralSolver(problem, Trained(config, problem_digest(problem), parameters))
@@ -88,41 +88,12 @@ def test_rows_have_their_own_margins(tmp_path):
     assert (moved[1:] > 1e-3).all()
 
 
-def test_what_is_not_observed_is_masked(tmp_path):
-    problem = mixed_problem()
-    solver = untrained(problem, mask_inputs=True)
-    program = reloaded(solver, tmp_path / "network.pt2")
-    evidence = np.array([[0, 2], [-1, 2], [1, -1], [-1, -1]])
-    encoded = encode(problem, evidence, mask=True)
-    outputs = solver.predictor.network(
-        solver.trained.parameters,
-        NetworkInputs(encoded.unsqueeze(0), None),
-        solver.predictor.relaxation,
-    )
-    wanted = solver.predictor.relaxation.coordinates.probabilities(outputs.logits)[0]
-    found = program(torch.as_tensor(evidence), torch.zeros(4))[0]
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
-    assert len(np.unique(found.numpy().round(6), axis=0)) == 4
-
-
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(MethodError, match=r"network\.pt: an exported network ends in \.pt2"):
         untrained(GRID).export(tmp_path / "network.pt")
-    with pytest.raises(MethodError, match="only networks without mean-field steps can be exported"):
-        untrained(GRID, network="unrolled", steps=2).export(tmp_path / "network.pt2")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match=r"network\.pt2: cannot be written"):
         untrained(GRID).export(tmp_path / "nowhere" / "network.pt2")
-
-
-def test_unrolled_networks_without_steps_can_be_exported(tmp_path):
-    solver = untrained(GRID, network="unrolled", steps=0)
-    program = reloaded(solver, tmp_path / "network.pt2")
-    evidence = some_rows(GRID, 4)
-    points, _, prices = program(torch.as_tensor(evidence), torch.zeros(4))
-    wanted, multipliers = solver.predictor.relaxed(GRID.given(evidence))
-    np.testing.assert_allclose(points.numpy(), wanted, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(prices.numpy(), multipliers, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("head", ["plain", "residual", "linear"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import cmpe
+from cmpe.flip import adversarial
 from cmpe.learning.improvement import LEAST_SECONDS, Draft, searches, time_left
 from cmpe.learning.pipeline import Pipeline
-from cmpe.queries import adversarial
 from cmpe.solvers.base import Limits
 from cmpe.solvers.local import improve
 from cmpe.solvers.local.mixing import mixed

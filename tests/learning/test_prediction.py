@@ -10,7 +10,7 @@ import torch
 
 from cmpe.errors import MethodError
 from cmpe.learning.prediction import Predictor
-from tests.learning.cases import GRID, check_honest, mixed_problem, untrained
+from tests.learning.cases import GRID, untrained
 
 
 def test_a_larger_margin_violates_less(grid_solver):
@@ -28,16 +28,6 @@ def test_chunks_of_rows_give_the_same_answers(grid_solver, monkeypatch):
     again = grid_solver.solve(GRID.problem, GRID.train)
     np.testing.assert_array_equal(again.assignments, whole.assignments)
     assert len(grid_solver.solve(GRID.problem, GRID.train[:0])) == 0
-
-
-def test_unrolled_networks_read_the_tables():
-    problem = mixed_problem()
-    evidence = np.array([[0, 0], [1, 2]])
-    solver = untrained(problem, network="unrolled", steps=3)
-    check_honest(problem, evidence, solver.solve(problem, evidence))
-    plain = untrained(problem, network="unrolled", steps=0)
-    a, b = (s.predictor.relaxed(problem.given(evidence))[0] for s in (solver, plain))
-    assert not np.allclose(a, b, atol=1e-3)
 
 
 def test_relaxed_outputs_are_probabilities(grid_solver):

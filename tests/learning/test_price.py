@@ -7,9 +7,9 @@ import math
 
 import pytest
 
+from cmpe.flip import adversarial
 from cmpe.learning.price import Price, price_of
 from cmpe.learning.training.fitting import fit
-from cmpe.queries import adversarial
 from tests.learning.cases import quick, small_grid
 from tests.learning.losses.test_functions import images, small_network
 

@@ -24,6 +24,15 @@ def test_counts():
     assert all(len(factor.scope) == 1 for factor in found.factors)
 
 
+def test_two_names_of_one_state_count_once():
+    for states in (["yes", 1], ["yes", "yes"]):
+        found = count({"a": states}).over(DOMAIN)
+        np.testing.assert_array_equal(found.value(ROWS), ROWS[:, 0])
+        assert count({"a": states}).same_as(count({"a": states[::-1]}))
+    twice = count({"a": "yes"}) + count({"a": 1})
+    np.testing.assert_array_equal(twice.over(DOMAIN).value(ROWS), 2 * ROWS[:, 0])
+
+
 def test_costs_add_up():
     costs = 2 * linear({"b": {"mid": 1.5, "high": 4}}) - linear({"b": {"mid": 1}, "a": {"yes": 2}})
     found = (costs + 0.5).over(DOMAIN)

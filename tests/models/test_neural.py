@@ -22,7 +22,7 @@ def test_slots_and_modules():
     np.testing.assert_array_equal(slots.of([[0.5, 2, 0, 1]]), [[0.5, 0, 1, 1]])
     np.testing.assert_array_equal(slots.columns((3, 1)), [3, 1, 2])
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    module = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 1))
     f = NeuralFunction(module, (2, 3, 1, 2), (1, 3))
     rows = np.array([[0, 2, 0, 1], [1, 0, 0, 0]])
     with torch.no_grad():

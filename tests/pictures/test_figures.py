@@ -11,9 +11,21 @@ EVENTS = [
 ]
 RECORDS = [
     {"epoch": 1, "relaxed_violation": 0.5},  # no look at the validation rows
-    {"epoch": 2, "relaxed_violation": 0.25, "validation_regret": 3.0, "validation_violation": 0.1},
+    {
+        "epoch": 2,
+        "loss": 7.5,
+        "relaxed_violation": 0.25,
+        "validation_regret": 3.0,
+        "validation_violation": 0.1,
+    },
     {"epoch": 3, "relaxed_violation": 0.0, "validation_regret": None, "validation_violation": 1.0},
-    {"epoch": 4, "relaxed_violation": 0.1, "validation_regret": 2.0, "validation_violation": 0.0},
+    {
+        "epoch": 4,
+        "loss": 6.5,
+        "relaxed_violation": 0.1,
+        "validation_regret": 2.0,
+        "validation_violation": 0.0,
+    },
 ]
 
 
@@ -41,7 +53,9 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 def test_a_learning_curve_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     figure = draw_learning(RECORDS)
-    above, below = figure.axes
+    first, above, below = figure.axes
+    assert list(first.lines[0].get_xdata()) == [2, 4]
+    assert list(first.lines[0].get_ydata()) == [7.5, 6.5]
     [regret] = above.lines
     relaxed, violation = below.lines
     assert (list(regret.get_xdata()), list(regret.get_ydata())) == ([2, 4], [3.0, 2.0])
@@ -57,5 +71,5 @@ def test_a_learning_curve_is_drawn(tmp_path):
 def test_a_run_without_validation_rows_is_drawn_too(tmp_path):
     pytest.importorskip("matplotlib")
     figure = draw_learning(RECORDS[:1])
-    assert [len(line.get_xdata()) for axes in figure.axes for line in axes.lines] == [0, 1, 0]
+    assert [len(line.get_xdata()) for axes in figure.axes for line in axes.lines] == [0, 0, 1, 0]
     save(figure, tmp_path / "curve.png")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import cmpe
 from cmpe import LogLinearModel, Problem
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError
@@ -30,6 +31,18 @@ def test_evidence_in_every_form_is_the_same():
     assert problem.given([1, 0]).evidence.tolist() == [[1, 0]]
     assert problem.given({0: 1, 1: 0}).evidence.tolist() == [[1, 0]]
     assert Problem(ONE).given().evidence.shape == (1, 0)
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.zeros((0, 2)), np.zeros((0, 4))])
+def test_no_rows_are_no_rows(nothing):
+    problem = worked_example()
+    assert len(cmpe.solve(problem, nothing)) == 0
+    assert cmpe.front(problem, nothing) == []
+    assert cmpe.best(problem, nothing, k=2) == []
+    assert cmpe.sensitivity(problem, nothing) == []
+    assert len(cmpe.bound(problem, nothing).upper) == 0
+    free, none = problem.observing(()), {"potentials": {0: np.zeros((0, 2))}}
+    assert len(cmpe.bound(free, **none).upper) == len(cmpe.solve(free, **none)) == 0
 
 
 def test_observed_groups_cover_the_rows():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import cmpe
 from cmpe import (
     Constraint,
     Distance,
@@ -171,8 +172,7 @@ def test_operators():
     ):
         with pytest.raises(ModelError, match=message):
             wrong()
-    with pytest.raises(TypeError):
-        t + 3
+    np.testing.assert_allclose((t + 3).value(rows), t.value(rows) + 3.0)
 
 
 @pytest.mark.parametrize(
@@ -213,3 +213,33 @@ def test_a_function_of_ones_own():
     t = LogLinearModel.from_tables([2, 2], [], ["a", "b"])
     with pytest.raises(ModelError, match="constraint 0 names its variables and the objective does"):
         Problem(Own(), [t <= 1.0])
+
+
+def neural(count):
+    import torch
+
+    return cmpe.NeuralFunction(torch.nn.Linear(count, 1), (2,) * count)
+
+
+def test_rules_beside_an_objective_without_tables_are_constraints():
+    rules = [cmpe.implies({0: 1}, {1: 1}), cmpe.all_different([2, 3], name="apart")]
+    problem = cmpe.Problem(neural(4), rules)
+    z = np.indices((2,) * 4).reshape(4, -1).T
+    expected = ((z[:, 0] == 0) | (z[:, 1] == 1)) & (z[:, 2] != z[:, 3])
+    np.testing.assert_array_equal(problem.is_feasible(z), expected)
+    assert problem.constraints[0].name == "0=1 implies 1=1"
+    wider = problem.under([cmpe.count({0: 1, 1: 1}) <= 1])
+    assert (wider.is_feasible(z) <= problem.is_feasible(z)).all()
+    assert len(wider.constraints) == 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (cmpe.exactly_one(dict.fromkeys(range(9), 1)), r"cmpe.count\(\{...\}\) == 1"),
+        (cmpe.implies({0: 1}, {1: 1}, weight=2.0), "a weight needs an objective made of tables"),
+    ],
+)
+def test_rules_that_need_tables_are_refused(rule, said):
+    with pytest.raises(ModelError, match=said):
+        cmpe.Problem(neural(9), [rule])

@@ -11,6 +11,7 @@ from tests.problems import (
     seeds,
     worked_example,
 )
+from tests.refusals import refused
 
 ONE = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0])])
 
@@ -23,6 +24,20 @@ def test_ties_are_decided_by_one_tolerance():
         )
         problem = Problem(ONE, (Constraint(above, q),))
         assert problem.is_feasible([[0], [1]]).tolist() == [True, False]
+
+
+def test_sums_beyond_float64_are_refused():
+    tables = [((0,), [1e308, -np.inf]), ((1,), [0.0, 1e308])]
+    huge = LogLinearModel.from_tables([2, 2], tables)
+    message = "sums of entries must stay below 1e+300, found up to inf"
+    assert f"the objective: {message}" in refused(lambda: Problem(huge))
+    least = refused(lambda: Problem(LogLinearModel((2, 2)), [(huge >= 0.0).named("low")]))
+    assert f"constraint 'low': {message}" in least
+    one = Problem(LogLinearModel.from_tables([2], [((0,), [1e290, 0.0])]))
+    assert solve(one).objective.tolist() == [1e290]
+    assert "below 1e+300" in refused(lambda: solve(one, potentials={0: [[1e300, 0.0]]}))
+    many = LogLinearModel.from_tables([2] * 3, [((v,), [-1e299, 1e299]) for v in range(3)])
+    assert solve(Problem(many)).objective[0] == pytest.approx(3e299)
 
 
 def test_zero_potentials_forbid_in_h_and_satisfy_in_t():

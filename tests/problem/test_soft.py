@@ -45,6 +45,16 @@ def test_every_form_says_the_same(name):
     assert not found.observed.any()
 
 
+def test_names_of_columns_may_contain_equals_signs():
+    names, states = ["a=b", "c"], [["x=y", "z"], ["=", "d"]]
+    tables = [((0,), [0.0, 1.0]), ((1,), [0.0, 1.0])]
+    problem = Problem(LogLinearModel.from_tables([2, 2], tables, names=names, states=states))
+    frame = pandas.DataFrame({"a=b=x=y": [1.0], "a=b=z": [0.0], "c==": [0.5], "c=d": [0.0]})
+    found = cmpe.solve(problem, frame)
+    assert dict(found[0]) == {"a=b": "x=y", "c": "="}
+    assert found.objective[0] == pytest.approx(np.log(0.5))
+
+
 def test_it_stands_beside_hard_evidence():
     assert objectives({"rain": "no", "wind": FORBIDS}) == pytest.approx([1.0 + np.log(0.5)])
     assert objectives([{"rain": "no", "wind": FORBIDS}, {"wind": "high"}, {}]) == pytest.approx(
@@ -65,6 +75,15 @@ def test_states_per_row_are_read_as_before():
     assert objectives({"wind": ["low", "mid", "high"]}) == [3.0, 4.0, 5.0]
     assert objectives({"wind": [0, 1, 2]}) == [3.0, 4.0, 5.0]
     assert objectives({"wind": np.array([0.0, 1.0, np.nan])}) == [3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pandas.Series])
+def test_what_may_be_states_or_likelihoods_is_refused(kind):
+    message = "variable 'wind': states must be whole numbers or names, likelihoods a mapping"
+    both = {"wind": kind([0.0, 0.0, 1.0])}
+    assert message in refused(lambda: cmpe.solve(PROBLEM, both), kind=EvidenceError)
+    assert objectives([{"wind": [0.0, 0.0, 1.0]}]) == [5.0]
+    assert objectives({"wind": {0: 0.0, 1: 0.0, 2: 1.0}}) == [5.0]
 
 
 @settings(max_examples=60)

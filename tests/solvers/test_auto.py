@@ -57,10 +57,7 @@ def wide(monkeypatch):
     monkeypatch.setattr(complete, "MOST_BYTES", -1)
     monkeypatch.setattr(turns, "MOST_BYTES", -1)
     monkeypatch.setattr(turns, "NARROW_BYTES", -1)
-    monkeypatch.setattr(race, "SWEEPS", 0)
-    monkeypatch.setattr(race, "DIVE", -1000)
-    monkeypatch.setattr(race.Race, "shrink_by_elimination", lambda self: None)
-    monkeypatch.setattr(race, "EARLY", -1.0)
+    monkeypatch.setattr(race.Race, "prove_at_once", lambda self: False)
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
     loose = lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)  # noqa: E731
     monkeypatch.setattr(reduction, "by_size", loose)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cmpe
-from cmpe import METHODS, Problem, Running, Solutions
+from cmpe import METHODS, Problem, Running, Solutions, Status
 from cmpe.core.compiler import timing
 from cmpe.errors import InputError, Interrupted, MethodError
 from cmpe.problem import Form
@@ -13,7 +13,7 @@ from cmpe.solvers import auto, dispatch, method_named
 from cmpe.solvers.base import Engine
 from cmpe.solvers.dispatch import engine_of
 from cmpe.solvers.exact import complete
-from tests.problems import random_problem, worked_example
+from tests.problems import Shape, random_problem, worked_example
 
 ROWS = np.array([[1, 1], [0, 0], [1, 1], [0, 1]])
 HERE = [m for m, row in METHODS.items() if row.needs != "gurobi"]
@@ -52,7 +52,7 @@ def test_every_option_reaches_an_engine():
         worked_example(), ROWS, method=engine, time_limit=2.0, gap=0.5, seed=7, running=running
     )
     ((instances, limits),) = engine.calls
-    assert len(instances) == 4  # rows with a start are all answered
+    assert len(instances) == 3  # two rows are equal, and so are their starts
     assert (limits.seconds, limits.gap, limits.seed) == (2.0, 0.5, 7)
     assert (limits.workers, limits.threads) == (2, 3)
     assert limits.device == "cuda"
@@ -64,6 +64,23 @@ def test_equal_rows_reach_it_once():
     answers = cmpe.solve(worked_example(), ROWS, method=engine)
     assert engine.calls[0][0].evidence.tolist() == [[1, 1], [0, 0], [0, 1]]
     assert len(answers) == 4
+
+
+@pytest.mark.parametrize("method", HERE)
+def test_equal_rows_have_equal_answers(method):
+    """Also where nothing is observed, where rows have a start, and where a proof says none."""
+    problem, _ = random_problem(159, Shape(variables=7, values=4, constraints=2))
+    for asked in (problem.observing(()), worked_example()):
+        count = len(asked.evidence_variables)
+        rows = np.ones((5, count), dtype=int)
+        start = np.zeros((5, asked.variables), dtype=int)
+        for running in (Running(), Running(start=start)):
+            found = cmpe.solve(asked, rows, method=method, running=running)
+            assert (found.assignments == found.assignments[0]).all()
+            assert len(found) == 5
+    none = Problem(worked_example().objective, [worked_example().constraints[0].function <= -1.0])
+    found = cmpe.solve(none, np.zeros((2, 0)), method=method)
+    assert (found.assignments[found.status == Status.INFEASIBLE] == -1).all()
 
 
 @pytest.mark.parametrize("evidence", [None, {}, np.zeros((0, 4), dtype=int), {0: 1, 3: 0}])

@@ -231,7 +231,10 @@ WRONG = {
         {"potentials": {"a": np.zeros((2, 2))}, "limits": [[0.0]] * 3},
         r"must have as many rows; found \[1, 2, 3\]",
     ),
-    "constraint": ({"limits": {1: 0.0}}, "constraints are numbered 0 to 0, found 1"),
+    "constraint": (
+        {"limits": {1: 0.0}},
+        "there is one constraint: .*; found number 1",
+    ),
     "columns": ({"limits": np.zeros((2, 2))}, r"limits must have shape \(rows, 1\)"),
     "infinite": ({"limits": [[np.inf]]}, "row 0, constraint 0: a limit must be a finite number"),
 }

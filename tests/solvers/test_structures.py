@@ -160,3 +160,12 @@ def test_ctrl_c_keeps_what_is_answered(monkeypatch):
         cmpe.solve(problem, potentials=np.zeros((3, 4, 2)), running=running)
     assert stopped.value.finished == 3
     assert stopped.value.solutions.proved.all()
+
+
+def test_two_states_of_a_variable_in_one_rule_are_no_assignment():
+    """The states would share a column, of which only one was remembered."""
+    scores = cmpe.LogLinearModel.from_tables((2, 3), [((0,), [1.0, 2.0]), ((1,), [1.0, 2.0, 3.0])])
+    rule = cmpe.at_most_one([{0: 1}, {1: (0, 1, 2)}])
+    answers = cmpe.solve(cmpe.Problem(scores, [rule]), [{0: 0, 1: 1}, {1: 0}])
+    assert answers.labels == ["optimal", "optimal"]
+    assert answers.objective.tolist() == [3.0, 2.0]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cmpe.bounds.base import Work
-from cmpe.errors import MethodError
+from cmpe.errors import MethodError, how_to_install
 from cmpe.tensor.device import EACH, as_array, batch_steps, device_named, scalar_on
 
 
@@ -45,4 +45,4 @@ def test_without_torch_the_extra_is_named():
         "    except MissingExtra as error:\n        print(error)\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout == 2 * "torch is not installed; install it with: pip install 'cmpe[learn]'\n"
+    assert out.stdout == 2 * f"torch is not installed; {how_to_install('learn')}\n"

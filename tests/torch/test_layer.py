@@ -32,7 +32,9 @@ def test_distributions_are_those_of_enumeration(seed):
     problem, cards = counted_problem(rng)
     if rng.random() < 0.3:
         cards = [2] * 6
-        problem = Problem(random_model(rng, cards, Shape()), random_rules(rng, 6))
+        counted = cmpe.count(dict.fromkeys(range(6), 1)) <= int(rng.integers(0, 6))
+        rules = [*random_rules(rng, 6), *([counted] if rng.random() < 0.5 else [])]
+        problem = Problem(random_model(rng, cards, Shape(zeros=rng.random() < 0.5)), rules)
     scores = random_scores(rng, cards)
     if rng.random() < 0.3:
         scores[0, 0, 0] = -torch.inf
@@ -92,6 +94,50 @@ def test_gradcheck():
     y = layer(scores).argmax
     assert torch.autograd.gradcheck(lambda s: layer(s).log_partition, scores)
     assert torch.autograd.gradcheck(lambda s: layer(s).log_prob(y), scores)
+
+
+def test_gradcheck_with_limits_of_rows_and_zeros():
+    layer = cmpe.torch.Layer(faults())
+    torch.manual_seed(0)
+    scores = torch.randn(2, 5, 3, dtype=torch.float64)
+    blocked = torch.zeros_like(scores)
+    blocked[0, 3, 0] = -torch.inf
+    scores.requires_grad_()
+    limits = {"faults": [2.0, 1.0]}
+    y = layer(scores + blocked, limits).argmax
+    assert torch.autograd.gradcheck(lambda s: layer(s + blocked, limits).log_prob(y), scores)
+
+
+def test_no_rows():
+    found = cmpe.torch.Layer(faults())(torch.zeros(0, 5, 3))
+    assert found.argmax.shape == (0, 5)
+    assert found.log_prob(torch.zeros(0, 5, dtype=torch.int64)).shape == found.entropy.shape == (0,)
+    assert found.sample(3).shape == (3, 0, 5)
+
+
+def test_thresholded_scores_that_break_rules_are_warned_of_once_trained_through():
+    layer = cmpe.torch.Layer(faults(most=1))
+    scores = torch.zeros(1, 5, 3, requires_grad=True)
+    scores.data[0, 2:4, 1] = 1.0
+    thresholded = scores.detach()[:, :, :2].argmax(dim=2)
+    assert layer(scores).log_prob(thresholded).isneginf().all()
+    layer(scores).log_partition.sum().backward()
+    with pytest.warns(UserWarning, match="1 of 1 rows break a rule"):
+        layer(scores).log_prob(thresholded)
+    layer(scores).log_prob(torch.tensor([[0, 0, 1, 1, 1]]))  # wrong too, but not a threshold
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_scores_on_a_gpu():
+    layer = cmpe.torch.Layer(faults())
+    torch.manual_seed(0)
+    scores = torch.randn(3, 5, 3)
+    near, far = (scores.to(place).requires_grad_() for place in ("cpu", "cuda"))
+    for own in (near, far):
+        found = layer(own)
+        found.log_prob(found.argmax).sum().backward()
+        assert found.argmax.device == found.marginals.device == found.sample().device == own.device
+    assert torch.allclose(near.grad, far.grad.cpu())
 
 
 def test_scores_by_name():

@@ -1,5 +1,7 @@
 """`cmpe.sensitivity` against enumeration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,14 @@ from hypothesis import given, settings
 import cmpe
 from cmpe import LogLinearModel, Problem
 from cmpe.generation import grid
-from tests.problems import Shape, random_network_problem, random_problem, seeds, worked_example
+from tests.problems import (
+    Shape,
+    all_assignments,
+    random_network_problem,
+    random_problem,
+    seeds,
+    worked_example,
+)
 from tests.tradeoffs.truth import enumerated
 
 
@@ -70,3 +79,57 @@ def test_wide_rows_have_bounds():
     assert not any(exact.any() for exact in found.exact.values())
     assert "&gt;=" in found._repr_html_()
     assert all(len(regret) == 2 for regret in found.regrets.values())
+
+
+def changed(problem, scope, answer, size):
+    """The first table over a scope loses `size` at the answer and gains it elsewhere."""
+    model = problem.objective
+    number = next(i for i, f in enumerate(model.factors) if f.scope == scope)
+    table = model.factors[number].log_table + size
+    own = tuple(answer[list(scope)])
+    table[own] -= 2 * size
+    factors = list(model.factors)
+    factors[number] = cmpe.Factor(scope, table)
+    return Problem(replace(model, factors=tuple(factors)), problem.constraints)
+
+
+@settings(max_examples=40)
+@given(seeds)
+def test_a_radius_is_how_far_a_table_may_change(seed):
+    """Against enumeration: within it the answer stays optimal, beyond it the worst change wins."""
+    problem, _ = random_problem(seed, Shape(constraints=seed % 3))
+    problem = Problem(problem.objective, problem.constraints)
+    (found,) = cmpe.sensitivity(problem)
+    if found.answer.status is cmpe.Status.INFEASIBLE:
+        assert found.radius == {}
+        return
+    answer = found.answer.assignment
+    rows = all_assignments(problem.domain.cardinalities)
+    good = problem.is_feasible(rows)
+    for scope, radius in found.radius.items():
+        assert found.radius_exact[scope]
+        others = good & (rows[:, list(scope)] != answer[list(scope)]).any(axis=1)
+        best = problem.objective.value(rows[others]).max(initial=-np.inf)
+        assert radius == pytest.approx((found.answer.objective - best) / 2, abs=1e-7)
+        if not np.isfinite(radius):
+            continue
+        for share, stays in ((0.99, True), (1.01, False)):
+            size = share * radius + (0.0 if stays else 1e-3)
+            other = changed(problem, scope, answer, size)
+            values = np.where(good, other.objective.value(rows), -np.inf)
+            assert (other.objective.value(answer[np.newaxis])[0] >= values.max() - 1e-7) == stays
+
+
+def test_radii_by_name_rows_of_their_own_and_networks():
+    model = LogLinearModel.from_tables(
+        (2, 2), [(("A",), [0.0, 1.0]), (("A", "B"), [[0.0, 2.0], [0.0, 0.5]])], names=["A", "B"]
+    )
+    (found,) = cmpe.sensitivity(Problem(model))
+    assert found.radius == {("A",): 0.25, ("A", "B"): 0.25}
+    assert "radius" in found._repr_html_()
+    (moved,) = cmpe.sensitivity(Problem(model), potentials={"A": [[3.0, 0.0]]})
+    assert moved.radius == {("A",): 1.75, ("A", "B"): 1.0}
+    (seen,) = cmpe.sensitivity(Problem(model), {"A": 1})
+    assert seen.radius == {("A",): np.inf, ("A", "B"): 0.25}
+    problem, evidence = random_network_problem(1)
+    assert all(each.radius == {} for each in cmpe.sensitivity(problem, evidence))

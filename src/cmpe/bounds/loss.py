@@ -7,27 +7,31 @@ In the minimisation form f = C - h and g_j = t_j - q_j, with v = sum over j of m
 
 `loss_bounds` gives a tight p_upper, the f of a feasible answer. `printed_bounds` gives the
 paper's: the greatest f of any assignment, which is far above p* and which training may lower. Both
-have the same q_lower where elimination fits. Where it does not, `printed_bounds` uses mini-buckets
-for both, as the paper does, and `loss_bounds` refuses.
+have the same q_lower where elimination fits. Where it does not, `loss_bounds` refuses, and
+`printed_bounds` has both from
+
+    log-linear models           mini-buckets, as the paper does
+    variables in [0, 1]         reformulation-linearisation
+    functions without tables    spans: linear bounds of networks, layer by layer
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cmpe.arrays import Assignments, Floats
-from cmpe.bounds.base import Work
+from cmpe.arrays import Floats
+from cmpe.bounds.base import Bounder, Work
 from cmpe.bounds.lagrangian import Batch, feasible_losses, lagrangian_dual
 from cmpe.bounds.minibucket import MiniBucket
+from cmpe.bounds.rlt import Rlt
+from cmpe.bounds.spans import spans_of
 from cmpe.errors import MethodError
 from cmpe.models.conditioning import Gathers
 from cmpe.models.loglinear import Factor, LogLinearModel
-from cmpe.problem import Constraint, Instances, Problem
-
-SHIFTS = 30  # steps of the multipliers of mini-buckets
+from cmpe.problem import Constraint, Form, Instances
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,11 @@ class LossBounds:
     q_lower: Floats  # (B,)
 
 
-def loss_bounds(
-    instances: Instances, incumbents: Assignments | None = None, *, threads: int = 1
-) -> LossBounds:
+def loss_bounds(instances: Instances, *, threads: int = 1) -> LossBounds:
     """p_upper and q_lower of every row of a training set (see LossBounds).
 
-    p_upper is f of the better of the dual's feasible answer and a feasible incumbent; where
-    neither is known, the greatest finite f, which every feasible f is below. q_lower
+    p_upper is f of the dual's feasible answer; where there is none, the greatest finite f, which
+    every feasible f is below. q_lower
     relaxes g > 0: f + g = C - q - (h - t), so it is C - q - max of h - t subject to t >= q, by
     the same dual; f >= 1 and g > 0 make 1 a bound too. Several constraints: f + sum of
     max(0, g_j) is at least the least f + g_j of a violated one.
@@ -52,8 +54,6 @@ def loss_bounds(
     dual = lagrangian_dual(instances, threads=threads)
     problem = instances.problem
     p_upper = feasible_losses(problem, dual.feasible)
-    if incumbents is not None:
-        p_upper = np.fmin(p_upper, feasible_losses(problem, incumbents))
     unknown = np.isnan(p_upper) & ~dual.infeasible
     if unknown.any():
         p_upper[unknown] = greatest_losses(Instances(problem, instances.evidence[unknown]), threads)
@@ -63,22 +63,45 @@ def loss_bounds(
 def printed_bounds(instances: Instances, *, threads: int = 1, narrow: bool = True) -> LossBounds:
     """p_upper is the greatest f of every row, with no regard to the constraints.
 
-    `narrow` says whether elimination fits. Where it does not, mini-buckets bound -h for p_upper
-    and, with Lagrange multipliers, h - t subject to t >= q for q_lower.
+    `narrow` says whether elimination fits. Where it does not, mini-buckets or a linear program
+    bound -h for p_upper and, with Lagrange multipliers, h - t subject to t >= q for q_lower.
     """
     problem = instances.problem
-    if narrow:
+    if problem.form is Form.OTHER:
+        return _span_bounds(instances)
+    if narrow and problem.has_tables:
         greatest = greatest_losses(instances, threads)
         return LossBounds(greatest, _least_violating(instances, threads))
-    if not problem.is_log_linear:
+    if problem.form not in _RELAXED:
         raise MethodError("mini-buckets need log-linear functions")
-    loosest = Problem(negated(problem.models[0]), (), problem.evidence_variables)
-    plain = Work(steps=0, threads=threads)
-    upper = MiniBucket().upper_bound(loosest.given(instances.evidence), plain).upper
-    q_lower = np.full(len(instances), np.nan)
+    bounder, shifts = _RELAXED[problem.form]
+    h = problem.objective
+    assert isinstance(h, LogLinearModel)
+    loosest = replace(problem, objective=negated(h), constraints=())
+    plain = Work(steps=shifts and 0, threads=threads)
+    upper = bounder.upper_bound(loosest.given(instances.evidence), plain).upper
+    work, q_lower = Work(steps=shifts, threads=threads), np.full(len(instances), np.nan)
     for j in range(len(problem.constraints)):
-        q_lower = np.fmin(q_lower, _wide_least_infeasible(instances, j, threads))
+        q_lower = np.fmin(q_lower, _wide_least_infeasible(instances, j, bounder, work))
     return LossBounds(problem.shift + upper, q_lower)
+
+
+# By form of the problem: a relaxation, and how many steps its multipliers get; None: until solved.
+_RELAXED: Mapping[Form, tuple[Bounder, int | None]] = {
+    Form.TABLES: (MiniBucket(), 30),
+    Form.CONTINUOUS: (Rlt(), None),
+}
+
+
+def _span_bounds(instances: Instances) -> LossBounds:
+    """f alone bounds f + v: spans know nothing of both together."""
+    problem = instances.problem
+    objective, *others = spans_of(instances)
+    can_violate = np.zeros(len(instances), dtype=bool)
+    for span, limit in zip(others, problem.limits, strict=True):
+        can_violate |= span.high > limit
+    least = np.maximum(problem.shift - objective.high, 1.0)
+    return LossBounds(problem.shift - objective.low, np.where(can_violate, least, np.nan))
 
 
 def negated(model: LogLinearModel) -> LogLinearModel:
@@ -88,19 +111,23 @@ def negated(model: LogLinearModel) -> LogLinearModel:
     return LogLinearModel(model.cardinalities, tuple(factors))
 
 
-def _wide_least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
-    """`_least_infeasible` by mini-buckets: C - q less a bound of h - t subject to t >= q.
+def _wide_least_infeasible(instances: Instances, j: int, bounder: Bounder, work: Work) -> Floats:
+    """`_least_infeasible` by a relaxation: C - q less a bound of h - t subject to t >= q.
 
     An assignment with t = -inf never violates: it is forbidden in h - t.
     """
     problem, constraint = instances.problem, instances.problem.constraints[j]
-    h, less_t = problem.models[0], negated(problem.models[1 + j])
+    h, t = problem.objective, constraint.function
+    assert isinstance(h, LogLinearModel)
+    assert isinstance(t, LogLinearModel)
+    less_t = negated(t)
     objective = LogLinearModel(h.cardinalities, (*h.factors, *less_t.factors))
-    opposite = Problem(
-        objective, (Constraint(less_t, -constraint.at_most),), problem.evidence_variables
+    opposite = replace(
+        problem,
+        objective=objective,
+        constraints=(Constraint(less_t, -constraint.at_most),),
     )
-    work = Work(steps=SHIFTS, threads=threads)
-    found = MiniBucket().upper_bound(opposite.given(instances.evidence), work)
+    found = bounder.upper_bound(opposite.given(instances.evidence), work)
     bound = problem.shift - constraint.at_most - np.where(found.infeasible, 0.0, found.upper)
     return np.where(found.infeasible, np.nan, np.maximum(bound, 1.0))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cmpe.core.compiler import timing
+from cmpe.errors import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +157,7 @@ def _learned_start(
     try:
         from cmpe.learning.training.fitting import fit
     except ImportError:
-        shown.skipped.append("the learned start, for want of torch: pip install 'cmpe[learn]'")
+        shown.skipped.append(f"the learned start, for want of torch; {how_to_install('learn')}")
         return None
     config = TrainingConfig(
         loss="distill", hidden=(256,), skip=True, epochs=40, batch_size=64, seed=seed,
@@ -213,7 +214,7 @@ def _draw(shown: Shown, out: Path) -> bool:
             _draw_race(right, shown)
             save(figure, out)
     except MissingExtra:
-        shown.skipped.append("the figure, for want of matplotlib: pip install 'cmpe[report]'")
+        shown.skipped.append(f"the figure, for want of matplotlib; {how_to_install('report')}")
         return False
     return True
 

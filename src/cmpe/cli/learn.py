@@ -108,7 +108,7 @@ def _learn(model: LearnedKind, data: Data, settings: CutsetSettings) -> Network:
     train, valid = data["train"], data.get("valid")
     if model is LearnedKind.chow_liu:
         return learn_chow_liu(train, cardinalities=cards, smoothing=settings.smoothing, valid=valid)
-    with progress_bar("learning") as progress:
+    with progress_bar("learning", "steps") as progress:
         return learn_cutset(train, settings, cardinalities=cards, valid=valid, progress=progress)
 
 

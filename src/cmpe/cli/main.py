@@ -35,6 +35,7 @@ COMMANDS = {
     "probability": "How probable the evidence, every state and the best explanations are, by row.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
     "conflict": "Name the constraints and findings of every row that cannot hold together.",
+    "check": "Verify the proofs of a certificate, or say the first step that fails.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
     ),
@@ -47,8 +48,10 @@ COMMANDS = {
     "train": "Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint.",
     "evaluate": "Measure regret, violations, certified gap and time on test rows or on others.",
     "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
+    "serve": "Answer rows over HTTP, with certificates, and serve a page to explore the problem.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
+QUIET = "--quiet"  # silences progress (`options.is_quiet`), before or after the command
 VALUES = "--evidence-values"  # takes many
 MOVED = ("adversarial", "report")  # commands of earlier versions, now in the study
 HOMES = {
@@ -93,6 +96,9 @@ def _root(
     _version: bool = typer.Option(
         False, "--version", help="Show the version.", callback=_show_version, is_eager=True
     ),
+    _quiet: bool = typer.Option(
+        False, QUIET, help="Show no progress on stderr; before the command or after it."
+    ),
 ) -> None:
     """Constrained most probable explanation in graphical models: fast, batched, certified."""
 
@@ -119,7 +125,7 @@ def run(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> NoReturn:
 
 
 def _exit_code(name: str, make: Callable[[Sequence[str]], typer.Typer]) -> int:
-    arguments = with_each_value(sys.argv[1:]) or ["--help"]
+    arguments = with_each_value([w for w in sys.argv[1:] if w != QUIET]) or ["--help"]
     try:
         code = _run(name, make(arguments), arguments)
         sys.stdout.flush()

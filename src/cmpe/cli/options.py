@@ -1,7 +1,9 @@
-"""Words that several commands share, and how they become a problem."""
+"""Words that several commands share, how they become a problem, and progress."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -36,6 +38,9 @@ FIELDS = (
     "limit", "infeasible", "bounds", "value", "supported", "log_evidence", "estimated", "marginals",
     "explanations", "variable", "state", "probability", "low", "high",
 )  # fmt: skip
+QUIET = "--quiet"  # anywhere on the command line
+SECONDS_BETWEEN_LINES = 30.0  # of progress, off a terminal
+MANY_ROWS = 100_000  # for one file, which is written at the end
 GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.
 
@@ -48,7 +53,9 @@ Directory = Annotated[
     Path | None,
     typer.Argument(help="A problem directory (see `cmpe generate`), or a .wcsp or .cfn file."),
 ]
-Objective = Annotated[Path | None, typer.Option(help="The model h to maximise.")]
+Objective = Annotated[
+    Path | None, typer.Option(help="The model h to maximise, or package.module:name of a function.")
+]
 Constraints = Annotated[
     list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
 ]
@@ -126,12 +133,24 @@ BlockRows = Annotated[
 ]
 MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
 TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
+CERTIFICATE_HELP = "Write proofs of the bounds here, as JSON; `cmpe check` verifies them."
+EXPLAIN_HELP = "Say on stderr why infeasible rows have no answer, as `cmpe conflict` does."
 STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
     "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
 )
 _ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
 DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."
+
+
+def read_any(path: Path) -> Any:
+    """A model file of any kind, or a function that an import path names or a `.npz` file holds."""
+    from cmpe.formats.functions import function_at, read_function
+
+    if ":" in path.name and not path.exists():
+        return function_at(str(path))
+    found = read_function(path) if path.suffix == ".npz" else None
+    return read_tables(path) if found is None or hasattr(found, "to_model") else found
 
 
 def read_tables(path: Path) -> LogLinearModel | CutsetNetwork:
@@ -210,9 +229,9 @@ def posed_problem(
         bounded = read_problem(objective)
         model, own = bounded.objective, bounded.constraints
     else:
-        model, own = read_tables(objective), ()
+        model, own = read_any(objective), ()
     senses = mirrored or [False] * len(limits)
-    functions = [read_tables(file) for file in constraints]
+    functions = [read_any(file) for file in constraints]
     asked = [
         t >= limit if is_least else t <= limit
         for t, limit, is_least in zip(functions, limits, senses, strict=True)
@@ -286,15 +305,15 @@ class RowFiles(NamedTuple):
 
         if not self.values:
             return None
-        return full_rows(problem, _states(self.values))
+        return full_rows(problem, _states(problem, self.values))
 
 
-def _states(words: Sequence[str]) -> dict[Any, Any]:
+def _states(problem: Problem, words: Sequence[str]) -> dict[Any, Any]:
     """A row of evidence from NAME=STATE."""
     found: dict[Any, Any] = {}
     for word in words:
-        name, equals, state = word.rpartition("=")
-        if not (equals and name and state):
+        name, state = problem.domain.apart(word)
+        if not (name and state):
             raise InputError(f"--evidence-values needs NAME=STATE, found {word!r}")
         key = int(name) if name.isdecimal() else name
         if key in found:
@@ -376,13 +395,42 @@ def limits_in_order(
     return [next(lower if is_least else upper) for is_least in senses], senses
 
 
-@contextmanager
-def progress_bar(label: str) -> Iterator[Progress | None]:
-    """A progress callback that draws to stderr, or None when stderr is not a terminal."""
-    import sys
+def is_quiet() -> bool:
+    """Whether the command line has --quiet, which `main` takes out of it."""
+    return QUIET in sys.argv[1:]
 
-    if not sys.stderr.isatty():
+
+class _ProgressLines:
+    """Progress where nobody watches: a line every 30 s, with the rows a second."""
+
+    def __init__(self, label: str, what: str) -> None:
+        self._label, self._what = label, what
+        self._began = self._last = time.monotonic()
+        self._first: int | None = None  # rows that were done when it began: a run goes on
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        self._first = done if self._first is None else self._first
+        if now - self._last < SECONDS_BETWEEN_LINES:
+            return
+        self._last = now
+        rate = (done - self._first) / (now - self._began)
+        typer.echo(
+            f"{self._label}: {done:,} of {total:,} {self._what}, {rate:,.0f} a second", err=True
+        )
+
+
+@contextmanager
+def progress_bar(label: str, what: str = "rows") -> Iterator[Progress | None]:
+    """A progress callback: a bar on a terminal, else a line every 30 s; None with --quiet.
+
+    `what` is counted.
+    """
+    if is_quiet():
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _ProgressLines(label, what)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 

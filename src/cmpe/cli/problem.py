@@ -13,13 +13,18 @@ from cmpe.errors import InputError
 ROWS_HELP = (
     "Evidence: .evid, .npy, .csv, .parquet or a folder of it; default: samples of the objective."
 )
+OBJECTIVE_HELP = (
+    "The model h to maximise, of any format, or package.module:name of a function that makes it."
+)
 
 
 def problem(
     context: typer.Context,
-    objective: Annotated[Path, typer.Option(help="The model h to maximise, of any format.")],
-    constraint: Annotated[list[Path], typer.Option(help="A model t to bound; may be repeated.")],
+    objective: Annotated[Path, typer.Option(help=OBJECTIVE_HELP)],
     out: Annotated[Path, typer.Option(help="The directory to write.")],
+    constraint: asked.Constraints = None,
+    count: asked.Counts = None,
+    require: asked.Rules = None,
     at_most: asked.AtMost = None,
     at_least: asked.AtLeast = None,
     rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
@@ -33,7 +38,7 @@ def problem(
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the problem in OUT.")] = False,
 ) -> int:
-    """Write a problem directory from a pair of models, with rows to train and to test on."""
+    """Write a problem directory from models, counts and rules, with rows to train and test on."""
     from dataclasses import replace
 
     from cmpe.formats.directory import ProblemDirectory, as_stored, holds_problem, write_directory
@@ -47,9 +52,12 @@ def problem(
     recipe = Recipe(seed=seed, **{k: v for k, v in told.items() if v is not None})  # type: ignore[arg-type]
     words = context.find_root().obj or ()
     limits, mirrored = asked.limits_in_order(words, at_most or [], at_least or [])
-    posed, _ = asked.posed_problem(None, objective, constraint, limits, mirrored)
+    if not (constraint or count or require):
+        raise InputError("a problem needs a --constraint with its limit, a --count or a --require")
+    posed, _ = asked.posed_problem(None, objective, constraint or [], limits, mirrored)
     stored = tuple(replace(c, function=as_stored(c.function)) for c in posed.constraints)
     posed = replace(posed, objective=as_stored(posed.objective), constraints=stored)
+    posed = asked.with_rules(posed, count, require)
     files = asked.RowFiles(evidence=rows)
     given = None if rows is None else asked.read_rows(posed, None, files).states
     made = from_pair(posed, recipe, given)

@@ -11,10 +11,13 @@ import typer
 
 from cmpe.cli import options as asked
 from cmpe.cli.options import (
+    CERTIFICATE_HELP,
     DEVICE_HELP,
+    EXPLAIN_HELP,
     FORMAT_HELP,
     FORMAT_OF_SUFFIX,
     GAP_HELP,
+    MANY_ROWS,
     MEMORY_HELP,
     METHOD_HELP,
     OUTPUT_HELP,
@@ -25,6 +28,7 @@ from cmpe.cli.options import (
     WORKERS_HELP,
     Format,
     RowFiles,
+    is_quiet,
     limits_in_order,
     need_writer,
     posed_problem,
@@ -49,6 +53,8 @@ from cmpe.solvers.base import Limits
 from cmpe.solving import chosen, run_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.formats.results import Carried
@@ -88,6 +94,8 @@ def solve(
     memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
     start: Annotated[Path | None, typer.Option(help=START_HELP)] = None,
     trace: Annotated[Path | None, typer.Option(help=TRACE_HELP)] = None,
+    certificate: Annotated[Path | None, typer.Option(help=CERTIFICATE_HELP)] = None,
+    explain: Annotated[bool, typer.Option("--explain", help=EXPLAIN_HELP)] = False,
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
     resume: asked.Resume = False,
@@ -107,11 +115,13 @@ def solve(
     problem = with_rules(problem, count, require)
     stream = stream_asked(words, (output, files, format), how, resume=resume, block=block)
     if stream is not None:
-        refuse_beside_parts(start=start, trace=trace)
+        refuse_beside_parts(
+            start=start, trace=trace, certificate=certificate, explain=explain or None
+        )
         return _answer_parts(stream, (problem, directory), (method, stages, staged), how)
     given = read_rows(problem, directory, files)
     begun = _read_start(start, problem, len(given.rows))
-    for file in (output, trace):
+    for file in (output, trace, certificate):
         if file is not None:
             check_writable(file)
     shape = _shape(format, output, problem)
@@ -120,10 +130,21 @@ def solve(
     for suffix in (f".{shape.value}", "" if trace is None else trace.suffix):
         need_writer(suffix)
     how = replace(how, start=begun)
+    if output is not None and len(given.rows) >= MANY_ROWS and not is_quiet():
+        typer.echo(
+            f"{output} is written when all {len(given.rows):,} rows are done; with a folder, "
+            f"--output {output.with_suffix('')}/, parts are kept as they finish, for --resume",
+            err=True,
+        )
     question = _Question(given.rows, chosen(method, problem, staged), how)
     solutions = _answer(question, _Destination(shape, output, given.carried))
     if trace is not None:
         _write_trace(given.rows.take(slice(0, 1)), trace, time_limit)
+    if certificate is not None:
+        models = _model_files(problem_dir, [objective, *(constraint or [])])
+        _write_certificate(given.rows, solutions, certificate, models)
+    if explain:
+        _explain(given.rows, solutions, time_limit)
     infeasible = [label == "infeasible" for label in solutions.labels]
     return int(bool(infeasible) and all(infeasible))
 
@@ -218,6 +239,37 @@ def _write_trace(rows: Rows, path: Path, seconds: float | None) -> None:
         save(draw_trace(events), path)
     else:
         write_text(path, "".join(f"{json_line(asdict(event))}\n" for event in events))
+
+
+def _model_files(directory: Path | None, models: Sequence[Path | None]) -> list[Path]:
+    """The files that the tables came from."""
+    if directory is not None and directory.is_dir():
+        return sorted(directory.glob("*.uai"))
+    return [model for model in (directory, *models) if model is not None]
+
+
+def _write_certificate(rows: Rows, solutions: Solutions, path: Path, models: list[Path]) -> None:
+    """The proofs of all rows; what has none is said on stderr."""
+    from cmpe.certificates.certificate import certified
+
+    made = certified(rows, solutions, path, models)
+    for row, failure in enumerate(made.failures):
+        if failure:
+            typer.echo(f"row {row} has no certificate: {failure}", err=True)
+
+
+def _explain(rows: Rows, solutions: Solutions, seconds: float | None) -> None:
+    """Why rows have no answer, on stderr: a sentence each."""
+    import numpy as np
+
+    from cmpe.solution import Status
+    from cmpe.tradeoffs.conflict import conflict
+
+    for row in np.flatnonzero(solutions.status == Status.INFEASIBLE).tolist():
+        question = rows.take(slice(row, row + 1)).keywords
+        seen = question.pop("evidence")[0]
+        reason = conflict(rows.problem, seen, **question, time_limit=seconds)
+        typer.echo(f"row {row}: {reason}", err=True)
 
 
 def _read_start(path: Path | None, problem: Problem, count: int) -> Values | None:

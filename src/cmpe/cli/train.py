@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 PROCESSES_HELP = "That share every batch, on a Ray cluster; a GPU for each with --device cuda."
 WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
 FIGURE, PRICE, CHOICE = "curve.png", "price.json", "cross_validation.json"
+NETWORK_HELP = "package.module:name of a function of (inputs, outputs) that makes a torch module."
 PRESET_HELP = "Settings to start from; default: tuned, with --cross-validate stable."
 
 
@@ -68,6 +69,7 @@ def train(
     temperature: Annotated[
         float | None, typer.Option(min=0, help="Weight of an entropy bonus that falls to 0.")
     ] = None,
+    network: Annotated[str | None, typer.Option(help=NETWORK_HELP)] = None,
     cross_validate: Annotated[
         bool, typer.Option("--cross-validate", help="Choose beta and rho from the paper's grid.")
     ] = False,
@@ -102,9 +104,12 @@ def train(
     running = Running(workers=workers, threads=threads, executor=executor, address=address)
     how = _Training(out, device, resume, force, checkpoint_minutes, running, processes)
     if not (any_evidence or any_q):
-        recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0)
+        if network is not None and (cross_validate or processes > 1):
+            raise InputError("--network goes with neither --cross-validate nor --processes")
+        recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0, network)
         return _train_one(problem_dir, recipe, _settings(set_ or [], known, seed), how)
     odd = preset not in (None, Preset.tuned) or cross_validate or loss not in (None, "ss_cmpe")
+    odd = odd or network is not None
     if odd or known.keys() - {"rows"}:
         raise InputError(
             "--any-evidence and --any-q have settings of their own: no other --loss, no --preset, "
@@ -122,6 +127,7 @@ class _Recipe:
     preset: Preset
     loss: str | None
     folds: int  # of the cross-validation; 0: none
+    network: str | None  # an import path
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,7 @@ def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how:
     with live() as show:
         kept = (out, how.device, how.resume, how.checkpoint_minutes, problem_dir)
         session = Session(*kept, how.running.threads, show, how.running)
-        solver = _fitted(content, config, session, how.processes)
+        solver = _fitted(content, config, session, how.processes, recipe.network)
     if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
         return 0
     records = read_log(out)
@@ -210,7 +216,11 @@ def _fold_line(record: Record) -> str:
 
 
 def _fitted(
-    content: ProblemDirectory, config: TrainingConfig, session: Session, processes: int
+    content: ProblemDirectory,
+    config: TrainingConfig,
+    session: Session,
+    processes: int,
+    network: str | None,
 ) -> NeuralSolver:
     """Train here, or by several processes of a Ray cluster."""
     from cmpe.learning.launching import fit_on_ray
@@ -218,7 +228,7 @@ def _fitted(
 
     how = session.running()
     if processes == 1:
-        return fit(content.problem, content.train, config, session)
+        return fit(content.problem, content.train, config, session, network=network)
     if not how.is_spread:
         raise InputError(
             "--processes goes with --executor ray; on one machine: torchrun --nproc-per-node "
@@ -393,9 +403,9 @@ def draw(records: list[Record], path: Path) -> bool:
 def _summary(out: Path, config: TrainingConfig, solver: NeuralSolver, records: list[Record]) -> str:
     margin = solver.calibrated_margin()
     seconds = records[-1]["seconds"] if records else 0.0
+    kind = "module" if solver.trained.config.module else "mlp"
     text = (
-        f"{out}: {config.network} trained with {config.loss}, {solver.trained.epochs} epochs, "
-        f"{seconds:.1f} s"
+        f"{out}: {kind} trained with {config.loss}, {solver.trained.epochs} epochs, {seconds:.1f} s"
     )
     for c in solver.trained.calibration:
         if c.margin == margin and c.regret is not None:

@@ -154,8 +154,8 @@ def touch(net, state, v):
 
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
-def favourite(net, state, v):
-    """The value of v that all its tables together like best."""
+def _score(net, state, v):
+    """scratch[1]: what each value left of v gets from all its tables together."""
     p, scores = net.place[v], state.scratch[1]
     for k in range(state.size[v]):
         scores[k] = state.belief[p + state.left[p + k]]
@@ -169,11 +169,31 @@ def favourite(net, state, v):
             _collect_many(net, state, s, f)
         for k in range(state.size[v]):
             scores[k] += state.scratch[0, k]
+
+
+@njit(inner=True, nogil=True, counted=False, forceinline=True)
+def favourite(net, state, v):
+    """The value of v that all its tables together like best."""
+    _score(net, state, v)
     best = 0
     for k in range(state.size[v]):
-        if scores[k] > scores[best]:
+        if state.scratch[1, k] > state.scratch[1, best]:
             best = k
-    return state.left[p + best]
+    return state.left[net.place[v] + best]
+
+
+@njit(cache=True, nogil=True, counted=False)
+def losses(net, state, out):
+    """out (V,): what each value left gets less than the favourite of its variable."""
+    for v in range(len(net.order)):
+        p = net.place[v]
+        _score(net, state, v)
+        best = -np.inf
+        for k in range(state.size[v]):
+            best = max(best, state.scratch[1, k])
+        for k in range(state.size[v]):
+            score = state.scratch[1, k]
+            out[p + state.left[p + k]] = np.inf if score == -np.inf else best - score
 
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)

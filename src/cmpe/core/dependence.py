@@ -6,12 +6,12 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 
-ROUNDING = 1e-12  # of the total: a cell below this is a difference that should be 0
+ROUNDING = 1e-12  # share of the total below which a cell counts as 0: it is a difference
 
 
 @njit(inner=True, nogil=True)
 def cell(joint, starts, total, u, i, v, j):
-    """How often z_u = i and z_v = j (u != v): value 0 is what the other values leave."""
+    """How often z_u = i and z_v = j (u != v). Counts of value 0 are the total less the others."""
     if i > 0 and j > 0:
         return joint[starts[u] + i - 1, starts[v] + j - 1]
     if i > 0:
@@ -85,9 +85,10 @@ def mutual_information(joint, starts, total, active, out):
 
 @njit(cache=True, nogil=True)
 def heaviest_tree(weights, parents):
-    """Prim's algorithm from vertex 0 on a full graph; `parents` gets each vertex's, -1 the root's.
+    """The heaviest spanning tree of a complete graph, by Prim's algorithm from vertex 0.
 
-    Of equal edges the one whose vertex comes first is taken.
+    `parents` receives the parent of each vertex, -1 for vertex 0. Of equal edges the one whose
+    vertex comes first is taken.
     """
     count = len(weights)
     best = np.full(count, -np.inf)

@@ -86,7 +86,10 @@ def _compare_table(net, judged, state, slot, b, gain):
             s -= 1
     for c in range(functions):
         for k in range(size):
-            if gain[c, k] > -np.inf:  # an infinite gain does not make up for an infinite loss
+            # An infinite gain does not make up for an infinite loss.
+            if gain[c, k] == -np.inf or gain[functions + c, k] == -np.inf:
+                gain[c, k] = -np.inf
+            else:
                 gain[c, k] += gain[functions + c, k]
 
 

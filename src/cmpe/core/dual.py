@@ -249,11 +249,14 @@ def _least_each(plan, block, limits, least):
 
 @njit(cache=True, nogil=True)
 def _step(lane, block, limits, total, sums, mu, level):
-    """One subgradient step of one lane: (whether its maximiser is the best feasible one so far).
+    """One subgradient step of one lane; whether its maximiser is the best feasible one so far.
 
     `mu` (L, m) are the multipliers that were tried, `level` (L, 3) is of `multipliers.fall`.
     """
     upper, lower = block.upper, block.lower
+    if total[lane] == -np.inf:
+        upper[lane] = -np.inf
+        return False
     bound, objective, norm, feasible = total[lane], total[lane], 0.0, True
     for j in range(len(limits)):
         slack = sums[j, lane] - limits[j]

@@ -1,4 +1,4 @@
-"""Compiled elimination: a plan as flat arrays, executed for many rows at once.
+"""Max-sum elimination of many rows at once, along a plan as flat arrays.
 
 All numbers of a row lie in one column: first the entries of the tables, then those of the
 messages. Rows are lanes (the innermost axis), so that each step of the plan is one vector
@@ -74,7 +74,7 @@ def add_up(values, rows, count, out):
 
 @njit(inner=True, nogil=True)
 def keep_better(value, carry, best, best_carry):
-    """Where `value` beats `best`, take it and its `carry` (written so that it vectorises)."""
+    """Where `value` exceeds `best`, replace it and `best_carry` (written so that it vectorises)."""
     for lane in range(len(best)):
         v, b, c, d = value[lane], best[lane], carry[lane], best_carry[lane]
         if v > b:
@@ -126,9 +126,9 @@ def eliminate_max(plan, values, carried, total, total_carried):
 
 @njit(inner=True, nogil=True)
 def complete(plan, values, choice):
-    """Give every bucket without a `choice` (K, L; -1) its maximiser, given those decided before.
+    """Give every bucket whose `choice` (K, L) is -1 its maximiser, given its parents' choices.
 
-    `values` (total, L) holds tables and messages. Parents come before children.
+    `values` (total, L) holds tables and messages. Parents are decided before their children.
     """
     buckets, inputs, strides = plan.buckets, plan.inputs, plan.strides
     lanes = values.shape[1]

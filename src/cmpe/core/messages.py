@@ -1,8 +1,8 @@
 """The message of one table to one of its variables, for LANES rows at once.
 
-    m(x) = T log of the sum over the table's other variables of exp((table + heard) / T),
+    m(x) = T log of the sum over the table's other variables of exp((table + incoming) / T),
 
-where `heard` is what all its variables heard from other tables, less what x heard itself.
+where `incoming` is the sum of the messages that those variables receive from other tables.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from cmpe.core.lanes import load, minus, most, plus, soft, spread, store, times
 
 @njit(inner=True, counted=False)
 def soft_message(messages, work, cavity, size, axis, how):
-    """What a table says to one of its axes: soft maxima less what was heard, the largest number 0.
+    """The message of a table to the variable of one of its axes; its largest number becomes 0.
 
-    Rows of LANES numbers. `work` is the table with all that was heard added, `axis` the first row
-    in the messages, the number of values, their stride, and the first row in `cavity`, which is
-    what the axis heard; `how` is the temperature, 1 / that, and the share of the old message.
+    Arrays have rows of LANES numbers. `work` is the table plus the incoming messages of all its
+    variables; those of the variable itself, in `cavity`, are subtracted from the soft maxima.
+    `axis` has the first row of the message, the number of values, their stride in the table, and
+    the first row in `cavity`. `how` has T, 1 / T, and the share of the old message that stays.
     """
     first, card, stride, heard = axis
     warm, inverse, damping = how

@@ -9,9 +9,9 @@ from cmpe.core.moves import ARC, ARC_END, END, PLACE, PLACE_END, SLOT, excess, p
 from cmpe.core.repair import LANES, channels_of, conditioned, unpack
 from cmpe.core.trades import HALF, Mixing, Sums, choose, sorted_trades
 
-NONE = -1  # the component of what two answers agree on
-MOST_COLOURS = 16  # sets of variables that no table joins; what is in none of them is left alone
-MOST_VALUES = 3  # other values of a variable that are looked at
+NONE = -1  # the component of variables in which two answers agree
+MOST_COLOURS = 16  # sets of variables that no table joins; variables in no set do not trade
+MOST_VALUES = 3  # other values of a variable that are tried
 
 
 @njit(inner=True, nogil=True)
@@ -24,7 +24,7 @@ def _sum(values, position, total):
 
 @njit(inner=True, nogil=True)
 def _component(v, label, graph, mix):
-    """Label the component of variable v, and add up what it changes."""
+    """Label the component of variable v, and add up its changes of the channels."""
     variables, part = graph.variables, mix.part
     mix.change[label, :] = 0.0
     mix.stack[0], part[v], height = v, label, 1
@@ -61,7 +61,7 @@ def _components(graph, mix):
 
 @njit(inner=True, nogil=True)
 def _blend(graph, rules, mix):
-    """Make the first answer the best mixture of both that is found; whether h rose."""
+    """Replace the first answer by the best mixture that the knapsack gives; whether h rose."""
     place(graph, mix.other, mix.far)
     count = _components(graph, mix)
     trades, most, found = sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
@@ -81,8 +81,10 @@ def _blend(graph, rules, mix):
 
 @njit(inner=True, nogil=True)
 def _coloured(graph, colour):
-    """Give variables that no table joins the same colour, NONE where MOST_COLOURS do not suffice;
-    how many there are."""
+    """Colour the variables so that no table joins two of one colour; the number of colours.
+
+    A variable for which MOST_COLOURS do not suffice has the colour NONE.
+    """
     count = 0
     for v in range(len(colour)):
         taken = 0
@@ -100,8 +102,11 @@ def _coloured(graph, colour):
 
 @njit(inner=True, nogil=True)
 def _trade_values(graph, rules, mix, colour, count):
-    """Mix the answer with what it is with other values in all variables of a colour: each of them
-    is a component by itself, so the best of all single moves together are made. Whether any was."""
+    """Mix the answer with itself with other values in all variables of a colour.
+
+    No table joins two of these variables, so each is a component, and the best set of single moves
+    is made. Whether any move was made.
+    """
     gained = False
     for shift in range(1, MOST_VALUES + 1):
         for c in range(count):
@@ -119,7 +124,7 @@ def _trade_values(graph, rules, mix, colour, count):
 
 @njit(inner=True, nogil=True)
 def _first(answers, row, graph, rules, mix):
-    """Take up the best answer to a row; its number."""
+    """Begin with the best answer to a row; its number."""
     best, least, most = 0, np.inf, -np.inf
     for k in range(len(answers)):
         for i in range(len(mix.own)):
@@ -162,11 +167,10 @@ def _space(graph, channels):
 
 @njit(cache=True, nogil=True)
 def blend(evidence, graph, gather, rules, answers, trades, out):
-    """Write mixtures of the answers (K, B, n) to each row into `out` (B, n), with at most so many
-    rounds of trades after that.
+    """Write a mixture of the answers (K, B, n) to each row into `out` (B, n).
 
-    evidence (B, |X|); `gather` conditions all functions at once, one after the other. What is
-    observed is in `out` already.
+    At most `trades` rounds of trades follow. evidence (B, |X|); `gather` conditions all functions,
+    one after the other. `out` has the observed values already.
     """
     mix = _space(graph, channels_of(rules))
     lanes = np.zeros((evidence.shape[1], LANES), dtype=np.int64)

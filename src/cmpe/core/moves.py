@@ -38,7 +38,7 @@ class Point(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """What the search of one row remembers."""
+    """Memory of the search of one row."""
 
     barred: Any  # (S,): the step up to which a move is barred
     kept: Any  # (F,): the best assignment so far
@@ -58,7 +58,7 @@ def place(graph, z, position):
 
 @njit(inner=True, nogil=True)
 def load(graph, point):
-    """Take up `z`: position of every table, total of every channel, gain of every move."""
+    """Fill in a point from its `z`: positions of tables, totals of channels, gains of moves."""
     variables, places = graph.variables, graph.places
     values, z, position, total, delta = point
     place(graph, z, position)
@@ -140,17 +140,17 @@ def penalty(slot, rules, point):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_better(after, now, gain, least):
-    """Whether a penalty of `after` with `gain` of h beats a penalty of `now`: lower penalty, or
-    as low with more h than `least`."""
+    """Whether a move to the penalty `after` that gains `gain` of h is better than the penalty
+    `now`: the penalty falls, or it does not rise and the gain exceeds `least`."""
     return after < now - DROP or (after <= now and gain > least)
 
 
 @njit(inner=True, nogil=True)
 def climb(graph, rules, point):
-    """One variable at a time: lower the penalty, or raise h at no more penalty, until neither.
+    """Single moves that lower the penalty, or raise h at no higher penalty, until there are none.
 
-    With infinite limits this is iterated conditional modes; from a feasible point it keeps to
-    feasible ones. Returns the number of moves.
+    With infinite limits this is iterated conditional modes; from a feasible point all points are
+    feasible. Returns the number of moves.
     """
     variables, delta = graph.variables, point.delta
     count, stay = len(point.z), len(delta) - 1
@@ -174,9 +174,9 @@ def climb(graph, rules, point):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _pulls(slot, graph, point):
-    """Whether a move makes some neighbour want to follow: its own move would then raise h.
+    """Whether after a move some move of a neighbour would raise h.
 
-    Far cheaper than to make the move and look. Exact where neighbours share one table.
+    Far cheaper than to make the move. Exact where neighbours share one table.
     """
     variables, arcs = graph.variables, graph.arcs
     values, z, position, _, delta = point
@@ -196,8 +196,8 @@ def _pulls(slot, graph, point):
 
 @njit(cache=True, nogil=True)
 def _follow(slot, now, depth, graph, rules, point, notes):
-    """Make the move `slot`, then moves of neighbours that want to follow, until all together
-    beat the penalty `now` and the h of before. Returns how many were made and whether they do.
+    """Make the move `slot`, then moves of neighbours that raise h most, until all together are
+    better than no move (`_is_better`). Returns how many were made and whether they are.
     """
     variables, arcs, owner = graph.variables, graph.arcs, graph.owner
     z, delta, trail = point.z, point.delta, notes.trail
@@ -232,10 +232,10 @@ def _follow(slot, now, depth, graph, rules, point, notes):
 
 @njit(inner=True, nogil=True)
 def chain(depth, graph, rules, point, notes):
-    """Chains of moves from every variable, the better ones kept. Returns how many.
+    """Chains of moves from every variable; those that are better than no move stay. How many.
 
-    The second move may be any that makes the pair better: where there are no chains, no two
-    variables of one table can be moved together for the better.
+    The second move may be any that makes the pair better: where there are no chains, no pair of
+    moves of two variables of one table is better.
     """
     z, trail = point.z, notes.trail
     stay = len(point.delta) - 1
@@ -261,9 +261,12 @@ def chain(depth, graph, rules, point, notes):
 
 @njit(inner=True, nogil=True)
 def exchange(start, tries, graph, rules, point):
-    """From a feasible point: take a rise of h that breaks a constraint, and the move anywhere
-    that mends it at the smallest loss, if that is smaller. Looks from slot `start` on, and at
-    no more than `tries` such rises. Returns how many exchanges were made."""
+    """From a feasible point: make a move that raises h but breaks a constraint, and the move
+    anywhere that restores feasibility at the smallest loss of h, if that loss is smaller.
+
+    Begins at slot `start` and tries at most `tries` first moves. Returns how many exchanges were
+    made.
+    """
     delta, slots = point.delta, len(graph.owner)
     swaps = 0
     for k in range(slots):
@@ -288,8 +291,8 @@ def exchange(start, tries, graph, rules, point):
 
 @njit(inner=True, nogil=True)
 def polish(sweeps, graph, rules, point, notes):
-    """From a feasible point to one that no feasible move betters and, within the sweeps
-    allowed, no chain and no exchange."""
+    """Climb from a feasible point until no move and, within the sweeps allowed, no chain and no
+    exchange is better."""
     climb(graph, rules, point)
     for _ in range(sweeps):
         better = chain(DEPTH, graph, rules, point, notes)

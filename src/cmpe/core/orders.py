@@ -1,9 +1,8 @@
 """Compiled elimination orders: greedy ones with lazy updates, sweeps, and what an order costs.
 
-A graph is (starts, neighbours); `bits` are log2 of the cardinalities. Lists of neighbours have
-room for what an order that is worth having needs: where a list is full or a bucket has more than
-2^`most` entries, the order is given up. `work` is how many steps may be taken before that, so that
-a caller with a deadline gets an answer in time.
+A graph is (starts, neighbours); `bits` are log2 of the cardinalities. Lists of neighbours have as
+much room as useful orders need: where a list is full or a bucket has more than 2^`most` entries,
+the order is given up. So it is after `work` steps, so that a caller can meet a deadline.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 
-WEIGHT, FILL, GIVEN = range(3)  # what makes a vertex cheap
-EXACT = 1000  # vertices: up to here, fill is up to date everywhere
+WEIGHT, FILL, GIVEN = range(3)  # rules for the next vertex, see `greedy`
+EXACT = 1000  # vertices of a graph up to which every change of fill is followed
 
 
 @njit(inner=True, nogil=True)
@@ -37,7 +36,7 @@ def winner(tree):
 
 @njit(cache=True, nogil=True)
 def _missing(v, near, degree, stamp, mark):
-    """Edges missing between the neighbours of v, and the steps it takes to count them."""
+    """The number of edges missing between the neighbours of v, and the steps of counting them."""
     for i in range(degree[v]):
         stamp[near[v, i]] = mark
     found, steps = 0, degree[v]
@@ -99,8 +98,8 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
     """An elimination order, and the entries of its buckets together (inf: given up).
 
     The cheapest vertex goes next: by the weight of its neighbours, by the edges that are missing
-    between them, or (GIVEN) by `noise`, which then holds positions. In a large graph only the
-    neighbours of what was eliminated are looked at again.
+    between them, or (GIVEN) by `noise`, which then holds positions. In a graph of more than EXACT
+    vertices only the neighbours of the vertex eliminated get a new fill.
     """
     n = len(bits)
     near, degree, weight = _lists(starts, neighbours, bits, int(most) + 8)
@@ -141,7 +140,7 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
                 enter(u, noise[u] + weight[u], tree)
                 continue
             for j in range(-1, degree[u] if n <= EXACT else 0):
-                w = u if j < 0 else np.int64(near[u, j])  # the others see an edge less to fill
+                w = u if j < 0 else np.int64(near[u, j])  # their fill has changed, too
                 if seen[w] != k + 1:
                     seen[w] = k + 1
                     mark += 1

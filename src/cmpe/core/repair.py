@@ -1,4 +1,4 @@
-"""The compiled heart of `local`: start, repair, polish and kick, a whole batch in one call."""
+"""Local search of one row after another: start, repair, polish and kick."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ PATIENCE = 2  # steps of tabu search per variable without progress, then a kick
 
 @njit(cache=True, nogil=True)
 def _choose(step, lowest, graph, rules, point, barred):
-    """The move that loses least h per unit of penalty and False; where no move lowers the
-    penalty, the least bad one and True. Barred moves count only if they go below `lowest`."""
+    """The move that loses the least h per unit of penalty that it removes, and False.
+
+    Where no move lowers the penalty: the move to the least penalty, and True. A barred move counts
+    only where it leads below `lowest`.
+    """
     owner, variables, z, delta = graph.owner, graph.variables, point.z, point.delta
     slots = len(owner)
     now = penalty(slots, rules, point)
@@ -58,8 +61,8 @@ def _choose(step, lowest, graph, rules, point, barred):
 
 @njit(cache=True, nogil=True)
 def _is_hopeless(graph, rules, values):
-    """Whether some table of h is all -inf, or some t_j exceeds its limit even at the least
-    entry of every table: then no walk can help."""
+    """Whether some table of h is all -inf, or some t_j exceeds its limit even where each of its
+    tables has its least entry: then no assignment is feasible."""
     offsets, zeros = graph.offsets, rules.zeros
     for k in range(len(zeros)):
         total, free = 0.0, False
@@ -99,7 +102,7 @@ def _other(v, graph, point, state):
 
 @njit(cache=True, nogil=True)
 def _walk(slot, most, graph, point, state):
-    """The move `slot` and random ones along neighbouring variables, `most` at the longest."""
+    """Make the move `slot`, then random ones along neighbouring variables: at most `most`."""
     variables = graph.variables
     for left in range(np.int64(draw(state, most)), -1, -1):
         move(slot, graph, point)
@@ -122,8 +125,10 @@ def _kick(graph, point, state):
 
 @njit(cache=True, nogil=True)
 def _push(graph, rules, point, state):
-    """Leave a local optimum where h wants to rise and the constraints forbid it: take a few
-    such moves, picked at random. False where there are none."""
+    """Leave a local optimum by a few moves, picked at random, that raise h and break constraints.
+
+    False where there are none.
+    """
     slots = len(graph.owner)
     for made in range(PUSHES):
         start = np.int64(draw(state, slots))
@@ -140,10 +145,11 @@ def _push(graph, rules, point, state):
 
 @njit(inner=True, nogil=True)
 def repair(steps, graph, rules, point, notes):
-    """Walk to a feasible point; True if reached, else `point` is the least penalised one seen.
+    """Walk to a feasible point; False if none is reached: `point` then has the least penalty seen.
 
-    Descent first. Where no move lowers the penalty: pairs; then tabu search, which takes the
-    least bad move and bars its undoing for a random while; a kick where that stalls.
+    Descent comes first. Where no move lowers the penalty, pairs of moves are tried, then tabu
+    search: it makes the move to the least penalty and bars its reversal for a random number of
+    steps. Where that makes no progress, a kick follows.
     """
     z, stay = point.z, len(graph.owner)
     lowest, paired, since = penalty(stay, rules, point), np.inf, 0
@@ -179,7 +185,7 @@ def repair(steps, graph, rules, point, notes):
 
 @njit(cache=True, nogil=True)
 def _copy(source, target):
-    """Make `target` stand where `source` does, in the same row."""
+    """Copy a point to another one of the same row."""
     copy(source.z, target.z)
     copy(source.position, target.position)
     copy(source.total, target.total)
@@ -190,8 +196,10 @@ def _copy(source, target):
 
 @njit(inner=True, nogil=True)
 def shake(kicks, graph, rules, point, best, notes):
-    """Push and kick in turns, repair and climb from the best point so far, `kicks` times; h
-    does not fall."""
+    """From the best point so far, push or kick in turns, repair and climb; `kicks` times.
+
+    h never falls.
+    """
     _copy(point, best)
     for k in range(kicks):
         if k % 2 == 1 or not _push(graph, rules, point, notes.state):
@@ -208,7 +216,7 @@ def shake(kicks, graph, rules, point, best, notes):
 
 @njit(inner=True, nogil=True)
 def conditioned(evidence, row, gather, lanes, block):
-    """Condition all functions on the evidence of LANES rows from `row` on: a lane for each."""
+    """Condition all functions on the evidence of LANES rows from `row` on, a lane for each row."""
     for lane in range(min(LANES, len(evidence) - row)):
         for x in range(evidence.shape[1]):
             lanes[x, lane] = evidence[row + lane, x]
@@ -231,7 +239,7 @@ def unpack(block, lane, zeros, values):
 
 @njit(cache=True, nogil=True)
 def _begin(row, graph, unlimited, point, state):
-    """Take up a row's assignment; where it has none, climb from a random one without limits."""
+    """Begin at the row's assignment; if it has none, climb from a random one without limits."""
     variables, z = graph.variables, point.z
     given = True
     for i in range(len(z)):
@@ -260,7 +268,7 @@ def space(graph, values, channels):
 
 @njit(inner=True, nogil=True)
 def channels_of(rules):
-    """C: as many channels as functions, and those of their zeros; an even number."""
+    """C: a channel for each function and one for the zeros of each, rounded up to even."""
     channels = max(len(rules.zeros), maximum(rules.zeros) + 1)
     return channels + channels % 2
 

@@ -21,6 +21,12 @@ def _uniform(state):
 
 @njit(cache=True)
 def chains(seeds, betas, flat, values, by_variable, tables, steps, out):
+    """Run a chain for each seed, a sweep at each inverse temperature; its last state goes to `out`.
+
+    A chain begins at `out` (chains, n), where -1 stands for a random value. `values` are the finite
+    entries of the tables `flat`; variable v is in the tables
+    `tables[by_variable[v]:by_variable[v + 1]]`, with the strides `steps`.
+    """
     cardinalities, offsets, starts, variables, strides = flat
     n = len(cardinalities)
     position = np.zeros(len(offsets) - 1, dtype=np.int64)

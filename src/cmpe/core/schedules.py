@@ -6,12 +6,12 @@ Round k sends on theta = (h - sum of mu_j t_j) / its size soft max-marginals
                exp((theta_f(a') + sum over j != i of b_j(a'_j) - m_fj(a'_j)) / T_k)
 
 with damping d_k, all tables at once. b_j is theta of the values of j plus all messages to it. Then
-the raw multipliers, of which mu is the softplus, move by a step s_k times q - t of the answer, in
-mean spreads of a table of h and per free variable, plus a *lean*. t is that of an answer which is
-nearly rounded: the relaxed one lies elsewhere and leaves room that is never used.
+the raw multipliers, of which mu is the softplus, are lowered by a step s_k times q - t plus a
+*lean*. q - t is measured in mean spreads of a table of h and per free variable; t is evaluated at
+an answer that is nearly rounded, since t of the relaxed answer leaves room that is never used.
 
-Numbers are float32, a lane for each row (`core.lanes`). What evidence fixes in all rows of a block
-is left out: tables of fixed variables count once, and nothing is sent to a fixed variable.
+Numbers are float32, a lane for each row (`core.lanes`). A variable that is observed in all rows of
+a block is *fixed*: tables of fixed variables are evaluated once, and no message is sent to one.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class PassTables(NamedTuple):
 
 
 class PassSchedule(NamedTuple):
-    """How messages go, in R rounds. Each number depends on two numbers of the row: its share of
-    free variables, and mu / (1 + mu)."""
+    """The numbers of R rounds. Each is linear in two features of a row: its share of free
+    variables, and mu / (1 + mu)."""
 
-    rounds: Floats  # (3, R, 3): log T, logit of the damping, log of the step; each by the two
-    lean: Floats  # (3,): how far answers go over the limit; by the two
-    first: Floats  # (3,): the first raw multiplier; by the room of the uniform answer and the share
+    rounds: Floats  # (3, R, 3) log T, logit of the damping, log of the step: 1 and both features
+    lean: Floats  # (3,) how far answers may go over the limit: 1 and both features
+    first: Floats  # (3,) the first raw multiplier: 1, the room of the uniform answer, the share
 
 
 class Questions(NamedTuple):
-    """LANES rows of one block: what is asked, and the multipliers on their way."""
+    """LANES rows of one block: their evidence and limits, and their current multipliers."""
 
     given: Integers  # (LANES, n): values, -1 where free
     limits: Floats  # (LANES, m)
@@ -81,16 +81,16 @@ class Questions(NamedTuple):
 
 
 class PassBlock(NamedTuple):
-    """LANES rows on their way; `x K + value` numbers the values of variable or axis x."""
+    """Working memory for LANES rows; row `x K + value` is of a value of variable or axis x."""
 
     bars: Singles  # (n K, LANES): OUT where a value is not allowed, else -OUT
     fixed: Any  # (n,) whether every row observes the variable
-    order: Integers  # tables, those with a variable that is not fixed first
-    base: Singles  # (F, LANES): what the others come to at the evidence
+    order: Integers  # tables: first those with a variable that is not fixed, then the others
+    base: Singles  # (F, LANES): each function's sum of the other tables, and its constant
     beliefs: Singles  # (n K, LANES)
     sure: Singles  # (n K, LANES): the answer, nearly rounded
     messages: Singles  # (A K, LANES)
-    cavity: Singles  # (longest table's values, LANES): what its variables heard elsewhere
+    cavity: Singles  # (longest table's values, LANES): messages to its variables from other tables
     work: Singles  # (largest table + K, LANES)
     weights: Singles  # (F, LANES): 1, -mu over the size of theta
     now: Singles  # (5, LANES): T, 1 / T, damping, step of mu, lean
@@ -98,11 +98,11 @@ class PassBlock(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What a pass leads to, for B rows."""
+    """The results for B rows."""
 
     values: Assignments  # (B, n); given ones stay
     multipliers: Floats  # (B, m): mu
-    rooms: Floats  # (B, m): q - t of the uniform answer a free variable, in mean spreads
+    rooms: Floats  # (B, m): q - t of the uniform answer per free variable, in mean spreads
 
 
 # --- multipliers ---
@@ -116,7 +116,7 @@ def softplus(x: float) -> float:
 
 @njit(counted=False)
 def _room(model: PassTables, block: PassBlock, rows: Questions, lane: int, j: int) -> float:
-    """(q - t) of limit j a free variable, in mean spreads."""
+    """q - t of limit j per free variable, in mean spreads."""
     left = rows.limits[lane, j] - block.values[1 + j, lane]
     room: float = left / (model.scale * max(1.0, rows.free[lane]))
     return room
@@ -139,7 +139,7 @@ def _first_prices(
 def _weigh(
     model: PassTables, block: PassBlock, schedule: PassSchedule, k: int, rows: Questions
 ) -> None:
-    """What round k begins with: 1 and -mu over the size of theta; its T, damping, step, lean."""
+    """Prepare round k: the weights 1 and -mu over the size of theta; T, damping, step, lean."""
     functions, how, lean = len(model.constant), schedule.rounds, schedule.lean
     for lane in range(LANES):
         total, price = 1e-8, 0.0
@@ -189,7 +189,7 @@ def _theta(block: PassBlock, numbers: Singles, at: int) -> Any:
 
 @njit(counted=False)
 def _listen(model: PassTables, t: int, block: PassBlock, width: int) -> None:
-    """What the variables of a table heard elsewhere, into `cavity`."""
+    """Put the messages to a table's variables from other tables into `cavity`."""
     at = 0
     for a in range(model.axes[t], model.axes[t + 1]):
         v = model.owner[a]
@@ -202,7 +202,7 @@ def _listen(model: PassTables, t: int, block: PassBlock, width: int) -> None:
 
 @njit(counted=False)
 def _join(model: PassTables, t: int, block: PassBlock) -> None:
-    """theta of every entry of a table plus what its variables heard elsewhere, into `work`."""
+    """Put theta of every entry of a table plus the messages in `cavity` into `work`."""
     begin, low, high = model.starts[t], model.axes[t], model.axes[t + 1]
     if high - low == 2:
         one, two = model.cards[model.owner[low]], model.cards[model.owner[low + 1]]
@@ -226,7 +226,7 @@ def _join(model: PassTables, t: int, block: PassBlock) -> None:
 
 @njit(inner=True, counted=False)
 def _send(model: PassTables, block: PassBlock, live: int) -> None:
-    """The first `live` tables send to all their variables that are not fixed."""
+    """Messages of the first `live` tables to all their variables that are not fixed."""
     width = model.unary.shape[2]
     how = load(block.now, WARMTH), load(block.now, INVERSE), load(block.now, DAMPING)
     for i in range(live):
@@ -248,7 +248,7 @@ def _send(model: PassTables, block: PassBlock, live: int) -> None:
 
 @njit(counted=False)
 def _believe(model: PassTables, block: PassBlock) -> None:
-    """Beliefs: theta of each value and all messages; the answer that they nearly round to."""
+    """Beliefs: theta of each value plus all messages to it; and the answer, nearly rounded."""
     width = model.unary.shape[2]
     unary, steep = model.unary.reshape(len(model.constant), -1), spread(np.float32(SURE))
     for v in range(len(model.cards)):
@@ -305,7 +305,7 @@ def _table_value(model: PassTables, block: PassBlock, f: int, t: int) -> Any:
 
 @njit(counted=False)
 def _evaluate(model: PassTables, block: PassBlock, low: int, high: int, fixed: bool) -> None:
-    """Add to `values` what tables low to high, and variables that are fixed or not, come to."""
+    """Add tables low to high to `values`, and the unary tables of variables that are `fixed`."""
     width = model.unary.shape[2]
     for f in range(1, len(model.constant)):
         total = load(block.values, f)
@@ -324,7 +324,7 @@ def _evaluate(model: PassTables, block: PassBlock, low: int, high: int, fixed: b
 
 @njit(counted=False)
 def _begin(model: PassTables, block: PassBlock, rows: Questions) -> int:
-    """Bars, the uniform answer, what is fixed, the tables that are not; how many are live."""
+    """Fill in bars, the uniform answer, `fixed` and `order`; how many tables are not fixed."""
     width = model.unary.shape[2]
     rows.free[:] = 0.0
     for v in range(len(model.cards)):
@@ -365,7 +365,7 @@ def _copy(source: Singles, target: Singles) -> None:
 def _read(
     model: PassTables, beliefs: Singles, lane: int, row: Integers, answer: Assignments
 ) -> None:
-    """The value that each variable believes in most, the lower of two; given values stay."""
+    """The value of the greatest belief of each free variable, the first of equals."""
     width = model.unary.shape[2]
     for v in range(len(model.cards)):
         answer[v] = max(row[v], 0)
@@ -383,7 +383,7 @@ def message_passes(
     work: tuple[PassBlock, Questions],
     out: Passed,
 ) -> None:
-    """Answer `asked`, evidence (B, n) with -1 where free and q (B, m), into `out`."""
+    """Answer rows of evidence (B, n), -1 where free, and q (B, m), both in `asked`."""
     given, limits = asked
     block, rows = work
     count, tables = len(given), len(model.starts) - 1

@@ -48,11 +48,11 @@ def evaluate(rows, values, offsets, starts, variables, strides, cardinalities, o
 
 @njit(cache=True, nogil=True)
 def condition(evidence, gather, out):
-    """Write what each lane of `evidence` (|X|, L) leaves of every table into `out` (E, L).
+    """Condition every table on each lane of `evidence` (|X|, L), into `out` (E, L).
 
-    `gather` is a `conditioning.Gather`. Table f reads its evidence from
-    `columns[starts[f]:starts[f + 1]]`; what is left of it are `steps[entries[f]:entries[f + 1]]`
-    (offsets within the table), summed into `targets`.
+    `gather` is a `conditioning.Gather`. Table f reads the `columns[starts[f]:starts[f + 1]]` of
+    evidence. The entries that remain have the offsets `steps[entries[f]:entries[f + 1]]` within
+    the table; each is added to its place in `targets`.
     """
     condition_some(evidence, gather, 0, len(gather.offsets) - 1, out)
 

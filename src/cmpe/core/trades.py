@@ -40,7 +40,7 @@ class Mixing(NamedTuple):
     part: Any  # (F,): the component of each variable in which they differ
     stack: Any  # (F,): variables to be looked at
     counted: Any  # (T,): whether a table is in a component's sum
-    change: Any  # (F, C): what each component adds to the channels
+    change: Any  # (F, C): by how much each component changes the channels
     order: Any  # (F,): trades, the steepest first
     steep: Any  # (F,): h for a unit of the limits, of each component
     flipped: Any  # (F,): which components are as in the second answer
@@ -62,7 +62,7 @@ def _cost(label, rules, mix):
 
 @njit(inner=True, nogil=True)
 def _is_barred(label, rules, mix):
-    """Whether a component has a potential of 0 of h, as single moves may."""
+    """Whether a component adds a potential of 0 to h."""
     zero = rules.zeros[0]
     return zero >= 0 and mix.change[label, zero] > 0.5
 
@@ -152,8 +152,10 @@ def _core_one_by_one(first, end, rules, mix):
 
 @njit(inner=True, nogil=True)
 def _widen(line, count, trade, bit, mix):
-    """Let the choices of a list make a trade, or undo it, as well; those that another one beats in
-    h at no more t are dropped. How many there are then."""
+    """Add to a list its choices with one more trade made, or undone; the new number of choices.
+
+    A choice is dropped where another one has at least its h and no more t.
+    """
     cost, gain, code = mix.sums
     sign = -1.0 if mix.flipped[trade] else 1.0
     more, up = sign * mix.change[trade, 1], sign * mix.change[trade, 0]
@@ -188,7 +190,7 @@ def _listed(line, first, end, mix):
 
 @njit(inner=True, nogil=True)
 def _core_of_halves(first, end, rules, mix):
-    """The same with one limit: what fits best of two lists of choices."""
+    """The same with one limit: the best pair that fits, of a choice from each of two lists."""
     cost, gain, code = mix.sums
     middle = (first + end) // 2
     count, rest = _listed(0, first, middle, mix), _listed(1, middle, end, mix) - 1
@@ -208,8 +210,10 @@ def _core_of_halves(first, end, rules, mix):
 
 @njit(inner=True, nogil=True)
 def choose(count, trades, selling, rules, mix):
-    """Fill `flipped` and `tried`: trades that fit are made, the steepest first. Those around the
-    first that does not fit are the core of the knapsack."""
+    """Fill `flipped` and `tried`: trades that fit are made, the steepest first.
+
+    The trades around the first one that does not fit are the core of the knapsack.
+    """
     _take(count, selling, rules, mix)
     short = _trade(0, trades, rules, mix)
     if selling and short < trades:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Values
 from cmpe.errors import InputError
+from cmpe.flip import flip_of
 from cmpe.problem import Evidence, Instances, Problem, need_problem
-from cmpe.queries import flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running
 from cmpe.solvers.flips import assignments, images_of

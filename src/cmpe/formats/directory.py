@@ -41,7 +41,7 @@ from cmpe.formats.uai import storable, write_uai
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
-from cmpe.models.neural import ClassMargin
+from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.ruled import RuledModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Constraint, Problem
@@ -100,14 +100,14 @@ def write_directory(content: ProblemDirectory, path: Path | str) -> None:
 
 
 def _files(problem: Problem) -> list[str]:
-    names = function_names(len(problem.constraints))
+    names = function_names(len(problem.parts.constraints))
     pairs = zip(names, _functions(problem), strict=True)
     return [*(name + _file_format(function).suffix for name, function in pairs), TRAIN, TEST]
 
 
 def _functions(problem: Problem) -> tuple[Function, ...]:
-    """The objective without rules, and the constraints' functions."""
-    return (problem.parts.apart()[0], *problem.functions[1:])
+    """The objective without rules, and the functions of the constraints that are no rules."""
+    return (problem.parts.apart()[0], *(c.function for c in problem.parts.constraints))
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,7 @@ def _file_format_of_network(function: CutsetNetwork) -> _FileFormat:
 
 @_file_format.register(Distance)
 @_file_format.register(ClassMargin)
+@_file_format.register(NeuralFunction)
 def _file_format_of_arrays(function: Function) -> _FileFormat:
     return _FileFormat(ARRAYS, write_function, lambda function: function)
 
@@ -159,9 +160,10 @@ def _write_files(content: ProblemDirectory, folder: Path) -> None:
         _file_format(function).write(_renamed(function, Domain(())), folder / name)
     write_array(content.train.astype(problem.dtype), folder / TRAIN)
     write_array(content.test.astype(problem.dtype), folder / TEST)
-    limits = [c.at_most for c in problem.constraints]
-    mirrored = [c.mirrored for c in problem.constraints]
-    names = [c.name for c in problem.constraints]
+    limited = problem.parts.constraints
+    limits = [c.at_most for c in limited]
+    mirrored = [c.mirrored for c in limited]
+    names = [c.name for c in limited]
     rules = [rule.text for rule in problem.parts.apart()[1]]
     description = {
         "format_version": FORMAT_VERSION,

@@ -33,6 +33,7 @@ from cmpe.formats.tables.columns import (
     parse_csv,
     read_frame,
     rows_of_columns,
+    separator,
 )
 from cmpe.formats.text import lines_of, parts_of, read_bytes, read_text, suffix_of, write_text
 from cmpe.problem import Problem
@@ -221,9 +222,10 @@ def rows_of_csv(
 def _of_csv(
     path: Path | str, text: str, problem: Problem, extra: ExtraColumns
 ) -> Values | FileRows:
+    text = text.removeprefix("\ufeff")  # of a spreadsheet
     if has_header(text, problem.domain):
         return rows_of_columns(path, problem, parse_csv(path, text), extra)
-    rows = _parse_cells(path, text)
+    rows = _parse_cells(path, text.replace(separator(text), ","))
     return check_rows(path, rows, problem, (len(problem.evidence_variables), problem.variables))
 
 

@@ -4,14 +4,17 @@ Learned models are those of `network`. Beside `kind` and `cardinalities` the oth
 
     distance      pairs (P, 2), weights (P,)
     class-margin  original (n,), changed (n,), and weights_k, biases_k of layer k of the network
+    neural        scope (n,), largest, state.NAME for each weight of the module, and `layers`
+                  (JSON) or `factory` (an import path) to make the module (see `modules`)
 
-All of them come back bit for bit; objects are never unpickled.
+All of them come back bit for bit; objects are never unpickled. A factory is imported and called:
+read such files only from people whose programs you would run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -19,16 +22,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.errors import FormatError, ModelError
+from cmpe.errors import FormatError, InputError, ModelError
+from cmpe.formats.modules import built, described, imported, weights_of, with_weights
 from cmpe.formats.network import LEARNED, load_arrays, parse_network, save_arrays
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
-from cmpe.models.neural import ClassMargin
+from cmpe.models.neural import ClassMargin, NeuralFunction
 from cmpe.models.relu import ReluNetwork
 
 
 def write_function(function: Function, path: Path | str) -> str:
-    """Write a distance or a class margin, all of it or nothing; the sha256 of the file."""
+    """Write a function that is no model, all of it or nothing; the sha256 of the file."""
     sizes = np.array(function.cardinalities, dtype=np.int64)
     return save_arrays(path, {"cardinalities": sizes, **_arrays(function)})
 
@@ -55,6 +59,34 @@ def _arrays_of_margin(function: ClassMargin) -> dict[str, NDArray[Any]]:
         **{f"weights_{k}": weights for k, weights in enumerate(network.weights)},
         **{f"biases_{k}": biases for k, biases in enumerate(network.biases)},
     }
+
+
+@_arrays.register
+def _arrays_of_neural(function: NeuralFunction) -> dict[str, NDArray[Any]]:
+    layers = described(function.module)
+    if layers is None and not function.factory:
+        raise ModelError(
+            f"a module of kind {type(function.module).__name__} is written with an import path: "
+            'NeuralFunction(..., factory="package.module:name") of a function that makes it'
+        )
+    made = {"factory": function.factory} if layers is None else {"layers": layers}
+    state = {f"state.{name}": value for name, value in weights_of(function.module).items()}
+    return {
+        "kind": np.array("neural"),
+        "scope": np.array(function.scope, dtype=np.int64),
+        "largest": np.array([function.largest]),
+        **{name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in made.items()},
+        **state,
+    }
+
+
+def function_at(path: str) -> Function:
+    """The function that the function at an import path makes."""
+    made = imported(path)()
+    if not (hasattr(made, "cardinalities") and hasattr(made, "value")):
+        raise InputError(f"{path}: expected a function of cmpe, found {type(made).__name__}")
+    whole: Function = replace(made, factory=path) if isinstance(made, NeuralFunction) else made
+    return whole
 
 
 def read_function(path: Path | str) -> Function:
@@ -94,6 +126,11 @@ class _ArrayFile:
             raise FormatError.at(self.path, f"array {name!r}", expected, found)
         return array
 
+    def text(self, name: str) -> str:
+        """A text as bytes."""
+        array = self._taken(name, "u", "bytes of a text", 1)
+        return array.astype(np.uint8).tobytes().decode("utf-8", "replace")
+
     def cardinalities(self) -> tuple[int, ...]:
         """How many values each variable has."""
         sizes = tuple(self.whole("cardinalities"))
@@ -123,7 +160,28 @@ def _class_margin(file: _ArrayFile) -> ClassMargin:
     return ClassMargin(network, original, changed, file.cardinalities())
 
 
+def _neural(file: _ArrayFile) -> NeuralFunction:
+    state = {
+        name.removeprefix("state."): array
+        for name, array in file.arrays.items()
+        if name.startswith("state.")
+    }
+    (largest,) = file.real("largest")
+    scope = tuple(file.whole("scope"))
+    if "layers" in file.arrays:
+        module = with_weights(built(file.text("layers")), state)
+        return NeuralFunction(module, file.cardinalities(), scope, float(largest))
+    factory = file.text("factory")
+    made = function_at(factory)
+    if not isinstance(made, NeuralFunction):
+        found = type(made).__name__
+        raise FormatError.at(file.path, f"factory {factory}", "a NeuralFunction", found)
+    module = with_weights(made.module, state)
+    return NeuralFunction(module, file.cardinalities(), scope, float(largest), factory=factory)
+
+
 _READERS: dict[str, Callable[[_ArrayFile], Function]] = {
     "distance": _distance,
     "class-margin": _class_margin,
+    "neural": _neural,
 }

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,9 +22,10 @@ from numpy.typing import NDArray
 from cmpe.arrays import Floats, Values
 from cmpe.errors import CmpeError, EvidenceError, FormatError, ModelError
 from cmpe.formats.evidence import array_header, parse_array
+from cmpe.formats.network import load_arrays
 from cmpe.formats.packing import PACKED
 from cmpe.formats.tables.columns import parse_csv, read_frame
-from cmpe.formats.text import read_bytes, read_text, suffix_of
+from cmpe.formats.text import lines_of, read_bytes, read_text, suffix_of
 from cmpe.problem import Problem
 from cmpe.problem.rows import Rows
 
@@ -117,7 +116,8 @@ def read_potentials(path: Path | str, problem: Problem) -> dict[Scope, NDArray[A
         is_packed = Path(path).suffix in PACKED
         return parse_array(path, read_bytes(path)) if is_packed else _mapped(path)
     if suffix == ".npz":
-        return {_scope(path, key, problem): array for key, array in _members(path).items()}
+        arrays = load_arrays(path, most=MOST_UNPACKED)
+        return {_scope(path, key, problem): array for key, array in arrays.items()}
     if suffix == ".parquet":
         return _of_frame(path, problem)
     raise FormatError(f"{path}: expected potentials ending in .npz, .npy or .parquet")
@@ -132,7 +132,7 @@ def read_limits(path: Path | str) -> dict[Any, Floats] | Floats:
     if suffix != ".csv":
         raise FormatError(f"{path}: expected limits ending in .csv or .parquet")
     text = read_text(path, encoding="utf-8")
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for _, line in lines_of(text)), "")
     if not first:
         raise FormatError.at(path, "line 1", "a limit for each constraint", "an empty file")
     if all(_is_number(cell) for cell in next(csv.reader([first]))):
@@ -175,21 +175,6 @@ def _mapped(path: Path | str) -> Values:
     return np.memmap(path, header.dtype, "r", header.offset, header.shape, order)
 
 
-def _members(path: Path | str) -> dict[str, NDArray[Any]]:
-    """The arrays of a `.npz` file, by name."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(read_bytes(path))) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MOST_UNPACKED:
-                raise FormatError(f"{path}: expected at most {MOST_UNPACKED} bytes, found more")
-            members = {name: archive.read(name) for name in archive.namelist()}
-    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError) as error:
-        raise FormatError(f"{path}: expected a .npz file, found: {error}") from None
-    return {
-        name.removesuffix(".npy"): parse_array(f"{path}, array {name.removesuffix('.npy')!r}", data)
-        for name, data in members.items()
-    }
-
-
 def _scope(path: Path | str, key: str, problem: Problem) -> Scope:
     """The variables that an array is over: `A`, `x3` where there are no names, `A,B`."""
     domain = problem.domain
@@ -215,7 +200,7 @@ def _of_frame(path: Path | str, problem: Problem) -> dict[Scope, NDArray[Any]]:
     domain = problem.domain
     found: dict[int, dict[int, Floats]] = {}
     for column in frame.columns:
-        name, _, state = str(column).rpartition("=")
+        name, state = domain.apart(str(column))
         try:
             variable = _variable(problem, name)
             number = domain.state(variable, _key(state))

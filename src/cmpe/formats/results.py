@@ -99,7 +99,7 @@ def row_values(
         "feasible": feasible,
         "constraints": _constraints(problem.constraints, solutions, i),
         "assignment": row if min(row, default=0) >= 0 else None,
-        **({"states": dict(solutions[i])} if solutions.asked.domain.names else {}),
+        **({"states": solutions[i].states} if solutions.asked.domain.names else {}),
         **_multipliers(solutions, i),
         "method": str(solutions.method[i]),
         "seconds": float(solutions.seconds[i]),

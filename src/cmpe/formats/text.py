@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 30  # A larger file is refused,
 MOST_UNPACKED = 1 << 28  # and so is a packed one that unpacks to more,
 MOST_JSON = 1 << 25  # and a longer JSON object: as Python values it takes 20 times its text.
 BLOCK = 1 << 20  # Characters that become words at once.
-_IS_SPACE = np.isin(np.arange(256), [*b" \t\n\v\f\r\x1c\x1d\x1e\x1f"])  # as str.split has it
+_IS_SPACE = np.array([chr(code).isspace() for code in range(256)])  # as str.split has it
 
 
 def read_bytes(path: Path | str) -> bytes:
@@ -315,7 +315,10 @@ def _block_end(text: str, begin: int) -> int:
 
 
 def _count_words(text: str) -> int:
-    spaces = _IS_SPACE[np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)]
+    try:
+        spaces = _IS_SPACE[np.frombuffer(text.encode("latin-1"), dtype=np.uint8)]
+    except UnicodeEncodeError:  # other characters may be spaces, too
+        return len(text.split())
     if not len(spaces):
         return 0
     return int(np.count_nonzero(spaces[:-1] & ~spaces[1:]) + (not spaces[0]))

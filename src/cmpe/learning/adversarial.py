@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.arrays import Assignments
+from cmpe.flip import flip_of
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import Predictor
 from cmpe.problem import Instances
-from cmpe.queries import flip_of
 from cmpe.solvers.flips import assignments, images_of
 from cmpe.solvers.flips.attack import AttackSettings, AttackStages, attack, guided_attack
 
@@ -29,9 +29,7 @@ def flipped(
     follow = (
         AttackStages("walk", pipeline.sweeps, flip.margin, levels=pipeline.levels)
         if pipeline.repair
-        else AttackStages(
-            "step", 0, flip.margin, safety=margin, shortest=True, levels=pipeline.levels
-        )
+        else AttackStages("step", 0, flip.margin, safety=margin, levels=pipeline.levels)
     )
     found = guided_attack(flip.network, images, guide, config=follow, threads=cores)
     changed, missed = found.images.copy(), np.flatnonzero(~found.found)

@@ -5,7 +5,8 @@
     optimal     the least D(mu): some ten eliminations
 
 Where elimination is too wide, both bounds come from vertex splitting; adversarial problems are
-bounded by a linear relaxation of the classifier. A new certificate is one more row of the table.
+bounded by a linear relaxation of the classifier, others without tables by `cmpe.bound`. A new
+certificate is one more row of the table.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from cmpe.bounding import bound
 from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.bounds.networks.margins import distance_lower_bound
-from cmpe.errors import MethodError, TooLarge
+from cmpe.errors import MethodError, ModelError, TooLarge
+from cmpe.flip import flip_of
 from cmpe.learning.training.config import QUICK_BYTES
 from cmpe.problem import Instances
-from cmpe.queries import flip_of
 from cmpe.solvers.flips import images_of
 
 SPLITTING_SECONDS = 0.01  # spent on each row by the bound of wide problems
@@ -74,7 +75,7 @@ def _proved(instances: Instances, cores: int, eliminate: Callable[[], Certified]
     """By elimination where the problem has tables and is narrow enough for it."""
     problem = instances.problem
     if not problem.has_tables:
-        return _of_flips(instances)
+        return _without_tables(instances)
     if problem.is_log_linear and lane_bytes(problem) > QUICK_BYTES:
         work = Work(time_limit=SPLITTING_SECONDS, threads=cores)
         split = bound(problem, instances.evidence, method="splitting", work=work)
@@ -85,11 +86,15 @@ def _proved(instances: Instances, cores: int, eliminate: Callable[[], Certified]
         return _nothing(instances)
 
 
-def _of_flips(instances: Instances) -> Certified:
+def _without_tables(instances: Instances) -> Certified:
     """Of adversarial problems: how far at least any flip is, by linear relaxation."""
     flip = flip_of(instances.problem)
     if flip is None:
-        return _nothing(instances)
+        try:
+            found = bound(instances.problem, instances.full())
+        except ModelError:
+            return _nothing(instances)
+        return Certified(found.upper, found.infeasible)
     distance = distance_lower_bound(flip.network, images_of(instances, flip), margin=flip.margin)
     return Certified(-distance, np.isposinf(distance))
 

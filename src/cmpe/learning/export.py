@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from cmpe.errors import MethodError
 from cmpe.formats.text import atomic_writer
-from cmpe.learning.networks.networks import NetworkInputs, evidence_places, with_margin_input
+from cmpe.learning.networks.modules import ModuleNetwork
+from cmpe.learning.networks.networks import evidence_places, with_margin_input
 from cmpe.learning.prediction import Predictor
 
 
@@ -26,8 +27,8 @@ class Exported(nn.Module):
         super().__init__()
         self._network, self._relaxation = predictor.network, predictor.relaxation
         self._config = predictor.trained.config
-        if self._network.steps:
-            raise MethodError("only networks without mean-field steps can be exported")
+        if isinstance(self._network, ModuleNetwork):
+            raise MethodError("a network of yours is exported by torch.export itself")
         if self._config.head != "plain" or predictor.problem.continuous:
             raise MethodError(
                 "only networks with head plain and variables of whole numbers can be exported"
@@ -46,11 +47,9 @@ class Exported(nn.Module):
         chosen = evidence.index_select(1, owner)
         x = 2.0 * ((chosen == value).float() - chance.float())
         x = torch.where(chosen >= 0, x, torch.zeros_like(x))
-        if self._config.mask_inputs:
-            x = torch.cat([x, (evidence < 0).float()], 1)
         encoded = with_margin_input(x.unsqueeze(0), margin.unsqueeze(0), self._config)
         weights = {name: self.get_buffer(name) for name in self._names}
-        outputs = self._network(weights, NetworkInputs(encoded, None), self._relaxation)
+        outputs = self._network(weights, encoded)
         places = self._relaxation.coordinates
         points = places.probabilities(outputs.logits[0])
         none = points.new_zeros((points.shape[0], 0))

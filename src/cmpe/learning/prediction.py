@@ -6,6 +6,7 @@ improves and certifies its answers is `solver.NeuralSolver`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +18,10 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.errors import MethodError
 from cmpe.learning.losses.functions import relaxation_of
-from cmpe.learning.losses.relaxation import RelaxedProblem
+from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.heads import Linear
-from cmpe.learning.networks.networks import Network, NetworkInputs, encode, with_margin_input
+from cmpe.learning.networks.modules import ModuleNetwork, inputs_of
+from cmpe.learning.networks.networks import Network, with_margin_input
 from cmpe.learning.runs import Trained
 from cmpe.problem import Instances, Problem
 
@@ -48,13 +50,16 @@ class Predictor:
         return relaxation_of(self.problem, floor=config.floor, device=self.device, head=config.head)
 
     @cached_property
-    def network(self) -> Network:
+    def network(self) -> Network | ModuleNetwork:
         """The network that the weights belong to."""
         none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
-        config = self.trained.config
-        encoded = encode(self.problem, none, mask=config.mask_inputs).to(self.device)
+        config, own = self.trained.config, self.trained.module
+        encoded = inputs_of(self.problem, none, config).to(self.device)
         width = self.relaxation.head.inputs(encoded).shape[1]
-        network = Network.of(config, width, self.relaxation)
+        network: Network | ModuleNetwork = Network.of(config, width, self.relaxation)
+        if own is not None:
+            module = copy.deepcopy(own.module).to(self.device)
+            network = ModuleNetwork(module, self.problem, len(self.problem.constraints))
         wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
         found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
         if wanted != found:
@@ -83,9 +88,13 @@ class Predictor:
         for start in range(0, len(instances), PASS_ROWS):
             evidence = instances.evidence[start : start + PASS_ROWS]
             asked = torch.full((1, len(evidence)), margin, device=self.device)
-            inputs = self._inputs(evidence, asked)
-            outputs = self.network(self._parameters, inputs, self.relaxation)
-            relaxed = self.relaxation.head.points(inputs.rows, outputs.logits, asked)
+            head = self.relaxation.head
+            config = self.trained.config
+            read = head.inputs(inputs_of(self.problem, evidence, config).to(self.device))
+            x = with_margin_input(read.unsqueeze(0), asked, config)
+            outputs = self.network(self._parameters, x)
+            rows = self._rows(evidence) if head.reads_rows else None
+            relaxed = head.points(rows, outputs.logits, asked)
             points.append(relaxed[0].cpu().numpy())
             if self.network.constraints == 0:
                 prices.append(np.zeros((len(evidence), 0)))
@@ -116,18 +125,13 @@ class Predictor:
             read = head.read_sums(known).unsqueeze(0)
             asked = torch.full((1, len(sums)), margin, device=self.device)
             x = with_margin_input(read, asked, self.trained.config)
-            said = self.network(self._parameters, NetworkInputs(x, None), self.relaxation).logits[0]
+            said = self.network(self._parameters, x).logits[0]
             own = torch.from_numpy(classes).to(self.device)
             targets, slopes = head.linearization(own, said)
             return targets.cpu().numpy(), slopes.cpu().numpy()
 
         return predict
 
-    def _inputs(self, evidence: Assignments, margin: torch.Tensor) -> NetworkInputs:
-        encoded = encode(self.problem, evidence, mask=self.trained.config.mask_inputs)
-        read = self.relaxation.head.inputs(encoded.to(self.device)).unsqueeze(0)
-        x = with_margin_input(read, margin, self.trained.config)
-        if not (self.network.steps or self.relaxation.head.reads_rows):
-            return NetworkInputs(x, None)
+    def _rows(self, evidence: Assignments) -> Coefficients:
         rows = self.relaxation.rows(evidence)
-        return NetworkInputs(x, type(rows)(*(part.unsqueeze(0) for part in rows)))
+        return type(rows)(*(part.unsqueeze(0) for part in rows))

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Assignments
@@ -35,6 +35,7 @@ from cmpe.formats.text import (
     write_together,
     writing,
 )
+from cmpe.learning.networks.modules import Own
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.locks import lock, open_folder
 from cmpe.problem import Problem
@@ -91,6 +92,7 @@ class Trained:
     finished: bool = True  # False after Ctrl-C: resume continues
     name: str = ""
     passes: tuple[float, ...] = ()  # margins that calibration asks for together
+    module: Own | None = None  # the network where it is the user's
 
     @property
     def asked_margins(self) -> tuple[float, ...]:
@@ -132,6 +134,7 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
         "training": trained.config.to_json(),
         "calibration": [asdict(c) for c in trained.calibration],
         "passes": list(trained.passes),
+        **({} if trained.module is None else {"module": trained.module.to_json()}),
     }
     write_run(folder, description, trained.parameters)
 
@@ -149,8 +152,13 @@ def write_run(
     write_together([(place / WEIGHTS, weights), (place / CONFIG, text.encode())])
 
 
-def read_trained(folder: Path | str) -> Trained:
-    """Read a run directory; what does not fit its format is refused."""
+def read_trained(
+    folder: Path | str, problem: Problem | None = None, network: nn.Module | str | None = None
+) -> Trained:
+    """Read a run directory; what does not fit its format is refused.
+
+    A module of the user's is made for a `problem` only; `network` makes it where the run cannot.
+    """
     place = Path(folder)
     found = description(place / CONFIG, NEURAL)
     try:
@@ -163,7 +171,13 @@ def read_trained(folder: Path | str) -> Trained:
         wrong = str(error) if isinstance(error, InputError) else repr(error)
         raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
     parameters = kept_weights(place / WEIGHTS, found.get("weights_sha256"))
-    return Trained(config, digest, parameters, calibration, epochs, found["finished"], name, passes)
+    own = None
+    if config.module and problem is not None:
+        made = found.get("module")
+        known = made if isinstance(made, dict) else {}
+        own = Own.of(network, problem) if network else Own.from_json(known, problem)
+    done = found["finished"]
+    return Trained(config, digest, parameters, calibration, epochs, done, name, passes, own)
 
 
 def is_finished(folder: Path | str) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.display import html_table
@@ -48,9 +49,19 @@ class NeuralSolver:
     _predictors: dict[str, Predictor] = field(default_factory=dict, init=False)
 
     @classmethod
-    def load(cls, folder: Path | str, problem: Problem, *, device: str = "cpu") -> NeuralSolver:
-        """Read a run directory; `problem` must be the one it was trained for."""
-        trained = read_trained(folder)
+    def load(
+        cls,
+        folder: Path | str,
+        problem: Problem,
+        *,
+        device: str = "cpu",
+        network: nn.Module | str | None = None,
+    ) -> NeuralSolver:
+        """Read a run directory; `problem` must be the one it was trained for.
+
+        `network` is needed where a module of yours was trained that the run cannot make again.
+        """
+        trained = read_trained(folder, problem, network)
         _check_problem(problem, trained, str(folder))
         return cls(problem, trained, running=Running(device=device))
 
@@ -66,16 +77,13 @@ class NeuralSolver:
 
     def __repr__(self) -> str:
         config, name = self.trained.config, self.trained.name or "a problem"
-        return (
-            f"NeuralSolver({config.network} trained with {config.loss} for {name}: {self.method})"
-        )
+        return f"NeuralSolver(mlp trained with {config.loss} for {name}: {self.method})"
 
     def _repr_html_(self) -> str:
         config, trained = self.trained.config, self.trained
         rows = {
             "problem": trained.name or repr(self.problem),
-            "network": f"{config.network}, {sum(p.numel() for p in trained.parameters.values())} "
-            "parameters",
+            "network": f"mlp, {sum(p.numel() for p in trained.parameters.values())} parameters",
             "loss": config.loss,
             "epochs": f"{trained.epochs}{'' if trained.finished else ', unfinished'}",
             "stages": self.method,

@@ -110,11 +110,18 @@ class Conditioning:
         entries = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         within = np.arange(entries[-1]) - np.repeat(entries[:-1], sizes)
         targets = within + np.repeat(self.layout.offsets[number], sizes)
-        steps = np.zeros(int(entries[-1]), dtype=np.int64)
+        steps = within.copy()
         for arity, (own, slots) in kept.by_arity.items():
+            # A table that keeps all its variables in their order is read as it lies.
+            is_whole = arity == np.diff(flat.starts)[own]
+            is_whole &= (slots == flat.starts[own, np.newaxis] + np.arange(arity)).all(axis=1)
+            own, slots = own[~is_whole], slots[~is_whole]
+            if not len(own):
+                continue
             # The digits of an entry's number within its table, the last axis first.
             at = ranges(entries[own], sizes[own])
             left = within[at]
+            steps[at] = 0
             for axis in range(arity - 1, -1, -1):
                 size = flat.cardinalities[flat.variables[slots[:, axis]]]
                 left, digit = np.divmod(left, np.repeat(size, sizes[own]))

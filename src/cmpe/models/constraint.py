@@ -40,6 +40,25 @@ def tolerance_of(limits: Floats) -> Floats:
     return FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(limits))
 
 
+class Limited:
+    """What has limits: strict ones are refused, because real numbers have no next one."""
+
+    def __lt__(self, limit: object) -> NoReturn:
+        raise ModelError(_strict("<=", limit))
+
+    def __gt__(self, limit: object) -> NoReturn:
+        raise ModelError(_strict(">=", limit))
+
+
+def _strict(relation: str, limit: object) -> str:
+    """How a strict limit is written instead."""
+    example = ""
+    if isinstance(limit, int | float | np.number) and float(limit).is_integer():
+        nearest = int(limit) + (1 if relation == ">=" else -1)
+        example = f"; of a count, t {relation[0]} {limit:g} is t {relation} {nearest}"
+    return f"a limit is <= or >=: write t {relation} q{example}"
+
+
 class Limitable(Protocol):
     """What can be given a limit from above and from below."""
 
@@ -102,7 +121,7 @@ class Constraint(Condition):
         return f"Constraint({what} {self.relation} {self.limit:g})"
 
 
-class Bounded(Named):
+class Bounded(Named, Limited):
     """`t <= q` and `t >= q` for every kind of function; -t where it has one."""
 
     __array_ufunc__ = None  # np.float64(3) >= t is t <= 3, not an array

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
-from cmpe.domain import Placement
+from cmpe.domain import Placement, States
 from cmpe.errors import ModelError
-from cmpe.models.function import FiniteFunction, as_rows
+from cmpe.models.function import Assigned, FiniteFunction, as_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +28,7 @@ class Distance(FiniteFunction):
     pairs: tuple[tuple[int, int], ...]
     weights: tuple[float, ...] = ()  # none: all 1
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         self._settle()
@@ -66,9 +66,9 @@ class Distance(FiniteFunction):
         both = np.array(self.pairs, dtype=np.intp).reshape(-1, 2)
         return both[:, 0], both[:, 1]
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """The value at each row of `assignments` (B, n): (B,)."""
-        rows = as_rows(np.asarray(assignments, dtype=np.float64), self.variables)
+        rows = as_rows(assignments, self.domain).astype(np.float64)
         first, second = self.columns
         return np.asarray(-np.abs(rows[:, first] - rows[:, second]) @ np.array(self.weights))
 

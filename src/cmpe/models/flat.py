@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from cmpe.arrays import Floats, Integers
 from cmpe.errors import ModelError
 
+MODERATE = 1e200  # a sum that needs no closer look
+
 
 @dataclass(frozen=True)
 class FlatTables:
@@ -67,6 +69,21 @@ class FlatTables:
     def count(self) -> int:
         """How many tables."""
         return len(self.offsets) - 1
+
+    @property
+    def largest_sum(self) -> float:
+        """No sum of finite entries, one of each table, is further from 0."""
+        values = self.values
+        if not values.size:
+            return 0.0
+        low = values.min()
+        low = low if low > -np.inf else values.min(where=values > -np.inf, initial=0.0)
+        rough = max(float(values.max()), -float(low)) * self.count
+        if rough < MODERATE:
+            return max(rough, 0.0)
+        sizes = np.abs(np.where(values > -np.inf, values, 0.0))
+        with np.errstate(over="ignore"):
+            return float(np.maximum.reduceat(sizes, self.offsets[:-1]).sum())
 
     def evaluate(self, assignments: NDArray[np.integer]) -> Floats:
         """The sum of all tables at each row of `assignments` (B, n): (B,)."""

@@ -22,15 +22,19 @@ The tables are `functools.singledispatch` functions, so a subclass takes the row
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmpe.arrays import Floats, Values
+from cmpe.arrays import FREE, Floats, Values, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import ModelError
 from cmpe.models.constraint import Bounded
+
+# One assignment or many: by number, or by the names of variables and states.
+Assigned = ArrayLike | Mapping[Any, Any] | Sequence[Mapping[Any, Any]]
 
 
 class Function(Protocol):
@@ -82,10 +86,36 @@ class FiniteFunction(Bounded):
         return f"{type(self).__name__}({self.variables} variables)"
 
 
-def as_rows(assignments: ArrayLike, variables: int) -> Values:
-    """`assignments` (B, n), or one assignment (n,), as rows; other shapes are refused."""
-    rows = np.asarray(assignments)
+def as_rows(assignments: Any, domain: Domain) -> Values:
+    """Assignments (B, n), one (n,), {variable: state} or a list or frame of such; or answers."""
+    if isinstance(assignments, Mapping):
+        return _named_rows([assignments], domain)
+    if isinstance(assignments, list | tuple) and assignments:
+        if all(isinstance(row, Mapping) for row in assignments):
+            return _named_rows(assignments, domain)
+    elif hasattr(assignments, "columns"):  # a frame
+        return _named_rows(assignments.to_dict("records"), domain)
+    rows = numbers_of(getattr(assignments, "assignments", assignments))
     rows = rows[np.newaxis, :] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or rows.shape[1] != variables:
-        raise ModelError(f"assignments must be (B, {variables}), found {rows.shape}")
+    if rows.ndim != 2 or rows.shape[1] != domain.variables:
+        raise ModelError(
+            f"assignments must be (B, {domain.variables}), found {rows.shape}; by name write "
+            "{variable: state, ...}"
+        )
     return rows
+
+
+def _named_rows(rows: Sequence[Mapping[Any, Any]], domain: Domain) -> Values:
+    """The state of every variable in every row; whatever is no variable is refused."""
+    out = np.full((len(rows), domain.variables), FREE)
+    for number, row in enumerate(rows):
+        for key, state in row.items():
+            variable = domain.variable(key)
+            out[number, variable] = domain.state(variable, state)
+        missing = np.flatnonzero(out[number] == FREE)
+        if len(missing):
+            raise ModelError(
+                f"row {number} needs a state of {domain.called(int(missing[0]))}: an assignment "
+                "is of all variables"
+            )
+    return out

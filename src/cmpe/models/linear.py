@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 import numpy as np
 
 from cmpe.domain import Domain
 from cmpe.errors import ModelError
-from cmpe.models.constraint import Condition, Constraint, between, limit_of, name_of
+from cmpe.models.constraint import Condition, Constraint, Limited, between, limit_of, name_of
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 Variable = str | int
@@ -25,13 +25,14 @@ State = str | int | float | bool
 
 
 @dataclass(frozen=True, eq=False)
-class Costs:
+class Costs(Limited):
     """A constant plus, for each variable, the cost of its state; states not listed cost 0.
 
     `costs == 2` is a pair of limits; `same_as` compares two of these objects.
     """
 
-    costs: Mapping[Variable, Mapping[State, float]]
+    # By a state, or by a set of states that each cost as much.
+    costs: Mapping[Variable, Mapping[State | frozenset[State], float]]
     constant: float = 0.0
     name: str = ""  # of the constraints that are made of it
 
@@ -44,8 +45,9 @@ class Costs:
         for key, by_state in self.costs.items():
             v = domain.variable(key)
             table = tables.setdefault(v, np.zeros(domain.cardinalities[v]))
-            for state, cost in by_state.items():
-                table[domain.state(v, state)] += cost
+            for states, cost in by_state.items():
+                several = states if isinstance(states, frozenset) else (states,)
+                table[list({domain.state(v, state) for state in several})] += cost
         factors = [Factor((v,), table) for v, table in tables.items()]
         if self.constant:
             factors.append(Factor((), np.array(self.constant)))
@@ -87,7 +89,13 @@ class Costs:
     def __neg__(self) -> Costs:
         return self * -1.0
 
-    def __add__(self, other: Costs | float) -> Costs:
+    @overload
+    def __add__(self, other: Costs | float) -> Costs: ...
+    @overload
+    def __add__(self, other: LogLinearModel) -> LogLinearModel: ...
+    def __add__(self, other: Costs | float | LogLinearModel) -> Costs | LogLinearModel:
+        if isinstance(other, LogLinearModel):
+            return self.over(other.domain) + other
         if not isinstance(other, Costs):
             return Costs(self.costs, self.constant + limit_of(other, "a constant"), self.name)
         total = {v: dict(costs) for v, costs in self.costs.items()}
@@ -97,13 +105,17 @@ class Costs:
                 mine[state] = mine.get(state, 0.0) + cost
         return Costs(total, self.constant + other.constant, self.name or other.name)
 
-    def __radd__(self, other: LogLinearModel | float) -> LogLinearModel | Costs:
-        if isinstance(other, LogLinearModel):
-            return other + self.over(other.domain)
-        return self + other
+    __radd__ = __add__
 
-    def __sub__(self, other: Costs | float) -> Costs:
+    @overload
+    def __sub__(self, other: Costs | float) -> Costs: ...
+    @overload
+    def __sub__(self, other: LogLinearModel) -> LogLinearModel: ...
+    def __sub__(self, other: Costs | float | LogLinearModel) -> Costs | LogLinearModel:
         return self + -other
+
+    def __rsub__(self, other: LogLinearModel | float) -> LogLinearModel | Costs:
+        return -self + other
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +139,7 @@ def count(states: Mapping[Any, State | Collection[State]], *, name: str = "") ->
     `name` is that of the constraints made of it, as in `count({...}, name="faults") <= 2`.
     """
     _need_mapping(states, 'count({"A": "yes", "B": "on"})')
-    counted = {v: dict.fromkeys(_several(chosen), 1.0) for v, chosen in states.items()}
-    return Costs(counted, name=name)
+    return Costs({v: {_several(chosen): 1.0} for v, chosen in states.items()}, name=name)
 
 
 def linear(costs: Mapping[Any, Mapping[Any, float]], *, name: str = "") -> Costs:
@@ -144,9 +155,10 @@ def linear(costs: Mapping[Any, Mapping[Any, float]], *, name: str = "") -> Costs
     return Costs({v: dict(by_state) for v, by_state in costs.items()}, name=name)
 
 
-def _several(chosen: State | Collection[State]) -> Collection[State]:
+def _several(chosen: State | Collection[State]) -> State | frozenset[State]:
+    """The state, or the set of them: two names of one state count once."""
     is_one = isinstance(chosen, str) or not isinstance(chosen, Collection)
-    return (chosen,) if is_one else chosen  # type: ignore[return-value]
+    return chosen if is_one else frozenset(chosen)  # type: ignore[return-value, arg-type]
 
 
 def _need_mapping(value: object, expected: str) -> None:

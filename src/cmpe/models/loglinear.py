@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike
 
 from cmpe.arguments import float_array, listed, whole_numbers
 from cmpe.arrays import Floats
-from cmpe.domain import Domain, Placement, join
+from cmpe.domain import Domain, Placement, States, join
 from cmpe.errors import ModelError
-from cmpe.models.constraint import Bounded
+from cmpe.models.constraint import Bounded, between, limit_of
 from cmpe.models.extension import extended_value, is_fractional
 from cmpe.models.flat import FlatTables
-from cmpe.models.function import as_rows
+from cmpe.models.function import Assigned, as_rows
 
 if TYPE_CHECKING:
     from cmpe.models.interop import NamedTables
@@ -93,7 +93,7 @@ class LogLinearModel(Bounded):
     cardinalities: tuple[int, ...]
     factors: tuple[Factor, ...] = ()
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         self._settle()
@@ -120,7 +120,7 @@ class LogLinearModel(Bounded):
         cardinalities: Sequence[int],
         tables: Iterable[tuple[Sequence[int | str], ArrayLike]],
         names: Sequence[str] = (),
-        states: Sequence[Sequence[str]] = (),
+        states: Sequence[Sequence[Any]] = (),
     ) -> LogLinearModel:
         """Build a model from (scope, log-table) pairs; a scope may list numbers or names."""
         domain = Domain(tuple(cardinalities), tuple(names), tuple(map(tuple, states)))
@@ -184,7 +184,7 @@ class LogLinearModel(Bounded):
             factors.append(Factor.unchecked(scope, table))
         return self._unchecked(placement.domain, tuple(factors))
 
-    def named(self, names: Sequence[str], states: Sequence[Sequence[str]] = ()) -> LogLinearModel:
+    def named(self, names: Sequence[str], states: Sequence[Sequence[Any]] = ()) -> LogLinearModel:
         """The same function with other names, or with none."""
         return replace(self, names=tuple(names), states=tuple(map(tuple, states)))
 
@@ -203,12 +203,12 @@ class LogLinearModel(Bounded):
         """All tables end to end: what compiled code reads."""
         return FlatTables.of(self.cardinalities, [(f.scope, f.log_table) for f in self.factors])
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """h of each row of `assignments` (B, n), or of one assignment (n,), in float64.
 
         Numbers between 0 and 1 are values of the multilinear extension.
         """
-        rows = as_rows(assignments, self.variables)
+        rows = as_rows(assignments, self.domain)
         if is_fractional(rows):
             tables = ((f.scope, f.log_table) for f in self.factors)
             return extended_value(tables, self.cardinalities, rows)
@@ -226,16 +226,32 @@ class LogLinearModel(Bounded):
                 )
         return replace(self, factors=tuple(f.reduced(evidence) for f in self.factors))
 
-    def __add__(self, other: LogLinearModel) -> LogLinearModel:
-        """The sum of two functions, joined by name where they have names."""
+    def __eq__(self, other: object) -> Any:
+        """Whether two models are the same; with a number two limits, as `between(t, q, q)`."""
+        if isinstance(other, int | float | np.number):
+            return between(self, float(other), float(other))
+        if not isinstance(other, LogLinearModel):
+            return NotImplemented
+        return (self.domain, self.factors) == (other.domain, other.factors)
+
+    def __add__(self, other: LogLinearModel | float) -> LogLinearModel:
+        """The sum of two functions, joined by name where they have names, or with a number."""
+        if isinstance(other, int | float | np.number):
+            constant = Factor((), np.array(limit_of(other, "a constant")))
+            return self._unchecked(self.domain, (*self.factors, constant))
         if not isinstance(other, LogLinearModel):
             return NotImplemented
         domain, (mine, theirs) = join((self.domain, other.domain), ("the first", "the second"))
         factors = self.placed(mine).factors + other.placed(theirs).factors
         return self._unchecked(domain, factors)
 
-    def __sub__(self, other: LogLinearModel) -> LogLinearModel:
+    __radd__ = __add__
+
+    def __sub__(self, other: LogLinearModel | float) -> LogLinearModel:
         return self + -other
+
+    def __rsub__(self, other: float) -> LogLinearModel:
+        return -self + other
 
     def __neg__(self) -> LogLinearModel:
         if not self.is_finite:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import Floats
-from cmpe.domain import Placement
+from cmpe.arrays import FREE, Floats
+from cmpe.domain import Placement, States
 from cmpe.errors import ModelError
-from cmpe.models.function import FiniteFunction, as_rows
+from cmpe.models.function import Assigned, FiniteFunction, as_rows
 from cmpe.models.relu import ReluNetwork
+from cmpe.models.spans import Box, Chain
 
 if TYPE_CHECKING:
     from torch import nn
@@ -60,7 +61,10 @@ class NeuralFunction(FiniteFunction):
 
     The module maps the coordinates of `scope` (B, D) to one number a row, (B,) or (B, 1). Values
     are computed by a copy of it in float64; one that is not finite is refused when it appears.
-    `largest` bounds them from above, if that is known; an objective needs it for training.
+    `largest` bounds them from above, which an objective needs for training; by default it comes
+    from the layers, where bounds of them are known (`spans`). `factory` is an import path,
+    `package.module:name`, of a function that makes this one without arguments: files keep it where
+    the layers alone do not say how the module is made.
     """
 
     module: nn.Module
@@ -68,7 +72,8 @@ class NeuralFunction(FiniteFunction):
     scope: tuple[int, ...] = ()  # none: all variables
     largest: float = math.inf
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
+    factory: str = ""
 
     def __post_init__(self) -> None:
         self._settle()
@@ -82,8 +87,12 @@ class NeuralFunction(FiniteFunction):
         """The same function over a wider domain."""
         placement.need_order(self.domain, self.scope)
         domain, scope = placement.domain, tuple(placement.variables[v] for v in self.scope)
-        return NeuralFunction(
-            self.module, domain.cardinalities, scope, self.largest, domain.names, domain.states
+        return replace(
+            self,
+            cardinalities=domain.cardinalities,
+            scope=scope,
+            names=domain.names,
+            states=domain.states,
         )
 
     @cached_property
@@ -94,11 +103,11 @@ class NeuralFunction(FiniteFunction):
     def _slots(self) -> Slots:
         return Slots([self.cardinalities[v] for v in self.scope])
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """The module's output at each row of `assignments` (B, n): (B,)."""
         import torch
 
-        rows = as_rows(assignments, self.variables)
+        rows = as_rows(assignments, self.domain)
         inputs = torch.as_tensor(self._slots.of(rows[:, list(self.scope)]))
         with torch.no_grad():
             parts = [self._exact(part).reshape(-1) for part in torch.split(inputs, CHUNK)]
@@ -110,8 +119,31 @@ class NeuralFunction(FiniteFunction):
         return found
 
     def ceiling(self) -> float:
-        """`largest`."""
-        return self.largest
+        """`largest`, or what bounds of the layers say; inf where none are known."""
+        if math.isfinite(self.largest):
+            return self.largest
+        try:
+            return float(self.span(np.full((1, self.variables), FREE))[1][0])
+        except ModelError:
+            return math.inf
+
+    def span(self, rows: ArrayLike) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of the values that agree with rows (B, n), -1 where free.
+
+        The rows observe the same variables. Modules of other layers than `spans` knows are refused.
+        """
+        given = as_rows(rows, self.domain)[:, list(self.scope)]
+        observed = (given != FREE).all(axis=0)
+        sizes, count = self._slots.sizes, self._slots.count
+        free = np.flatnonzero(~observed[self._slots.owner]) if count else np.zeros(0, np.intp)
+        chosen = sizes[~observed & (sizes > 0)]
+        firsts = np.cumsum(chosen) - chosen
+        low, high = self._chain.span(Box(self._slots.of(given), free, firsts))
+        return low, np.minimum(high, self.largest)
+
+    @cached_property
+    def _chain(self) -> Chain:
+        return Chain.of(self.module)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +161,7 @@ class ClassMargin(FiniteFunction):
     changed: tuple[int, ...]
     cardinalities: tuple[int, ...]
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         self._settle()
@@ -156,9 +188,9 @@ class ClassMargin(FiniteFunction):
             self.network, original, changed, domain.cardinalities, domain.names, domain.states
         )
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """The margin at each row of `assignments` (B, n), in float64: (B,)."""
-        rows = as_rows(np.asarray(assignments, dtype=np.float64), self.variables)
+        rows = as_rows(assignments, self.domain).astype(np.float64)
         classes = self.network.decide(rows[:, list(self.original)])
         return self.network.margins(rows[:, list(self.changed)], classes)
 

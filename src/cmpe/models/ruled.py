@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cmpe.arrays import Floats
 from cmpe.display import html_table
 from cmpe.domain import Domain, Placement
-from cmpe.models.function import as_rows
+from cmpe.models.function import Assigned, as_rows
 from cmpe.models.logic import BoundRule
 from cmpe.models.loglinear import Factor, LogLinearModel
 
@@ -52,9 +51,9 @@ class RuledModel:
         """Whether no value is known to be -inf."""
         return False
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """h of each row of `assignments` (B, n), or of one assignment (n,), in float64."""
-        rows = as_rows(assignments, self.variables)
+        rows = as_rows(assignments, self.domain)
         total = self.base.value(rows)
         whole = rows.astype(np.int64)
         for rule in self.rules:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,17 @@ def new_panels(
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra.named("matplotlib", "report") from None
-    figure = Figure(figsize=(width, height), layout="constrained" if measured else None)
+    shown = type("ShownFigure", (Figure,), {"_repr_png_": _png})
+    figure = shown(figsize=(width, height), layout="constrained" if measured else None)
     axes = figure.subplots(rows, count, squeeze=False)
     return figure, axes.ravel().tolist()
+
+
+def _png(figure: Any) -> bytes:
+    """What a notebook draws where a figure is the last value of a cell."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=120)
+    return out.getvalue()
 
 
 @contextlib.contextmanager
@@ -95,9 +104,15 @@ def draw_trace(events: Sequence[TraceEvent]) -> Any:
 
 
 def draw_learning(records: Sequence[Mapping[str, Any]]) -> Any:
-    """A training run by epoch: regret of validation answers above, violations below; the look
+    """A training run by epoch: the loss, the regret of validation answers, violations; the look
     whose weights the network has is marked."""
-    figure, (above, below) = new_panels(1, 2, height=4.4)
+    figure, (first, above, below) = new_panels(1, 3, height=6.2)
+    losses = [(r["epoch"], r["loss"]) for r in records if r.get("loss") is not None]
+    first.plot([e for e, _ in losses], [loss for _, loss in losses], color="black", linewidth=1.4)
+    first.set_title("loss in training", loc="left", fontsize="medium")
+    first.spines[["top", "right"]].set_visible(False)
+    first.xaxis.get_major_locator().set_params(integer=True)
+    first.set(xlim=(0, records[-1]["epoch"] if records else 1))
     looks = [r for r in records if r.get("validation_regret") is not None]
     epochs = [r["epoch"] for r in looks]
     regret = [r["validation_regret"] for r in looks]

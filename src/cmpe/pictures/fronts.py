@@ -57,8 +57,9 @@ def _draw(front: Front, axes: Any, name: str) -> None:
         axes.text(0.5, 0.5, front.summary, ha="center", va="center", transform=axes.transAxes)
     proof = "complete" if front.complete else "not complete"
     axes.set_title(f"{name}: {proof}" if name else f"front: {proof}", loc="left")
-    unit = "" if front.name else " (nats)"
-    axes.set_xlabel(f"limit q of {front.name or 't'} {front.relation} q{unit}")
+    axes.set_xlabel(
+        f"limit: {front.name or 't'} {front.relation} q{'' if front.name else ' (nats)'}"
+    )
     axes.set_ylabel("best h (nats)")
     if len(t):
         axes.locator_params(axis="x", nbins=6)

@@ -1,7 +1,7 @@
 """Cells of evidence as people write them: states by name or number, nothing where unknown.
 
-None, NaN and what pandas calls NA mean that the variable is free; so does -1, unless it is the name
-of a state.
+None, NaN and what pandas calls NA mean that the variable is free; so do -1 and the words for a
+missing value, unless they are names of states.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import FREE, Values
+from cmpe.arrays import FREE, Values, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, ModelError
+
+MISSING = frozenset({"NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "?"})
 
 
 def encoded(domain: Domain, variable: int, cells: Any, *, is_continuous: bool) -> Values:
@@ -39,7 +41,7 @@ def _column(cells: Any) -> NDArray[Any]:
         column[()] = cells
         return column
     try:
-        column = np.asarray(cells)
+        column = numbers_of(cells)
     except (ValueError, TypeError):  # lists of different lengths in one list
         return np.asarray(cells, dtype=object)
     return column if column.dtype.kind in "iubf" else np.asarray(cells, dtype=object)
@@ -54,12 +56,13 @@ def _numbers(domain: Domain, variable: int, column: NDArray[Any]) -> Values:
         return np.where(missing, FREE, column) if missing.any() else column
     out = np.empty(column.shape, dtype=np.float64)
     for row, cell in enumerate(column.ravel().tolist()):
-        if not (is_missing(cell) or isinstance(cell, int | float | np.number)):
+        is_free = is_missing(cell) or _is_word_for_missing(cell)
+        if not (is_free or isinstance(cell, int | float | np.number)):
             raise EvidenceError(
                 f"row {row}, {domain.called(variable)}: evidence must be a number, found {cell!r}; "
                 "a model needs names for its states to be given by name"
             )
-        out.flat[row] = FREE if is_missing(cell) else float(cell)
+        out.flat[row] = FREE if is_free else float(cell)
     return out
 
 
@@ -92,13 +95,17 @@ def _state(domain: Domain, variable: int, cell: Any, row: int) -> int:
     try:
         return domain.state(variable, cell)
     except ModelError as error:
-        if _is_free_mark(cell):
+        if _is_free_mark(cell) or _is_word_for_missing(cell):
             return FREE
         raise EvidenceError(f"row {row}: {error}") from None
 
 
 def _is_free_mark(cell: Any) -> bool:
     return isinstance(cell, int | float | np.number) and cell == FREE
+
+
+def _is_word_for_missing(cell: Any) -> bool:
+    return isinstance(cell, str) and cell.strip() in MISSING
 
 
 def is_missing(cell: Any) -> bool:

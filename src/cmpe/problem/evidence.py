@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import FREE, Values
+from cmpe.arrays import FREE, Values, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, ModelError
 from cmpe.problem.cells import encoded
@@ -58,6 +58,8 @@ class Reading:
             return self._by_variable(labels, [frame[label] for label in labels], len(frame))
         if isinstance(evidence, Mapping):
             return self._by_variable(list(evidence), list(evidence.values()), None)
+        if isinstance(evidence, list | tuple) and not len(evidence):  # no rows
+            return np.zeros((0, len(self.observed)), dtype=np.int64)
         if _is_mappings(evidence):
             labels = list(dict.fromkeys(key for row in evidence for key in row))
             columns = [[row.get(label) for row in evidence] for label in labels]
@@ -121,7 +123,7 @@ def _is_whole_float(value: object) -> bool:
 
 def _array(evidence: ArrayLike) -> NDArray[Any]:
     try:
-        return np.asarray(evidence)
+        return numbers_of(evidence)
     except (ValueError, TypeError):
         raise EvidenceError(
             "evidence must be rows of equal length, found rows that differ; a row that leaves "

@@ -70,6 +70,9 @@ def _whole(instances: Instances) -> list[tuple[Instances, Indices]]:
 def distinct_rows(rows: Values) -> tuple[Indices, Indices, Indices]:
     """Where each distinct row first appears, in that order; each row's place among the distinct
     ones; and how often each appears. Rows are compared as bytes: sorting numbers is slow."""
+    if not rows.shape[1]:  # all rows are equal
+        first = np.arange(min(1, len(rows)))
+        return first, np.zeros(len(rows), dtype=np.intp), np.full(len(first), len(rows))
     keys = (
         np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     )
@@ -84,7 +87,5 @@ def distinct_rows(rows: Values) -> tuple[Indices, Indices, Indices]:
 
 def each_once(instances: Instances) -> tuple[Instances, Indices]:
     """The distinct rows of a batch, and each row's place among them."""
-    if len(instances) < 2 or instances.evidence.shape[1] == 0:  # no evidence: all rows are equal
-        return instances.take(slice(0, 1)), np.zeros(len(instances), dtype=np.intp)
     first, where, _ = distinct_rows(instances.evidence)
     return instances.take(first), where

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from cmpe.domain import Domain, Placement, join
 from cmpe.errors import ModelError
@@ -12,8 +15,8 @@ from cmpe.models.constraint import Condition, Constraint, need_function
 from cmpe.models.function import Function
 from cmpe.models.linear import Costs, LinearConstraint
 from cmpe.models.logic import BoundRule
-from cmpe.models.loglinear import LogLinearModel
-from cmpe.models.ruled import RuledModel, under_rules
+from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.models.ruled import SMALL_TABLE, RuledModel, under_rules
 from cmpe.models.rules import Rule
 from cmpe.models.tractable.branching import simplest
 
@@ -28,9 +31,14 @@ class Parts(NamedTuple):
     rules: tuple[BoundRule, ...]
 
     def joined(self) -> tuple[Function, tuple[Constraint, ...]]:
-        """The objective with supports and rules, and the constraints."""
+        """The objective with supports and rules, and the constraints.
+
+        Where the objective has no tables, rules are constraints.
+        """
         target, limited = _supported(self.objective, self.constraints)
-        return _ruled(target, self.rules), limited
+        if hasattr(target, "to_model"):
+            return _ruled(target, self.rules), limited
+        return target, (*limited, *(_constraint_of(rule, target) for rule in self.rules))
 
     def apart(self) -> tuple[Function, tuple[BoundRule, ...]]:
         """The objective with supports, and all rules."""
@@ -83,23 +91,38 @@ def posed(objective: Function | Costs, constraints: Conditions) -> tuple[Domain,
     return domain, Parts(target, tuple(settled), rules)
 
 
-def _ruled(objective: Function, rules: Sequence[BoundRule]) -> Function:
-    """The objective under rules, which it must have tables for."""
+def _ruled(objective: Any, rules: Sequence[BoundRule]) -> Function:
+    """The objective, which has tables, under rules."""
     if not rules:
-        return objective
+        return objective  # type: ignore[no-any-return]
     if isinstance(objective, RuledModel):
         whole = under_rules(objective.base, rules)
         known = objective.rules
         if isinstance(whole, RuledModel):
             return RuledModel(whole.base, (*known, *whole.rules))
         return RuledModel(whole, known)
-    if not hasattr(objective, "to_model"):
-        raise ModelError(
-            "rules need an objective made of tables; found a function of kind "
-            f"{type(objective).__name__}"
-        )
     model: LogLinearModel = objective.to_model()
     return under_rules(model, rules)
+
+
+def _constraint_of(rule: BoundRule, objective: Function) -> Constraint:
+    """t <= 0 for a table t that is 1 where the rule is broken."""
+    domain, kind = domain_of(objective), type(objective).__name__
+    size = math.prod(domain.cardinalities[v] for v in rule.scope)
+    if size > SMALL_TABLE:
+        raise ModelError(
+            f"rule {rule.text!r}: beside an objective of kind {kind} a rule needs a table of at "
+            f"most {SMALL_TABLE} entries, found {size}; write cmpe.count({{...}}) == 1 or <= 1"
+        )
+    worth = rule.table(domain.cardinalities)
+    if not np.isneginf(worth).any() and (worth < 0).any():
+        raise ModelError(
+            f"rule {rule.text!r}: a weight needs an objective made of tables; found one of kind "
+            f"{kind}"
+        )
+    broken = Factor(rule.scope, np.isneginf(worth).astype(np.float64))
+    table = LogLinearModel(domain.cardinalities, (broken,), domain.names, domain.states)
+    return Constraint(table, 0.0, name=rule.text)
 
 
 def domain_of(function: Function) -> Domain:

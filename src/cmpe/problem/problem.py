@@ -58,6 +58,7 @@ class Form(Enum):
     OTHER = "functions without tables"
 
 
+LARGEST_SUM = 1e300
 MOST_PLANS = 16  # of a problem and its siblings
 
 
@@ -105,6 +106,7 @@ class Problem:
     def _take(self, domain: Domain, parts: Parts, **known: Any) -> None:
         """Be made of these parts."""
         objective, constraints = parts.joined()
+        _need_sums(objective, constraints)
         rules = tuple(rule.text for rule in parts.rules)
         self.__dict__.update(
             known,
@@ -397,7 +399,13 @@ class Problem:
         if not isinstance(key, str):
             number = whole_number(what, key, -1, error)
             if not 0 <= number < count:
-                raise error(f"{what}: constraints are numbered 0 to {count - 1}, found {number}")
+                only = "limits={0: ...}" if what == "limits" else f"{what}=0"
+                there = (
+                    f"there is one constraint: {only}"
+                    if count == 1
+                    else f"{what}: constraints are numbered 0 to {count - 1}"
+                )
+                raise error(f"{there}; found number {number}")
             return number
         found = [j for j, c in enumerate(self.constraints) if c.name == key]
         if len(found) == 1:
@@ -422,6 +430,18 @@ class Problem:
     def minimisation(self, assignments: ArrayLike) -> tuple[Floats, Floats]:
         """(f, g) with f = C - h >= 1 (B,) and g = t - q (B, m): the form of the losses."""
         return self.shift - self.objective.value(assignments), self.violations(assignments)
+
+
+def _need_sums(objective: Function, constraints: Sequence[Constraint]) -> None:
+    """Refuse tables whose sums are no numbers of float64, with room for differences of sums."""
+    limited = ((f"constraint {c.name or j!r}", c.function) for j, c in enumerate(constraints))
+    for called, function in (("the objective", objective), *limited):
+        model = function.base if isinstance(function, RuledModel) else function
+        if isinstance(model, LogLinearModel) and not model.flat.largest_sum < LARGEST_SUM:
+            raise ModelError(
+                f"{called}: sums of entries must stay below {LARGEST_SUM:g}, found up to "
+                f"{model.flat.largest_sum:g}"
+            )
 
 
 def need_problem(value: object, who: str) -> None:

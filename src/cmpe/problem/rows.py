@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmpe.arrays import FREE, Floats, Indices, Values
+from cmpe.arrays import FREE, Floats, Indices, Values, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.constraint import tolerance_of
@@ -167,14 +167,14 @@ class Rows:
         limits = np.concatenate(most) if most else None
         return replace(first, evidence=evidence, potentials=tuple(own), limits=limits)
 
-    def distinct(self) -> tuple[Indices, Indices, Indices]:
+    def distinct(self, start: Values | None = None) -> tuple[Indices, Indices, Indices]:
         """Where each distinct row first appears, each row's place among them, how often each does.
 
-        Rows are equal where evidence, potentials and limits are.
+        Rows are equal where evidence, potentials and limits are, and the `start` of each.
         """
         count = len(self)
         numbers = [self.evidence, *(p.values for p in self.potentials)]
-        numbers += [] if self.limits is None else [self.limits]
+        numbers += [each for each in (self.limits, start) if each is not None]
         keys = np.zeros(count, dtype=np.uint64)
         rng = np.random.default_rng(0)
         for each in numbers:
@@ -397,16 +397,18 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
     wrong = ~np.isfinite(out)
     if wrong.any():
         row, j = (int(i) for i in np.argwhere(wrong)[0])
-        raise EvidenceError(f"row {row}, constraint {j}: a limit must be a finite number")
+        called = repr(problem.constraints[j].name) if problem.constraints[j].name else j
+        raise EvidenceError(
+            f"row {row}, constraint {called}: a limit must be a finite number, found "
+            f"{out[row, j]}; for none, write one that always holds"
+        )
     return out
 
 
 def _numbers(what: str, values: Any) -> NDArray[Any]:
     """An array or a tensor of float32 or float64, as it is; other numbers as float64."""
-    if hasattr(values, "detach"):  # a tensor of torch, which may be on another device
-        values = values.detach().cpu().numpy()
     try:
-        out = np.asarray(values)
+        out = numbers_of(values)
         out = out if out.dtype in (np.float32, np.float64) else out.astype(np.float64)
     except (TypeError, ValueError):
         found = type(values).__name__

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmpe.arrays import Floats
+from cmpe.arrays import Floats, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, ModelError
 
@@ -27,7 +27,8 @@ def separated(domain: Domain, evidence: Any, continuous: Sequence[int] = ()) -> 
     """Take the soft cells out of mappings and frames; other evidence has none."""
     reader = _Reader(domain, frozenset(continuous))
     if isinstance(evidence, Mapping):
-        return reader.mapping(evidence)
+        tensors = {v: numbers_of(c) for v, c in evidence.items() if hasattr(c, "detach")}
+        return reader.mapping({**evidence, **tensors} if tensors else evidence)
     if hasattr(evidence, "columns") and len(evidence):
         return reader.frame(evidence)
     is_list = isinstance(evidence, list | tuple)
@@ -112,7 +113,7 @@ class _Reader(NamedTuple):
         for label in labels:
             if not isinstance(label, str) or "=" not in label or self._is_variable(label):
                 continue
-            name, _, state = label.rpartition("=")
+            name, state = self.domain.apart(label)
             if not self._is_variable(name):
                 continue
             variable = self.domain.variable(name)
@@ -155,7 +156,16 @@ class _Reader(NamedTuple):
             return False
         numbers = np.asarray(cells, dtype=np.float64)
         known = numbers[np.isfinite(numbers)]
-        return bool((known != np.floor(known)).any())
+        if (known != np.floor(known)).any():
+            return True
+        if len(known) == len(numbers) and all(isinstance(c, float | np.floating) for c in cells):
+            raise EvidenceError(
+                f"{self.domain.called(variable)}: states must be whole numbers or names, "
+                f"likelihoods a mapping or a row of a list; found {numbers.tolist()}, which may be "
+                f"either; write {known.astype(int).tolist()} or "
+                f"{dict(enumerate(numbers.tolist()))}"
+            )
+        return False
 
     def _column(self, variable: int, cells: list[Any]) -> tuple[Floats, list[Any]]:
         """Log-likelihoods (B, states), 0 where a cell has none, and the other cells."""
@@ -174,7 +184,7 @@ class _Reader(NamedTuple):
             cell = self._by_state(variable, cell, where)
         size = self.domain.cardinalities[variable]
         try:
-            found = np.asarray(cell, dtype=np.float64)
+            found = numbers_of(cell).astype(np.float64)
         except (TypeError, ValueError):
             raise EvidenceError(f"{where}: likelihoods must be numbers, found {cell!r}") from None
         if found.shape != (size,):

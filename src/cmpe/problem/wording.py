@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from cmpe.domain import Domain
 from cmpe.errors import ModelError
 from cmpe.models.constraint import Condition
-from cmpe.models.linear import Costs, linear
+from cmpe.models.linear import Costs, count, linear
 from cmpe.models.rules import (
     Rule,
     all_different,
@@ -167,7 +167,7 @@ def _count(words: list[str], domain: Domain) -> tuple[Condition, ...]:
         is_weighted = bool(star) and _is_number(times)
         weight = _number(times) if is_weighted else 1.0
         for key, states in _literal(literal if is_weighted else word, domain).items():
-            total = total + linear({key: dict.fromkeys(states, weight)})
+            total = total + weight * count({key: states})
     if low is not None:
         if relation != "<=":
             raise ModelError(f"a range is written 1 <= A=yes B=yes <= 3; found {relation!r}")

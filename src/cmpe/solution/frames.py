@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 def columns_of(answers: Solutions) -> Iterator[tuple[str, list[Any]]]:
-    """The name and the cells of every column; None where there is no answer.
+    """The name and the cells of every column, carried ones first; None where there is no answer.
 
-    A variable called like a fact keeps its name: the fact is then called `cmpe.objective`, say.
+    A column called like a fact keeps its name: the fact is then called `cmpe.objective`, say.
     """
-    domain = answers.asked.domain
+    domain, carried = answers.asked.domain, answers.carried or {}
+    yield from ((name, list(cells)) for name, cells in carried.items())
     found = np.asarray((answers.assignments >= 0).all(axis=1)).tolist()
     variables = range(answers.assignments.shape[1])
-    names = {domain.name(v) for v in variables}
+    names = {*carried, *(domain.name(v) for v in variables)}
     for v in variables:
         cells = answers.assignments[:, v].tolist()
         labels = [domain.label(v, c) if ok else None for c, ok in zip(cells, found, strict=True)]
@@ -64,6 +65,12 @@ def frame_of(answers: Solutions) -> Any:
     named = list(columns_of(answers))
     frame = pandas.DataFrame(dict(enumerate(cells for _, cells in named)))
     frame.columns = [name for name, _ in named]
+    if answers.index is not None:
+        frame.index = answers.index
+    if answers.observed is not None:
+        domain = answers.asked.domain
+        seen = np.flatnonzero(answers.observed.all(axis=0)).tolist()
+        frame.attrs["observed"] = [domain.name(v) for v in seen]
     return frame
 
 
@@ -91,7 +98,8 @@ def parquet_bytes(
         import pyarrow.parquet
     except ImportError:
         raise MissingExtra.named("pyarrow", "frames") from None
-    more = [(name, pyarrow.array(cells)) for name, cells in (carried or {}).items()]
+    columns = {**(answers.carried or {}), **(carried or {})}
+    more = [(name, pyarrow.array(cells)) for name, cells in columns.items()]
     named = [*more, *_arrow_columns(answers, pyarrow)]
     if first is not None:
         taken = {name for name, _ in named}
@@ -108,13 +116,13 @@ def _arrow_columns(answers: Solutions, pyarrow: Any) -> Iterator[tuple[str, Any]
     domain, values = answers.asked.domain, answers.assignments
     missing = ~np.asarray((values >= 0).all(axis=1))
     variables = range(values.shape[1])
-    names = {domain.name(v) for v in variables}
+    names = {*(answers.carried or {}), *(domain.name(v) for v in variables)}
     whole = values.dtype.kind != "f"
     for v in variables:
         column = np.ascontiguousarray(values[:, v], dtype=np.int64 if whole else np.float64)
         cells = pyarrow.array(column, mask=missing)
-        if domain.states and domain.states[v]:
-            states = pyarrow.array(domain.states[v])
+        if whole and domain.labels(v) != tuple(range(domain.cardinalities[v])):
+            states = pyarrow.array(domain.labels(v))
             cells = pyarrow.DictionaryArray.from_arrays(cells, states).dictionary_decode()
         yield domain.name(v), cells
     for name, facts in _facts(answers):

@@ -70,13 +70,22 @@ class Answer(Mapping[Any, Any]):
         return key in self._keys()
 
     @property
+    def states(self) -> dict[Any, Any]:
+        """The mapping as a dictionary, made at once."""
+        domain = self._all.asked.domain
+        values = self.assignment.tolist()
+        return {key: domain.label(v, values[v]) for v, key in enumerate(self._keys())}
+
+    @property
     def free(self) -> dict[Any, Any]:
         """What was decided: the states of the variables that evidence left free."""
         observed = self._all.observed
         keys = self._keys()
         if observed is None or not keys:
-            return dict(self)
-        return {keys[v]: self[keys[v]] for v in np.flatnonzero(~observed[self._number])}
+            return self.states
+        domain, values = self._all.asked.domain, self.assignment.tolist()
+        free = np.flatnonzero(~observed[self._number]).tolist()
+        return {keys[v]: domain.label(v, values[v]) for v in free}
 
     @property
     def objective(self) -> float:
@@ -158,6 +167,9 @@ class Answer(Mapping[Any, Any]):
         return f"{self.status.label}, objective {number_text(self.objective)}: {answer}"
 
     def _repr_html_(self) -> str:
-        cells = [(str(key), str(state)) for key, state in self.items()]
+        free = self.free
+        cells = [
+            (str(key), str(state), "" if key in free else "observed") for key, state in self.items()
+        ]
         title = f"{self.proof}; objective {number_text(self.objective)}"
-        return html_table(title, ("variable", "state"), cells)
+        return html_table(title, ("variable", "state", ""), cells)

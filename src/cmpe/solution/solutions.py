@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, overload
@@ -48,7 +48,8 @@ class Question:
 class Solutions:
     """One answer per evidence row. Where there is no assignment it is -1 and the values NaN.
 
-    `answers[i]` is a row: a mapping from variable to state with its objective, bound and proof.
+    `answers[i]` is a row: a mapping from variable to state with its objective, bound and proof;
+    `answers["Rain"]` lists the states of a variable, None where a row has no answer.
     """
 
     assignments: Values  # (B, n)
@@ -63,6 +64,8 @@ class Solutions:
     multipliers: Floats  # (B, m): mu* of the dual, NaN where unknown
     observed: NDArray[np.bool_] | None = None  # (B, n): what was evidence, where that is known
     limits: Floats | None = None  # (B, m): each row's own, as written; None where all share them
+    index: Any = None  # of the frame that the rows came in, where they came in one
+    carried: Mapping[str, Sequence[Any]] | None = None  # columns of the evidence, such as ids
 
     @classmethod
     def of(
@@ -79,8 +82,8 @@ class Solutions:
         """Recompute every value in float64 and derive every status.
 
         A row of `assignments` that starts with -1 has no answer. `infeasible` marks rows whose
-        infeasibility is proved; `multipliers` (B, m) are the dual's, where it was minimised. The
-        bound is never left below a feasible objective.
+        infeasibility is proved, which have no answer either; `multipliers` (B, m) are the dual's,
+        where it was minimised. The bound is never left below a feasible objective.
         """
         rows = np.array(assignments, dtype=problem.dtype, ndmin=2)
         count = len(rows)
@@ -114,13 +117,18 @@ class Solutions:
     ) -> Solutions:
         """The same of assignments whose values the problem's own functions have given.
 
-        They are h (B,) and t (B, m), NaN where there is no assignment. Arrays are not copied.
+        They are h (B,) and t (B, m), NaN where there is no assignment. Arrays are not copied, but
+        where rows that are proved infeasible have assignments.
         `limits` (B, m) are those of rows that have their own, as in t <= q.
         """
         objective, values = found_values
         count = len(rows)
         feasible = problem.are_feasible(objective, values, limits)
         proved = np.asarray(infeasible, dtype=bool) & ~feasible
+        if not np.isnan(objective[proved]).all():
+            rows = np.where(proved[:, np.newaxis], FREE, rows).astype(rows.dtype)
+            objective = np.where(proved, np.nan, objective)
+            values = np.where(proved[:, np.newaxis], np.nan, values)
         upper = np.where(proved, -np.inf, bound)
         upper = np.where(feasible, np.maximum(upper, objective), upper)
         status = np.full(count, Status.UNKNOWN, dtype=np.int8)
@@ -189,8 +197,18 @@ class Solutions:
     @overload
     def __getitem__(self, rows: int) -> Answer: ...
     @overload
+    def __getitem__(self, rows: str) -> list[Any]: ...
+    @overload
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Solutions: ...
-    def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Answer | Solutions:
+    def __getitem__(
+        self, rows: int | str | slice | Sequence[int] | NDArray[Any]
+    ) -> Answer | list[Any] | Solutions:
+        if isinstance(rows, str):
+            variable = self.asked.domain.variable(rows)
+            return [
+                self.asked.domain.label(variable, v) if v >= 0 else None
+                for v in self.assignments[:, variable].tolist()
+            ]
         if isinstance(rows, int | np.integer):
             if not -len(self) <= rows < len(self):
                 raise IndexError(f"rows are numbered 0 to {len(self) - 1}, found {rows}")
@@ -209,7 +227,12 @@ class Solutions:
     __hash__ = None  # type: ignore[assignment]
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame: states by variable, then status, values and time (extra `frames`)."""
+        """A pandas DataFrame: states by variable, then status, values and time (extra `frames`).
+
+        It has the index of the frame that was the evidence, and before the states the columns that
+        `solve` was given as `keep`. `frame.attrs["observed"]` lists the variables that every row
+        observed.
+        """
         from cmpe.solution.frames import frame_of
 
         return frame_of(self)
@@ -270,7 +293,11 @@ class Solutions:
         arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
         more = {name: getattr(self, name) for name in _MAYBE}
         more = {name: None if each is None else each[rows] for name, each in more.items()}
-        return Solutions(asked=self.asked, **arrays, **more)
+        numbers = np.arange(len(self))[rows].tolist() if self.carried else []
+        carried = self.carried and {
+            name: [cells[i] for i in numbers] for name, cells in self.carried.items()
+        }
+        return Solutions(asked=self.asked, **arrays, **more, carried=carried)
 
     def bounded(self, upper: float) -> Solutions:
         """The same feasible answers, each with this bound on the best objective and its status."""
@@ -303,8 +330,8 @@ class Solutions:
         return Solutions(asked=parts[0].asked, **arrays, **more)
 
 
-_MAYBE = ("observed", "limits")  # arrays that may be missing
-_ARRAYS = tuple(f.name for f in fields(Solutions) if f.name not in ("asked", *_MAYBE))
+_MAYBE = ("observed", "limits", "index")  # arrays that may be missing
+_ARRAYS = tuple(f.name for f in fields(Solutions) if f.name not in ("asked", "carried", *_MAYBE))
 
 
 def _limit_text(answers: Solutions, limit: float) -> str:

@@ -85,18 +85,15 @@ def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = Non
         )
     if limits.is_spread:
         return answer_spread(answer_rows, rows, method, limits)
-    if limits.start is not None:
-        if limits.start.shape != rows.evidence.shape:
-            raise MethodError(
-                f"a start must have shape {rows.evidence.shape}, found {limits.start.shape}"
-            )
-        numbered = replace(limits, start=rows.begun(limits.start))
-        return _answer_lifted(rows, method, numbered)
-    first, where, counts = rows.distinct()
+    start = limits.start
+    if start is not None and start.shape != rows.evidence.shape:
+        raise MethodError(f"a start must have shape {rows.evidence.shape}, found {start.shape}")
+    first, where, counts = rows.distinct(start)
     if len(first) == len(rows):
         return _answer_lifted(rows, method, limits)
     try:
-        return _shared(_answer_lifted(rows.take(first), method, limits), where, counts)
+        here = limits if start is None else replace(limits, start=start[first])
+        return _shared(_answer_lifted(rows.take(first), method, here), where, counts)
     except Interrupted as stop:
         raise Interrupted(_shared(stop.solutions, where, counts), stop.finished) from None
 
@@ -116,6 +113,8 @@ def _lifts(method: Chosen, problem: Problem) -> bool:
 
 def _answer_lifted(rows: Rows, method: Chosen, limits: Limits) -> Solutions:
     """What the lifted problem's answers say of the rows."""
+    if limits.start is not None:
+        limits = replace(limits, start=rows.begun(limits.start))
     try:
         found = answer(rows.lifted, rows.numbered(rows.evidence), method, limits)
     except Interrupted as stop:
@@ -233,17 +232,18 @@ def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solut
     """Answer each distinct row once; equal rows share the answer and its time.
 
     Evidence sampled from a model repeats: nine in ten rows of some of the paper's test sets.
-    Rows with a start are all answered, and keep their start where it is better.
+    Rows that begin from different starts are different rows.
     """
-    if limits.start is not None:
-        return _not_worse_than_start(_asked(engine, instances, limits), instances, limits.start)
-    if len(instances) < 2 or instances.evidence.shape[1] == 0:
+    if len(instances) < 2:
         return _asked(engine, instances, limits)
-    first, where, counts = distinct_rows(instances.evidence)
+    start = limits.start
+    given = [instances.evidence] if start is None else [instances.evidence, start]
+    first, where, counts = distinct_rows(np.concatenate(given, axis=1))
     if len(first) == len(instances):
         return _asked(engine, instances, limits)
+    here = limits if start is None else replace(limits, start=start[first])
     try:
-        few = _asked(engine, instances.take(first), limits)
+        few = _asked(engine, instances.take(first), here)
     except Interrupted as stop:
         answered = stop.solutions.status != Status.UNKNOWN
         # Rows that were interrupted may have an answer, too.
@@ -253,9 +253,12 @@ def _answer_batch(engine: Engine, instances: Instances, limits: Limits) -> Solut
 
 
 def _asked(engine: Engine, instances: Instances, limits: Limits) -> Solutions:
-    """What an engine answers. After Ctrl-C all that is known; at least the start."""
+    """What an engine answers, or the start where that is better.
+
+    After Ctrl-C all that is known; at least the start.
+    """
     try:
-        return engine.answer(instances, limits)
+        found = engine.answer(instances, limits)
     except KeyboardInterrupt as stop:
         problem, nothing = instances.problem, np.full((len(instances), 1), FREE)
         start = nothing if limits.start is None else limits.start[:, list(problem.free)]
@@ -265,9 +268,11 @@ def _asked(engine: Engine, instances: Instances, limits: Limits) -> Solutions:
             raise Interrupted(known, 0) from None
         whole = stop.solutions.or_better(known)
         raise Interrupted(whole, stop.finished) from None
+    return found if limits.start is None else _not_worse_than_start(found, instances, limits.start)
 
 
 def _not_worse_than_start(found: Solutions, instances: Instances, start: Values) -> Solutions:
+    """The answers; of each open row its start, where that is feasible and worth more."""
     open_rows = np.flatnonzero(~found.proved & (start >= 0).all(axis=1))
     if not len(open_rows):
         return found

@@ -9,7 +9,8 @@ tensor on another device is copied there and back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.elimination.counts import Counts
-from cmpe.elimination.sums import LogSum
+from cmpe.elimination.sums import LogSum, Marginals
 from cmpe.errors import EvidenceError, MethodError, ModelError, TooLarge
 from cmpe.models.constraint import tolerance_of
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -57,6 +58,7 @@ class Layer(nn.Module):
             )
         self.problem = problem.observing(())
         self.threads = torch.get_num_threads() if threads is None else threads
+        self.trained_through = False  # whether gradients of log Z have passed
 
     def forward(self, potentials: Scores, limits: RowLimits | None = None) -> LayerDistribution:
         """The distributions of a batch of scores."""
@@ -98,6 +100,10 @@ class Layer(nn.Module):
     def structure(self) -> LayerStructure:
         """The problem as sums, prepared when it is first needed."""
         return LayerStructure(self.problem)
+
+
+class ThresholdWarning(UserWarning):
+    """Scores that were trained through rules were read without the rules."""
 
 
 class LayerStructure:
@@ -186,7 +192,12 @@ class LayerDistribution:
     @cached_property
     def entropy(self) -> Tensor:
         """The entropy of each row in nats (B,), without a gradient; NaN in infeasible rows."""
-        return self._tensor(self._found[2])
+        out = np.full(len(self._scores), np.nan)
+        for rows, tables, part in self._summed():
+            mean = (np.where(part.entries > 0.0, tables, 0.0) * part.entries).sum(axis=1)
+            total = part.log_partition
+            out[rows] = np.where(np.isfinite(total), total - mean, np.nan)
+        return self._tensor(out)
 
     @cached_property
     def solutions(self) -> Solutions:
@@ -213,6 +224,7 @@ class LayerDistribution:
         rows = self._assignments(y)
         scored = self.potentials.gather(2, y.unsqueeze(2).to(self.potentials.device)).squeeze(2)
         fixed, allowed = self._judged(rows)
+        self._warn_of_thresholds(rows, allowed)
         possible = torch.from_numpy(allowed).to(self.potentials.device)
         inside = scored.sum(dim=1) + self._tensor(fixed) - self.log_partition
         outside = applied(_Outside, self.log_partition, rows, self)
@@ -220,9 +232,8 @@ class LayerDistribution:
 
     def sample(self, count: int | None = None) -> Tensor:
         """Exact samples by torch's random numbers: (B, n), or (count, B, n)."""
-        structure, limits = self.layer.structure, self._rows.limits
+        structure, sums, n = self.layer.structure, self._sums, self._scores.shape[1]
         seed = int(torch.randint(1 << 62, ()).item())
-        sums, n = structure.sums(limits), self._scores.shape[1]
         drawn = [
             _of_rows(sums, rows, len(self._scores)).samples(
                 structure.with_scores(self._scores[rows]),
@@ -238,27 +249,31 @@ class LayerDistribution:
         return out[:, 0] if count is None else out.transpose(0, 1)
 
     @cached_property
-    def _found(self) -> tuple[Floats, Floats, Floats]:
-        """Log-partitions, marginals and entropies."""
-        structure, limits = self.layer.structure, self._rows.limits
-        sums, scores = structure.sums(limits), self._scores
-        total, entropy = np.zeros(len(scores)), np.zeros(len(scores))
-        marginals = np.zeros(scores.shape)
+    def _found(self) -> tuple[Floats, Floats]:
+        """Log-partitions and marginals."""
+        total, marginals = np.zeros(len(self._scores)), np.zeros(self._scores.shape)
         cards = self.layer.problem.domain.cardinalities
-        for rows in structure.chunks(len(scores)):
-            tables = structure.with_scores(scores[rows])
-            part = _of_rows(sums, rows, len(scores)).marginals(tables, threads=self.layer.threads)
+        for rows, _, part in self._summed():
             total[rows] = part.log_partition
-            for v, values in zip(sums.variables, part.values, strict=True):
+            for v, values in zip(self._sums.variables, part.values, strict=True):
                 if v < len(cards):
                     marginals[rows, v, : cards[v]] = values
-            mean = np.where(part.entries > 0.0, tables, 0.0) * part.entries
-            finite = np.isfinite(part.log_partition)
-            entropy[rows] = np.where(finite, part.log_partition - mean.sum(axis=1), np.nan)
         for v, k in enumerate(cards):
             if k == 1:
                 marginals[:, v, 0] = np.isfinite(total)
-        return total, marginals, entropy
+        return total, marginals
+
+    @cached_property
+    def _sums(self) -> LogSum:
+        return self.layer.structure.sums(self._rows.limits)
+
+    def _summed(self) -> Iterator[tuple[slice, Floats, Marginals]]:
+        """Chunks of rows with their tables and marginals."""
+        structure, count = self.layer.structure, len(self._scores)
+        for rows in structure.chunks(count):
+            tables = structure.with_scores(self._scores[rows])
+            part = _of_rows(self._sums, rows, count)
+            yield rows, tables, part.marginals(tables, threads=self.layer.threads)
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self.potentials)
@@ -299,6 +314,22 @@ class LayerDistribution:
             )
         return rows
 
+    def _warn_of_thresholds(self, rows: Values, allowed: NDArray[np.bool_]) -> None:
+        """Warn where y is what the scores alone say, of a layer that was trained through."""
+        if not self.layer.trained_through or allowed.all():
+            return
+        cards = np.array(self.layer.problem.domain.cardinalities)
+        states = np.arange(self._scores.shape[2])
+        real = np.where(states < cards[:, np.newaxis], self._scores, -np.inf)
+        if (real.argmax(axis=2) == rows)[~allowed].all():
+            warnings.warn(
+                f"y is the state of the highest score of each variable, and {(~allowed).sum()} of "
+                f"{len(rows)} rows break a rule: scores that were trained through rules mean "
+                "nothing on their own; predict by argmax, or by the marginals",
+                ThresholdWarning,
+                stacklevel=3,
+            )
+
     def _judged(self, rows: Values) -> tuple[Floats, NDArray[np.bool_]]:
         """h of each row, and whether it is allowed."""
         problem = self.layer.problem
@@ -331,6 +362,7 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        ctx.found.layer.trained_through = True
         return gradient[:, None, None] * ctx.found.marginals, None
 
 

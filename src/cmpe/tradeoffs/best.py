@@ -25,7 +25,7 @@ from cmpe.arrays import FREE, Floats, Indices, Integers, Values
 from cmpe.bounds.lagrangian import Batch
 from cmpe.core.compiler.notices import asked_for
 from cmpe.core.fronts import ranks as kernels
-from cmpe.display import html_table, number_text, shortened
+from cmpe.display import as_results, html_table, number_text, shortened
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.expansion import expanded
@@ -224,6 +224,7 @@ def _runs(starts: Any) -> Iterator[tuple[int, int]]:
     return zip(first.tolist(), [*first[1:].tolist(), len(starts)], strict=True)
 
 
+@as_results
 @asked_for("best")
 def best(  # noqa: PLR0913
     problem: Problem,

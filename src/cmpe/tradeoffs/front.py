@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cmpe.arguments import real_number
 from cmpe.arrays import FREE, Floats, Indices, Values
 from cmpe.core.compiler.notices import asked_for
-from cmpe.display import html_table, number_text
+from cmpe.display import as_results, html_table, number_text
 from cmpe.errors import MethodError
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Constraint, Evidence, Instances, Problem, need_problem
@@ -278,6 +278,7 @@ def _on_hull(t: Floats, h: Floats) -> NDArray[np.bool_]:
     return out
 
 
+@as_results
 @asked_for("front")
 def front(  # noqa: PLR0913
     problem: Problem,

@@ -5,7 +5,12 @@ stays optimal, and for every value of every variable the least loss of forcing i
 
     regret(v, a) = h* - max { h(y) : y feasible, y_v = a }.
 
-Exact where elimination reaches; elsewhere the regret is bounded from below and marked so.
+and for every table of the objective how much its entries may change before the answer does,
+
+    radius(f) = min over the variables v of f, a != y_v of regret(v, a) / 2,
+
+because the answer's own entry may fall by it while all others rise. Both are exact where
+elimination reaches; elsewhere they are bounded from below and marked so.
 """
 
 from __future__ import annotations
@@ -21,7 +26,8 @@ from numpy.typing import NDArray
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.core.compiler.notices import asked_for
-from cmpe.display import html_table, number_text
+from cmpe.display import as_results, html_table, number_text
+from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Evidence, Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed, each_once
 from cmpe.problem.rows import Limits as RowLimits
@@ -47,6 +53,7 @@ class Sensitivity:
     proved: bool  # whether the answer and the intervals are; else a NaN end is unknown
     regrets: dict[Any, Floats]  # per free variable: nats lost by each value; inf: none is feasible
     exact: dict[Any, NDArray[np.bool_]]  # whether each is exact, or a lower bound
+    scopes: tuple[tuple[Any, ...], ...]  # the variables of each of the objective's tables
 
     @property
     def active(self) -> tuple[bool, ...]:
@@ -63,6 +70,32 @@ class Sensitivity:
             key: float(np.sort(values)[1]) if len(values) > 1 else math.inf
             for key, values in self.regrets.items()
         }
+
+    @property
+    def radius(self) -> dict[tuple[Any, ...], float]:
+        """By table: no change of its entries by less, in nats, changes the answer.
+
+        A change by more may. Tables of the same variables have the same radius; that of a table of
+        observed variables is inf.
+        """
+        return {scope: regret / 2 for scope, (regret, _) in self._nearest().items()}
+
+    @property
+    def radius_exact(self) -> dict[tuple[Any, ...], bool]:
+        """By table: whether its radius is the largest, or a lower bound of it."""
+        return {scope: exact for scope, (_, exact) in self._nearest().items()}
+
+    def _nearest(self) -> dict[tuple[Any, ...], tuple[float, bool]]:
+        """By table: the least regret of another entry, and whether it is exact."""
+        others = {}
+        for key, values in self.regrets.items():
+            order = np.argsort(values, kind="stable")[1:2]
+            others[key] = [(float(values[a]), bool(self.exact[key][a])) for a in order]
+        near = {
+            scope: [each for v in scope for each in others.get(v, ())]
+            for scope in (self.scopes if self.regrets else ())
+        }
+        return {scope: min(each, default=(math.inf, True)) for scope, each in near.items()}
 
     def to_frame(self) -> Any:
         """A pandas DataFrame: a row per free variable and state (extra `frames`)."""
@@ -102,9 +135,17 @@ class Sensitivity:
             (str(key), str(state), number_text(regret) if exact else f">= {number_text(regret)}")
             for key, state, regret, exact in self._cells()
         ]
-        return html_table(repr(self), ("variable", "state", "regret"), cells)
+        table = html_table(repr(self), ("variable", "state", "regret"), cells)
+        radii = [
+            (", ".join(map(str, scope)), f"{'' if exact else '>= '}{number_text(regret / 2)}")
+            for scope, (regret, exact) in sorted(self._nearest().items(), key=lambda pair: pair[1])
+            if math.isfinite(regret)
+        ]
+        caption = "how much the entries of a table may change, in nats, before the answer does"
+        return table + html_table(caption, ("table", "radius"), radii)
 
 
+@as_results
 @asked_for("sensitivity")
 def sensitivity(
     problem: Problem,
@@ -167,6 +208,7 @@ def _own_sensitivities(rows: Rows, **options: Any) -> list[Sensitivity]:
                 ),
                 regrets=_by_name(problem, each.regrets),
                 exact=_by_name(problem, each.exact),
+                scopes=_scopes(problem),
             )
         )
     return [out[place] for place in where]
@@ -202,9 +244,20 @@ def _batch(instances: Instances, limits: Limits) -> list[Sensitivity]:
                 exact[keys[v]] = sure
         proved = Status(int(answers.status[row])) in (Status.OPTIMAL, Status.INFEASIBLE)
         known = proved and not any(math.isnan(h[row]) for h in highs)
-        out.append(Sensitivity(answers[row], multipliers[row], intervals, known, regrets, exact))
+        found = Sensitivity(
+            answers[row], multipliers[row], intervals, known, regrets, exact, _scopes(problem)
+        )
+        out.append(found)
         limits.report(row + 1, len(instances))
     return out
+
+
+def _scopes(problem: Problem) -> tuple[tuple[Any, ...], ...]:
+    """The variables of each table of the objective, by name; none of a cutset network."""
+    objective = problem.parts.objective
+    keys: tuple[Any, ...] = problem.domain.names or tuple(range(problem.variables))
+    tables = objective.factors if isinstance(objective, LogLinearModel) else ()
+    return tuple(dict.fromkeys(tuple(keys[v] for v in table.scope) for table in tables))
 
 
 def _shown(low: float, high: float, sign: float) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cmpe.core.compiler import functions, notices, timing
+from cmpe.core.compiler import fence, functions, notices, timing
 
 SOURCE = """
 from cmpe.core.compiler.functions import njit
@@ -79,6 +79,7 @@ def _add(arrays, i):
     return arrays.values[i] + arrays.others[i]
 
 
+@pytest.mark.skipif(not fence.IS_FAST, reason="numba alone counts them")
 def test_references_to_arguments_are_not_counted():
     """Counting them made sweeps over small tables ten times as slow (`solvers.wide`)."""
     arrays = Arrays(np.arange(5.0), np.ones(5))

@@ -67,6 +67,17 @@ def test_headers():
     assert not has_header("a,0\n", PLAIN.domain)
 
 
+def test_text_that_is_not_utf8(tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet, table
+
+    parquet.write_table(table({"Rain": ["yes", "no", "yes"]}), tmp_path / "rows.parquet")
+    data = (tmp_path / "rows.parquet").read_bytes()
+    (tmp_path / "rows.parquet").write_bytes(data.replace(b"yes", b"\xffes"))
+    message = refused(lambda: read_evidence(tmp_path / "rows.parquet", NAMED))
+    assert "expected a Parquet file, found" in message
+
+
 @pytest.mark.parametrize("notes", ["[]", "{}", '{"index_columns": [], "columns": 5}'])
 def test_odd_notes_of_pandas(tmp_path, notes):
     pytest.importorskip("pyarrow")

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from cmpe.flip import adversarial, flip_of
 from cmpe.learning.losses.functions import FunctionRelaxation
 from cmpe.learning.losses.losses import LOSSES
 from cmpe.learning.solver import NeuralSolver
@@ -18,7 +19,6 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import NeuralFunction
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.queries import adversarial, flip_of
 from cmpe.solving import solve
 
 

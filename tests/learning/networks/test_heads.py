@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cmpe.errors import MethodError
+from cmpe.flip import adversarial
 from cmpe.learning.losses.functions import FunctionRelaxation
 from cmpe.learning.networks.heads import STILL, nearest
 from cmpe.learning.networks.networks import encode
@@ -17,7 +18,6 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.neural import ClassMargin
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
-from cmpe.queries import adversarial
 from cmpe.solving import solve
 from tests.learning.losses.test_functions import images, small_network
 
@@ -89,7 +89,7 @@ def test_the_linear_head_finds_its_inputs_beside_others(outputs):
         found.append((points.numpy(), read.numpy()))
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
-    config = TrainingConfig(loss="distill", head="linear", hidden=(8,), epochs=2, mask_inputs=True)
+    config = TrainingConfig(loss="distill", head="linear", hidden=(8,), epochs=2)
     answers = fit(wide, rows, config).solve(wide, rows)
     assert (answers.feasible == solve(wide, rows, method="local").feasible).all()
 

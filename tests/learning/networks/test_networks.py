@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from cmpe import Factor, LogLinearModel, Problem
 from cmpe.learning.losses.relaxation import RelaxedProblem
-from cmpe.learning.networks.networks import Network, NetworkInputs, encode, with_margin_input
+from cmpe.learning.networks.networks import Network, encode, with_margin_input
 from cmpe.learning.training.config import TrainingConfig
 from tests.learning.cases import mixed_problem, small_grid
 
@@ -38,14 +37,6 @@ def test_every_input_has_mean_zero_over_its_values():
     torch.testing.assert_close(encode(problem, every).mean(0), torch.zeros(6))
 
 
-def test_the_mask_says_what_is_not_observed():
-    evidence = np.array([[0, 0, 0], [2, -1, -1]])
-    plain = encode(observed_problem(), evidence)
-    masked = encode(observed_problem(), evidence, mask=True)
-    torch.testing.assert_close(masked[:, :6], plain)
-    assert masked[:, 6:].tolist() == [[0.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
-
-
 def test_no_evidence_is_no_input():
     problem = small_grid().problem.observing(())
     assert encode(problem, np.zeros((4, 0), dtype=int)).shape == (4, 0)
@@ -58,14 +49,6 @@ def test_the_margin_is_an_input_only_if_there_are_several():
     found = with_margin_input(encoded, margin, several)
     assert found.shape == (1, 2, 4)
     assert found[0, :, 3].tolist() == [0.5, -0.125]
-
-
-def run(network, parameters, problem, evidence, *, rows=True):
-    relaxation = RelaxedProblem(problem)
-    encoded = encode(problem, evidence).unsqueeze(0)
-    known = relaxation.rows(evidence)
-    known = type(known)(*(part.unsqueeze(0) for part in known))
-    return network(parameters, NetworkInputs(encoded, known if rows else None), relaxation)
 
 
 def start(config, problem, seed=0):
@@ -90,43 +73,11 @@ def test_the_mlp_is_the_products_it_says():
     hidden = torch.relu(hidden @ p["weight1"][0] + p["bias1"][0])
     logits = hidden @ p["weight2"][0] + p["bias2"][0] + x @ p["skip"][0]
     raw = hidden @ p["multiplier_weight"][0] + p["multiplier_bias"][0]
-    out = run(network, p, problem, evidence, rows=False)
+    out = network(p, encode(problem, evidence).unsqueeze(0))
     torch.testing.assert_close(out.logits[0], logits)
     torch.testing.assert_close(out.multipliers[0], torch.nn.functional.softplus(raw))
     assert out.multipliers.shape == (1, 5, 2)
     assert (out.multipliers > 0).all()
-
-
-def mean_field(problem, evidence, logits, multipliers, damping, sharpness):
-    """One damped step, from the gradient of the multilinear h - mu t."""
-    relaxation = RelaxedProblem(problem)
-    rows = relaxation.rows(evidence)
-    points = relaxation.coordinates.probabilities(logits).detach().requires_grad_()
-    values = relaxation.values(rows, points)
-    priced = values[:, 0] - (multipliers * values[:, 1:]).sum(-1)
-    (field,) = torch.autograd.grad(priced.sum(), points)
-    scale = 0.1 + (1.0 - multipliers.sum(-1, keepdim=True)).abs()
-    share = torch.sigmoid(damping)
-    return (1 - share) * logits + share * sharpness.exp() * field / scale
-
-
-@pytest.mark.parametrize("constraints", [2, 0])
-def test_unrolled_steps_follow_the_gradient(constraints):
-    whole = mixed_problem()
-    problem = Problem(whole.objective, whole.constraints[:constraints], whole.evidence_variables)
-    evidence = problem_rows(problem)
-    config = TrainingConfig(network="unrolled", hidden=(6,), steps=2)
-    network, p = start(config, problem)
-    p["damping"], p["sharpness"] = torch.tensor([[0.3, -0.5]]), torch.tensor([[0.1, 0.2]])
-    plain = Network(network.sizes, network.constraints, True, 0, network.predict_multiplier)
-    first = run(plain, p, problem, evidence)
-    mu = torch.zeros((5, 0)) if first.multipliers is None else first.multipliers[0]
-    wanted = first.logits[0]
-    for k in range(2):
-        wanted = mean_field(problem, evidence, wanted, mu, p["damping"][0, k], p["sharpness"][0, k])
-    found = run(network, p, problem, evidence).logits[0]
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
-    assert not torch.allclose(found, first.logits[0], atol=1e-2)
 
 
 def test_starts_are_uniform_as_of_torchs_linear_and_depend_on_the_seed():
@@ -147,16 +98,15 @@ def test_members_do_not_see_each_other():
     both = [network.initial(s) for s in (1, 2)]
     stacked = {k: torch.stack([m[k] for m in both]) for k in both[0]}
     encoded = encode(problem, evidence).expand(2, -1, -1)
-    together = network(stacked, NetworkInputs(encoded, None), RelaxedProblem(problem)).logits
+    together = network(stacked, encoded).logits
     for k, own in enumerate(both):
         alone = {name: value.unsqueeze(0) for name, value in own.items()}
-        torch.testing.assert_close(
-            together[k : k + 1], run(network, alone, problem, evidence).logits
-        )
+        torch.testing.assert_close(together[k : k + 1], network(alone, encoded[:1]).logits)
 
 
 def test_without_constraints_there_is_no_multiplier():
     problem = Problem(mixed_problem().objective, (), (0, 4))
     network, p = start(TrainingConfig(hidden=(4,), predict_multiplier=True), problem)
     assert not any(name.startswith("multiplier") for name in p)
-    assert run(network, p, problem, problem_rows(problem)).multipliers is None
+    encoded = encode(problem, problem_rows(problem)).unsqueeze(0)
+    assert network(p, encoded).multipliers is None

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cmpe.flip import adversarial
 from cmpe.learning.runs import worst_rate
 from cmpe.learning.training import calibration
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import split
 from cmpe.learning.training.fitting import fit
-from cmpe.queries import adversarial
 from tests.learning.cases import quick, small_grid
 from tests.learning.losses.test_functions import images, small_network
 

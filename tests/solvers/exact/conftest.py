@@ -17,10 +17,7 @@ def wide(monkeypatch):
     monkeypatch.setattr(complete, "MOST_BYTES", -1)
     monkeypatch.setattr(turns, "MOST_BYTES", -1)
     monkeypatch.setattr(turns, "NARROW_BYTES", -1)
-    monkeypatch.setattr(race, "SWEEPS", 0)
-    monkeypatch.setattr(race, "DIVE", -1000)
-    monkeypatch.setattr(race.Race, "shrink_by_elimination", lambda self: None)
-    monkeypatch.setattr(race, "EARLY", -1.0)
+    monkeypatch.setattr(race.Race, "prove_at_once", lambda self: False)
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
     monkeypatch.setattr(reduction, "STEPS", 10)
     monkeypatch.setattr(

@@ -85,10 +85,7 @@ def test_every_stage_of_a_wide_row_shows_in_its_method(monkeypatch):
     assert answers.labels == ["optimal", "infeasible"]
     assert answers.method[0] == "presolve"
     assert set(cmpe.solve(problem, [[1, 1]], method="exact", time_limit=9.0).method) == {"race"}
-    monkeypatch.setattr(race, "SWEEPS", 0)
-    monkeypatch.setattr(race, "DIVE", -1000)
-    monkeypatch.setattr(race.Race, "shrink_by_elimination", lambda self: None)
-    monkeypatch.setattr(race, "EARLY", -1.0)
+    monkeypatch.setattr(race.Race, "prove_at_once", lambda self: False)
     answers = cmpe.solve(problem, [[1, 1], [0, 0]], method="exact")
     assert answers.labels == ["optimal", "infeasible"]
     assert set(answers.method.tolist()) == {"presolve+search+reduction"}
@@ -100,10 +97,7 @@ def test_every_stage_of_a_wide_row_shows_in_its_method(monkeypatch):
 
 def test_unconstrained_rows_are_eliminated_after_all(monkeypatch):
     monkeypatch.setattr(exact, "SLOW_BYTES", 0)
-    monkeypatch.setattr(race, "SWEEPS", 0)
-    monkeypatch.setattr(race, "DIVE", -1000)
-    monkeypatch.setattr(race.Race, "shrink_by_elimination", lambda self: None)
-    monkeypatch.setattr(race, "EARLY", -1.0)
+    monkeypatch.setattr(race.Race, "prove_at_once", lambda self: False)
     problem, evidence = wide_grid(2)
     free = Problem(problem.objective, (), problem.evidence_variables)
     assert set(ask(Exact(), problem, evidence).method) == {"presolve+search+reduction"}

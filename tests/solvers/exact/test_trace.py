@@ -12,7 +12,16 @@ from cmpe.solvers.exact.trace import trace
 from tests.problems import worked_example
 from tests.solvers.exact.wide import on_wide_rows, wide_grid
 
-PLAYERS = {"consistency", "branching", "search", "splitting", "elimination", "milp", "shrunk"}
+PLAYERS = {
+    "consistency",
+    "branching",
+    "search",
+    "splitting",
+    "elimination",
+    "milp",
+    "relaxed",
+    "shrunk",
+}
 
 
 @on_wide_rows

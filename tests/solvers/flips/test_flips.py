@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cmpe.errors import MethodError, ModelError
+from cmpe.flip import adversarial
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Problem
-from cmpe.queries import adversarial
 from cmpe.solution import Status
 from cmpe.solvers.base import Running
 from cmpe.solving import solve

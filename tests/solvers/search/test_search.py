@@ -47,8 +47,9 @@ def test_sound_against_enumeration(shape, seed):
     assert (found.objective[good] <= truth.objective[good] + 1e-9).all()
     assert (found.bound >= np.where(truth.feasible, truth.objective, -np.inf) - 1e-6).all()
     assert set(found.method) <= {"search"}
-    observed = list(problem.evidence_variables)
-    np.testing.assert_array_equal(found.assignments[:, observed], evidence)
+    observed, answered = list(problem.evidence_variables), found.status != Status.INFEASIBLE
+    np.testing.assert_array_equal(found.assignments[answered][:, observed], evidence[answered])
+    assert (found.assignments[~answered] == -1).all()
 
 
 @pytest.mark.usefixtures("narrow")
@@ -76,7 +77,8 @@ def test_never_worse_than_a_feasible_start(shape, seed):
     start[:, list(problem.evidence_variables)] = evidence
     rows = search(problem.given(evidence), start.copy(), budget=Budget(passes=5))
     solved = ask(Search(passes=5), problem, evidence, running=Running(start=start.copy()))
-    assert_no_worse(problem, start, rows, solved.assignments)
+    answers = np.where(solved.assignments < 0, rows, solved.assignments)  # -1: infeasible
+    assert_no_worse(problem, start, rows, answers)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -152,7 +154,7 @@ def test_no_passes_is_repair_and_polish():
 def test_nothing_free_and_no_rows():
     problem = worked_example().observing((0, 1, 2, 3))
     answer = ask(QUICK, problem, [[1, 1, 0, 1], [1, 1, 0, 0]])
-    assert answer.assignments.tolist() == [[1, 1, 0, 1], [1, 1, 0, 0]]
+    assert answer.assignments.tolist() == [[1, 1, 0, 1], [-1] * 4]
     assert answer.status.tolist() == [Status.OPTIMAL, Status.INFEASIBLE]
     assert len(ask(QUICK, worked_example(), np.zeros((0, 2), dtype=int))) == 0
 

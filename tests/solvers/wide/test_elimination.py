@@ -1,10 +1,14 @@
 """Which variables are maximised out."""
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cmpe.generation import grid
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.solvers.wide.elimination import eliminate_small
+from tests.problems import seeds
 
 
 def test_a_tree_is_gone_and_a_complete_graph_stays():
@@ -36,9 +40,38 @@ def test_with_constraints_only_what_is_best_for_all_functions_goes():
     )
     t = LogLinearModel.from_tables([2] * 4, [((0,), [0.0, 1.0]), ((2,), [0.0, 5.0])])
     found = eliminate_small([h, t])
-    assert found.kept == (0, 1)
+    assert found.kept == (0, 2)
     for x in np.ndindex(2, 2):
         whole = found.lift(np.array(x, dtype=np.int32))
         assert whole.tolist() == [*x, x[1], 1 - x[1]]
         for own, function in zip(found.models, (h, t), strict=True):
             assert own.value(np.array([x]))[0] == function.value(whole)[0]
+
+
+@settings(max_examples=200)
+@given(seeds, st.integers(1, 6), st.integers(1, 6), st.booleans())
+def test_functions_are_put_in_for_their_variables(seed, u, v, others):
+    """Where variable 1 is a function of 0, its tables become tables of 0; none grows."""
+    rng = np.random.default_rng(seed)
+    hard = np.full((u, v), -np.inf)
+    hard[np.arange(u), rng.integers(0, v, u)] = rng.normal(size=u)
+    hard[rng.random((u, v)) < 0.1] = -np.inf  # some values of 0 have no weight
+    tables = [((0, 1), hard) if seed % 2 else ((1, 0), hard.T)]
+    scopes = [(1, 2), (1, 0), (2, 1, 3), (0, 2, 1), (1,), (2, 3), (0, 3)]
+    cards = [u, v, 5, 4]
+    tables += [(s, rng.normal(size=[cards[w] for w in s])) for s in scopes if rng.random() < 0.7]
+    models = [LogLinearModel.from_tables(cards, tables)]
+    if others:
+        limited = [((1, 2), rng.normal(size=(v, 5))), ((1,), rng.normal(size=v))]
+        models.append(LogLinearModel.from_tables(cards, limited))
+    found = eliminate_small(models)
+    left = np.array(list(np.ndindex(*found.models[0].cardinalities)), dtype=np.int32)
+    every = np.array(list(np.ndindex(*cards)), dtype=np.int32)
+    own = found.models[0].value(left)
+    assert own.max() == pytest.approx(models[0].value(every).max())
+    assert u > v or not {0, 1} <= set(found.kept)
+    for values, h in zip(left, own, strict=True):
+        if h > -np.inf:
+            whole = found.lift(values)
+            for small, model in zip(found.models, models, strict=True):
+                assert small.value(values)[0] == pytest.approx(model.value(whole)[0])

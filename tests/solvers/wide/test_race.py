@@ -1,6 +1,7 @@
 """Who plays when, what a failure costs, and what shrinks."""
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,8 +12,8 @@ from cmpe import Limits
 from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.reduction import Splits
-from cmpe.solvers.wide import race as module
 from cmpe.solvers.wide.race import Known, Race
+from cmpe.solvers.wide.settings import SETTINGS
 from cmpe.solvers.wide.turns import ConsistencyTurns
 
 
@@ -59,14 +60,14 @@ def test_after_the_deadline_there_is_still_an_answer():
     assert known.upper < np.inf
 
 
-def test_values_that_cannot_be_better_are_taken_away(monkeypatch):
-    monkeypatch.setattr(module, "WORTH", 0.01)
+def test_values_that_cannot_be_better_are_taken_away():
     rng = np.random.default_rng(0)
     tables = [((v,), rng.normal(size=4) * 3.0) for v in range(12)]
     tables += [((u, v), 0.5 * rng.normal(size=(4, 4))) for v in range(12) for u in range(v)]
     problem = cmpe.Problem(cmpe.LogLinearModel.from_tables([4] * 12, tables))
     best = cmpe.solve(problem, method="milp")
     race, known = race_of(problem, 30.0)
+    race.settings = replace(SETTINGS, worth=0.01)
     steps = list(race.run())
     assert "shrunk" in steps
     assert race.shrunk
@@ -82,7 +83,6 @@ def test_what_is_quick_to_eliminate_is_eliminated_before_anyone_branches():
     problem = cmpe.Problem(grid(10, 10, seed=0, coupling=3.0))
     race, known = race_of(problem, 20.0)
     steps = list(race.run())
-    assert steps[-1] == "elimination"
     assert not {"branching", "search"} & set(steps)
     assert known.closed
     assert known.best.objective == pytest.approx(cmpe.solve(problem).objective[0])

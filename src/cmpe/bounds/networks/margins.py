@@ -17,27 +17,22 @@ from cmpe.bounds.networks.neurons import ROUNDING, Moves, least_cost, margin_bou
 from cmpe.models.relu import ReluNetwork
 
 BLOCK = 2_000_000  # So many slopes are held at a time.
-STEPS = 6  # So many radii are tried.
+STEPS = 6  # So many radii are tried, the first of which is FIRST.
+FIRST = 4.0
 
 
 def distance_lower_bound(
-    network: ReluNetwork,
-    images: ArrayLike,
-    *,
-    margin: float = 0.0,
-    radius: ArrayLike | None = None,
-    steps: int = STEPS,
+    network: ReluNetwork, images: ArrayLike, *, margin: float = 0.0, steps: int = STEPS
 ) -> Floats:
     """A lower bound of sum |x - x'| over all x' with a margin of -`margin` or below: (B,).
 
-    `radius` is where to begin, best the distance of a known flip; inf says that none exists.
+    It is inf where there is none.
     """
     points = np.atleast_2d(np.asarray(images, dtype=np.float64))
-    own, start = network.decide(points), 4.0 if radius is None else radius
-    begin = np.broadcast_to(np.asarray(start, dtype=np.float64), len(points))
+    own = network.decide(points)
     out = np.empty(len(points))
     for part in _blocks(network, len(points)):
-        out[part] = _bisected(network, points[part], own[part], begin[part], margin, steps)
+        out[part] = _bisected(network, points[part], own[part], margin, steps)
     return out
 
 
@@ -45,13 +40,12 @@ def _bisected(
     network: ReluNetwork,
     points: Floats,
     own: NDArray[np.int64],
-    begin: Floats,
     margin: float,
     steps: int,
 ) -> Floats:
     """max over the radii tried of min(r, least distance within r)."""
     most = np.full(len(points), float(network.inputs))  # nothing in the box is farther
-    low, high, reach = np.zeros(len(points)), np.full(len(points), np.inf), np.minimum(begin, most)
+    low, high, reach = np.zeros(len(points)), np.full(len(points), np.inf), np.minimum(FIRST, most)
     for _ in range(max(1, steps)):
         moves = Moves.around(network, points, reach)
         bounds = margin_bounds(network, moves, own)

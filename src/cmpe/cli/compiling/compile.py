@@ -27,7 +27,7 @@ def compile(
     if unknown:
         raise InputError(f"parts are {', '.join(PARTS)}; found {', '.join(unknown)}")
     begin = timing.wall()
-    with progress_bar("compiling") as progress:
+    with progress_bar("compiling", "parts") as progress:
         kept = compile_parts(parts or PARTS, workers or os.cpu_count() or 1, progress)
     typer.echo(
         f"{kept.functions} functions compiled, {timing.wall() - begin:.1f} s, "

@@ -210,13 +210,16 @@ def decode(pool, low, high, z, room):
 
 @njit(inner=True, nogil=True, counted=False)
 def evaluate(touched, low, high, layout, state, room):
-    """Bring the touched tables with a moved variable, and the totals, up to date with z."""
+    """Bring the touched tables with a moved variable, and the totals, up to date with z.
+
+    A table of no variables always counts as moved: its one entry may be -inf.
+    """
     z, totals, index, moved = state.z, state.totals, room.index, room.moved
     functions, count = len(totals), len(layout.offsets) - 1
     entries = layout.offsets[count]
     for t in range(low, high):
         f = touched[t]
-        stale = False
+        stale = layout.starts[f] == layout.starts[f + 1]
         for s in range(layout.starts[f], layout.starts[f + 1]):
             stale = stale or moved[layout.variables[s]] != 0
         if not stale:

@@ -1,11 +1,12 @@
-"""Compiled construction of subgraphs of bounded width: which variables, in which order.
+"""Subgraphs of bounded width: which variables, in which order.
 
 `grow` plays the elimination game on the allowed vertices: the vertex whose open neighbours have
-the fewest joint values goes next, ties at random. When even that is more than the limit allows,
-its heaviest neighbour is frozen. What is not frozen has an order within the limit.
+the fewest joint values goes next, ties at random. Where these are more than the limit allows, the
+heaviest neighbour is frozen instead. The vertices that are never frozen have an order within the
+limit.
 
-The next vertex stands at the root of a tournament: a binary tree whose leaves are the vertices and
-whose inner nodes hold the lesser key of their two children.
+A tournament finds the next vertex: a binary tree whose leaves are the vertices and whose inner
+nodes hold the lesser key of their two children.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ HUB = 256  # neighbours: a vertex with more is frozen, which keeps lists short
 
 @njit(cache=True, nogil=True)
 def ball(starts, neighbours, size, state):
-    """`size` vertices around a random one, breadth first; all that it reaches if fewer."""
+    """`size` vertices around a random one, breadth first; fewer if it reaches fewer."""
     count = len(starts) - 1
     seen = np.zeros(count, dtype=np.bool_)
     queue = np.zeros(count, dtype=np.int64)
@@ -60,7 +61,7 @@ def _unlink(v, near, degree, weight, bits):
 def _connect(v, near, degree, weight, bits):
     """Make v's neighbours neighbours of one another; the vertex whose list is full, or -1.
 
-    Nothing has changed for good when a list is full: an edge more does no harm.
+    Where a list is full, some edges have been added already; superfluous edges do no harm.
     """
     for i in range(degree[v]):
         u = near[v, i]
@@ -84,7 +85,7 @@ def _connect(v, near, degree, weight, bits):
 
 @njit(cache=True, nogil=True)
 def _prepare(starts, neighbours, allowed, bits, room):
-    """The induced subgraph of `allowed` as lists with room to grow; hubs are left out."""
+    """The subgraph of the vertices `allowed`, without hubs, as lists with room to grow."""
     count = len(starts) - 1
     status = np.zeros(count, dtype=np.int8)
     status[allowed] = OPEN
@@ -111,7 +112,7 @@ def _prepare(starts, neighbours, allowed, bits, room):
 
 @njit(cache=True, nogil=True)
 def _tournament(allowed, status, key):
-    """The tree of the open ones among `allowed`; key inf for all others."""
+    """The tournament of the open vertices among `allowed`; the key of all others is inf."""
     half = 1
     while half < len(allowed):
         half *= 2

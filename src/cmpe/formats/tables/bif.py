@@ -5,9 +5,9 @@
     probability ( CHILD | PARENT, ... ) { (state, ...) 0.1, 0.9; ...  default 0.5, 0.5; }
     probability ( CHILD ) { table 0.1, 0.9; }
 
-Names and states may be quoted, commas may be left out, and the bar of `(CHILD | PARENTS)` too. A
-`table` with parents lists the child's first state for every combination of parents, then its
-second state, and so on, as BIF 0.15 has it.
+Names and states may be quoted. Commas may be left out between quoted states, numbers and parents,
+and so may the bar of `(CHILD | PARENTS)`. A `table` with parents lists the child's first state for
+every combination of parents, then its second state, and so on, as BIF 0.15 has it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _BLOCK = re.compile(r"\s*(network|variable|probability)\b([^{}]*)\{((?:[^{}]++|\
 _TYPE = re.compile(r"\btype\s+discrete\s*\[\s*(\d{1,7})\s*\]\s*\{([^{}]*)\}")
 _WORD = re.compile(r"\x00\d+\x00|[^\s,;|(){}\[\]\x00]+")  # a quoted one ends with its quote
 _MARK = "\x00"
+_RUN_ON = re.compile(r"[^\s,\x00]\s+[^\s,\x00]")  # words that nothing separates: one state or two?
 
 
 def read_bif(path: Path | str) -> LogLinearModel:
@@ -89,6 +90,9 @@ class _BifReader:
             expected = f"type discrete [ N ] {{ states }} of {names[0][:40]!r}"
             raise self.network.error(place, expected, repr(body.strip()[:40]))
         states = self._words(kind.group(2))
+        if _RUN_ON.search(kind.group(2)):
+            expected = f"commas between the states of {names[0][:40]!r}, or quotes around each"
+            raise self.network.error(place, expected, repr(kind.group(2).strip()[:40]))
         if len(states) != int(kind.group(1)):
             expected = f"{kind.group(1)} states of {names[0][:40]!r}"
             raise self.network.error(place, expected, str(len(states)))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cmpe.arrays import Values
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, FormatError, MissingExtra
-from cmpe.formats.text import read_bytes
+from cmpe.formats.text import lines_of, read_bytes
 from cmpe.problem import Problem
 from cmpe.problem.cells import is_missing
 from cmpe.problem.rows import Rows
@@ -50,6 +50,7 @@ class CsvColumns:
     """
 
     cells: dict[str, list[Any]]
+    count: int  # of rows, also where there is no column
 
     @property
     def columns(self) -> list[str]:
@@ -57,14 +58,15 @@ class CsvColumns:
         return list(self.cells)
 
     def __len__(self) -> int:
-        return len(next(iter(self.cells.values()), ()))
+        return self.count
 
     def __getitem__(self, name: str) -> list[Any]:
         return self.cells[name]
 
     def drop(self, *, columns: Collection[str]) -> CsvColumns:
         """Those that are not in `columns`."""
-        return CsvColumns({name: c for name, c in self.cells.items() if name not in columns})
+        rest = {name: c for name, c in self.cells.items() if name not in columns}
+        return CsvColumns(rest, self.count)
 
 
 def has_header(text: str, domain: Domain) -> bool:
@@ -74,9 +76,9 @@ def has_header(text: str, domain: Domain) -> bool:
     """
     if not domain.names:
         return False
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for _, line in lines_of(text)), "")
     try:
-        cells = [cell.strip() for cell in next(csv.reader([first]), [])]
+        cells = [cell.strip() for cell in next(csv.reader([first], delimiter=separator(text)), [])]
     except csv.Error:  # `parse_csv` says where
         return True
     if all(cell.removeprefix("-").isdecimal() or not cell for cell in cells):
@@ -84,14 +86,23 @@ def has_header(text: str, domain: Domain) -> bool:
     return True
 
 
+def separator(text: str) -> str:
+    """What stands between cells: a comma, or where the first line has none `;` or a tab."""
+    first = next((line for _, line in lines_of(text)), "")
+    return next((mark for mark in ",;\t" if mark in first), ",")
+
+
 def parse_csv(path: Path | str, text: str) -> CsvColumns:
     """The cells of each column by name; whole numbers as such."""
-    reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
+    between = separator(text)
+    reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True, delimiter=between)
     try:
         lines = [(reader.line_num, line) for line in reader if any(map(str.strip, line))]
     except csv.Error as error:
         place = f"line {reader.line_num}"
         raise FormatError.at(path, place, "comma-separated cells", str(error)) from None
+    if not lines:
+        raise FormatError.at(path, "line 1", "names of columns", "blank cells only")
     header = [cell.strip() for cell in lines[0][1]]
     if len(set(header)) != len(header):
         raise FormatError.at(path, "line 1", "distinct names of columns", ", ".join(header)[:60])
@@ -100,18 +111,21 @@ def parse_csv(path: Path | str, text: str) -> CsvColumns:
             expected = f"{len(header)} cells, as the header has"
             raise FormatError.at(path, f"line {number}", expected, str(len(line)))
     rows = [[_whole(cell.strip() or None) for cell in line] for _, line in lines[1:]]
-    return CsvColumns({name: [row[k] for row in rows] for k, name in enumerate(header)})
+    cells = {name: [row[k] for row in rows] for k, name in enumerate(header)}
+    return CsvColumns(cells, len(rows))
 
 
 def read_frame(path: Path | str) -> Any:
     """A Parquet file as a pandas frame (extra `frames`)."""
     try:
-        import pandas
-        import pyarrow  # noqa: F401 - which reads the file
+        import pandas  # noqa: F401 - which the frame is of
+        from pyarrow import parquet
     except ImportError as error:
         raise MissingExtra.named(str(error.name), "frames") from None
     try:
-        return pandas.read_parquet(io.BytesIO(read_bytes(path)))
+        table = parquet.read_table(io.BytesIO(read_bytes(path)))
+        table.validate(full=True)  # its text above all
+        return table.to_pandas()
     except Exception as error:  # what pandas notes in the file may be anything, and raise anything
         first = (str(error).splitlines() or [""])[0]
         raise FormatError(f"{path}: expected a Parquet file, found: {first[:80]}") from None

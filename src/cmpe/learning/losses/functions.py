@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cmpe.errors import MethodError
+from cmpe.flip import flip_of
 from cmpe.learning.losses.leaves import LeafRelaxation
 from cmpe.learning.losses.relaxation import FLOOR, RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates, Observed
@@ -21,7 +22,6 @@ from cmpe.learning.networks.heads import Linear, Plain, Residual
 from cmpe.models.distance import Distance
 from cmpe.models.neural import Slots
 from cmpe.problem import Problem
-from cmpe.queries import flip_of
 from cmpe.tensor.functions import Functions
 
 
@@ -100,14 +100,6 @@ class FunctionRelaxation:
     def values(self, rows: Observed, points: Tensor) -> Tensor:
         """Every function at `points` (..., D) for the evidence of the same rows: (..., F)."""
         return self._functions.values(self._everything(rows, points)) + rows.constant
-
-    def fields(self, rows: Observed, points: Tensor) -> Tensor:
-        """The derivative of every function by every coordinate: (..., F, D)."""
-        z = self._everything(rows, points)
-        flat = z.reshape(z.shape[:-1].numel(), z.shape[-1])
-        _, slopes = self._functions.gradients(flat)
-        back = torch.argsort(self._order)[: self.coordinates.count]
-        return slopes[..., back].reshape(*z.shape[:-1], self.functions, -1)
 
     def _everything(self, rows: Observed, points: Tensor) -> Tensor:
         """The coordinates of all variables, in their order: (..., D + O)."""

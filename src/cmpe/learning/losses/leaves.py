@@ -110,7 +110,6 @@ class LeafRelaxation:
         split = sorted({v for path in paths for v, _ in path})
         depth = max(map(len, paths), default=0)
         places = np.zeros((depth, len(paths)), dtype=np.int64)
-        slopes = np.zeros((depth, len(paths), self._width))
         zero = np.zeros((self._width, len(split)))
         for number, v in enumerate(split):
             zero[self._first[v] : self._first[v] + cards[v] - 1, number] = 1.0
@@ -118,12 +117,9 @@ class LeafRelaxation:
             for step, (v, k) in enumerate(path):
                 if k:
                     places[step, column] = self._first[v] + k
-                    slopes[step, column, self._first[v] + k - 1] = 1.0
                 else:
                     places[step, column] = 1 + self._width + split.index(v)
-                    slopes[step, column] = -zero[:, split.index(v)]
         self._path = [self._places(step) for step in places]  # of (C,)
-        self._slopes = [self._tensor(step) for step in slopes]  # of (C, D + O)
         self._zero = self._tensor(zero)  # (D + O, S)
 
     def rows(self, evidence: NDArray[np.integer]) -> Observed:
@@ -137,23 +133,6 @@ class LeafRelaxation:
         leaves = _product(self._factors(y), y[..., :0]) * self._leaf_values(y)  # (..., C)
         return leaves @ self._owner + rows.constant
 
-    def fields(self, rows: Observed, points: Tensor) -> Tensor:
-        """The derivative of every function by every coordinate: (..., F, D)."""
-        y = rows.after(points)
-        factors, leaf = self._factors(y), self._leaf_values(y)
-        shares = self._by_function(_product(factors, y[..., :0]).expand_as(leaf))  # (..., F, C)
-        total = y.new_zeros((*shares.shape[:-1], self._width))
-        for at, matrix in self._terms:
-            weights = matrix.back(shares)  # (..., F, V)
-            parts = [y[..., k] for k in at]
-            for i, places in enumerate(at):
-                others = _product(parts[:i] + parts[i + 1 :], y[..., :0])
-                total = total.index_add(-1, places, weights * others.unsqueeze(-2))
-        for i, slope in enumerate(self._slopes):
-            others = _product(factors[:i] + factors[i + 1 :], y[..., :0])
-            total = total + self._by_function(others * leaf) @ slope
-        return total[..., : self.coordinates.count]
-
     def _leaf_values(self, y: Tensor) -> Tensor:
         """q of every leaf: (..., C)."""
         total = self._constant.expand(*y.shape[:-1], -1)
@@ -166,10 +145,6 @@ class LeafRelaxation:
         ones = y.new_ones((*y.shape[:-1], 1))
         known = torch.cat([ones, y, 1.0 - y @ self._zero], -1)
         return [known[..., places] for places in self._path]
-
-    def _by_function(self, columns: Tensor) -> Tensor:
-        """(..., C) as (..., F, C): each function keeps its own leaves."""
-        return columns.unsqueeze(-2) * self._owner.t()
 
 
 class _Matrix:
@@ -191,20 +166,12 @@ class _Matrix:
         self._matrix = matrix.to(device)
 
     def times(self, products: Tensor) -> Tensor:
-        """(..., V) to (..., C)."""
-        return self._product(products, self._matrix.t())
-
-    def back(self, shares: Tensor) -> Tensor:
-        """(..., C) to (..., V)."""
-        return self._product(shares, self._matrix)
-
-    def _product(self, left: Tensor, transposed: Tensor) -> Tensor:
-        """left times the transpose of `transposed`; a sparse matrix stands on the left."""
+        """(..., V) to (..., C); a sparse matrix stands on the left of a product."""
         if self._is_dense:
-            return left @ transposed.t()
-        flat = left.reshape(-1, left.shape[-1])
-        out: Tensor = torch.sparse.mm(transposed, flat.t()).t()
-        return out.reshape(*left.shape[:-1], transposed.shape[0])
+            return products @ self._matrix
+        flat = products.reshape(-1, products.shape[-1])
+        out: Tensor = torch.sparse.mm(self._matrix.t(), flat.t()).t()
+        return out.reshape(*products.shape[:-1], self._columns)
 
 
 def _product(parts: list[Tensor], nothing: Tensor) -> Tensor:

@@ -150,13 +150,6 @@ class RelaxedProblem:
             total = total + terms.values(points, rows.moving)
         return total
 
-    def fields(self, rows: Coefficients, points: Tensor) -> Tensor:
-        """The derivative of every function by every coordinate: (..., F, D)."""
-        total = _plus_times(rows.linear, points, self._quadratic, 1.0)
-        for terms in self._terms:
-            total = total + terms.fields(points, rows.moving)
-        return total
-
 
 def floored(model: LogLinearModel, floor: float) -> LogLinearModel:
     """-inf becomes `floor` below the table's largest finite entry (0 where it has none)."""
@@ -196,19 +189,6 @@ class _Terms:
         """The sum of the monomials' values: (..., F)."""
         products = reduce(torch.mul, [points[..., k] for k in self._at])
         return (self._weights(moving) * products.unsqueeze(-2)).sum(-1)
-
-    def fields(self, points: Tensor, moving: Tensor) -> Tensor:
-        """Its derivative by every coordinate: (..., F, D)."""
-        parts = [points[..., k] for k in self._at]
-        weights = self._weights(moving)
-        shape = (*points.shape[:-1], weights.shape[-2], points.shape[-1])
-        total = points.new_zeros(shape)
-        for i, at in enumerate(self._at):
-            others = reduce(torch.mul, parts[:i] + parts[i + 1 :])
-            total = total.index_add(
-                -1, at, (weights * others.unsqueeze(-2)).expand(*shape[:-1], -1)
-            )
-        return total
 
 
 def _by_order(which: NDArray[np.intp], order: NDArray[np.integer]) -> Iterable[NDArray[np.intp]]:

@@ -28,8 +28,8 @@ from torch import Tensor
 
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
+from cmpe.flip import Flip
 from cmpe.learning.networks.coordinates import Coordinates
-from cmpe.queries import Flip
 
 STILL = 0.5  # a logit within it moves nothing
 INK, INK_SPREAD = 0.15, 0.1

@@ -1,12 +1,8 @@
 """Networks from evidence to relaxed answers, many members at once.
 
 A network is a pure function of its parameters: a mapping from names to tensors whose first axis
-is the member. One member is a stack of one. Two kinds:
-
-    mlp       hidden ReLU layers (paper, supplement B.C), with `skip` a linear map beside them
-    unrolled  the mlp's logits, then K damped mean-field steps on h - sum of mu_j t_j with the
-              predicted mu: logits <- (1 - d_k) logits + d_k b_k field(y) / scale(mu),
-              where field is the gradient of h - mu t at y and scale grows with |1 - sum of mu_j|
+is the member. One member is a stack of one. A member has hidden ReLU layers (paper, supplement
+B.C), and with `skip` a linear map from the inputs to the logits beside them.
 
 Inputs are centred: value a of an evidence variable with k values is 2 ([x = a] - 1/k) for
 a = 1, ..., k - 1, so a binary variable is -1 or 1, and one that is not observed (-1) is 0.
@@ -24,19 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
+from cmpe.learning.losses.relaxation import RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Problem
 
 Parameters = Mapping[str, Tensor]
-
-
-class NetworkInputs(NamedTuple):
-    """What a network reads: encoded evidence with the margin, and the rows' coefficients."""
-
-    encoded: Tensor  # (M, B, I)
-    rows: Coefficients | None  # (M, B, ...); only mean-field steps need them
 
 
 class Outputs(NamedTuple):
@@ -51,16 +40,14 @@ def evidence_places(problem: Problem) -> Coordinates:
     return Coordinates([problem.objective.cardinalities[v] for v in problem.evidence_variables])
 
 
-def encode(problem: Problem, evidence: NDArray[np.integer], *, mask: bool = False) -> Tensor:
+def encode(problem: Problem, evidence: NDArray[np.integer]) -> Tensor:
     """Evidence (N, |X|), -1 where not observed, as centred inputs (N, I)."""
     places = evidence_places(problem)
     chance = (1.0 / (places.sizes + 1.0))[places.owner].astype(np.float32)
     centred = 2.0 * (places.of(evidence) - chance)
     observed = evidence >= 0
-    parts = [np.where(observed[:, places.owner], centred, 0.0)]
-    if mask:
-        parts.append(~observed)
-    return torch.as_tensor(np.concatenate(parts, axis=1), dtype=torch.float32)
+    inputs = np.where(observed[:, places.owner], centred, 0.0)
+    return torch.as_tensor(inputs, dtype=torch.float32)
 
 
 def with_margin_input(encoded: Tensor, margin: Tensor, config: TrainingConfig) -> Tensor:
@@ -78,7 +65,6 @@ class Network:
     sizes: tuple[int, ...]  # inputs, hidden layers, coordinates
     constraints: int
     skip: bool = False
-    steps: int = 0
     predict_multiplier: bool = False
 
     @classmethod
@@ -86,13 +72,11 @@ class Network:
         """The network that a config asks for, reading `inputs` numbers and the margin."""
         inputs += len(config.margins) > 1
         constraints = relaxation.functions - 1
-        unrolled = config.network == "unrolled"
         return cls(
             (inputs, *config.hidden, relaxation.head.code.count),
             constraints,
-            config.skip or unrolled,
-            config.steps if unrolled else 0,
-            (config.predict_multiplier or unrolled) and constraints > 0,
+            config.skip,
+            config.predict_multiplier and constraints > 0,
         )
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...], float]]:
@@ -107,9 +91,6 @@ class Network:
             yield "multiplier_weight", (last, self.constraints), 1.0 / math.sqrt(max(last, 1))
             yield "multiplier_skip", (inputs, self.constraints), 0.0
             yield "multiplier_bias", (self.constraints,), 0.0
-        if self.steps:
-            yield "damping", (self.steps,), 0.0
-            yield "sharpness", (self.steps,), 0.0
 
     def initial(self, seed: int) -> dict[str, Tensor]:
         """The parameters of one member before training: uniform, as torch's Linear starts."""
@@ -119,20 +100,14 @@ class Network:
             for name, shape, bound in self.shapes()
         }
 
-    def __call__(
-        self, parameters: Parameters, inputs: NetworkInputs, relaxation: RelaxedProblem
-    ) -> Outputs:
-        """One pass of every member over its rows."""
-        x = inputs.encoded
+    def __call__(self, parameters: Parameters, x: Tensor) -> Outputs:
+        """One pass of every member over its rows: encoded evidence with the margin (M, B, I)."""
         hidden, logits = self.layers(parameters, x)
         if self.skip:
             logits = _affine(logits, x, parameters["skip"])
-        multipliers = self._multipliers(parameters, hidden, x) if self.predict_multiplier else None
-        if self.steps:
-            assert inputs.rows is not None
-            prices = x.new_zeros((*x.shape[:2], 0)) if multipliers is None else multipliers
-            logits = self._mean_field(parameters, logits, prices, inputs.rows, relaxation)
-        return Outputs(logits, multipliers)
+        return Outputs(
+            logits, self._multipliers(parameters, hidden, x) if self.predict_multiplier else None
+        )
 
     def layers(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         """The last hidden layer and the affine layer behind it, for inputs (M, B, I)."""
@@ -149,25 +124,6 @@ class Network:
         )
         raw = _affine(raw, x, parameters["multiplier_skip"])
         return torch.nn.functional.softplus(raw)
-
-    def _mean_field(
-        self,
-        parameters: Parameters,
-        logits: Tensor,
-        multipliers: Tensor,
-        rows: Coefficients,
-        relaxation: RelaxedProblem,
-    ) -> Tensor:
-        prices = torch.nn.functional.pad(-multipliers, (1, 0), value=1.0)
-        scale = 0.1 + prices.sum(-1, keepdim=True).abs()  # h - mu t is about (1 - sum of mu) h
-        for k in range(self.steps):
-            points = relaxation.coordinates.probabilities(logits)
-            fields = relaxation.fields(rows, points)
-            field = (fields * prices.unsqueeze(-1)).sum(-2) / scale
-            damping = torch.sigmoid(parameters["damping"][:, k]).view(-1, 1, 1)
-            sharpness = torch.exp(parameters["sharpness"][:, k]).view(-1, 1, 1)
-            logits = logits + damping * (sharpness * field - logits)
-        return logits
 
 
 def _dense(parameters: Parameters, layer: int, x: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
 from cmpe.problem import Problem
 
 QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
-NETWORKS = ("mlp", "unrolled")
 HEADS = ("plain", "residual", "linear")
 ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
@@ -28,11 +27,10 @@ class TrainingConfig:
     """Everything that decides a training run besides the problem and its rows."""
 
     loss: str = "ss_cmpe"
-    network: str = "mlp"
+    module: bool = False  # a torch module that `fit` is given, in the place of the mlp
     head: str = "plain"  # plain, residual or linear: how its numbers become an answer
     hidden: tuple[int, ...] = (128, 256, 512)
     skip: bool = False  # a linear map from the inputs to the logits
-    steps: int = 0  # K mean-field steps of `unrolled`
     predict_multiplier: bool = False  # a head for mu*, for the cheap certificate
     epochs: int = 300
     batch_size: int = 128
@@ -69,15 +67,12 @@ class TrainingConfig:
     evaluate_every: int = 1  # epochs between looks at the validation rows
     patience: int = 0  # looks without improvement before stopping; 0: run all epochs
     keep_best: bool = True  # the weights of the best look, not the last
-    mask_inputs: bool = False  # one more input per evidence variable: not observed
     seed: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             object.__setattr__(self, field.name, _typed(field, getattr(self, field.name)))
         _ = self.kind
-        if self.network not in NETWORKS:
-            raise MethodError(f"a network is one of {', '.join(NETWORKS)}; found {self.network!r}")
         if self.head not in HEADS:
             raise MethodError(f"a head is one of {', '.join(HEADS)}; found {self.head!r}")
         if self.alpha not in ALPHAS:
@@ -89,6 +84,13 @@ class TrainingConfig:
             if value in (math.inf, -math.inf) and name not in UNBOUNDED:
                 raise MethodError(f"{name} must be finite, found {value}")
         self._check_shares()
+        if self.module and (
+            len(self.margins) > 1 or self.predict_multiplier or self.head != "plain"
+        ):
+            raise MethodError(
+                "a network of yours reads no margin, predicts no multiplier and has head plain; "
+                "leave margins, predict_multiplier and head as they are"
+            )
         if self.fresh and not self.rows:
             raise MethodError("fresh rows need a number of them: rows must be above 0")
         if 0.0 not in self.margins or not all(map(math.isfinite, self.margins)):
@@ -104,6 +106,10 @@ class TrainingConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
 
+    def of_module(self) -> TrainingConfig:
+        """The same for a torch module, which reads no margin and predicts no multiplier."""
+        return replace(self, module=True, margins=(0.0,), passes=1, predict_multiplier=False)
+
     @property
     def kind(self) -> LossKind:
         """What training must know of the loss; an unknown one is refused."""
@@ -118,8 +124,8 @@ class TrainingConfig:
         """The inverse of `to_json`; unknown fields are refused."""
         if not isinstance(values, dict):
             raise MethodError(f"a training config is an object, found {values!r}")
-        known = {f.name for f in fields(cls)}
-        odd = sorted(set(values) - known)
+        values = {k: v for k, v in values.items() if k not in GONE or v != GONE[k]}
+        odd = sorted(set(values) - {f.name for f in fields(cls)})
         if odd:
             raise MethodError(f"a training config has no field {odd[0]!r}")
         whole: dict[str, Any] = {
@@ -151,13 +157,15 @@ def _number(name: str, kind: str, value: Any) -> int | float:
 
 
 _LEAST = {
-    "steps": 0, "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
+    "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
     "beta": 0.0, "contrast": 1.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0,
     "penalty_factor": 1.0, "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0,
     "dual_hidden": 1, "primal_epochs": 1, "dual_epochs": 1, "dual_growth": 1.0,
     "evaluate_every": 1, "passes": 1, "patience": 0, "seed": 0, "rows": 0, "gamma": -1e9,
 }  # fmt: skip
 UNBOUNDED = frozenset({"beta", "penalty_limit"})
+# Fields that runs of earlier versions have; with any other value they are refused.
+GONE = {"network": "mlp", "steps": 0, "mask_inputs": False}
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:

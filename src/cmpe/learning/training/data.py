@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds import Work
-from cmpe.bounds.lagrangian import lagrangian_dual, lane_bytes
-from cmpe.bounds.loss import loss_bounds, printed_bounds
+from cmpe.bounds.lagrangian import feasible_losses, lagrangian_dual, lane_bytes
+from cmpe.bounds.loss import LossBounds, loss_bounds, printed_bounds
 from cmpe.bounds.networks.slopes import quick_loss_bound
 from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.core.compiler import timing
-from cmpe.errors import EvidenceError, InputError, MethodError, TooLarge
+from cmpe.errors import EvidenceError, InputError, MethodError, ModelError, TooLarge
+from cmpe.flip import flip_of
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
 from cmpe.learning.training.config import QUICK_BYTES, TrainingConfig
 from cmpe.problem import Constraint, Instances, Problem
-from cmpe.queries import flip_of
 from cmpe.sampling import sample
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer
@@ -252,44 +252,57 @@ def _fill_bounds(
 ) -> None:
     """p_upper, q_lower and mu* of the examples `at` one margin.
 
-    Where elimination is too wide, alpha "fixed" has no bounds, since a tight p_upper needs
-    elimination; the other forms have those of mini-buckets. The head for mu* then learns the mu of
-    a split relaxation.
+    Where elimination is too wide, or there are no tables, alpha "fixed" has the f of an answer of
+    `local` as p_upper. The head for mu* then learns the mu of a split relaxation.
     """
-    if not part.problem.has_tables:
+    if flip_of(part.problem) is not None:
         _fill_flip_bounds(data, at, part, config, threads)
         return
     distinct, where = np.unique(part.evidence, axis=0, return_inverse=True)
     where = where.ravel()
-    few = Instances(part.problem, np.ascontiguousarray(distinct, dtype=np.int32))
+    kind = part.evidence.dtype
+    few = Instances(part.problem, np.ascontiguousarray(distinct, dtype=kind))
     whole = data.problem  # its plan is that of every margin
-    narrow = not whole.is_log_linear or lane_bytes(whole) <= QUICK_BYTES
-    tight = config.alpha == "fixed"
+    tables = whole.has_tables
+    narrow = tables and (not whole.is_log_linear or lane_bytes(whole) <= QUICK_BYTES)
     try:
         if narrow:
             dual = lagrangian_dual(few, threads=threads)
             data.multipliers[at] = dual.multipliers[where]
             data.usable[at] &= ~dual.infeasible[where]
-        elif config.predict_multiplier and part.problem.constraints:
+        elif tables and config.predict_multiplier and part.problem.constraints:
             split = Splitting(by_size(few.conditioning, Work(time_limit=SPLIT_SECONDS)))
             found = split.upper_bound(few, Work(steps=SPLIT_STEPS, threads=threads))
             data.multipliers[at] = found.multipliers[where]
-        if not config.kind.alpha or (tight and not narrow):
+        if not config.kind.alpha:
             return
-        if tight:
-            bounds = loss_bounds(few, threads=threads)
-        else:
-            bounds = printed_bounds(few, threads=threads, narrow=narrow)
-    except TooLarge:
+        bounds = _alpha_bounds(few, config, threads, narrow=narrow)
+    except (TooLarge, ModelError, MethodError) as error:
+        if config.kind.alpha:
+            warnings.warn(f"no bounds for alpha_x: {error}", TrainingWarning, stacklevel=2)
         return
     data.p_upper[at], data.q_lower[at] = bounds.p_upper[where], bounds.q_lower[where]
+
+
+def _alpha_bounds(
+    few: Instances, config: TrainingConfig, threads: int, *, narrow: bool
+) -> LossBounds:
+    """p_upper and q_lower of distinct rows, as `config.alpha` has them."""
+    tight = config.alpha == "fixed"
+    if tight and narrow:
+        return loss_bounds(few, threads=threads)
+    bounds = printed_bounds(few, threads=threads, narrow=narrow)
+    if not tight:
+        return bounds
+    answers = answer(few.problem, few.evidence, "local", Limits(threads=threads)).assignments
+    near = np.fmin(bounds.p_upper, feasible_losses(few.problem, answers))
+    return replace(bounds, p_upper=near)
 
 
 def _fill_flip_bounds(
     data: TrainingData, at: Examples, part: Instances, config: TrainingConfig, threads: int
 ) -> None:
-    """Bounds of adversarial problems, where f is 1 + the distance; of other problems without
-    tables they stay missing.
+    """Bounds of adversarial problems, where f is 1 + the distance.
 
     The greatest f is that of the farthest corner. With alpha "fixed", p_upper is f of a flip that
     the attack finds, where it finds one. q_lower comes from the network's steepest slope.

@@ -22,10 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.catalogue import Family
+from cmpe.learning.networks.modules import Own
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -50,7 +52,7 @@ from cmpe.learning.training.data import (
 from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
-from cmpe.problem import Evidence, Problem, need_problem
+from cmpe.problem import Evidence, Form, Problem, need_problem
 from cmpe.solvers.base import Running
 
 # Outputs are called flat when, after MIN_EPOCHS, a share of at least MIN_SATURATED of them has
@@ -89,15 +91,31 @@ def fit(
     session: Session | None = None,
     *,
     more: Evidence | None = None,
+    network: nn.Module | str | None = None,
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
     With `config.rows`, as many are drawn from the objective and trained on as well. `more` rows,
     say altered copies, are trained on and never held out to validate on.
+
+    `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
+    outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
+    gives a logit for each free variable of two values, k for each of k. The module itself is left
+    as it is; margins, passes and predict_multiplier of the config are left out.
+
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
     need_problem(problem, "fit")
     config, session = config or tuned(problem=problem), session or Session()
+    if problem.form is Form.RULES:
+        raise MethodError(
+            "fit needs rules of at most 256 joint states, found one of many variables; write it "
+            "as a limit on a count, such as cmpe.count({...}) == 1"
+        )
+    if network is None and config.module:
+        raise MethodError("this config is of a network of yours; give fit the network")
+    own = None if network is None else Own.of(network, problem)
+    config = config if own is None else config.of_module()
     rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
     begin = time.monotonic()
     if config.rows:
@@ -112,7 +130,7 @@ def fit(
             cache=session.cache if ranks.leads else None, running=session.running(),
         )  # fmt: skip
         taught = time.monotonic() - begin
-        return TrainingRun(data, config, session, ranks, len(rows[0]), taught).train()
+        return TrainingRun(data, config, session, ranks, len(rows[0]), taught, own).train()
 
 
 @dataclass
@@ -125,6 +143,7 @@ class TrainingRun:
     ranks: Ranks
     own: int  # the first rows, some of which are held out; the others are all trained on
     taught: float = 0.0  # seconds of drawing, labels and bounds
+    module: Own | None = None  # the user's network
     records: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -133,7 +152,7 @@ class TrainingRun:
         self._fresh = self._fresh_rows() if self.config.fresh else None
         self.trainer = Trainer(
             self.data, [self.config], [(train, held)], device=self.session.device, ranks=self.ranks,
-            fresh=self._fresh,
+            fresh=self._fresh, module=None if self.module is None else self.module.module,
         )  # fmt: skip
         self._about = describe(self.data.problem, self.config, self.data.evidence)
         self._begin = self._kept = time.monotonic()
@@ -173,15 +192,19 @@ class TrainingRun:
         return solver
 
     def _solver(self) -> NeuralSolver:
+        program = self.trainer.program
+        weights = {k: v.cpu() for k, v in program.adam.member(0).items()}
+        weights |= {k: v.cpu().unsqueeze(0) for k, v in program.buffers.items()}
         trained = Trained(
             self.config,
             problem_digest(self.data.problem),
-            {k: v.cpu() for k, v in self.trainer.program.adam.member(0).items()},
+            weights,
             calibrate(self.trainer)[0],
             self.trainer.epoch,
             self.trainer.is_done,
             self.data.problem.name,
             choose_passes(self.trainer)[0],
+            self.module,
         )
         return NeuralSolver(self.data.problem, trained)
 

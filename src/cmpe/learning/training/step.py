@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cmpe.learning.losses.alpha import Examples
 from cmpe.learning.losses.catalogue import Family
@@ -23,7 +23,8 @@ from cmpe.learning.losses.losses import (
     loss_named,
 )
 from cmpe.learning.losses.relaxation import Coefficients
-from cmpe.learning.networks.networks import Network, NetworkInputs, Outputs, Parameters
+from cmpe.learning.networks.modules import ModuleNetwork
+from cmpe.learning.networks.networks import Network, Outputs, Parameters
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.cuda_graphs import Replay
 from cmpe.learning.training.data import TrainingData
@@ -56,14 +57,21 @@ class Program:
     """The state of a stack and the steps over it."""
 
     def __init__(
-        self, data: TrainingData, configs: Sequence[TrainingConfig], device: str = "cpu"
+        self,
+        data: TrainingData,
+        configs: Sequence[TrainingConfig],
+        device: str = "cpu",
+        module: nn.Module | None = None,
     ) -> None:
         self.configs, self.config = tuple(configs), configs[0]
         self.device = torch.device(device)
         self.tensors = Tensors(data, self.config, self.device)
         self.relaxation = self.tensors.relaxation
         width = self.tensors.encoded.shape[1]
-        self.network = Network.of(self.config, width, self.relaxation)
+        self.network: Network | ModuleNetwork = Network.of(self.config, width, self.relaxation)
+        if module is not None:
+            constraints = len(data.problem.constraints)
+            self.network = ModuleNetwork(module.to(self.device), data.problem, constraints)
         seeds, rates = [c.seed for c in configs], [c.learning_rate for c in configs]
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
         self.examples = self._examples()
@@ -99,7 +107,13 @@ class Program:
         drawn = torch.rand(count, dtype=torch.float64, generator=generator)
         self._projection = drawn.to(self.device)
         works = (self._step, self._measured_step, self._dual_step)
-        self._lean, self._measured, self._dual = (Replay(w, self.device) for w in works)
+        captured = torch.device("cpu") if module is not None else self.device  # not any module
+        self._lean, self._measured, self._dual = (Replay(w, captured) for w in works)
+
+    @property
+    def buffers(self) -> dict[str, Tensor]:
+        """What a module has besides the weights that are trained."""
+        return self.network.others() if isinstance(self.network, ModuleNetwork) else {}
 
     def _numbers(self, name: str) -> Tensor:
         """A field of every member's config: (M, 1)."""
@@ -166,7 +180,7 @@ class Program:
     ) -> Forward:
         """Run the network and, unless `lean`, evaluate every function at its relaxed outputs."""
         encoded, known = self.tensors.read(rows, margin)
-        outputs = self.network(parameters, NetworkInputs(encoded, known), self.relaxation)
+        outputs = self.network(parameters, encoded)
         if lean:
             return Forward(encoded, known, outputs, NOTHING, NOTHING, NOTHING)
         points = self.relaxation.head.points(known, outputs.logits, margin)

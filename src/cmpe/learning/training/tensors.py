@@ -12,7 +12,8 @@ from torch import Tensor
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
-from cmpe.learning.networks.networks import encode, with_margin_input
+from cmpe.learning.networks.modules import inputs_of
+from cmpe.learning.networks.networks import with_margin_input
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData
 
@@ -39,7 +40,7 @@ class Tensors:
             problem, floor=config.floor, device=str(device), head=config.head
         )
         evidence = _with_last(data.evidence)
-        encoded = encode(problem, evidence, mask=config.mask_inputs).to(device)
+        encoded = inputs_of(problem, evidence, config).to(device)
         self.encoded = self.relaxation.head.inputs(encoded)  # (N + 1, I)
         self.limits, self.tolerances = map(self.floats, (problem.limits, problem.tolerances))
         given = self.relaxation.rows(evidence)
@@ -76,9 +77,12 @@ class Tensors:
         some = self.rows.take(torch.arange(min(SCALE_ROWS, len(self.encoded)), device=self.device))
         count = self.relaxation.coordinates.count
         logits = torch.zeros((len(some.constant), count), device=self.device)
-        points = self.relaxation.coordinates.probabilities(logits)
-        sizes = self.relaxation.fields(some, points)[:, 0].abs()
-        return float(sizes.mean()) if sizes.numel() else 1.0
+        points = self.relaxation.coordinates.probabilities(logits).requires_grad_()
+        if not points.numel():
+            return 1.0
+        h = self.relaxation.values(some, points)[:, 0].sum()
+        (slopes,) = torch.autograd.grad(h, points)
+        return float(slopes.abs().mean())
 
     def _targets(self) -> Tensor:
         """What labels say (N K, D or code): bytes where it is whole, else float32.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
@@ -48,6 +48,7 @@ class Trainer:
         device: str = "cpu",
         ranks: Ranks | None = None,
         fresh: Callable[[int], TrainingData] | None = None,
+        module: nn.Module | None = None,
     ) -> None:
         """`fresh` gives the last rows of `data` anew for every epoch but the first."""
         _check_alike(configs, data)
@@ -65,7 +66,7 @@ class Trainer:
             raise MethodError("members of one stack must have equally many batches of rows")
         if not data.usable[np.concatenate([train for train, _ in splits])].any():
             raise MethodError("training needs a feasible row, found only infeasible ones")
-        self.program = Program(data, configs, device)
+        self.program = Program(data, configs, device, module)
         share = self.ranks.share_of(self._whole_batch)
         self.program.batch = share.stop - share.start
         self.program.reduce = self.ranks.add_up
@@ -256,6 +257,7 @@ class Trainer:
             "sums": program.sums, "losses": program.losses, "best": self._best,
             "p_upper": program.examples.p_upper, "penalty": program.examples.penalty,
             **{f"{part}.{k}": v for part, state in parts.items() for k, v in state.items()},
+            **{f"module.{name}": value for name, value in program.buffers.items()},
         }  # fmt: skip
 
 

@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Assignments, Floats
+from cmpe.domain import States
 from cmpe.errors import InputError
 from cmpe.models.constraint import Bounded
+from cmpe.models.function import Assigned
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.models.tractable.pair_counts import Indicators, PairCounts, check_data, check_weights
@@ -36,7 +38,7 @@ class ChowLiuTree(Bounded):
     parents: Assignments  # (n,): -1 for a root
     log_tables: Floats  # (n, K, K): [v, i, j] = log P(z_v = j | z_parent = i), i = 0 at a root
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         checked = self.network
@@ -81,7 +83,7 @@ class ChowLiuTree(Bounded):
         """0: nothing is conditioned on."""
         return 0
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """h of each row of `assignments` (B, n): (B,)."""
         return self.network.value(assignments)
 
@@ -162,10 +164,10 @@ def smoothing_choices(
     return tuple(float(a) for a in choices)
 
 
-def tree_of(counts: PairCounts, information: Floats | None = None) -> ChowLiuTree:
-    """The tree of maximum likelihood for pairwise counts (or for their mutual information)."""
+def tree_of(counts: PairCounts) -> ChowLiuTree:
+    """The tree of maximum likelihood for pairwise counts."""
     active = np.arange(len(counts.cardinalities))
-    return ChowLiuTree(counts.cardinalities, *tree_arrays(counts, active, information))
+    return ChowLiuTree(counts.cardinalities, *tree_arrays(counts, active))
 
 
 def tree_arrays(

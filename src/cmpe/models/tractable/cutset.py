@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Assignments, Floats
-from cmpe.domain import Placement
+from cmpe.domain import Placement, States
 from cmpe.errors import EvidenceError, ModelError
 from cmpe.models.constraint import Bounded
-from cmpe.models.function import as_rows
+from cmpe.models.function import Assigned, as_rows
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 Places = NDArray[np.int64]
@@ -41,7 +41,7 @@ class CutsetNetwork(Bounded):
     parents: Assignments  # (L, n): within the leaf's tree, -1 for a root or a fixed variable
     log_tables: Floats  # (L, n, K, K): [l, v, i, j] for z_parent = i (0 at a root), z_v = j
     names: tuple[str, ...] = ()
-    states: tuple[tuple[str, ...], ...] = ()
+    states: States = ()
 
     def __post_init__(self) -> None:
         if min(self.cardinalities, default=0) < 1:
@@ -161,7 +161,7 @@ class CutsetNetwork(Bounded):
         kernels.locate(self._compiled, rows, out)
         return out
 
-    def value(self, assignments: ArrayLike) -> Floats:
+    def value(self, assignments: Assigned) -> Floats:
         """h of each row of `assignments` (B, n), or of one assignment (n,), in float64."""
         from cmpe.core import trees as kernels
 
@@ -317,8 +317,8 @@ class CutsetNetwork(Bounded):
         tables[self.used] += deviation * generator.standard_normal(int(self.used.sum()))
         return replace(self, log_weights=weights, log_tables=tables)
 
-    def _rows(self, values: ArrayLike, *, least: int = FREE) -> Assignments:
-        rows = as_rows(values, self.variables)
+    def _rows(self, values: Assigned, *, least: int = FREE) -> Assignments:
+        rows = as_rows(values, self.domain)
         if rows.dtype.kind not in "iub":
             raise ModelError(f"an assignment must hold whole numbers, found dtype {rows.dtype}")
         wrong = (rows >= self._cards) | ((rows < least) if rows.dtype.kind == "i" else False)

@@ -14,8 +14,8 @@ import numpy as np
 from cmpe.arrays import FREE, Floats, Values
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError
+from cmpe.flip import Flip, flip_of
 from cmpe.problem import Instances
-from cmpe.queries import Flip, flip_of
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.flips.attack import AttackSettings, attack

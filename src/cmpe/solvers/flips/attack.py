@@ -71,17 +71,15 @@ class AttackSettings:
 class AttackStages:
     """What follows a predicted linearisation."""
 
-    search: Literal["step", "shrink", "walk"] = "walk"  # closed form; then line search; exact walk
+    search: Literal["step", "walk"] = "walk"  # the shortest closed form; the exact walk
     rounds: int = 0  # linearisations after the predicted one
     margin: float = 1e-3
-    safety: float = 0.0  # a closed-form step asks for so much beyond the margin,
-    excess: float = 0.0  # plus this share of F_c - F_t, because predictions are a little off
-    shortest: bool = False  # whether the shortest step of all targets is taken, not the first's
+    safety: float = 0.0  # a closed-form step asks for so much beyond the margin
     levels: bool = False
 
     def __post_init__(self) -> None:
-        if self.search not in ("step", "shrink", "walk"):
-            raise MethodError(f"search is step, shrink or walk, found {self.search!r}")
+        if self.search not in ("step", "walk"):
+            raise MethodError(f"search is step or walk, found {self.search!r}")
         _check_margin(self.margin)
 
 
@@ -150,9 +148,7 @@ def _follow(block: Block, targets: Classes, slopes: Single, config: AttackStages
         rows, order = np.nonzero(targets >= 0)
         ways = block.walk(rows, targets[rows, order], slopes[rows], HOPEFUL)
     else:
-        _step(block, targets if config.shortest else targets[:, :1], slopes, config)
-        if config.search == "shrink":
-            block.shrink(block.rows)
+        _step(block, targets, slopes, config)
         ways = block.best(block.rows)
     _rounds(block, ways, config.rounds, NEAR)
 
@@ -212,7 +208,7 @@ def _step(block: Block, targets: Classes, slopes: Single, config: AttackStages) 
     for towards in targets.T:
         rows = np.flatnonzero(towards >= 0)
         gaps = logits[rows, block.own[rows]] - logits[rows, towards[rows]]
-        amounts = (1.0 + config.excess) * gaps + config.margin + config.safety
+        amounts = gaps + config.margin + config.safety
         amounts[block.left[rows]] = 0.0
         found = np.empty_like(block.changed[rows])
         gradients = block.slopes(rows, towards[rows], slopes[rows])

@@ -23,6 +23,8 @@ from scipy.sparse import csr_array
 from cmpe.arrays import Floats
 from cmpe.solvers.flips.program import FlipProgram
 
+TOLERANCE = 1e-5  # of a row that counts as violated
+
 
 @dataclass(frozen=True)
 class Cuts:
@@ -35,9 +37,7 @@ class Cuts:
         return len(self.upper)
 
 
-def violated_cuts(
-    flip: FlipProgram, columns: Floats, inner: Floats, tolerance: float = 1e-5
-) -> Cuts:
+def violated_cuts(flip: FlipProgram, columns: Floats, inner: Floats) -> Cuts:
     """A row for every neuron with a phase that `columns` break, where there is one.
 
     It is the tightest at `inner`, a point on the way to `columns`, which cuts deeper; or, if that
@@ -48,7 +48,7 @@ def violated_cuts(
     left = columns[phases.activation]
     slopes, on_s, constant = _right_hand_sides(flip, t, s)
     deep, deep_on_s, deep_constant = _right_hand_sides(flip, *_parts(flip, inner))
-    least = left - tolerance * (1.0 + np.abs(left))
+    least = left - TOLERANCE * (1.0 + np.abs(left))
     deeper = deep @ t + deep_on_s * s + deep_constant < least
     slopes = np.where(deeper[:, np.newaxis], deep, slopes)
     on_s, constant = np.where(deeper, deep_on_s, on_s), np.where(deeper, deep_constant, constant)

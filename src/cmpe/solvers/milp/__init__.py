@@ -32,6 +32,7 @@ BACKENDS = ("highs", "scip", "gurobi")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
 MARGIN = 1e-9  # of |bound|, plus 1e-7, added to a back-end's bound: its own tolerances
 MOST_CUTS = 50
+MOST_REPEATS = 3  # of them after a feasible answer
 BYTES_PER_ENTRY = 3000  # of the tables, in the program and in what a back-end makes of it
 TIGHTENED_AFTER = 1  # cuts: most rows need fewer
 
@@ -166,6 +167,7 @@ class _ProgramSearch:
         self._best: Values | None = None
         self._last: Values | None = None
         self._value, self._bound = -np.inf, np.inf
+        self._cut = -np.inf  # the best feasible answer that was cut off
         self._margin = 1e-7 + LOOSE.of_tables * job.polytope.magnitude(objective)
         self._start: Floats | None = None
         self.interrupted = False
@@ -175,24 +177,40 @@ class _ProgramSearch:
             self._offer(start)
 
     def run(self) -> None:
-        """The loose program, again without each answer that only its hair lets through."""
+        """The loose program, again without each answer that only its hair lets through.
+
+        Also without a feasible answer, where only tolerances keep its bound from proving it: what
+        bounds all others is then low enough, if nothing is as good.
+        """
         polytope = self._job.polytope
         program = self._job.program(self._row, self._objective, LOOSE)
+        repeats = 0  # after a feasible answer
         for cuts in range(MOST_CUTS):
             if self._clock.expired():
                 return
             answer = self._maximise(program, self._clock.left(), self._start)
             least = answer.bound + self._margin + MARGIN * abs(answer.bound)
-            self._bound = min(self._bound, -np.inf if answer.infeasible else least)
+            others = -np.inf if answer.infeasible else least
+            self._bound = min(self._bound, max(others, self._cut))
             self.interrupted = answer.interrupted
             if answer.columns is None:
                 return
             values = polytope.decode(answer.columns)
-            if self._offer(values) or self.interrupted:
+            if self._offer(values):
+                if self.interrupted or not self._is_nearly_proved() or repeats == MOST_REPEATS:
+                    return
+                self._cut, repeats = self._value, repeats + 1
+            elif self.interrupted:
                 return
             program = program.with_row(*polytope.no_good(values.tolist()))
             if cuts == TIGHTENED_AFTER and not self._clock.expired():
                 self._tighten()
+
+    def _is_nearly_proved(self) -> bool:
+        """Whether the gap is above what counts as closed, and no more than tolerances explain."""
+        excess = self._bound - self._value - OPTIMALITY_TOLERANCE * max(1.0, abs(self._value))
+        size = self._job.polytope.magnitude(self._objective)
+        return 0.0 < excess < OPTIMALITY_TOLERANCE * max(1.0, size)
 
     def _tighten(self) -> None:
         """An answer of a program whose answers are all feasible."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cmpe.arrays import Floats
-from cmpe.errors import BackendError, MissingExtra
+from cmpe.errors import BackendError, MissingExtra, how_to_install
 from cmpe.execution.threads import Ending, interruptible
 from cmpe.solvers.base import Limits
 from cmpe.solvers.milp import ProgramAnswer
@@ -32,7 +32,7 @@ def load() -> Backend:
         import gurobipy  # noqa: F401
     except ImportError:
         raise MissingExtra(
-            "Gurobi (gurobipy) is not installed; install it with: pip install 'cmpe[gurobi]' "
+            f"Gurobi (gurobipy) is not installed; {how_to_install('gurobi')} "
             "and obtain a Gurobi licence"
         ) from None
     return maximise

@@ -1,8 +1,8 @@
 """Rules of which each lets at most one of its literals hold: an assignment of variables to columns.
 
 Each rule is a column. A variable whose state is in a rule takes that column; a state that is in no
-rule is the variable's private column. A state in two rules would take two columns: such problems
-are not recognised.
+rule is the variable's private column. A state in two rules would take two columns, and two states
+in one rule would share a column: such problems are not recognised.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Matching:
                 return None
             for v, held in zip(part.scope, part.elements, strict=True):
                 states = np.flatnonzero(held)
-                if (columns[v, states] != FREE).any():
+                if len(states) > 1 or (columns[v, states] != FREE).any():
                     return None
                 columns[v, states] = len(scopes)
             scopes.append(part.scope)

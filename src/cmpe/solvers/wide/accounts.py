@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cmpe.solvers.wide.settings import SETTINGS
 from cmpe.solvers.wide.turns import Contestant
-
-TURN = 1.0  # paces: the first turn of a contestant; each of its turns is longer
-LONGER = 1.4
-LEAST, LEAST_SEARCH = 0.2, 1.0  # of what the most successful gets; bounds earn more easily
-SLOW = 0.05  # of what would close the gap by the limit: who earns less has earned nothing
-FADING = 0.3  # of what was earned before, after a turn
 
 
 @dataclass
@@ -23,24 +18,24 @@ class Account:
     """A contestant, what it earned lately, and how long it played."""
 
     contestant: Contestant
+    least: float = SETTINGS.least  # share of what the most successful gets
+    slack: float = 0.0  # the same while nobody closes the gap in time
     rate: float = 0.0
     played: float = 0.0
-    turns: int = 0
-    least: float = LEAST
-
-    @property
-    def paces(self) -> float:
-        """How long its next turn is."""
-        return TURN * LONGER**self.turns
 
     def note(self, earned: float, spent: float, meant: float) -> None:
         """A turn of `spent` seconds earned so much, and was meant to last `meant` seconds."""
-        self.rate = FADING * self.rate + (1 - FADING) * max(0.0, earned) / spent
+        fading = SETTINGS.fading
+        self.rate = fading * self.rate + (1 - fading) * max(0.0, earned) / spent
         self.played += min(spent, 2.0 * meant)  # making a split takes longer
-        self.turns += 1
 
 
 def next_of(accounts: Sequence[Account], enough: float) -> Account:
-    """The one that played least for what it earned; a rate of `enough` would close the gap."""
-    most = max(*(a.rate for a in accounts), SLOW * enough, 1e-12)
-    return min(accounts, key=lambda a: a.played / max(a.least, a.rate / most))
+    """The one that played least for what it earned; the rate `enough` closes the gap in time."""
+    most = max(*(a.rate for a in accounts), SETTINGS.slow * enough, 1e-12)
+    slack = min(1.0, enough / most)
+
+    def share(account: Account) -> float:
+        return max(account.least, slack * account.slack, account.rate / most)
+
+    return min(accounts, key=lambda a: a.played / share(a))

@@ -7,6 +7,9 @@ the largest one it replaces, nothing grows much: pendant variables, chains, and 
 tables make functions of others. The value of v is recovered from its neighbours'
 (`Eliminations.lift`).
 
+Where a table of u and v leaves each value of u one value g(u) of v at most, v is replaced by g(u)
+in all tables. None grows, because that is done only if u has no more values than v.
+
 With constraints this is exact where, whatever the neighbours' values are, some value of v is best
 for h and for every t_j at once:
 
@@ -133,9 +136,44 @@ class _Elimination:
             self._consider(u)
         return v, scope, best.astype(np.int32)
 
+    def replace(self, n: int) -> tuple[int, Scope, Floats] | None:
+        """Put g(u) for v in every table, if table n makes one of its two a function of the other.
+
+        That holds for all functions: where v is not g(u), h is -inf.
+        """
+        if n not in self.tables or len(self.tables[n][0]) != 2:
+            return None
+        scope, table = self.tables[n]
+        for axis in (0, 1):
+            u, v = scope[1 - axis], scope[axis]
+            has_weight = table[0] > -np.inf
+            if self.cards[u] > self.cards[v] or (has_weight.sum(axis=axis) > 1).any():
+                continue
+            g = has_weight.argmax(axis=axis).astype(np.int32)
+            for other in sorted(self.mention[v]):
+                self._add(*_with_function(*self.tables[other], v, u, g))
+                for w in self.tables.pop(other)[0]:
+                    self.mention[w].discard(other)
+            for w in self._neighbours(u) | {u}:
+                self._consider(w)
+            return v, (u,), g
+        return None
+
     def is_current(self, size: int, v: int) -> bool:
         """Whether an entry of the heap still says what v would leave."""
         return size == math.prod(self.cards[u] for u in self._neighbours(v))
+
+
+def _with_function(
+    scope: Scope, table: Floats, v: int, u: int, g: Integers
+) -> tuple[Scope, Floats]:
+    """A table (1 + m, ...) of v as one of u, where v is g(u)."""
+    taken = np.moveaxis(np.take(table, g, axis=scope.index(v) + 1), scope.index(v) + 1, 1)
+    rest = tuple(w for w in scope if w != v)
+    if u in rest:  # taken is (1 + m, |u|, ..., |u|, ...): both are the same u
+        taken = np.moveaxis(taken, rest.index(u) + 2, 2)
+        taken = taken[:, np.arange(len(g)), np.arange(len(g))]
+    return (u, *(w for w in rest if w != u)), taken
 
 
 def _best_values(total: Floats) -> Integers | None:
@@ -159,6 +197,10 @@ def eliminate_small(models: Sequence[LogLinearModel], until: float = math.inf) -
     work = _Elimination(models)
     steps: list[tuple[int, Scope, Floats]] = []
     gone: set[int] = set()
+    for n in list(work.tables):
+        if timing.now() < until and (step := work.replace(n)) is not None:
+            gone.add(step[0])
+            steps.append(step)
     while work.heap and timing.now() < until:
         size, v = heapq.heappop(work.heap)
         if v not in gone and work.is_current(size, v):

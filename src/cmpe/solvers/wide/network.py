@@ -23,8 +23,8 @@ from cmpe.models.flat import ranges
 from cmpe.problem import Instances
 from cmpe.solvers.local.graph import starts_of
 
-ROUNDING = 1e-11  # of the largest number in the tables, and of the bound
-TREE_BYTES = 1 << 27  # of the levels that branch and bound can come back to
+TREE_BYTES, MOST_OPEN = 1 << 27, 1 << 16  # of the open nodes of branch and bound
+STEP = 0.01  # of the size of a multiplier: the first step in branch and bound
 SLICE_SECONDS = 0.02  # a compiled call takes about so long
 
 
@@ -101,10 +101,11 @@ class RowNetwork:
         limits = loosened_limits(instances)
         given = row_tables(instances, slice(row, row + 1))[0]
         parts = [shape.split(table) for table in (given.h, *given.t)]
-        self._base, self._alone, self._values = (list(part) for part in zip(*parts, strict=True))
-        self._judged = branching.Judged(
-            np.stack(self._alone), np.stack(self._values), np.array(self._base), limits
-        )
+        base, alone, entries = (np.array(part) for part in zip(*parts, strict=True))
+        self.possible = bool(base[0] > -np.inf)
+        base[0] = base[0] if self.possible else 0.0
+        self._judged = branching.Judged(alone, entries, base, limits)
+        self.net = consistency.Net(**shape.arrays, alone=alone[0].copy(), values=entries[0].copy())
         self.least, self.units = given.least, given.units
         count = len(shape.arrays["order"])
         values, tables = int(shape.place[-1]), len(shape.arrays["offsets"]) - 1
@@ -116,13 +117,12 @@ class RowNetwork:
             message=np.zeros(shape.messages),
             best=np.zeros(count + tables),
             dirty=np.zeros(count, dtype=np.int8),
-            levels=np.array([np.inf, -np.inf, 0.0, 0.0]),
+            levels=np.array([np.inf, given.least, 0.0, 0.0]),  # no answer is below `least`
             scratch=np.zeros((2, shape.most_values)),
             axes=np.zeros((1, shape.most_axes), dtype=np.int64),
         )
         self._instead = np.full(values, -1, dtype=np.int64)  # which value stands in for one
         self._gain = np.zeros((2 * len(parts), shape.most_values))
-        self.possible = True
         self.upper = np.inf
         self._tree: Any = None
         self.price(multipliers)
@@ -131,40 +131,35 @@ class RowNetwork:
         """The same network in a state of its own."""
         other = copy(self)
         other.state = self._consistency.NetworkState(*(array.copy() for array in self.state))
+        if len(self.multipliers):
+            alone, values = self.net.alone.copy(), self.net.values.copy()
+            other.net = self.net._replace(alone=alone, values=values)
         return other
 
     def price(self, multipliers: Floats, messages: Floats | None = None) -> None:
         """Begin anew with other multipliers and messages; values that are out stay out."""
         self.multipliers = multipliers
-        limits, size = self._judged.limits, 0.0
-        base, alone, values = self._base[0], self._alone[0].copy(), self._values[0].copy()
-        for j, mu in enumerate(multipliers):
-            if mu > 0.0:
-                base -= mu * (self._base[1 + j] - limits[j])
-                alone -= mu * self._alone[1 + j]
-                values -= mu * self._values[1 + j]
-        for array in (alone, values):
-            finite = array[array > -np.inf]
-            size = max(size, float(np.abs(finite).max(initial=0.0)))
-        self.net = self._consistency.Net(**self.shape.arrays, alone=alone, values=values)
-        if base == -np.inf:
-            self.possible, base = False, 0.0
-        self.state.levels[2] = base
-        self.state.levels[3] = ROUNDING * (1.0 + abs(base) + size)
+        self._branching.price(self.net, self._judged, self.state, multipliers)
         self.state.message[:] = 0.0 if messages is None else messages
         self._begin()
 
     def _begin(self) -> None:
         self.possible = self.possible and bool(self._consistency.begin(self.net, self.state))
+        self.possible = self.possible and self.now > self.state.levels[1]
         self._note()
 
     def _note(self) -> None:
         """Keep the bound, which only falls."""
-        levels = self.state.levels
         if not self.possible:
-            self.upper = min(self.upper, levels[1])
+            self.upper = min(self.upper, self._refuted)
         else:
-            self.upper = min(self.upper, max(self.now, levels[1]))
+            self.upper = min(self.upper, max(self.now, self._refuted))
+
+    @property
+    def _refuted(self) -> float:
+        """A bound on everything where nothing above ENOUGH is left; -inf: infeasible."""
+        enough = float(self.state.levels[1])
+        return enough if enough > self.least else -np.inf
 
     @property
     def now(self) -> float:
@@ -179,7 +174,7 @@ class RowNetwork:
         alone, values = self._judged.alone[1:], self._judged.values[1:]
         out = np.zeros(len(alone))
         sums_at_maxima(self.net, self.state, alone, values, out)
-        slopes: Floats = self._judged.limits - np.array(self._base[1:]) - out
+        slopes: Floats = self._judged.limits - self._judged.base[1:] - out
         return slopes
 
     def require(self, enough: float) -> None:
@@ -252,6 +247,26 @@ class RowNetwork:
         self._consistency.decode(self.net, self.state, way, out, full)
         return out
 
+    def losses(self) -> Floats:
+        """By how much each value left is worse than the best of its variable."""
+        out = np.full(len(self.state.left), np.inf)
+        self._consistency.losses(self.net, self.state, out)
+        return out
+
+    def narrowed(self, most: float, losses: Floats) -> RowNetwork:
+        """A copy without the values whose loss is greater: a bound on what is left, no more."""
+        other, place = self.copied(), self.shape.place
+        state = other.state
+        for v, p in enumerate(place[:-1]):
+            left = state.left[p : place[v + 1]]
+            keep = losses[p + left[: state.size[v]]] <= most
+            rest = np.concatenate([keep, np.zeros(len(left) - len(keep), dtype=bool)])
+            left[:] = np.concatenate([left[rest], left[~rest]])
+            state.size[v] = keep.sum()
+        other.upper = np.inf
+        other._begin()
+        return other
+
     def messages(self) -> Messages:
         """The messages of each table of two and more variables, by its scope."""
         arrays, free = self.shape.arrays, self.shape.structure.free
@@ -275,22 +290,45 @@ class RowNetwork:
     # --- branch and bound ---
 
     def plant(self, memory: int = TREE_BYTES) -> None:
-        """Begin branch and bound at the present state, with levels of so many bytes at most."""
-        state, n = self.state, len(self.state.size)
-        row = 8 * (2 * len(state.left) + len(state.message) + len(state.best) + n + 4)
-        levels = int(max(1, min(n, min(TREE_BYTES, memory) // max(row, 1))))
-        self._tree = self._branching.Tree(
+        """Begin branch and bound at the present state, with open nodes of so many bytes at most."""
+        state, n, m = self.state, len(self.state.size), len(self.multipliers)
+        values, room = len(state.left), min(TREE_BYTES, memory)
+        width = (values + 7) // 8
+        places = int(np.clip(room // (width + 8 * (m + 2)), 1, MOST_OPEN))
+        row = 8 * (2 * values + len(state.message) + len(state.best) + n + 4)
+        levels = int(np.clip(room // max(row, 1), 1, n)) if n else 1
+        opened = self._branching.Opened(
+            domains=np.zeros((places, width), dtype=np.uint8),
+            bound=np.zeros(places),
+            branched=np.zeros(places, dtype=np.int64),
+            multipliers=np.zeros((places, m)),
+        )
+        dive = self._branching.Levels(
             size=np.zeros((levels, n), dtype=np.int64),
-            left=np.zeros((levels, len(state.left)), dtype=np.int64),
-            belief=np.zeros((levels, len(state.left))),
+            left=np.zeros((levels, values), dtype=np.int64),
+            belief=np.zeros((levels, values)),
             message=np.zeros((levels, len(state.message))),
             best=np.zeros((levels, len(state.best))),
             total=np.zeros(levels),
-            chosen=np.zeros((levels, 2), dtype=np.int64),
+            bound=np.zeros(levels),
+            variable=np.zeros(levels, dtype=np.int64),
+            value=np.zeros(levels, dtype=np.int64),
+        )
+        counts = np.zeros(9, dtype=np.int64)
+        counts[self._branching.STAGE] = self._branching.DOWN
+        counts[[self._branching.CONFLICT, self._branching.LAST]] = -1
+        self._tree = self._branching.Tree(
+            opened=opened,
+            dive=dive,
+            counts=counts,
+            levels=np.array([-np.inf, -np.inf, self.upper]),
+            message=state.message.copy(),
             failures=np.zeros(n),
-            counts=np.array([0, 0, 0, 0, -1]),
-            levels=np.array([-np.inf, -np.inf]),
+            multipliers=self.multipliers.copy(),
+            steps=STEP * self.units,
+            moved=np.zeros(m),
             leaf=np.zeros(n, dtype=np.int64),
+            sizes=np.zeros(n, dtype=np.int64),
             answer=np.zeros(n, dtype=np.int64),
         )
         self._pace = 1
@@ -298,9 +336,9 @@ class RowNetwork:
     def explore(self, until: float, nodes: int = 1 << 60) -> Integers | None:
         """Go on until the time is over or an assignment deserves a look: its free values."""
         tree = self._tree
-        first = int(tree.counts[2])
+        first = self.nodes
         while not self.explored:
-            begin, before = timing.now(), int(tree.counts[2])
+            begin, before = timing.now(), self.nodes
             left = nodes - (before - first)
             if begin >= until or left <= 0:
                 break
@@ -319,23 +357,24 @@ class RowNetwork:
     def accept(self, objective: float, enough: float) -> None:
         """An incumbent of this objective is known: leaves must be better, bounds above `enough`."""
         if self._tree is not None:
-            self._tree.levels[1] = max(self._tree.levels[1], objective)
+            best = self._branching.BEST
+            self._tree.levels[best] = max(self._tree.levels[best], objective)
         self.require(enough)
 
     @property
     def nodes(self) -> int:
         """How many nodes were explored."""
-        return 0 if self._tree is None else int(self._tree.counts[2])
+        return 0 if self._tree is None else int(self._tree.counts[self._branching.NODES])
 
     @property
     def explored(self) -> bool:
         """Whether nothing is left to explore."""
-        return bool(self._tree.counts[3])
+        return bool(self._tree.counts[self._branching.STAGE] == self._branching.DONE)
 
     @property
     def open_bound(self) -> float:
         """On what is not explored: the incumbent and this bound everything."""
-        found = float(self._branching.open_bound(self.state, self._tree))
+        found = float(self._branching.open_bound(self._tree))
         if found > -np.inf:
             found += 1e-10 * abs(found)
-        return min(self.upper, max(found, float(self.state.levels[1])))
+        return min(self.upper, max(found, self._refuted))

@@ -2,7 +2,7 @@
 
 Presolve sweeps the row's tables (`network`), dives for a first answer, lets `search` improve it and
 takes away what cannot be better. What is left is a smaller problem (`reduced`). Three contestants
-work on it in turns: `search` for better answers, `branching` (depth first, on soft consistency)
+work on it in turns: `search` for better answers, `branching` (best first, on soft consistency)
 and `splitting` (`solvers.reduction`) for the bound and the proof. A turn's length follows what a
 contestant earned: nats by which answer and bound came closer, per second. Whenever the answer
 improves, values are taken away again; when enough of them are gone, the contestants start anew on
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,11 +27,12 @@ from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Known
 from cmpe.solvers.reduction import Splits
-from cmpe.solvers.wide.accounts import LEAST, LEAST_SEARCH, Account, next_of
+from cmpe.solvers.wide.accounts import Account, next_of
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.probing import ProbingTurns
 from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.settings import SETTINGS, RaceSettings
 from cmpe.solvers.wide.turns import (
     BranchTurns,
     ConsistencyTurns,
@@ -40,23 +43,6 @@ from cmpe.solvers.wide.turns import (
     SearchTurns,
     SplitTurns,
 )
-
-LONGEST = 0.15  # of the limit: a turn, and each step of presolve
-LEAST_PACE = 0.2  # seconds
-SECONDS_PER_NUMBER = 2e-7  # a pace, per table entry
-FIRST_SHARE = 0.05  # of the limit, for eliminating small variables
-PRICE_SHARE = 0.1  # of the limit, for the first prices of the constraints
-SPLIT_SHARE = 0.2  # of the limit, for making one split
-SPLIT_SECONDS, SPLIT_LATE = 2e-4, 0.05  # a table, of the limit: splitting waits until the others
-# have played so long, whichever is less
-MILP_LATE, MILP_SOON = 0.1, 0.03  # of the limit: HiGHS waits until all have played so long, since
-# consistency says what its first program says; with constraints, until search has,
-MILP_SHARE = 0.3  # then it has so much of it
-WELL = 0.05  # of the gap: presolve goes on sweeping while a turn closes so much
-EARLY = 1.0  # seconds: a shorter elimination comes before branching and search
-AT_ONCE = 0.3  # seconds: a shorter elimination does not wait
-SWEEPS, DIVE = 32, 256  # of presolve without a limit: sweeps, and nodes beside one a variable
-WORTH = 0.25  # of the values must be gone for the contestants to start anew
 
 
 @dataclass
@@ -69,6 +55,7 @@ class Race:
     splits: Splits
     known: Known
     begin: float = field(default_factory=timing.now)
+    settings: RaceSettings = SETTINGS
 
     def __post_init__(self) -> None:
         seconds = self.limits.seconds
@@ -83,26 +70,15 @@ class Race:
         self._tree: BranchTurns
 
     def prove_at_once(self) -> bool:
-        """Sweeps, answers decoded from them, what shrinks, a dive; by counts, not by the clock."""
-        self._network_of(np.zeros(len(self.instances.problem.constraints)))
-        self._price(np.inf)
-        known, best = self.known, self.known.best
-        for _ in range(SWEEPS // 4):
-            if known.closed:
+        """Presolve and the tree by counts, not by the clock."""
+        for _ in self._presolve():
+            if self.known.closed:
                 return True
-            self.network.require(best.enough)
-            self.network.tighten(np.inf, 4, -1.0)
-            self._consistency().decode()
-            known.upper = min(known.upper, max(self.network.upper, best.enough))
-        self.shrink_by_elimination()
-        if not known.closed and self._eliminates_early():
-            self._once(self._elimination(), 1.0)
-        if known.closed:
-            return True
-        nodes = DIVE + len(self.reduced.instances.problem.free)
-        dive = BranchTurns(self.reduced, best, self.network, nodes)
-        known.upper = min(known.upper, max(dive.play(np.inf), best.enough))
-        return known.closed
+        entries = len(self.reduced.instances.conditioning.layout.values)
+        tree = self._branching()
+        tree.nodes = int(self.settings.work / (entries + 1))
+        self._once(tree)
+        return self.known.closed
 
     def run(self) -> Iterator[str]:
         """What was done, step after step."""
@@ -126,85 +102,125 @@ class Race:
     def _over(self) -> bool:
         return self.known.closed or timing.now() >= self.until
 
+    @property
+    def _passed(self) -> float:
+        return timing.now() - self.begin
+
     def _soon(self, seconds: float) -> float:
         """So many seconds from now, a share of the limit at most; never where there is none."""
         if self.seconds == np.inf:
             return np.inf
-        return min(self.until, timing.now() + min(seconds, LONGEST * self.seconds))
+        longest = self.settings.longest_share * self.seconds
+        return min(self.until, timing.now() + min(seconds, longest))
 
-    def _pace(self) -> float:
-        """What a moment is on the present problem, in seconds: dozens of sweeps."""
-        entries = len(self.reduced.instances.conditioning.layout.values)
-        return max(LEAST_PACE, SECONDS_PER_NUMBER * entries)
+    def _turn_seconds(self) -> float:
+        """How long a turn takes now: dozens of sweeps at least, more as time passes."""
+        entries, settings = len(self.reduced.instances.conditioning.layout.values), self.settings
+        by_size = max(settings.shortest_turn, settings.turn_per_number * entries)
+        return max(by_size, settings.turn_growth * self._passed)
 
     # --- presolve ---
 
     def _presolve(self) -> Iterator[str]:
         self._network_of(np.zeros(len(self.instances.problem.constraints)))
         self._consistency().play_once(self.until)  # an answer and a bound, late as it may be
-        self._price(self._soon(PRICE_SHARE * self.seconds))
+        self._price(self._soon(self.settings.price_share * self.seconds))
         if self.known.best.assignment is None and self.network.possible:
             self._consistency().repair()
+        self._dominate()
+        self._shrinks()
         yield from self._swept()
         before = len(self.reduced.steps)
-        if self._eliminate_small():
+        if not self.known.closed and self._eliminate_small():
             self._hand_over(self.network, before)
             yield from self._swept()
         self._shrinks()
         yield "shrunk"
-        if self._eliminates_early():
-            yield self._once(self._elimination(), 1.0)
-            if self._over():
-                return
-        yield self._once(self._branching(), 2.0)
-        yield self._once(self._search(0), 2.0)
-        self._shrinks()
-        yield "shrunk"
+        if self.known.closed:
+            return
+        if self._is_due(elimination := self._elimination()):
+            yield self._once(elimination)
+        if not self._over():
+            yield self._relaxed_answers()
+            self._shrinks()
+            yield "shrunk"
+        if not self._over() and self.seconds < np.inf:
+            yield self._once(self._branching(), max(self._passed, self.settings.first_branching))
 
     def _swept(self) -> Iterator[str]:
         """Consistency for as long as it closes much of the gap."""
-        until, before = self._soon(LONGEST * self.seconds), np.inf
-        yield self._once(self._consistency(), 2.0)
-        while timing.now() < until and not self._over():
-            before, reach = self.known.reach, before
+        sweeps = 4
+        while not self._over():
+            before = replace(self.known, best=copy(self.known.best))
+            if self.seconds == np.inf:
+                self._sweep(sweeps)
+                sweeps = min(2 * sweeps, 256)
+                yield "consistency"
+            else:
+                yield self._once(self._consistency())
             if self._is_worth_it() and self._shrinks():
                 yield "shrunk"
-            elif not before < (1.0 - WELL) * reach:
+            elif not self._gained_since(before):
                 break
-            yield self._once(self._consistency(), 2.0)
+
+    def _gained_since(self, before: Known) -> bool:
+        """Whether answer or bound came closer by so much that more of the same is worth it."""
+        known, settings = self.known, self.settings
+        if known.best.assignment is None:
+            return before.upper - known.upper > settings.sweep_fall * (1.0 + abs(known.upper))
+        return known.reach < (1.0 - settings.sweep_gain) * before.reach
+
+    def _sweep(self, count: int) -> None:
+        """So many sweeps, and what they decode."""
+        known, best = self.known, self.known.best
+        self.network.require(best.enough)
+        self.network.tighten(np.inf, count, -1.0)
+        if self.network.possible:
+            self._consistency().decode()
+        known.upper = min(known.upper, max(self.network.upper, best.enough))
+
+    def _relaxed_answers(self) -> str:
+        """Answers near the best of the reparametrisation: other values are left out."""
+        network, known, settings = self.network, self.known, self.settings
+        if not network.possible:
+            return "relaxed"
+        losses = network.losses()
+        place = network.shape.place
+        second = [np.partition(losses[a:b], 1)[1] for a, b in pairwise(place) if b - a > 1]
+        for share in settings.relaxed:
+            most = float(np.quantile(second, share, method="lower")) if second else 0.0
+            narrow = network.narrowed(min(most, 1e300), losses)
+            nodes = settings.relaxed_nodes + len(network.sizes)
+            tree = BranchTurns(self.reduced, known.best, narrow, nodes)
+            if narrow.possible:
+                tree.play(self._soon(self._turn_seconds()))
+            if self._over():
+                break
+        return "relaxed"
 
     def _eliminate_small(self) -> bool:
-        """Maximise out what leaves no larger tables, if that is worth it; whether it was tried."""
-        if not self.reduced.can_eliminate():
+        """Maximise out what leaves no larger tables; whether there was any."""
+        small = self.reduced.eliminated(self._soon(self.settings.small_share * self.seconds))
+        if small is self.reduced:
             return False
-        self.reduced = self.reduced.eliminated(self._soon(FIRST_SHARE * self.seconds))
-        self.shrunk = True
+        self.reduced, self.shrunk = small, True
         return True
 
-    def _eliminates_early(self) -> bool:
-        """Whether to eliminate before anything else: where that is quicker than to branch.
-
-        A plan of what is left is made only where the row as given is not far too wide.
-        """
-        if lane_bytes(self.instances.problem) > MOST_BYTES or self._over():
+    def _is_due(self, elimination: EliminationTurns) -> bool:
+        """Whether so much time has passed that elimination is no great loss if it is in vain."""
+        if elimination.finished:
             return False
-        return self._elimination().seconds <= min(EARLY, LONGEST * self.seconds)
+        return self._passed >= self.settings.elimination_due * elimination.seconds
 
     def _elimination(self) -> EliminationTurns:
-        return EliminationTurns(self.reduced, self.known.best, self.until, self.limits.bytes)
-
-    def shrink_by_elimination(self) -> None:
-        """What leaves no larger tables is maximised out, what others can stand in for goes."""
-        before = len(self.reduced.steps)
-        if not self.known.closed and self._eliminate_small():
-            self._hand_over(self.network, before)
-        if not self.known.closed:
-            self._shrinks()
+        """A plan of what is left is made only where the row as given is not far too wide."""
+        until = self.until if lane_bytes(self.instances.problem) <= MOST_BYTES else -np.inf
+        return EliminationTurns(self.reduced, self.known.best, until, self.limits.bytes)
 
     def played(self, contestant: Contestant, until: float) -> float:
         """A turn; what fails costs neither the answer nor the bound."""
         if contestant.name == MilpTurns.name:  # it plays once
-            until = min(self.until, timing.now() + MILP_SHARE * self.seconds)
+            until = min(self.until, timing.now() + self.settings.milp_share * self.seconds)
         try:
             return contestant.play(until)
         except (CmpeError, MemoryError, ArithmeticError) as error:
@@ -212,8 +228,8 @@ class Race:
             self.failed.add(contestant.name)
             return np.inf
 
-    def _once(self, contestant: Contestant, paces: float) -> str:
-        bound = self.played(contestant, self._soon(paces * self._pace()))
+    def _once(self, contestant: Contestant, seconds: float = 0.0) -> str:
+        bound = self.played(contestant, self._soon(max(seconds, self._turn_seconds())))
         self.known.upper = min(self.known.upper, max(bound, self.known.best.enough))
         return contestant.name
 
@@ -250,14 +266,15 @@ class Race:
 
     def _is_worth_it(self) -> bool:
         """Whether enough values are out for everything to start anew on what is left."""
-        before = self.reduced.values
-        return before - int(self.network.sizes.sum()) >= WORTH * before
+        before = self.reduced.values - len(self.network.sizes)
+        left = int(self.network.sizes.sum()) - len(self.network.sizes)
+        return before > 0 and before - left >= self.settings.worth * before
 
     def _shrinks(self) -> bool:
         """Take away what is not better than the incumbent; whether much is gone."""
         network, known = self.network, self.known
         network.require(known.best.enough)
-        if network.tighten(self._soon(self._pace()), 8):
+        if network.tighten(self._soon(self._turn_seconds()), 8):
             self._dominate()
         known.upper = min(known.upper, max(network.upper, known.best.enough))
         if not network.possible or known.closed:
@@ -275,7 +292,7 @@ class Race:
         """Take away what others can stand in for, if values have gone since that was tried."""
         state = self.network, int(self.network.sizes.sum())
         if self._dominated != state:
-            self.network.dominate(self._soon(self._pace()))
+            self.network.dominate(self._soon(self._turn_seconds()))
             self._dominated = self.network, int(self.network.sizes.sum())
 
     def _hand_over(self, network: RowNetwork, steps: int) -> None:
@@ -293,38 +310,38 @@ class Race:
         best, seed, reduced, splits = self.known.best, self.limits.seed, self.reduced, self.splits
         if self.shrunk:
             splits = Splits(reduced.instances.problem, seed, self.limits.memory)
-        later = SPLIT_SECONDS * len(reduced.instances.conditioning.scopes)
-        later = min(later, SPLIT_LATE * self.seconds)
-        patience = Patience(SPLIT_SHARE * self.seconds, self.until)
+        settings, seconds = self.settings, self.seconds
+        later = settings.split_wait * len(reduced.instances.conditioning.scopes)
+        later = min(later, settings.split_late * seconds)
+        patience = Patience(settings.split_share * seconds, self.until)
         accounts = [
-            Account(self._branching(), turns=2),  # a longer first turn: values have just gone
-            Account(self._search(1), turns=4, least=LEAST_SEARCH),  # short runs find little
+            Account(self._branching(), settings.least_branching),
+            Account(self._search(1), slack=settings.slack_search),
             Account(ProbingTurns(reduced, best, self.network, self.limits.bytes)),
             Account(self._consistency()),
             Account(SplitTurns(reduced, best, splits, patience), played=later),
         ]
-        if MilpTurns.suits(reduced):
+        if reduced.instances.problem.constraints and MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
-            soon = bool(reduced.instances.problem.constraints)
-            wait, least = (MILP_SOON, LEAST_SEARCH) if soon else (MILP_LATE, LEAST)
-            accounts.append(Account(program, played=wait * self.seconds, least=least))
-        elimination = self._elimination()
-        if not elimination.finished:
-            accounts.insert(0, Account(elimination, played=elimination.seconds - AT_ONCE))
+            wait = settings.milp_wait * seconds
+            accounts.append(Account(program, slack=settings.slack_search, played=wait))
+        self._waiting = self._elimination()
         return accounts
 
     def _goes_on(self, account: Account) -> bool:
         return not (account.contestant.finished or account.contestant.name in self.failed)
 
     def _next(self, accounts: list[Account]) -> Account:
+        if self._is_due(self._waiting):
+            return Account(self._waiting)
         gap = self.known.reach if np.isfinite(self.known.reach) else 1.0
-        return next_of(accounts, gap / self.seconds)
+        return next_of(accounts, gap / max(1e-9, self.until - timing.now()))
 
     def _turn(self, account: Account) -> bool:
         """Let one play; whether the answer improved."""
         known, begin = self.known, timing.now()
         before, objective = known.reach, known.best.objective
-        seconds = min(LONGEST * self.seconds, self._pace() * account.paces)
+        seconds = min(self.settings.longest_share * self.seconds, self._turn_seconds())
         bound = self.played(account.contestant, self._soon(seconds))
         known.upper = min(known.upper, max(bound, known.best.enough))
         earned = before - known.reach if np.isfinite(before) else 1.0

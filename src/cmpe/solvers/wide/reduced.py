@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Integers
-from cmpe.elimination.orders import neighbours_of
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Instances, Problem
-from cmpe.solvers.wide.elimination import NEIGHBOURS, eliminate_small
+from cmpe.solvers.wide.elimination import eliminate_small
 from cmpe.solvers.wide.network import Messages
-
-WORTH = 0.2  # of the variables must look eliminable for it to be tried
 
 
 class ReducingStep(Protocol):
@@ -160,50 +156,13 @@ class Reduced:
         factors = tuple(Factor(scope, table) for scope, table in sums.items())
         return LogLinearModel(cards, factors)
 
-    def can_eliminate(self) -> bool:
-        """Whether enough variables look as if they would leave no larger tables."""
-        structure = self.instances.conditioning
-        if not structure.free:
-            return False
-        layout = structure.layout
-        number = np.full(len(structure.cardinalities), -1, dtype=np.int64)
-        number[list(structure.free)] = np.arange(len(structure.free))
-        starts, _ = neighbours_of(number, len(structure.free), structure.scopes)
-        arity = np.diff(layout.starts)
-        variable = number[layout.variables]
-        widest = np.zeros(len(structure.free), dtype=np.int64)
-        np.maximum.at(widest, variable, np.repeat(arity, arity))
-        few = np.diff(starts) <= np.maximum(NEIGHBOURS, widest)
-        if self.instances.problem.constraints:
-            table = np.repeat(np.arange(layout.count), arity)
-            hopeful = np.zeros(len(few), dtype=bool)
-            hopeful[variable[self._has_zeros()[table]]] = True
-            priced = np.zeros(len(few), dtype=bool)
-            priced[variable[self._counts_in_a_constraint()[table]]] = True
-            few &= hopeful | ~priced
-        return bool(few.mean() >= WORTH)
-
-    def _has_zeros(self) -> NDArray[np.bool_]:
-        """Of each table, whether h excludes an entry: such tables make variables functions."""
-        layout = self.instances.conditioning.layout
-        lowest = np.minimum.reduceat(self.instances.tables(0)[0], layout.offsets[:-1])
-        has: NDArray[np.bool_] = lowest == -np.inf
-        return has
-
-    def _counts_in_a_constraint(self) -> NDArray[np.bool_]:
-        """Of each table, whether some t_j has more than one number in it."""
-        first = self.instances.conditioning.layout.offsets[:-1]
-        differs = np.zeros(len(first), dtype=bool)
-        for which in range(1, len(self.instances.problem.functions)):
-            entries = self.instances.tables(which)[0]
-            differs |= np.minimum.reduceat(entries, first) < np.maximum.reduceat(entries, first)
-        return differs
-
     def eliminated(self, until: float) -> Reduced:
-        """The same without the variables that leave no larger tables."""
+        """The same without the variables that leave no larger tables; itself if there are none."""
         domains = [np.arange(self._card(v)) for v in self.instances.problem.free]
         plain = self.restricted(domains) if self.instances.problem.evidence_variables else self
         found = eliminate_small(plain.instances.problem.models, until)
+        if not found.steps:
+            return self
         limits = (c.at_most for c in self.instances.problem.constraints)
         problem = Problem(found.models[0], tuple(map(Constraint, found.models[1:], limits)))
         return Reduced(problem.given(), (*plain.steps, found))

@@ -168,7 +168,9 @@ class ConsistencyTurns:
             if not network.tighten(until, count, -1.0):
                 break
             self.decode()
-            earned = before - network.upper + (best.objective - objective)
+            earned = before - network.upper
+            if best.objective > objective:
+                earned += best.objective - objective
             idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
             if idle == 2 and self._step < LEAST_STEP:
                 self.finished = True
@@ -220,7 +222,7 @@ class BranchTurns:
         nodes: int = 1 << 60,
         memory: int = 1 << 60,
     ) -> None:
-        self._reduced, self._best, self._network, self._nodes = reduced, best, network, nodes
+        self._reduced, self._best, self._network, self.nodes = reduced, best, network, nodes
         network.plant(int(TREE_SHARE * memory))
 
     @property
@@ -234,9 +236,9 @@ class BranchTurns:
         instances = self._reduced.instances
         while not network.explored and timing.now() < until:
             network.accept(best.objective, best.enough)
-            if network.nodes >= self._nodes:
+            if network.nodes >= self.nodes:
                 break
-            found = network.explore(until, self._nodes - network.nodes)
+            found = network.explore(until, self.nodes - network.nodes)
             if found is not None:
                 best.offer(self._reduced.lift(instances.complete(found[np.newaxis])[0]))
         return network.open_bound

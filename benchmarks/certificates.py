@@ -1,0 +1,103 @@
+"""Table: certificates of the cells of `benchmarks.exact` and of wide rows: size, time, verified.
+
+    python -m benchmarks.certificates [--parts paper,less,hard,kinds,wide] [--rows 20]
+
+CPU seconds of this process: `solve_ms`, `certify_ms` and `check_ms` are means over rows, `kb` is
+the size of the file a row. `verified` counts what the stand-alone checker verifies; the other rows
+have no certificate within the limits of `cmpe.certificates.proving`, and say so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cmpe
+from benchmarks.exact_kinds import generated_cell, generated_kinds
+from benchmarks.exact_measure import Cell, Settings
+from benchmarks.exact_paper import cell_of, sources
+from benchmarks.frame import UAI_FILES, Recorder, parser, print_table
+from cmpe.certificates.checker import check
+
+WIDE = ("SegM_17", "ImageAlignment_12")
+WIDE_FILES = UAI_FILES.parent / "uai_competition"
+CHOICES = {  # evidence, variance of the noise, percentiles of q
+    "paper": ((0.6,), 0.1, (10, 30, 80)),
+    "less": ((0.3,), 0.1, (30,)),
+    "hard": ((0.6,), 0.001, (1,)),
+}
+COLUMNS = (
+    "cell", "rows", "proved", "verified", "cubes", "kb", "solve_ms", "certify_ms", "check_ms",
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser(__doc__)
+    options.add_argument("--parts", default="paper,less,hard,kinds", help="a list with commas")
+    options.add_argument("--rows", type=int, default=20, help="of a cell")
+    told = options.parse_args(arguments)
+    settings = Settings(seed=told.seed, samples=1000, made_rows=100)
+    with Recorder("certificates", told) as recorder:
+        for part in told.parts.split(","):
+            for name, cell in cells(part, settings, told.rows):
+                recorder.add(cell=name, **measured(cell, told.rows))
+    print_table(recorder.records, COLUMNS)
+    return 0
+
+
+def cells(part: str, settings: Settings, rows: int) -> Iterator[tuple[str, Cell]]:
+    """The cells of a part of `benchmarks.exact`, or wide rows without a constraint."""
+    if part == "wide":
+        for name in WIDE:
+            model = cmpe.read_model(WIDE_FILES / f"{name}.uai.xz")
+            yield name, Cell({}, cmpe.Problem(model), np.zeros((1, 0), dtype=np.int32))
+    elif part == "kinds":
+        for kind in generated_kinds(settings.seed):
+            yield kind.name, generated_cell(kind, settings)
+    else:
+        shares, variance, percentiles = CHOICES[part]
+        for source in sources(settings):
+            for share, q in itertools.product(shares, percentiles):
+                cell = cell_of(source, q, evidence=share, variance=variance, rows=rows)
+                noise = "" if variance == 0.1 else f", noise {variance:g}"
+                yield f"{source.name}, {share:.0%} evidence, q at {q}{noise}", cell
+
+
+def measured(cell: Cell, most: int) -> dict[str, Any]:
+    """Certificates of the first rows, and what the checker says of them."""
+    problem, rows = cell.problem, cell.rows[:most]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "proof.json")
+        begin = time.process_time()
+        answers = cmpe.solve(problem, rows, time_limit=20.0)
+        solved = time.process_time()
+        made = cmpe.certify(problem, rows, path, answers=answers)
+        certified = time.process_time()
+        verdicts = list(check(path))
+        checked = time.process_time()
+        size = path.stat().st_size
+    count = len(rows)
+    wrong = [words for _, holds, words in verdicts if not holds and "refused" in words]
+    assert not wrong, wrong
+    return {
+        "rows": count,
+        "proved": int(answers.proved.sum()),
+        "verified": sum(holds for _, holds, _ in verdicts),
+        "cubes": sum(made.cubes) / count,
+        "kb": size / 1e3 / count,
+        "solve_ms": 1e3 * (solved - begin) / count,
+        "certify_ms": 1e3 * (certified - solved) / count,
+        "check_ms": 1e3 * (checked - certified) / count,
+        "failures": sorted({failure for failure in made.failures if failure}),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""Proofs of claimed bounds: cubes, multipliers and messages, as `checker` reads them.
+
+A cube whose Lagrangian dual is at most the claim is proved: by elimination of h - mu t, whose
+messages are what moves between the buckets. Another cube is split by a variable in which the
+assignments differ that set its dual. All cubes of all rows are bounded together: a cube is a row
+with log-potentials of its own, which are -inf for the values that it excludes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from cmpe.arrays import Floats, Indices
+from cmpe.bounds.lagrangian import lagrangian_dual
+from cmpe.elimination.plan import Plan
+from cmpe.problem import Instances, Problem
+from cmpe.problem.groups import by_observed
+from cmpe.problem.rows import Potential, Rows
+
+MOST_CUBES = 2000  # of a row
+MOST_ENTRIES = 1 << 17  # of all messages of a cube
+BLOCK = 256  # cubes that are bounded at once
+ROOM = 1e-11  # The rounding of the checker takes at most such a share of all numbers.
+
+Values = tuple[int, ...]
+Where = tuple[tuple[int, Values], ...]
+
+
+class Clustering(NamedTuple):
+    """Clusters of variables, and what moves: (from, to, variables)."""
+
+    clusters: tuple[Values, ...]
+    moves: tuple[tuple[int, int, Values], ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Clustering:
+        """The buckets of an elimination, each of which sends its message to its parent."""
+        clusters = tuple(tuple(sorted((b.variable, *b.scope))) for b in plan.buckets)
+        position = {b.variable: k for k, b in enumerate(plan.buckets)}
+        moves = [
+            (k, position[b.scope[0]], tuple(sorted(b.scope)))
+            for k, b in enumerate(plan.buckets)
+            if b.scope
+        ]
+        return cls(clusters or ((),), tuple(moves))
+
+
+class Cube(NamedTuple):
+    """Some values of some variables, and why no assignment there is above the claim."""
+
+    where: Where
+    multipliers: Floats  # (m,)
+    moved: Floats  # for the values that the cube has, move after move
+    infeasible: bool  # No assignment in it satisfies the constraints.
+    bound: float
+
+
+@dataclass
+class Proof:
+    """The cubes of a row, or why there are none."""
+
+    structure: Clustering | None = None
+    cubes: list[Cube] = field(default_factory=list)
+    failure: str = ""
+
+    @property
+    def bound(self) -> float:
+        """What the cubes prove."""
+        return max((cube.bound for cube in self.cubes), default=-math.inf)
+
+
+class _Open(NamedTuple):
+    """A cube of a row that is not proved yet."""
+
+    row: int
+    where: Where
+
+
+def prove(rows: Rows, claims: Floats) -> list[Proof]:
+    """Prove of each row that no feasible objective is above its claim; inf claims nothing.
+
+    -inf claims that no assignment is feasible. The problem must be made of tables.
+    """
+    proofs = [Proof() for _ in claims]
+    bounded = np.flatnonzero(np.isfinite(claims)).tolist()
+    _Prover(rows, claims, proofs).run([_Open(i, ()) for i in bounded])
+    infeasible = np.flatnonzero(np.isneginf(claims)).tolist()
+    if infeasible:
+        zero = np.zeros(len(claims))
+        _Prover(_without_objective(rows), zero, proofs, True).run(
+            [_Open(i, ()) for i in infeasible]
+        )
+    for i in np.flatnonzero(np.isposinf(claims)).tolist():
+        proofs[i].failure = "no bound is claimed"
+    return proofs
+
+
+def _without_objective(rows: Rows) -> Rows:
+    """The same rows with an objective of 0 where it is not -inf."""
+    problem = rows.problem
+    _, support = problem.models[0].negated()
+    own = tuple(
+        Potential(p.scope, np.where(p.values > -np.inf, 0.0, -np.inf)) for p in rows.potentials
+    )
+    other = Problem(support, problem.constraints, problem.evidence_variables)
+    return replace(rows, problem=other, potentials=own)
+
+
+class _Cubes(NamedTuple):
+    """Cubes as rows, their multipliers, and whether 0 stands in place of h."""
+
+    instances: Instances
+    where: list[Where]
+    multipliers: Floats  # (N, m)
+    infeasible: bool
+
+
+class _Messages(NamedTuple):
+    """Messages (N, ...) of every move, and what they prove."""
+
+    moved: list[Floats]
+    bound: Floats  # (N,)
+
+    def cube(self, i: int, structure: Clustering, asked: _Cubes) -> Cube:
+        """The proof of one cube."""
+        where = asked.where[i]
+        pairs = zip(self.moved, structure.moves, strict=True)
+        moved = [_inside(messages[i], scope, where) for messages, (_, _, scope) in pairs]
+        bound = -math.inf if asked.infeasible else float(self.bound[i])
+        numbers = np.concatenate([*moved, np.zeros(0)])
+        return Cube(where, asked.multipliers[i], numbers, asked.infeasible, bound)
+
+
+@dataclass
+class _Prover:
+    """Rows, their claims and what is proved of them so far."""
+
+    rows: Rows
+    claims: Floats
+    proofs: list[Proof]
+    without: bool = False  # the objective: sums below 0 prove that nothing is feasible
+
+    def run(self, nodes: list[_Open]) -> None:
+        """Bound all open cubes, and split those that are not proved, until there is none."""
+        while nodes:
+            split: list[_Open] = []
+            for begin in range(0, len(nodes), BLOCK):
+                block = nodes[begin : begin + BLOCK]
+                for instances, numbers in by_observed(*self._asked(block).asked):
+                    part = [block[i] for i in numbers]
+                    if instances.problem.plan.message_entries > MOST_ENTRIES:
+                        for node in part:
+                            self.proofs[node.row].failure = "it is too wide to eliminate"
+                    else:
+                        split += self._bounded(instances, part)
+            counts = Counter(node.row for node in split)
+            for row, count in counts.items():
+                if count + len(self.proofs[row].cubes) > MOST_CUBES:
+                    self.proofs[row].failure = f"it would take more than {MOST_CUBES} cubes"
+            nodes = [node for node in split if not self.proofs[node.row].failure]
+
+    def _asked(self, nodes: Sequence[_Open]) -> Rows:
+        """Each cube as a row: its excluded values have potentials of -inf."""
+        rows = self.rows.take(np.array([node.row for node in nodes]))
+        masks = _masks([node.where for node in nodes], rows.problem.domain.cardinalities)
+        more = [Potential((v,), mask) for v, mask in enumerate(masks) if mask.shape[1] > 1]
+        return replace(rows, potentials=(*rows.potentials, *more))
+
+    def _bounded(self, instances: Instances, nodes: list[_Open]) -> list[_Open]:
+        """Keep the cubes that are proved; return the parts of the others."""
+        dual = lagrangian_dual(instances)
+        structure = Clustering.of(instances.problem.plan)
+        claims = self.claims[np.array([node.row for node in nodes])]
+        left = np.ones(len(nodes), dtype=bool)
+        closed, none = np.flatnonzero((dual.bound <= claims) & ~dual.infeasible), dual.infeasible
+        tries = [(closed, dual.multipliers, self.without)]
+        count = dual.multipliers.shape[1]
+        for unit in np.vstack([np.zeros(count), np.eye(count)]):
+            tries += [(np.flatnonzero(none), np.tile(unit, (len(nodes), 1)), True)]
+        for wanted, multipliers, infeasible in tries:
+            rows = wanted[left[wanted]]
+            if len(rows):
+                most = np.zeros(len(rows)) if infeasible else claims[rows]
+                where = [nodes[i].where for i in rows]
+                asked = _Cubes(instances.take(rows), where, multipliers[rows], infeasible)
+                part = eliminated(structure, asked, most)
+                holds = part.bound < 0 if infeasible else part.bound <= most
+                for i in np.flatnonzero(holds):
+                    node = nodes[rows[i]]
+                    proof = self.proofs[node.row]
+                    proof.structure = structure
+                    proof.cubes.append(part.cube(int(i), structure, asked))
+                left[rows[holds]] = False
+        return [
+            part
+            for i in np.flatnonzero(left)
+            for part in self._split(nodes[i], dual.feasible[i], dual.violating[i], structure)
+        ]
+
+    def _split(
+        self, node: _Open, low: Indices, high: Indices, structure: Clustering
+    ) -> list[_Open]:
+        """Parts of a cube by a variable in which its two extreme assignments differ."""
+        cards = self.rows.problem.domain.cardinalities
+        known = dict(node.where)
+        seen = dict.fromkeys(v for cluster in structure.clusters[::-1] for v in cluster)
+        free = [v for v in seen if len(known.get(v, range(cards[v]))) > 1]
+        if not free:
+            self.proofs[node.row].failure = "an assignment exceeds the claim"
+            return []
+        differ = [v for v in free if low[v] >= 0 and low[v] != high[v]]
+        v = (differ or free)[0]
+        values = known.get(v, tuple(range(cards[v])))
+        picked = list(dict.fromkeys(int(each[v]) for each in (low, high) if each[v] in values))
+        rest = tuple(x for x in values if x not in (picked or values[:1]))
+        parts = [(x,) for x in picked or values[:1]] + ([rest] if rest else [])
+        return [_Open(node.row, (*node.where, (v, part))) for part in parts]
+
+
+def _inside(message: Floats, scope: Values, where: Where) -> Floats:
+    """The entries of a message that a cube has."""
+    known = dict(where)
+    axes = [known.get(v, range(k)) for v, k in zip(scope, message.shape, strict=True)]
+    return np.asarray(message[np.ix_(*map(sorted, axes))]).ravel()
+
+
+def eliminated(structure: Clustering, asked: _Cubes, claims: Floats) -> _Messages:
+    """Eliminate h - mu (t - q) of every row, or with 0 in place of h, keeping all messages."""
+    instances, problem = asked.instances, asked.instances.problem
+    limits = problem.limits + problem.tolerances
+    every = [_filled(structure, instances, f) for f in range(1 + len(limits))]
+    clusters = [np.where(h > -np.inf, 0.0, -np.inf) if asked.infeasible else h for h in every[0]]
+    bound = (asked.multipliers * limits).sum(axis=1)
+    size = abs(bound) + abs(claims) + sum(len(model.factors) for model in problem.models)
+    size = size + sum(_most(np.where(np.isfinite(h), abs(h), 0.0)) for h in clusters)
+    outside = _outside(structure, asked.where, problem.domain.cardinalities)
+    for j, tables in enumerate(every[1:]):
+        for k, t in enumerate(_raised(tables, outside, limits[j])):
+            priced = asked.multipliers[:, j].reshape(-1, *[1] * (t.ndim - 1)) * t
+            size = size + _most(abs(priced))
+            clusters[k] = clusters[k] - priced
+    position = {origin: (target, scope) for origin, target, scope in structure.moves}
+    moved: list[Floats] = []
+    floor = -3.0 * (1.0 + size)  # in place of -inf
+    for k, cluster in enumerate(structure.clusters):
+        if k not in position:
+            bound = bound + _most(clusters[k])
+            continue
+        target, scope = position[k]
+        (axis,) = (1 + a for a, v in enumerate(cluster) if v not in scope)
+        least = floor.reshape(-1, *[1] * len(scope))
+        message = np.maximum(clusters[k].max(axis=axis), least)
+        moved.append(message)
+        clusters[target] = clusters[target] + _over(structure.clusters[target], scope, message)
+        size = size + _most(abs(message))
+    return _Messages(moved, bound + ROOM * (1.0 + size))
+
+
+def _most(table: Floats) -> Floats:
+    """The largest entry of each row (N, ...)."""
+    return np.asarray(table.reshape(len(table), -1).max(axis=1))
+
+
+def _raised(tables: list[Floats], outside: list[Floats], limit: float) -> list[Floats]:
+    """The tables of t in every cluster, low entries raised as the checker does."""
+    highest = [_most(t + each) for t, each in zip(tables, outside, strict=True)]
+    most = [np.where(np.isfinite(each), each, 0.0) for each in highest]
+    total = np.sum(most, axis=0)
+    lows = [np.minimum(own, limit - (total - own)) for own in most]
+    return [
+        np.maximum(t, low.reshape(-1, *[1] * (t.ndim - 1)))
+        for t, low in zip(tables, lows, strict=True)
+    ]
+
+
+def _masks(where: Sequence[Where], cards: Sequence[int]) -> list[Floats]:
+    """Of each variable (N, states): -inf for the values that a cube excludes, 0 for others."""
+    masks = [np.zeros((len(where), k)) for k in cards]
+    for i, cube in enumerate(where):
+        for v, values in cube:
+            masks[v][i] = -np.inf
+            masks[v][i, list(values)] = 0.0
+    return masks
+
+
+def _outside(structure: Clustering, where: Sequence[Where], cards: Sequence[int]) -> list[Floats]:
+    """The masks of every cluster's variables, added up."""
+    masks = _masks(where, cards)
+    out = []
+    for cluster in structure.clusters:
+        total = np.zeros((len(where), *[1] * len(cluster)))
+        for v in cluster:
+            total = total + _over(cluster, (v,), masks[v])
+        out.append(total)
+    return out
+
+
+def _filled(structure: Clustering, instances: Instances, which: int) -> list[Floats]:
+    """The tables (N, ...) of a function in every cluster: each in the first that contains it."""
+    values = instances.tables(which)
+    layout, cards = instances.conditioning, instances.problem.domain.cardinalities
+    shapes = [tuple(cards[v] for v in cluster) for cluster in structure.clusters]
+    out = [np.zeros((len(values), *shape)) for shape in shapes]
+    sets = list(map(set, structure.clusters))
+    offsets = layout.layout.offsets
+    for f, scope in enumerate(layout.scopes):
+        k = next(k for k, each in enumerate(sets) if each.issuperset(scope))
+        table = values[:, offsets[f] : offsets[f + 1]]
+        shaped = table.reshape(len(values), *(cards[v] for v in scope))
+        out[k] += _over(structure.clusters[k], scope, shaped)
+    return out
+
+
+def _over(cluster: Values, scope: Values, table: Floats) -> Floats:
+    """A table (N, ...) over some of the variables of a cluster, which are sorted in both."""
+    sizes = iter(table.shape[1:])
+    return table.reshape(len(table), *(next(sizes) if v in scope else 1 for v in cluster))
