@@ -1,14 +1,19 @@
 """Table: a stranger's first minutes, from an empty environment to a front of their own BIF file.
 
     python -m hatchling build && python -m benchmarks.first_minutes [--wheel dist/*.whl]
+    python -m benchmarks.first_minutes --roles
 
 Twenty steps, in a folder of its own, with an empty cache of compiled code and no extra installed.
 Each is a process: `wall` and `cpu` are its seconds, `cpu` those of its children too. `megabytes` is
 what the environment and the cache of compiled code take after the step.
+
+With --roles the second five minutes, of seven people (`benchmarks.second_minutes`), in the
+environment that runs this, which needs the extras.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
@@ -19,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.frame import HERE, Recorder, parser, print_table
+from benchmarks.second_minutes import ROLES
 
 COLUMNS = ("step", "what", "wall", "cpu", "megabytes")
 BIF = """network garden {{ }}
@@ -104,7 +110,10 @@ STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("--wheel", type=Path, help="default: the one in dist/")
+    options.add_argument("--roles", action="store_true", help="the second five minutes")
     chosen = options.parse_args(arguments)
+    if chosen.roles:
+        return _roles(chosen)
     wheel = (chosen.wheel or next((HERE.parent / "dist").glob("*.whl"))).resolve()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -125,6 +134,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _roles(chosen: argparse.Namespace) -> int:
+    """The steps of the seven roles, each a process in one folder."""
+    with tempfile.TemporaryDirectory() as folder, Recorder("second_minutes", chosen, "") as r:
+        room = Path(folder)
+        for number, (role, what, code) in enumerate(ROLES, start=1):
+            wall, cpu = _run([sys.executable, "-c", code], room)
+            r.add(step=number, role=role, what=what, wall=wall, cpu=cpu)
+            print(f"{number} {role}: {what}, {wall} s", flush=True)
+    print_table(r.records, ("step", "role", "what", "wall", "cpu"))
+    return 0
+
+
 def _writer() -> str:
     files = {name: BIF.format(*numbers) for name, numbers in NUMBERS.items()}
     files["seen.csv"] = "grass\nwet\n"
@@ -133,7 +154,8 @@ def _writer() -> str:
 
 def _run(command: Sequence[str], room: Path) -> tuple[float, float]:
     """Wall and CPU seconds of a command that succeeds."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    names = ("PATH", "HOME", "LANG", *(("PYTHONPATH",) if command[0] == sys.executable else ()))
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     before, began = _cpu(), time.perf_counter()
     done = subprocess.run(
         command, cwd=room, capture_output=True, text=True,

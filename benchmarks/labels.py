@@ -16,16 +16,18 @@ first seed. Test rows are read once, at the end.
 
 `exact` is the share of rows whose labels are all right, `obeys` of those that obey the strongest
 rules, `auprc` the area under the micro-averaged precision-recall curve. Kept in
-results/labels.jsonl, with microseconds of CPU a row.
+results/labels.jsonl, with microseconds of CPU a row; `--into docs/layers.md` writes its tables.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +38,9 @@ from torch.nn import functional
 
 import cmpe
 from benchmarks.frame import HERE, Record, Recorder, parser, print_table
+from cmpe.formats.text import write_text
 from cmpe.torch import Layer
+from study.paper.readme import markdown, put
 
 FOLDER = HERE.parent.parent / "shared" / "data" / "labels"
 EPOCHS = {"imclef07a": 30, "diatoms": 60, "sushi": 30}
@@ -45,6 +49,7 @@ HIDDEN, BATCH, RATE, DROPOUT = 512, 128, 3e-3, 0.3
 WEIGHTS = (0.05, 0.5)  # of semantic loss
 HELD = 0.3  # the share of training rows that validate, as in the source of the data
 TIMED = 1000  # rows of a batch that is timed
+CLOCKS = ("argmax_us", "log_prob_us", "gradient_us")
 COLUMNS = ("data", "training", "prediction", "exact", "obeys", "auprc")
 
 Labels = NDArray[np.bool_]
@@ -312,18 +317,82 @@ def timed(name: str, rules: str, layer: Layer, recorder: Recorder, *, sums: bool
             clock.append(time.process_time())
         rounds.append(np.diff(clock) / TIMED * 1e6)
     least = np.min(rounds[1:], axis=0).tolist()
-    names = ("argmax_us", "log_prob_us", "gradient_us")[: len(least)]
+    names = CLOCKS[: len(least)]
     about = {"data": name, "rules": rules, "labels": domain.variables}
     about["proved"] = float(answers.proved.mean())
     recorder.add(**about, **dict(zip(names, least, strict=True)))
     print_table(recorder.records[-1:], ("data", "rules", "labels", "proved", *names))
 
 
+STRONGEST = ("one path", "ranking")
+# The lines of the page's table: training, prediction, and how both are called.
+LINES = (
+    ("none", ("most frequent",), "most frequent label set, no network"),
+    ("plain", ("threshold",), "threshold"),
+    ("plain", ("closed upwards",), "threshold, closed upwards"),
+    ("plain", ("hierarchy",), "best under the hierarchy"),
+    ("plain", STRONGEST, "best under the strongest rules"),
+    ("closure", ("closed upwards",), "max-closure (C-HMCNN), closed upwards"),
+    ("semantic", STRONGEST, "semantic loss, best under the strongest rules"),
+    ("through hierarchy", ("threshold",), "through the hierarchy, threshold"),
+    ("through hierarchy", ("hierarchy",), "through the hierarchy, best under it"),
+    ("through hierarchy", STRONGEST, "through the hierarchy, best under the strongest"),
+    ("through strongest", STRONGEST, "through the strongest rules, best under them"),
+)
+
+
+def read_kept(path: Path = HERE / "results" / "labels.jsonl") -> list[Record]:
+    """The kept measurements."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+
+
+def tables(kept: Sequence[Record]) -> dict[str, str]:
+    """The tables of docs/layers.md: exact matches and shares that obey in per cent, and times."""
+    runs = [r for r in kept if "prediction" in r]
+    names = sorted({r["data"] for r in runs}, key=list(EPOCHS).index)
+
+    def cell(name: str, training: str, ways: Sequence[str]) -> str:
+        trained_by = {training, *(f"through {way}" for way in ways if training[-9:] == "strongest")}
+        found = [
+            r
+            for r in runs
+            if r["data"] == name and r["training"] in trained_by and r["prediction"] in ways
+        ]
+        if not found:
+            return ""
+        right = 100 * np.array([r["exact"] for r in found])
+        obeys = 100 * np.mean([r["obeys"] for r in found])
+        return f"{right.mean():.1f} ± {right.std(ddof=1):.1f} ({obeys:.0f})"
+
+    lines = [
+        (called, *(cell(n, training, ways) for n in names)) for training, ways, called in LINES
+    ]
+    times = [
+        (
+            f"{r['data']}, {r['rules']}",
+            f"{r['labels']:,}",
+            *(f"{r[key]:,.4g}" if key in r else "" for key in CLOCKS),
+            f"{r['proved']:.0%}",
+        )
+        for r in kept
+        if "argmax_us" in r
+    ]
+    head = ("labels, rules", "variables", "argmax", "log_prob", "gradient", "proved")
+    return {
+        "labels": markdown(("prediction", *names), lines),
+        "label times": markdown(head, times),
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
+    options.add_argument("--into", type=Path, help="write the tables into this page, no more")
     options.add_argument("--data", nargs="*", choices=list(EPOCHS), default=list(EPOCHS))
     options.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     chosen = options.parse_args(arguments)
+    if chosen.into is not None:
+        write_text(chosen.into, put(chosen.into.read_text(encoding="utf-8"), tables(read_kept())))
+        return 0
     torch.set_num_threads(1)
     with Recorder("labels", chosen, "../shared/data/labels") as recorder:
         for name in chosen.data:

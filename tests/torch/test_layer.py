@@ -127,6 +127,19 @@ def test_thresholded_scores_that_break_rules_are_warned_of_once_trained_through(
     layer(scores).log_prob(torch.tensor([[0, 0, 1, 1, 1]]))  # wrong too, but not a threshold
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_scores_on_a_gpu():
+    layer = cmpe.torch.Layer(faults())
+    torch.manual_seed(0)
+    scores = torch.randn(3, 5, 3)
+    near, far = (scores.to(place).requires_grad_() for place in ("cpu", "cuda"))
+    for own in (near, far):
+        found = layer(own)
+        found.log_prob(found.argmax).sum().backward()
+        assert found.argmax.device == found.marginals.device == found.sample().device == own.device
+    assert torch.allclose(near.grad, far.grad.cpu())
+
+
 def test_scores_by_name():
     layer = cmpe.torch.Layer(faults())
     first, second = torch.randn(3, 2, requires_grad=True), torch.randn(3, 3)

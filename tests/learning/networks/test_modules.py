@@ -188,6 +188,33 @@ def test_rules_of_many_variables_are_refused_with_a_remedy():
         cmpe.fit(problem, [[0], [1]], quick())
 
 
+class Dose(nn.Module):
+    """How good an answer is depends on two numbers of the row."""
+
+    def forward(self, z):
+        gain = torch.stack([z[:, 0] - 0.5, z[:, 1] - 0.5, z[:, 0] - z[:, 1]], 1)
+        return 10.0 * (z[:, 2:] * gain).sum(1)
+
+
+def test_objectives_read_numbers_of_rows():
+    names = ["age", "dose", "a", "b", "c"]
+    h = cmpe.NeuralFunction(Dose(), (2,) * 5, largest=20.0, names=names)
+    asked = [cmpe.implies({"a": 1}, {"b": 0}), cmpe.count({"a": 1, "b": 1, "c": 1}) <= 2]
+    problem = cmpe.Problem(h, asked, names[:2], continuous=names[:2])
+    rows = np.random.default_rng(0).random((300, 2))
+    config = quick(epochs=40, learning_rate=0.01, beta=1.0, contrast=3.0)
+    with pytest.warns(UserWarning, match="no bound is known of a layer Dose"):
+        solver = cmpe.fit(problem, rows, config, network=layers(2, 3))
+    test = np.random.default_rng(1).random((100, 2))
+    best = cmpe.solve(problem, test, method="exhaustive")
+    found = solver.with_stages(repair=False, certificate="none").predict(test)
+    assert found.feasible.mean() > 0.8
+    assert len(np.unique(found.assignments[:, 2:], axis=0)) > 2
+    repaired = solver.predict(test)
+    assert repaired.feasible.all()
+    assert (best.objective - repaired.objective).mean() < 0.1
+
+
 def torch_objective(names):
     torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(len(names), 12), nn.ReLU(), nn.Linear(12, 1))
