@@ -44,7 +44,7 @@ def blended(case, answers, trades):
 
 
 @given(seeds)
-@examples(150)
+@examples(600)
 def test_two_answers_give_their_best_mixture(seed):
     case = Moving.random(seed, LOOSE, least=3)
     answers = np.stack([case.start(), case.start()])
