@@ -176,7 +176,7 @@ def largest_gap(plan, block, limits, lane):
     return total
 
 
-class Proof(NamedTuple):
+class RowProof(NamedTuple):
     """What the search of one row has shown."""
 
     gap: float  # of the best feasible assignment, inf if there is none so far
@@ -218,7 +218,7 @@ def _prove(rows, lane, block, slack, guess, rounds, space):
                 most = covered + (ceiling - covered) / 2.0
         if ceiling < np.inf and most - covered <= 1e-3 * ceiling:
             break
-    return Proof(best, covered, states)
+    return RowProof(best, covered, states)
 
 
 class ProofResults(NamedTuple):
@@ -293,7 +293,7 @@ def _solve_constrained(rows, waiting, states, rounds, results):
         block.choice[:] = -1
         for lane in range(min(lanes, count - start)):
             row, kind = numbers[lane], block.kind[lane]
-            proof = Proof(np.inf, 0.0, 0)
+            proof = RowProof(np.inf, 0.0, 0)
             slack = rounding(block.values, lane, buckets)
             if kind == BOUND:
                 proof = _prove(rows, lane, block, slack, 1.2 * typical, rounds, space)

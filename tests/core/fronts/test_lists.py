@@ -10,7 +10,7 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts import columns, joins, lists, pairs
 from cmpe.core.fronts.columns import ColumnRoom
 from cmpe.core.fronts.joins import ColumnSums
-from cmpe.core.fronts.lists import Near, PointStates, Span
+from cmpe.core.fronts.lists import ListSpan, Near, PointStates
 from cmpe.core.states import NODE_COUNT, STATE_COUNT, SUM_LIMIT, States
 
 seeds = st.integers(0, 2**32 - 1)
@@ -83,7 +83,9 @@ def test_near_sums_are_formed_unless_dominated(seed, sizes, constraints):
     reached = sums[:, :1] * weights - sums[:, 1:] @ prices.T
     needs = np.quantile(reached, 0.7, axis=0)
     near = Near(weights, prices, needs, 4)
-    assert near_sums(states, Span(0, a), Span(a, a + b), near, np.empty((0, 3)), np.empty(1 << 12))
+    assert near_sums(
+        states, ListSpan(0, a), ListSpan(a, a + b), near, np.empty((0, 3)), np.empty(1 << 12)
+    )
     top = int(states.counts[STATE_COUNT])
     formed = states.values[a + b : top]
     for row in formed:

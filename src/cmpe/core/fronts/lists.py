@@ -30,7 +30,7 @@ class PointStates(NamedTuple):
     counts: Integers  # states, nodes, sums formed, the limit of sums (`states.STATE_COUNT` ...)
 
 
-class Span(NamedTuple):
+class ListSpan(NamedTuple):
     """A list: states low..high."""
 
     low: int

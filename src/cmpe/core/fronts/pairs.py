@@ -22,9 +22,9 @@ from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.lists import (
     H,
+    ListSpan,
     Near,
     PointStates,
-    Span,
     T,
     add_sum,
     all_sums,
@@ -54,7 +54,7 @@ class Stairs(NamedTuple):
 class Side(NamedTuple):
     """One of two lists, and its states near a reference by bins of their loss."""
 
-    span: Span
+    span: ListSpan
     corners: Floats  # (blocks, 1 + m) the highest h and the lowest t_j of each block
     states: Floats  # (4, n) state, h, t_1 and loss, in the order of the list within a bin
     starts: Integers  # (bins + 1,) where each bin begins

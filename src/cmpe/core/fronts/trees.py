@@ -27,9 +27,9 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.elimination import begin, step
 from cmpe.core.fronts.lists import (
     H,
+    ListSpan,
     Near,
     PointStates,
-    Span,
     T,
     copy_point,
     is_near,
@@ -137,7 +137,7 @@ def _add_child(states, bottom, child, near, stairs):
         if not is_near(values, bottom, near):
             counts[STATE_COUNT] = bottom
         return True
-    if not combine(states, Span(bottom, high), child, near, np.empty((0, 3)), stairs):
+    if not combine(states, ListSpan(bottom, high), child, near, np.empty((0, 3)), stairs):
         return False
     end = undominated_points(states, high, counts[STATE_COUNT])
     for state in range(high, end):
@@ -174,7 +174,7 @@ def _pair_states(row, references, k, a, pair, space):
             base[r] += values[place, numbers[r]]
             near.needs[r] = base[r]
         message = place - row.plan.entries
-        child = Span(space.starts[message], space.ends[message])
+        child = ListSpan(space.starts[message], space.ends[message])
         if not _add_child(states, bottom, child, near, space.stairs):
             return False
         if counts[STATE_COUNT] == bottom:
@@ -254,7 +254,7 @@ def _merge_two(a, b, whole, known, space):
         near.needs[r] = whole.roots[a, r] + whole.roots[b, r] - whole.budgets[r]
     top = counts[STATE_COUNT]
     small, big = (a, b) if highs[a] - lows[a] <= highs[b] - lows[b] else (b, a)
-    one, two = Span(lows[small], highs[small]), Span(lows[big], highs[big])
+    one, two = ListSpan(lows[small], highs[small]), ListSpan(lows[big], highs[big])
     if not combine(states, one, two, near, known, space.stairs):
         return False
     end = top
