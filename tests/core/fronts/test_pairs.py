@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 
 from cmpe.core.compiler.functions import njit
-from cmpe.core.fronts.lists import H, Near, Span, T
+from cmpe.core.fronts.lists import H, ListSpan, Near, T
 from cmpe.core.fronts.pairs import SETTLED, combine
 from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.states import STATE_COUNT, SUM_LIMIT
@@ -61,7 +61,7 @@ def test_near_sums_are_formed_unless_dominated(seed):
         some = some[np.argsort(-some[:, H])]
         known = np.concatenate([some, np.zeros((len(some), 1))], axis=1)
     states, count = point_states(np.concatenate([one, two])), len(one) + len(two)
-    a, b = Span(0, len(one)), Span(len(one), count)
+    a, b = ListSpan(0, len(one)), ListSpan(len(one), count)
     assert combined(states, a, b, near, known, np.empty(1 << 12))
     formed = states.values[count : int(states.counts[STATE_COUNT])]
     parts = states.parts[count : int(states.counts[STATE_COUNT])]
@@ -92,7 +92,7 @@ def test_settled_strips_of_t_are_left_out(seed):
     known = np.column_stack([front[[first, last]], np.zeros(2)])
     known[1, SETTLED] = 1.0
     states, count = point_states(np.concatenate([one, two])), len(one) + len(two)
-    a, b = Span(0, len(one)), Span(len(one), count)
+    a, b = ListSpan(0, len(one)), ListSpan(len(one), count)
     assert combined(states, a, b, near, known, np.empty(1 << 12))
     formed = states.values[count : int(states.counts[STATE_COUNT])]
     outside = (front[:, T] > front[first, T]) | (front[:, T] < front[last, T])
@@ -114,5 +114,5 @@ def test_a_limit_of_sums_stops_the_combination():
     _, near = references(rng, (one[:, np.newaxis] + two).reshape(-1, 2))
     states = point_states(np.concatenate([one, two]))
     states.counts[SUM_LIMIT] = 10
-    a, b = Span(0, len(one)), Span(len(one), len(one) + len(two))
+    a, b = ListSpan(0, len(one)), ListSpan(len(one), len(one) + len(two))
     assert not combined(states, a, b, near, np.empty((0, 3)), np.empty(1 << 12))
