@@ -1,5 +1,7 @@
 """`cmpe.best` against enumeration; ties, long lists, too little room; what `Ranked` shows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -237,3 +239,14 @@ def test_long_variables_are_refused():
     message = "at most 65,535 values, found 65,536 of variable 0"
     refused(lambda: cmpe.best(problem), message, TooLarge)
     refused(lambda: cmpe.front(problem), message, TooLarge)
+
+
+def test_runners_up_whose_rank_is_proved_say_so():
+    model = LogLinearModel.from_tables((2, 2), [((0,), [0.0, 1.0]), ((1,), [0.0, 3.0])])
+    (ranked,) = cmpe.best(Problem(model), k=3)
+    assert ranked.proved.tolist() == [True] * 3
+    assert "1: next best, objective 3" in repr(ranked)
+    unsure = replace(ranked, complete=False, bound=3.5)
+    assert unsure.proved.tolist() == [True, False, False]
+    assert "1: feasible, objective 3" in repr(unsure)
+    assert "1 (not proved)" in unsure._repr_html_()

@@ -137,3 +137,14 @@ def test_refusals():
     refused(lambda: cmpe.conflict(problem, [[0, -1, -1, 1]] * 2), "about one row", EvidenceError)
     refused(lambda: cmpe.relax(problem, {0: 1}, costs={0: -1}), "above 0", MethodError)
     refused(lambda: cmpe.relax(problem, {0: 1}, costs={1: 1}), "does not observe", MethodError)
+
+
+def test_frames_of_conflicts_and_relaxations():
+    model = cmpe.LogLinearModel.from_tables((2, 2), [], ["A", "B"])
+    limit = cmpe.count({"A": 1, "B": 1}, name="both") <= 0
+    problem = Problem(model, [limit, cmpe.implies({"A": 1}, {"B": 1})])
+    frame = cmpe.conflict(problem, {"A": 1}).to_frame()
+    assert frame.to_numpy().tolist() == [["constraint", "both <= 0"], ["finding", "A=1"]]
+    changes = cmpe.relax(problem, {"A": 1}, costs={"both": 1.0}).to_frame()
+    assert changes.to_numpy().tolist() == [["both", 0.0, 2.0]]
+    assert cmpe.conflict(problem).to_frame().empty

@@ -56,6 +56,15 @@ def _numbers(values: Any) -> list[float | None]:
     return [None if np.isnan(value) else value for value in values.tolist()]
 
 
+def frame_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
+    """A pandas DataFrame of rows by column, of these columns also where there is no row."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtra.named("pandas", "frames") from None
+    return pandas.DataFrame(rows, columns=list(columns))
+
+
 def frame_of(answers: Solutions) -> Any:
     """A pandas DataFrame."""
     try:

@@ -150,6 +150,11 @@ class Ranked:
         """Proved: there is no feasible assignment."""
         return self.complete and not len(self)
 
+    @property
+    def proved(self) -> NDArray[np.bool_]:
+        """Of every answer (k,): whether its rank is proved, as no missing answer has a higher h."""
+        return np.asarray(self.complete | (self.objective >= self.bound))
+
     def to_frame(self) -> Any:
         """A pandas DataFrame, the best answer first (extra `frames`)."""
         return self.answers.to_frame()
@@ -165,14 +170,20 @@ class Ranked:
         return f"{count}, proved{' to be all there are' if self.bound == -np.inf else ''}"
 
     def __repr__(self) -> str:
-        lines = [f"  {i}: {self[i]!r}" for i in range(min(10, len(self)))]
+        lines = [f"  {i}: {self._line(i)}" for i in range(min(10, len(self)))]
         more = ["  ..."] if len(self) > 10 else []
         return "\n".join([f"Ranked({self.summary})", *lines, *more])
 
+    def _line(self, rank: int) -> str:
+        """An answer; `feasible` says less than a rank that is proved."""
+        text, is_next = repr(self[rank]), rank > 0 and bool(self.proved[rank])
+        return text.replace("feasible,", "next best,", 1) if is_next else text
+
     def _repr_html_(self) -> str:
+        proved = self.proved
         rows = [
             (
-                str(i),
+                f"{i}{'' if proved[i] else ' (not proved)'}",
                 number_text(a.objective),
                 shortened([f"{k}={v}" for k, v in a.free.items()], 88),
             )

@@ -22,6 +22,7 @@ from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.rows import Limits as RowLimits
 from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Status
+from cmpe.solution.frames import frame_of_rows
 from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.dispatch import answer
 
@@ -67,6 +68,13 @@ class Conflict:
 
     def __repr__(self) -> str:
         return f"Conflict({self})"
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: a row for each member (extra `frames`)."""
+        kinds = (["constraint"] * len(self.constraints)) + (["rule"] * len(self.rules))
+        kinds += ["finding"] * len(self.findings)
+        pairs = zip(kinds, self.members, strict=True)
+        return frame_of_rows([{"kind": k, "member": m} for k, m in pairs], ["kind", "member"])
 
     def _repr_html_(self) -> str:
         head = str(self) if not len(self) else "cannot hold together"

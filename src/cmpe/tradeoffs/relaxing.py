@@ -29,6 +29,7 @@ from cmpe.problem import Evidence, Problem
 from cmpe.problem.rows import Limits as RowLimits
 from cmpe.problem.rows import Potentials
 from cmpe.solution import Status
+from cmpe.solution.frames import frame_of_rows
 from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.tradeoffs.conflict import one_row
@@ -60,6 +61,12 @@ class Relaxed:
 
     def __repr__(self) -> str:
         return f"Relaxed({self})"
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: a row for each change (extra `frames`)."""
+        changes = (*self.findings.items(), *self.limits.items())
+        rows = [{"change": str(name), "is": old, "needs": new} for name, (old, new) in changes]
+        return frame_of_rows(rows, ["change", "is", "needs"])
 
     def _repr_html_(self) -> str:
         rows = [

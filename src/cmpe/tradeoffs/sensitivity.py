@@ -33,6 +33,7 @@ from cmpe.problem.groups import by_observed, each_once
 from cmpe.problem.rows import Limits as RowLimits
 from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Answer, Solutions, Status
+from cmpe.solution.frames import frame_of_rows
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
@@ -99,18 +100,9 @@ class Sensitivity:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame: a row per free variable and state (extra `frames`)."""
-        from cmpe.errors import MissingExtra
-
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtra.named("pandas", "frames") from None
-        return pandas.DataFrame(
-            [
-                {"variable": key, "state": state, "regret": regret, "exact": exact}
-                for key, state, regret, exact in self._cells()
-            ],
-            columns=["variable", "state", "regret", "exact"],
+        columns = ["variable", "state", "regret", "exact"]
+        return frame_of_rows(
+            [dict(zip(columns, cell, strict=True)) for cell in self._cells()], columns
         )
 
     def _cells(self) -> list[tuple[Any, Any, float, bool]]:
