@@ -91,7 +91,7 @@ def test_splits_are_smaller_with_less(monkeypatch):
 
 
 def test_a_race_goes_on_with_what_fits(monkeypatch):
-    race, known = race_of(cmpe.Problem(grid(40, 40, coupling=3.0, seed=1)), 60.0)
+    race, known = race_of(cmpe.Problem(grid(60, 60, coupling=3.0, seed=1)), 60.0)
     allowing(monkeypatch, 100_000)  # neither search nor HiGHS nor splits
     steps = race.run()
     with pytest.warns(RuntimeWarning, match="search failed: search needs"):

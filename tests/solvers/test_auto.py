@@ -59,7 +59,7 @@ def wide(monkeypatch):
     monkeypatch.setattr(turns, "NARROW_BYTES", -1)
     monkeypatch.setattr(race.Race, "prove_at_once", lambda self: False)
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
-    loose = lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)  # noqa: E731
+    loose = lambda s, work, tied=2: Cut("leaves", 1, work.seed).relaxation(s)  # noqa: E731
     monkeypatch.setattr(reduction, "by_size", loose)
     monkeypatch.setattr(auto, "by_size", loose)
 
@@ -116,7 +116,7 @@ def test_wide_rows_stop_at_the_cheapest_method_that_certifies_the_gap():
 
 @on_wide_rows
 def test_what_cannot_be_split_is_left_to_milp(monkeypatch):
-    def refuse(structure, work):
+    def refuse(structure, work, tied=2):
         raise TooLarge("no split is small enough")
 
     monkeypatch.setattr(reduction, "by_size", refuse)

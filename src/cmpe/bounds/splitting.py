@@ -131,7 +131,7 @@ class Splitting:
                 return  # nothing is split: no other candidate is tighter
 
 
-def by_size(structure: Conditioning, work: Work) -> Relaxation:
+def by_size(structure: Conditioning, work: Work, tied: int = 2) -> Relaxation:
     """The longest strips that leave time for enough steps, else the shortest.
 
     Short strips are quick to make. How much more the last ones read than those before tells
@@ -139,7 +139,9 @@ def by_size(structure: Conditioning, work: Work) -> Relaxation:
     """
     chosen: Relaxation | None = None
     places, growth = 0.0, 1.0
-    for made in _made([Cut("layers", size, work.seed) for size in DISTANCES], structure, work):
+    for made in _made(
+        [Cut("layers", size, work.seed, tied) for size in DISTANCES], structure, work
+    ):
         if chosen is not None and not _affordable(made, work):
             break
         chosen = made

@@ -97,6 +97,12 @@ _ROWS = (
     _toulbar2("toulbar2", "branch and bound with soft local consistency", "default"),
     _toulbar2("toulbar2:vac", "the same with virtual arc consistency and RASPS", "vac"),
     _toulbar2("toulbar2:vns", "variable neighbourhood search by toulbar2", "vns"),
+    Method(
+        "toulbar2:priced",
+        "toulbar2 without constraints, which are priced in the objective",
+        {Form.TABLES: _engine("toulbar2.priced", "PricedToulbar2")},
+        needs="toulbar2",
+    ),
 )
 METHODS: Mapping[str, Method] = {row.name: row for row in _ROWS}
 

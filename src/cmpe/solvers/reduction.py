@@ -42,7 +42,9 @@ from cmpe.solvers.search import Search
 NARROW_BYTES = 1 << 22  # of one row: up to here the exact engine takes over
 CUTS = 3  # different splits of a node before it is branched on
 STEPS = 300  # of the descent on one split
-STEP_SECONDS = 0.1  # a split must be small enough to do its steps in about this time
+STEP_SECONDS = 0.1  # the first split must be small enough to do its steps in about this time,
+GROWTH, LONGEST_SHARE = 4.0, 0.1  # each further one in so many times that, up to this share of the
+# limit; neighbours along its cuts are tied by threes instead of pairs
 SEARCH_SHARE = 0.2  # of the time limit for a first answer, at most
 SEARCH_SECONDS = 3e-4  # per free variable: a longer first search is not worth it
 LEAST_SEARCH = 0.02  # seconds
@@ -59,7 +61,8 @@ class Reduction:
         return solve_rows(instances, self._job(instances, limits), "reduction", limits)
 
     def _job(self, instances: Instances, limits: Limits) -> _Prove:
-        splits = Splits(instances.problem, limits.seed, limits.of_a_row().memory)
+        memory, seconds = limits.of_a_row().memory, limits.seconds or 0.0
+        splits = Splits(instances.problem, limits.seed, memory, seconds)
         if limits.start is None:
             start = first_answers(instances, limits).assignments
         else:
@@ -85,8 +88,11 @@ def first_answers(instances: Instances, limits: Limits) -> Solutions:
 class Splits:
     """Splits of nodes; those of the whole problem are made once for all rows."""
 
-    def __init__(self, problem: Problem, seed: int, memory: float | None = None) -> None:
+    def __init__(
+        self, problem: Problem, seed: int, memory: float | None = None, seconds: float = 0.0
+    ) -> None:
         self._root, self._seed, self._memory = problem.evidence_variables, seed, memory
+        self._longest = max(STEP_SECONDS, LONGEST_SHARE * seconds)
         self._made: dict[int, Relaxation] = {}
 
     def prepare(self, instances: Instances, seconds: float) -> None:
@@ -98,11 +104,13 @@ class Splits:
 
     def of(self, problem: Problem, attempt: int, until: float = np.inf) -> Relaxation:
         """A split of a node, another one at every attempt; OutOfTime if it takes too long."""
-        work = Work(STEP_SECONDS, seed=self._seed + attempt, until=until, memory=self._memory)
+        seconds = min(self._longest, STEP_SECONDS * GROWTH**attempt)
+        work = Work(seconds, seed=self._seed + attempt, until=until, memory=self._memory)
+        tied = 2 if seconds == STEP_SECONDS else 3
         if problem.evidence_variables != self._root:
-            return by_size(problem.conditioning, work)
+            return by_size(problem.conditioning, work, tied)
         if attempt not in self._made:
-            self._made[attempt] = by_size(problem.conditioning, work)
+            self._made[attempt] = by_size(problem.conditioning, work, tied)
         return self._made[attempt]
 
 
@@ -121,6 +129,7 @@ class _OpenNode:
     negated: float
     number: int
     row: Assignments = field(compare=False)  # (n,), -1 where free
+    attempt: int = field(compare=False, default=0)  # splits that were tried
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ class BestFirst:
         self.best = best
         self._settled = -np.inf  # greatest bound of a node that cannot be taken further
         self._problem, self._splits, self.until = best.problem, splits, until
-        self.latest = until  # when a split must be made
+        self.latest = until  # when a split must be made, and its steps done
         self.out_of_time = False  # whether one was not
         self._nodes = np.inf if nodes is None else nodes
         self._count = 0
@@ -185,11 +194,11 @@ class BestFirst:
     def _is_over(self) -> bool:
         return self.out_of_time or timing.now() >= self.until
 
-    def push(self, bound: float, row: Assignments) -> None:
+    def push(self, bound: float, row: Assignments, attempt: int = 0) -> None:
         """Keep a node, unless it holds nothing better than the incumbent."""
         if bound > self.best.enough:
             self._count += 1
-            heapq.heappush(self.open, _OpenNode(-bound, self._count, row))
+            heapq.heappush(self.open, _OpenNode(-bound, self._count, row, attempt))
 
     def expand(self) -> None:
         """Take the node with the greatest bound: prove it, reduce it or branch on it."""
@@ -211,7 +220,7 @@ class BestFirst:
             self._eliminate(instances, -node.negated)
             return
         bound, row = -node.negated, node.row
-        for attempt in range(CUTS):
+        for attempt in range(node.attempt, CUTS):
             try:
                 relaxation = self._splits.of(problem, attempt, self.latest)
             except OutOfTime:
@@ -228,15 +237,16 @@ class BestFirst:
             fixed = self._fixed(row, instances, found)
             if fixed is None:
                 return
-            if (fixed != row).any() or timing.now() >= self.until:
-                self.push(bound, fixed)
+            is_last = attempt == CUTS - 1
+            if (fixed != row).any() or (timing.now() >= self.until and not is_last):
+                self.push(bound, fixed, 0 if (fixed != row).any() else attempt + 1)
                 return
         self._branch(bound, row, instances, found)
 
     def _work(self) -> Work:
         if self.until == np.inf:
             return Work(steps=STEPS)
-        return Work(max(1e-4, self.until - timing.now()), STEPS)
+        return Work(max(1e-4, self.latest - timing.now()), STEPS)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
         left = self.until - timing.now()

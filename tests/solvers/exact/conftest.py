@@ -21,5 +21,5 @@ def wide(monkeypatch):
     monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
     monkeypatch.setattr(reduction, "STEPS", 10)
     monkeypatch.setattr(
-        reduction, "by_size", lambda s, work: Cut("leaves", 1, work.seed).relaxation(s)
+        reduction, "by_size", lambda s, work, tied=2: Cut("leaves", 1, work.seed).relaxation(s)
     )

@@ -56,14 +56,14 @@ class Toulbar2:
         if find_spec("pytoulbar2") is None:
             raise MissingExtra.named("toulbar2 (pytoulbar2)", "toulbar2")
         stop = threading.Event()
-        job = _CostRow(instances, limits.of_a_row(), limits.start, self.configuration, stop)
+        job = CostRow(instances, limits.of_a_row(), limits.start, self.configuration, stop)
         if limits.cores == 1:
             job.process().start()  # which no row should be charged with
         return solve_rows(instances, job, self.name, limits, one_core=True, stop=stop)
 
 
 @dataclass(frozen=True)
-class _CostRow:
+class CostRow:
     """Answers one row."""
 
     instances: Instances
@@ -77,6 +77,7 @@ class _CostRow:
         return isolated_process(f"toulbar2 {self.configuration}")
 
     def __call__(self, row: int) -> RowAnswer:
+        """Proved optimum of the row, or the incumbent and bound at the time limit."""
         if self.stop.is_set():
             return RowAnswer(None, interrupted=True)
         network, clock = CostNetwork(self.instances, row), Deadline(self.limits)
@@ -108,7 +109,7 @@ class _CostRow:
 class _CostSearch:
     """Runs toulbar2 on one row until its answer is feasible."""
 
-    def __init__(self, job: _CostRow, row: int, network: CostNetwork, clock: Deadline) -> None:
+    def __init__(self, job: CostRow, row: int, network: CostNetwork, clock: Deadline) -> None:
         self._job, self._row, self._network, self._clock = job, row, network, clock
         self._values: NDArray[np.int32] | None = None
         self._bound = np.inf

@@ -32,7 +32,8 @@ class Wide:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The incumbent and the bound of every row, at its time limit or when they meet."""
         start = checked(instances, FREE if limits.start is None else limits.start)
-        splits = Splits(instances.problem, limits.seed, limits.of_a_row().memory)
+        memory = limits.of_a_row().memory
+        splits = Splits(instances.problem, limits.seed, memory, limits.seconds or 0.0)
         told = replace(limits.of_a_row(), seconds=None) if self.briefly else limits.of_a_row()
         job = _RaceRow(instances, start, told, splits)
         name = "presolve" if self.briefly else "race"
@@ -41,7 +42,7 @@ class Wide:
     def watch(self, instances: Instances, limits: Limits) -> Iterator[TraceEvent]:
         """The race on the first row, turn by turn."""
         known = Known(Incumbent(instances.problem, limits.gap))
-        splits = Splits(instances.problem, limits.seed, limits.memory)
+        splits = Splits(instances.problem, limits.seed, limits.memory, limits.seconds or 0.0)
         race = Race(instances, 0, limits, splits, known)
         for turns, name in enumerate(race.run()):
             best = np.nan if known.best.assignment is None else known.best.objective

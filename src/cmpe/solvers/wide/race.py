@@ -309,7 +309,7 @@ class Race:
         """The contestants on the present problem; some wait until others have played a while."""
         best, seed, reduced, splits = self.known.best, self.limits.seed, self.reduced, self.splits
         if self.shrunk:
-            splits = Splits(reduced.instances.problem, seed, self.limits.memory)
+            splits = Splits(reduced.instances.problem, seed, self.limits.memory, self.seconds)
         settings, seconds = self.settings, self.seconds
         later = settings.split_wait * len(reduced.instances.conditioning.scopes)
         later = min(later, settings.split_late * seconds)

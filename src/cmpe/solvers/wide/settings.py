@@ -44,8 +44,8 @@ class RaceSettings:
         0.5  # of its estimated time: elimination begins when so much has passed
     )
     split_share: float = 0.2  # for making one split
-    split_wait: float = 2e-4  # seconds a table that others play before the first split,
-    split_late: float = 0.05  # or this share of the limit if that is less
+    split_wait: float = 4e-5  # seconds a table that others play before the first split,
+    split_late: float = 0.01  # or this share of the limit if that is less
     milp_wait: float = 0.03  # MILP waits until each of the others has played for this share
     milp_share: float = 0.3  # then it has so much
 
