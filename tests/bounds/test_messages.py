@@ -7,7 +7,8 @@ from hypothesis import given, settings
 import cmpe
 from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import Lagrangian
-from cmpe.bounds.messages import MANY, NONE, Messages, compile_tables, floored
+from cmpe.bounds.messages import Messages, compile_tables, floored
+from cmpe.core.mplp import MANY, NONE
 from cmpe.generation import grid
 from tests.bounds.checks import AWKWARD, check
 from tests.problems import random_problem, seeds
@@ -41,8 +42,8 @@ def test_a_tree_without_constraints_is_solved():
 
 def test_the_tables_say_where_beliefs_are():
     problem = cmpe.Problem(grid(2, 2, seed=1))
-    tables, places = compile_tables(problem.conditioning)
-    assert places.tolist() == [0, 2, 4, 6, 8]
+    tables = compile_tables(problem.conditioning)
+    assert tables.variables.tolist() == [0, 2, 4, 6, 8]
     arities = np.diff(tables.starts)
     assert (tables.unary[arities > 1] == MANY).all()
     assert (tables.unary[arities == 0] == NONE).all()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 
 from cmpe.bounds.lagrangian import Batch
-from cmpe.core.dual import INACTIVE, INFEASIBLE, dual_batch, satisfy
+from cmpe.core.dual import INACTIVE, INFEASIBLE, DualResults, dual_batch, satisfy
 from tests.core.cases import Case, examples
 from tests.problems import seeds
 
@@ -30,11 +30,8 @@ def solved(case):
     violating = feasible.copy()
     bound, kind = np.zeros(rows), np.zeros(rows, dtype=np.int64)
     mu = np.zeros((rows, constraints))
-    dual_batch(
-        batch.plan, batch.offsets, batch.gathers, batch.rows(slice(rows)), batch.limits,
-        batch.lanes, batch.finite, (feasible, violating, bound, kind, mu),
-    )  # fmt: skip
-    return batch, feasible, violating, bound, kind, mu
+    dual_batch(batch.rows(slice(rows)), DualResults(feasible, violating, bound, kind, mu))
+    return batch.tables, feasible, violating, bound, kind, mu
 
 
 def index_of(z, assignment):

@@ -6,7 +6,18 @@ import numpy as np
 from hypothesis import given
 from scipy.optimize import brentq, linprog
 
-from cmpe.core.flips import distances, outward, secants, shares, step, walk
+from cmpe.core.flips import (
+    Images,
+    ReluLayers,
+    Shortest,
+    Walks,
+    distances,
+    outward,
+    secants,
+    shares,
+    step,
+    walk,
+)
 from cmpe.solvers.flips.layers import Layers
 from tests.core.cases import examples
 from tests.networks import random_image, random_network
@@ -24,6 +35,9 @@ class Attack:
         self.sums = self.layers.sums(self.images)
         self.own = self.layers.decide(self.sums)
         self.goals = np.full(3, -1e-3)
+        layers = self.layers
+        self.network = ReluLayers(layers.first, layers.deep, layers.sizes)
+        self.arrays = Images(self.images, self.sums, self.own, self.goals)
 
     def margin(self, image, row):
         sums = self.layers.sums(image[np.newaxis])
@@ -60,10 +74,8 @@ def test_walks_are_those_of_numpy(seed):
     lengths, after = np.zeros(4), np.zeros((4, case.sums.shape[1]))
     best = np.full(3, np.inf), case.images.copy(), case.sums.copy()
     layers = case.layers
-    walk(
-        case.images, case.sums, case.own, case.goals, layers.first, layers.deep, layers.sizes, rows,
-        slopes, 1e9, lengths, after, best,
-    )  # fmt: skip
+    walks = Walks(rows, slopes, lengths, after)
+    walk(case.network, case.arrays, walks, 1e9, Shortest(*best))
     for row, slope, length in zip(rows, slopes, lengths, strict=True):
         changed, is_flipped = case.plain_walk(row, slope)
         wanted = np.abs(changed - case.images[row]).sum() if is_flipped else np.inf
@@ -106,9 +118,8 @@ def test_steps_are_the_nearest_points_of_a_half_space(seed):
 def test_shares_end_at_the_goal(seed):
     case = Attack(seed)
     changed = np.clip(case.images + 2.0 * case.rng.normal(size=case.images.shape), 0.0, 1.0)
-    layers, towards = case.layers, case.layers.sums(changed)
-    out, width = np.zeros(3), int(layers.sizes[0])
-    shares(case.sums, towards, case.own, case.goals, layers.deep, layers.sizes, width, out)
+    out = np.zeros(3)
+    shares(case.network, case.arrays, case.layers.sums(changed), out)
     for row, share in enumerate(out):
         begin, end = (case.margin(image[row], row) for image in (case.images, changed))
         here = case.margin(case.images[row] + share * (changed[row] - case.images[row]), row)

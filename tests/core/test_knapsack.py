@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 
 from cmpe.bounds.base import loosened_limits, row_tables
-from cmpe.bounds.messages import MessageRow
+from cmpe.bounds.messages import PassedRow
 from cmpe.core.knapsack import classes, node
 from tests.core.cases import Case, examples
 from tests.problems import seeds
@@ -70,18 +70,19 @@ def test_nodes_are_linear_relaxations(seed):
 @examples(60)
 def test_classes_hold_the_profit_and_weight_of_every_assignment(seed):
     case = Case.random(seed)
-    row, structure = MessageRow(case.structure, loosened_limits(case.instances)), case.structure
-    row.begin(row_tables(case.instances, slice(0, 1))[0])
+    passed, structure = PassedRow(case.structure, loosened_limits(case.instances)), case.structure
+    passed.begin(row_tables(case.instances, slice(0, 1))[0])
+    row = passed.row
     cards = [structure.cardinalities[v] for v in structure.free]
     joint = [f for f, scope in enumerate(structure.scopes) if len(scope) > 1]
     sizes = [*np.diff(structure.layout.offsets)[joint], *cards]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    messages = case.rng.normal(size=len(row.state[0]))
+    messages = case.rng.normal(size=len(passed.state.messages))
     number = {v: len(joint) + i for i, v in enumerate(structure.free)}
     z, _, _ = case.every(0)
     for t in row.t:
         profit, weight = np.zeros((2, starts[-1]))
-        classes(row.tables, row.h, t, messages, profit, weight)
+        classes(passed.tables, row.h, t, messages, profit, weight)
         for assignment in z[::4]:
             chosen, wanted = [starts[number[v]] + assignment[v] for v in number], np.zeros(2)
             for f, scope in enumerate(structure.scopes):

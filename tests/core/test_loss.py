@@ -18,8 +18,7 @@ from tests.problems import seeds
 def test_least_values(seed):
     case = Case.random(seed)
     batch, out = Batch(case.instances), np.zeros(len(case.instances))
-    evidence = batch.rows(slice(len(out)))
-    least_batch(batch.plan, batch.offsets, batch.gathers, evidence, batch.lanes, out)
+    least_batch(batch.rows(slice(len(out)))._replace(limits=np.zeros(0)), out)
     for row, least in enumerate(out):
         _, h, _ = case.every(row)
         wanted = h[np.isfinite(h)].min(initial=np.inf)
@@ -32,17 +31,15 @@ def test_least_values(seed):
 def test_duals_at_given_multipliers(seed):
     case = Case.random(seed)
     batch, out = Batch(case.instances), np.zeros(len(case.instances))
-    mu = case.rng.exponential(size=(len(out), len(batch.limits)))
+    given = batch.rows(slice(len(out)))
+    mu = case.rng.exponential(size=(len(out), len(given.limits)))
     mu[case.rng.random(mu.shape) < 0.3] = 0.0
-    priced_batch(
-        batch.plan, batch.offsets, batch.gathers, batch.rows(slice(len(out))), batch.limits, mu,
-        batch.lanes, batch.finite, out,
-    )  # fmt: skip
+    priced_batch(given, mu, out)
     for row, bound in enumerate(out):
         _, h, t = case.every(row)
-        assert bound >= h[(t <= batch.limits).all(axis=1)].max(initial=-np.inf)
-        if batch.finite:
-            values = np.where(h > -np.inf, h - (t - batch.limits) @ mu[row], -np.inf)
+        assert bound >= h[(t <= given.limits).all(axis=1)].max(initial=-np.inf)
+        if given.finite:
+            values = np.where(h > -np.inf, h - (t - given.limits) @ mu[row], -np.inf)
             assert bound >= values.max()
             assert np.isclose(bound, values.max(), rtol=1e-10, atol=1e-10)
 
@@ -53,13 +50,12 @@ def test_bounds_of_violating_assignments(seed):
     case = Case.random(seed)
     batch, rows = Batch(case.instances), len(case.instances)
     parts = case.structure.gathers
-    for j in range(len(batch.limits)):
-        gathers, limit = Gathers.of([parts[0], parts[1 + j]]), float(batch.limits[j])
+    given = batch.rows(slice(rows))
+    for j, limit in enumerate(given.limits):
+        gathers = Gathers.of([parts[0], parts[1 + j]])
         upper, kind = np.zeros(rows), np.zeros(rows, dtype=np.int64)
-        opposite_batch(
-            batch.plan, batch.offsets, gathers, batch.rows(slice(rows)), limit, batch.lanes,
-            upper, kind,
-        )  # fmt: skip
+        one = given._replace(gathers=gathers, limits=np.full(1, limit), finite=True)
+        opposite_batch(one, upper, kind)
         for row in range(rows):
             _, h, t = case.every(row)
             above = t[:, j] >= limit

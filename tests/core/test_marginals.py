@@ -16,8 +16,8 @@ from tests.problems import seeds
 @examples(100)
 def test_max_marginals_are_those_of_enumeration(seed):
     case = Relaxed(seed)
-    relaxed, row = case.relaxed, case.begin(0)
-    values, winners = row.scratch[:2]
+    relaxed, began = case.relaxed, case.begin(0)
+    row, values, winners = began.row, began.state.values, began.state.winners
     values[: relaxed.numbers] = row.h
     total = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, winners)
     starts = np.concatenate([[0], np.cumsum(relaxed.buckets[:, CARD])]).astype(np.int64)

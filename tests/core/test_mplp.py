@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 
 from cmpe.bounds.base import loosened_limits, row_tables
-from cmpe.bounds.messages import MessageRow
+from cmpe.bounds.messages import PassedRow
 from cmpe.core.mplp import pass_messages
+from cmpe.core.multipliers import BEST
 from tests.core.cases import Case, examples
 from tests.problems import Shape, seeds
 
@@ -36,20 +37,18 @@ def bound_of(structure, row, messages, mu):
 @examples(150)
 def test_bounds_are_those_of_the_messages(seed):
     case = Case.random(seed)
-    row = MessageRow(case.structure, loosened_limits(case.instances))
+    passed = PassedRow(case.structure, loosened_limits(case.instances))
     for number in range(len(case.instances)):
-        row.begin(row_tables(case.instances, slice(number, number + 1))[0])
+        passed.begin(row_tables(case.instances, slice(number, number + 1))[0])
+        row, state = passed.row, passed.state
         _, h, t = case.every(number)
         best = h[(t <= row.limits).all(axis=1)].max(initial=-np.inf)
         bounds = []
         for steps in (1, 10, 30):
-            pass_messages(
-                row.tables, row.h, row.t, row.limits, row.units, steps, row.level, row.state,
-                row.scratch,
-            )  # fmt: skip
-            wanted = bound_of(case.structure, row, *row.state[2:])
-            assert np.isclose(row.level[0], wanted, rtol=1e-9, atol=1e-9)
-            assert row.level[1] >= max(best, wanted)
+            pass_messages(passed.tables, row, steps, state)
+            wanted = bound_of(case.structure, row, state.best_messages, state.best_mu)
+            assert np.isclose(state.level[BEST], wanted, rtol=1e-9, atol=1e-9)
+            assert state.bound[0] >= max(best, wanted)
             bounds.append(wanted)
         assert (np.diff(bounds) <= 1e-9).all()
 
@@ -58,9 +57,7 @@ def test_bounds_are_those_of_the_messages(seed):
 @examples(60)
 def test_bounds_of_two_variables_are_exact(seed):
     case = Case.random(seed, Shape(variables=2, arity=2, constraints=0, zeros=False))
-    row = MessageRow(case.structure, np.zeros(0))
-    row.begin(row_tables(case.instances, slice(0, 1))[0])
-    pass_messages(
-        row.tables, row.h, row.t, row.limits, row.units, 3, row.level, row.state, row.scratch
-    )
-    assert np.isclose(row.level[0], case.every(0)[1].max(), rtol=1e-9, atol=1e-9)
+    passed = PassedRow(case.structure, np.zeros(0))
+    passed.begin(row_tables(case.instances, slice(0, 1))[0])
+    pass_messages(passed.tables, passed.row, 3, passed.state)
+    assert np.isclose(passed.state.level[BEST], case.every(0)[1].max(), rtol=1e-9, atol=1e-9)

@@ -55,7 +55,7 @@ def case_of(seed, most):
 
 
 @given(seeds)
-@examples(200)
+@examples(800)
 def test_choices_are_the_best_where_the_core_holds_all_trades(seed):
     rules, mix = case_of(seed, 7)
     best, limits = -np.inf, len(rules.limits)

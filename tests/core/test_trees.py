@@ -7,7 +7,7 @@ from hypothesis import given
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from cmpe.core.trees import complete, evaluate, leaf_values, locate, marginals
+from cmpe.core.trees import Leaves, complete, evaluate, leaf_values, locate, marginals
 from tests.core.cases import examples
 from tests.problems import all_assignments, random_cutset, seeds
 
@@ -32,6 +32,11 @@ class Network:
         self.network = random_cutset(seed, variables=4)
         cards = self.network.cardinalities
         self.cards = np.array(cards, dtype=np.int64)
+        n = self.network
+        self.arrays = Leaves(
+            self.cards, n.contexts, n.split_variables, n.order, n.parents, n.log_tables,
+            n.log_weights,
+        )  # fmt: skip
         self.z = all_assignments(cards)
         leaves = range(self.network.leaves)
         self.values = np.array([[plain_leaf(self.network, k, z) for k in leaves] for z in self.z])
@@ -42,18 +47,13 @@ class Network:
         return ((row < 0) | (self.z == row)).all(axis=1)
 
     def leaves(self, is_sum):
-        n, out = self.network, np.zeros((3, self.network.leaves))
-        leaf_values(
-            self.cards, n.contexts, n.split_variables, n.order, n.parents, n.log_tables,
-            n.log_weights, self.rows, is_sum, out,
-        )  # fmt: skip
+        out = np.zeros((3, self.network.leaves))
+        leaf_values(self.arrays, self.rows, is_sum, out)
         return out
 
     def completed(self, rows, leaves, uniforms):
-        n, out = self.network, np.zeros_like(rows)
-        complete(
-            self.cards, n.contexts, n.order, n.parents, n.log_tables, rows, leaves, uniforms, out
-        )
+        out = np.zeros_like(rows)
+        complete(self.arrays, rows, leaves, uniforms, out)
         return out
 
 
@@ -61,11 +61,9 @@ class Network:
 @examples(100)
 def test_values_and_leaves_of_assignments(seed):
     case = Network(seed)
-    network, leaves, out = case.network, np.zeros(len(case.z), np.int64), np.zeros(len(case.z))
-    locate(network.contexts, network.split_variables, case.z, leaves)
-    evaluate(
-        network.order, network.parents, network.log_tables, network.log_weights, case.z, leaves, out
-    )
+    leaves, out = np.zeros(len(case.z), np.int64), np.zeros(len(case.z))
+    locate(case.arrays, case.z, leaves)
+    evaluate(case.arrays, case.z, leaves, out)
     assert np.allclose(out, case.values.max(axis=1), rtol=1e-12, atol=1e-12)
     assert np.allclose(out, case.values[np.arange(len(out)), leaves], rtol=1e-12, atol=1e-12)
 
@@ -95,12 +93,12 @@ def test_maxima_and_sums_of_leaves_and_their_maximisers(seed):
 @examples(100)
 def test_marginals_are_those_of_enumeration(seed):
     case = Network(seed)
-    values, n = case.leaves(True), case.network
+    values = case.leaves(True)
     shares = np.zeros_like(values)
     for share, row in zip(shares, values, strict=True):
         share[:] = np.exp(row - logsumexp(row)) if row.max() > -np.inf else 0.0
     out = np.zeros((3, len(case.cards), case.cards.max()))
-    marginals(case.cards, n.contexts, n.order, n.parents, n.log_tables, case.rows, shares, out)
+    marginals(case.arrays, case.rows, shares, out)
     for row, found, share in zip(case.rows, out, shares, strict=True):
         if share.any():
             inside = case.agreeing(row)

@@ -279,7 +279,10 @@ def test_points_that_miss_the_tolerance_are_left_out():
 def test_refusals():
     problem = worked_example()
     refused(lambda: cmpe.front(Problem(problem.objective, ())), "needs a constraint")
-    refused(lambda: cmpe.front(problem, [[1, 1]], over=1), "numbered 0 to 0, found 1")
+    refused(
+        lambda: cmpe.front(problem, [[1, 1]], over=1),
+        "there is one constraint: over=0; found number 1",
+    )
     refused(lambda: cmpe.front(problem, [[1, 1]])[0].at("1"), "q must be a number")
     refused(lambda: cmpe.front(problem, [[1, 1]])[0].at(np.nan), "q must be a number")
     refused(lambda: cmpe.front(problem, [[1, 1]], between=3), "between must")

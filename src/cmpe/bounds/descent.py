@@ -25,6 +25,7 @@ from cmpe.bounds.base import (
 )
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.core.copies import VALUES
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
 
@@ -48,67 +49,72 @@ class RelaxedRow:
     """The arrays of one row after another."""
 
     def __init__(self, relaxation: Relaxation, limits: Floats) -> None:
+        from cmpe.core.relaxation import CopyRow, CopyState
+
         self.relaxed = relaxation.compiled
-        self.limits = limits
-        numbers, entries = self.relaxed.numbers, self.relaxed.entries
-        self.h, self.t = np.zeros(numbers), np.zeros((len(limits), numbers))
-        self.weights = np.zeros(len(limits))
-        copies, buckets = numbers - entries, len(self.relaxed.buckets)
-        self.state = tuple(
-            np.zeros(n) for n in (copies, len(limits), copies, len(limits), copies, len(limits))
+        numbers, count = self.relaxed.numbers, len(limits)
+        copies = numbers - self.relaxed.entries
+        self.row = CopyRow(
+            np.zeros(numbers), np.zeros((count, numbers)), limits, np.zeros(count), np.zeros(1)
         )
-        self.level = np.zeros(5)  # see `bounds.kernels.relaxation._aim`
-        self.scratch = (
+        self.state = CopyState(
+            np.zeros(copies),
+            np.zeros(count),
+            np.zeros(copies),
+            np.zeros(count),
+            np.zeros(copies),
+            np.zeros(count),
+            np.zeros(3),
+            np.zeros(1, dtype=np.bool_),
             np.zeros(self.relaxed.total),
             np.zeros(self.relaxed.total - numbers, dtype=np.int16),
-            np.zeros(buckets, dtype=np.int32),
+            np.zeros(len(self.relaxed.buckets), dtype=np.int32),
             np.zeros(copies),
             np.zeros(len(self.relaxed.copy_entry), dtype=np.int64),
-            np.zeros(int(self.relaxed.groups[:, 2].max(initial=1))),
+            np.zeros(int(self.relaxed.groups[:, VALUES].max(initial=1))),
         )
 
     def begin(self, given: RowTables, even: bool) -> None:
         """Load a row's tables; all multipliers are 0."""
         from cmpe.core import relaxation as kernels
+        from cmpe.core.multipliers import BEST
 
-        entries = len(given.h)
-        self.weights[:] = MU_WEIGHT * given.units**2
-        self.h[:entries] = given.h
-        kernels.share_out(self.relaxed, even, self.h)
-        for own, table in zip(self.t, given.t, strict=True):
-            own[:entries] = table
-            kernels.share_out(self.relaxed, even, own)
+        entries, row = len(given.h), self.row
+        row.weights[:] = MU_WEIGHT * given.units**2
+        row.h[:entries] = given.h
+        kernels.share_out(self.relaxed, even, row.h)
+        for table, values in zip(row.t, given.t, strict=True):
+            table[:entries] = values
+            kernels.share_out(self.relaxed, even, table)
         for array in self.state:
-            array[:] = 0.0
-        self.level[:] = np.inf, 0.0, 0.0, 0.0, given.least
+            array[:] = 0
+        self.state.level[BEST] = np.inf
+        row.enough[:] = given.least
 
     def impossible(self) -> bool:
         """Whether even the relaxation satisfies no constraint."""
         from cmpe.core import relaxation as kernels
 
-        arrays = (self.h, self.t, self.limits, self.scratch)
-        return bool(kernels.impossible(self.relaxed, *arrays))
+        return bool(kernels.impossible(self.relaxed, self.row, self.state))
 
     def descend(self, steps: int, free: bool) -> bool:
         """Some steps; whether more of them could help."""
         from cmpe.core import relaxation as kernels
 
-        kernels.descend(
-            self.relaxed, self.h, self.t, self.limits, self.weights, steps, free, self.level,
-            self.state, self.scratch,
-        )  # fmt: skip
-        return not self.level[3]
+        kernels.descend(self.relaxed, self.row, steps, free, self.state)
+        return not self.state.is_over[0]
 
     def certified(self) -> float:
         """The best bound, safe against rounding."""
         from cmpe.core import relaxation as kernels
 
-        arrays = (self.h, self.t, self.limits, self.state, self.scratch)
-        bound = float(kernels.certify(self.relaxed, *arrays))
-        return bound if bound >= self.level[4] else -np.inf
+        bound = float(kernels.certify(self.relaxed, self.row, self.state))
+        return bound if bound >= self.row.enough[0] else -np.inf
 
     def work(self, work: Work, held: int, begin: float) -> int:
         """Descend until the work is done; returns the steps."""
+        from cmpe.core.multipliers import BEST
+
         done = 0
         for size in work.slices(begin):
             going, left = True, size
@@ -120,7 +126,7 @@ class RelaxedRow:
             if left:
                 going = self.descend(left, free=True)
                 done += left
-            if not going or self.level[0] == -np.inf:
+            if not going or self.state.level[BEST] == -np.inf:
                 break
         return done
 
@@ -149,7 +155,7 @@ def minimise(
             else:
                 out.steps[at] = row.work(work, chosen.held, begin)
                 out.upper[at] = row.certified()
-                out.multipliers[at] = row.state[5]
+                out.multipliers[at] = row.state.best_mu
             out.infeasible[at] = out.upper[at] == -np.inf
             out.seconds[at] = clock() - begin
 

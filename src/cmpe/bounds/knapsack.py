@@ -26,7 +26,7 @@ from cmpe.bounds.base import (  # fmt: skip
     over_chunks,
     row_tables,
 )
-from cmpe.bounds.messages import MessageRow
+from cmpe.bounds.messages import PassedRow
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
@@ -50,17 +50,17 @@ class Knapsack:
         passing = replace(work, time_limit=limit)
 
         def chunk(rows: slice) -> None:
-            row = MessageRow(structure, limits)
+            row = PassedRow(structure, limits)
             knapsack = _Classes(structure, row)
             for at, given in enumerate(row_tables(instances, rows), rows.start):
                 begin = clock()
                 out.steps[at] = row.work(given, passing, begin)
                 until = np.inf if work.time_limit is None else begin + work.time_limit
                 found = [knapsack.bound(j, self.nodes, until) for j in range(len(limits))]
-                upper = min([row.level[1], *found])
+                upper = min([row.state.bound[0], *found])
                 out.infeasible[at] = upper < given.least or upper == -np.inf
                 out.upper[at] = -np.inf if out.infeasible[at] else upper
-                out.multipliers[at] = row.state[3]
+                out.multipliers[at] = row.state.best_mu
                 out.seconds[at] = clock() - begin
 
         over_chunks(instances, chunk, work.threads)
@@ -70,7 +70,7 @@ class Knapsack:
 class _Classes:
     """The knapsack of one row after another."""
 
-    def __init__(self, structure: Conditioning, row: MessageRow) -> None:
+    def __init__(self, structure: Conditioning, row: PassedRow) -> None:
         self._row = row
         own = np.diff(structure.layout.offsets)
         several = [int(own[f]) for f, scope in enumerate(structure.scopes) if len(scope) > 1]
@@ -85,15 +85,15 @@ class _Classes:
         """The bound of constraint j's knapsack."""
         from cmpe.core import knapsack as kernels
 
-        row = self._row
-        messages, mu = row.state[2], row.state[3]
+        row, state = self._row.row, self._row.state
+        messages, mu = state.best_messages, state.best_mu
         priced, constant = row.h.copy(), 0.0
         for k in range(len(mu)):
             if k != j:
                 priced -= mu[k] * row.t[k]
                 constant += mu[k] * row.limits[k]
         arrays = (self._profit, self._weight)
-        kernels.classes(row.tables, priced, row.t[j], messages, *arrays)
+        kernels.classes(self._row.tables, priced, row.t[j], messages, *arrays)
         limit = float(row.limits[j] - row.t[j][0])
         slack = ROUNDING * (1.0 + abs(constant) + abs(priced[0]) + np.abs(self._profit).sum())
         slack += ROUNDING * (1.0 + mu[j]) * np.abs(self._weight).sum()

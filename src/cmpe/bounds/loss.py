@@ -167,9 +167,8 @@ def greatest_losses(instances: Instances, threads: int) -> Floats:
     least = np.zeros(len(instances))
 
     def work(rows: slice) -> None:
-        kernels.least_batch(
-            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.lanes, least[rows]
-        )
+        unconstrained = batch.rows(rows)._replace(limits=np.zeros(0))
+        kernels.least_batch(unconstrained, least[rows])
 
     batch.run(work, threads)
     return np.where(np.isfinite(least), instances.problem.shift - least, np.nan)
@@ -189,10 +188,8 @@ def _least_infeasible(instances: Instances, j: int, threads: int) -> Floats:
     limit = instances.problem.constraints[j].at_most
 
     def work(rows: slice) -> None:
-        kernels.opposite_batch(
-            batch.plan, batch.offsets, gathers, batch.rows(rows), limit, batch.lanes,
-            upper[rows], kind[rows],
-        )  # fmt: skip
+        one = batch.rows(rows)._replace(gathers=gathers, limits=np.full(1, limit), finite=True)
+        kernels.opposite_batch(one, upper[rows], kind[rows])
 
     batch.run(work, threads)
     none = kind == INFEASIBLE

@@ -52,7 +52,7 @@ def _least_of_copies(row: RelaxedRow, relaxation: Relaxation, upper: float) -> d
     from cmpe.core import marginals as marginals_kernels
     from cmpe.core import relaxation as relaxation_kernels
 
-    relaxed, (numbers, winners) = row.relaxed, row.scratch[:2]
+    relaxed, numbers, winners = row.relaxed, row.state.values, row.state.winners
     starts = np.concatenate([[0], np.cumsum(relaxed.buckets[:, CARD])]).astype(np.int64)
     outside, marginal = np.zeros(relaxed.total - relaxed.numbers), np.zeros(int(starts[-1]))
     tables = (relaxed.buckets, relaxed.places, relaxed.numbers, numbers, winners)

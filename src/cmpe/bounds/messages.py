@@ -1,4 +1,4 @@
-"""Message passing with a valid dual (MPLP) for whole batches; see `bounds.kernels.messages`.
+"""Message passing with a valid dual (MPLP) for whole batches; see `core.mplp`.
 
 Block-coordinate descent never raises the bound, needs no step length for the messages, and costs
 one look at every table entry a step, but it can stop above the minimum, and its minimum is that of
@@ -8,7 +8,6 @@ the local polytope: looser than what wider relaxations reach.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,25 +21,14 @@ from cmpe.bounds.base import (
     over_chunks,
     row_tables,
 )  # fmt: skip
+from cmpe.core.mplp import MANY, NONE, MessageRow, MessageState, MessageTables, pass_messages
+from cmpe.core.multipliers import BEST
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
-MANY, NONE = -1, -2  # These mark tables of several variables and of none in MessageTables.unary.
 
-
-class MessageTables(NamedTuple):
-    """All tables of a structure for compiled code; table f has axes starts[f]:starts[f + 1]."""
-
-    offsets: Integers  # (F + 1,) of entries
-    starts: Integers  # (F + 1,) of axes
-    places: Integers  # (S,) where the axis's variable starts among the beliefs
-    cards: Integers  # (S,)
-    strides: Integers  # (S,)
-    unary: Integers  # (F,) where the variable of a table of one starts, else MANY or NONE
-
-
-def compile_tables(structure: Conditioning) -> tuple[MessageTables, Integers]:
-    """The tables, and where each free variable's beliefs start: (n + 1,)."""
+def compile_tables(structure: Conditioning) -> MessageTables:
+    """The tables of a structure."""
     layout, sizes = structure.layout, [structure.cardinalities[v] for v in structure.free]
     variables = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
     place = {v: int(variables[i]) for i, v in enumerate(structure.free)}
@@ -49,15 +37,15 @@ def compile_tables(structure: Conditioning) -> tuple[MessageTables, Integers]:
         place[scope[0]] if len(scope) == 1 else (MANY if scope else NONE)
         for scope in structure.scopes
     ]
-    found = MessageTables(
+    return MessageTables(
         layout.offsets,
         layout.starts,
         np.array([place[v] for v in axes], dtype=np.int64),
         np.array([structure.cardinalities[v] for v in axes], dtype=np.int64),
         layout.strides,
         np.array(unary, dtype=np.int64),
+        variables,
     )
-    return found, variables
 
 
 def floored(h: Floats, offsets: Integers) -> Floats:
@@ -73,51 +61,38 @@ def floored(h: Floats, offsets: Integers) -> Floats:
     return np.where(zero, least - most - 1.0, h)
 
 
-class MessageRow:
+class PassedRow:
     """The arrays of one row after another."""
 
     def __init__(self, structure: Conditioning, limits: Floats) -> None:
-        self.tables, variables = compile_tables(structure)
-        self.limits = limits
-        entries = len(structure.layout.values)
+        self.tables = compile_tables(structure)
+        self.limits, count = limits, len(limits)
         several = [s for s in structure.scopes if len(s) > 1]
         sizes = [sum(structure.cardinalities[v] for v in scope) for scope in several]
-        count = sum(sizes)
-        self.state = (
+        self.state = MessageState(
+            np.zeros(sum(sizes)),
             np.zeros(count),
-            np.zeros(len(limits)),
+            np.zeros(sum(sizes)),
             np.zeros(count),
-            np.zeros(len(limits)),
+            np.zeros(1),
+            np.zeros(3),
+            np.zeros(len(structure.layout.values)),
+            np.zeros(int(self.tables.variables[-1])),
+            np.zeros(max(sizes, default=1)),
+            np.zeros(count),
         )
-        self.level = np.zeros(4)
-        self.scratch = (
-            np.zeros(entries), np.zeros(int(variables[-1])), np.zeros(max(sizes, default=1)),
-            variables,
-        )  # fmt: skip
 
     def begin(self, given: RowTables) -> None:
         """Load a row; all messages and multipliers are 0."""
-        self.h, self.t = floored(given.h, self.tables.offsets), np.ascontiguousarray(given.t)
-        self.units = given.units
+        h, t = floored(given.h, self.tables.offsets), np.ascontiguousarray(given.t)
+        self.row = MessageRow(h, t, self.limits, given.units)
         for array in self.state:
             array[:] = 0.0
-        self.level[:] = np.inf, np.inf, 0.0, 0.0
+        self.state.bound[0] = self.state.level[BEST] = np.inf
 
     def pass_messages(self, steps: int) -> None:
         """Some rounds of all messages and a step of the constraints' multipliers."""
-        from cmpe.core import mplp as kernels
-
-        kernels.pass_messages(
-            self.tables,
-            self.h,
-            self.t,
-            self.limits,
-            self.units,
-            steps,
-            self.level,
-            self.state,
-            self.scratch,
-        )
+        pass_messages(self.tables, self.row, steps, self.state)
 
     def work(self, given: RowTables, work: Work, begin: float) -> int:
         """Load a row and pass messages until the work is done; returns the steps."""
@@ -140,13 +115,13 @@ class Messages:
         out = Bounds.empty(len(instances), len(limits))
 
         def chunk(rows: slice) -> None:
-            row = MessageRow(instances.conditioning, limits)
+            row = PassedRow(instances.conditioning, limits)
             for at, given in enumerate(row_tables(instances, rows), rows.start):
                 begin = clock()
                 out.steps[at] = row.work(given, work, begin)
-                out.infeasible[at] = row.level[1] < given.least
-                out.upper[at] = -np.inf if out.infeasible[at] else row.level[1]
-                out.multipliers[at] = row.state[3]
+                out.infeasible[at] = row.state.bound[0] < given.least
+                out.upper[at] = -np.inf if out.infeasible[at] else row.state.bound[0]
+                out.multipliers[at] = row.state.best_mu
                 out.seconds[at] = clock() - begin
 
         over_chunks(instances, chunk, work.threads)

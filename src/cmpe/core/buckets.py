@@ -1,10 +1,10 @@
-"""The layout of a bucket tree: a plan of elimination as whole numbers."""
+"""The layout of a bucket tree: a plan of elimination as whole numbers; rows to run it on."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cmpe.arrays import Integers
+from cmpe.arrays import Floats, Integers
 
 # Columns of CompiledPlan.buckets.
 VARIABLE, CARD, SIZE, MESSAGE, PAIRS, AXES, AXIS_COUNT, INPUTS, INPUT_COUNT, COMPONENT = range(10)
@@ -36,3 +36,15 @@ class CompiledPlan(NamedTuple):
     pairs: int  # of all buckets
     widest: int  # axes of the widest message
     most_inputs: int
+
+
+class BatchRows(NamedTuple):
+    """Rows of evidence, and the tables that are conditioned on them."""
+
+    plan: CompiledPlan
+    offsets: Integers  # where each conditioned table begins
+    gathers: Any  # `conditioning.Gathers`
+    evidence: Integers  # (|X|, B)
+    limits: Floats  # (m,)
+    finite: bool  # no constraint has an entry of -inf
+    lanes: int  # rows of a block

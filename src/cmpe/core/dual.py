@@ -10,11 +10,15 @@ on the way is a valid upper bound.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.buckets import VARIABLE
 from cmpe.core.compiler.functions import njit
 from cmpe.core.elimination import complete, eliminate_max, totals
+from cmpe.core.multipliers import BEST, DUAL_RULE, fall
 from cmpe.core.tables import condition_some
 
 # What is known of a row: an INACTIVE constraint holds at the maximiser of h alone.
@@ -24,6 +28,38 @@ SLACK = 1e-14
 MOST_STEPS = 60
 SUBGRADIENT_STEPS = 60
 CLOSE = 1e-11  # A rise of a smaller share of 1 + |value| is no new line.
+
+
+class DualBlock(NamedTuple):
+    """A block of rows, one lane each: their tables and what the dual finds out about them."""
+
+    h: Floats  # (E, L)
+    t: Floats  # (m, E, L)
+    values: Floats  # (total, L) h - mu t with its messages
+    carried: Floats  # (m, total, L) each t along the maximiser
+    mu: Floats  # (L, m) the minimiser
+    upper: Floats  # (L,) the bound
+    lower: Floats  # (L,) the best feasible line
+    kind: Integers  # (L,) INACTIVE, INFEASIBLE or BOUND
+    ends: Floats  # (2, L) mu at which the best satisfying and violating lines are maximisers
+    choice: Integers  # (K, L) the best feasible maximiser seen, where there are several constraints
+
+
+@njit(inner=True, nogil=True)
+def make_dual(plan, constraints, lanes):
+    """Room for a block."""
+    return DualBlock(
+        np.zeros((plan.entries, lanes)),
+        np.zeros((constraints, plan.entries, lanes)),
+        np.zeros((plan.total, lanes)),
+        np.zeros((constraints, plan.total, lanes)),
+        np.zeros((lanes, constraints)),
+        np.zeros(lanes),
+        np.zeros(lanes),
+        np.zeros(lanes, dtype=np.int64),
+        np.zeros((2, lanes)),
+        np.zeros((len(plan.buckets), lanes), dtype=np.int64),
+    )
 
 
 @njit(inner=True, nogil=True)
@@ -60,18 +96,27 @@ def satisfy(t, offsets, limit):
 
 
 @njit(inner=True, nogil=True)
-def load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t):
-    """Condition the objective and the constraints on the evidence `rows`: h (E, L), t (m, E, L)."""
-    block = np.zeros((evidence.shape[0], len(rows)), dtype=np.int64)
-    for x in range(evidence.shape[0]):
-        for lane in range(len(rows)):
-            block[x, lane] = evidence[x, rows[lane]]
-    gather, first = gathers
-    condition_some(block, gather, first[0], first[1], h)
-    for j in range(len(limits)):
-        condition_some(block, gather, first[j + 1], first[j + 2], t[j])
-        if not finite:
-            satisfy(t[j], offsets, limits[j])
+def load_block(rows, start, h, t):
+    """Condition the objective and the constraints on a block of rows: h (E, L), t (m, E, L)."""
+    numbers = np.empty(rows.lanes, dtype=np.int64)
+    for lane in range(rows.lanes):
+        numbers[lane] = min(start + lane, rows.evidence.shape[1] - 1)
+    load_rows(rows, numbers, h, t)
+
+
+@njit(inner=True, nogil=True)
+def load_rows(rows, numbers, h, t):
+    """The same for the rows of these numbers (L,)."""
+    evidence = np.zeros((rows.evidence.shape[0], len(numbers)), dtype=np.int64)
+    for x in range(len(evidence)):
+        for lane in range(len(numbers)):
+            evidence[x, lane] = rows.evidence[x, numbers[lane]]
+    gather, first = rows.gathers
+    condition_some(evidence, gather, first[0], first[1], h)
+    for j in range(len(rows.limits)):
+        condition_some(evidence, gather, first[j + 1], first[j + 2], t[j])
+        if not rows.finite:
+            satisfy(t[j], rows.offsets, rows.limits[j])
 
 
 @njit(cache=True, nogil=True)
@@ -97,12 +142,22 @@ def _load_least(h, t, values, carried):
             carried[e, lane] = h[e, lane]
 
 
+class Line(NamedTuple):
+    """The best violating line of every lane, and the t of the best satisfying one."""
+
+    high_h: Floats  # (L,)
+    high_t: Floats  # (L,)
+    low_t: Floats  # (L,)
+
+
 @njit(cache=True, nogil=True)
-def _bracket(plan, h, t, limit, values, carried, lower, upper, kind, ends, high, low_t):
+def _bracket(plan, block, limit, line):
     """The extreme lines: the maximiser of h and, where it violates, the least t.
 
-    `high` (2, L) receives h and t of the violating line. Returns how many lanes need both.
+    Returns how many lanes need both.
     """
+    h, t, values, carried = block.h, block.t[0], block.values, block.carried[0]
+    kind, lower, upper, ends = block.kind, block.lower, block.upper, block.ends
     lanes = h.shape[1]
     total, carry = np.zeros(lanes), np.zeros(lanes)
     _load(h, t, np.zeros(lanes), values, carried)
@@ -110,7 +165,7 @@ def _bracket(plan, h, t, limit, values, carried, lower, upper, kind, ends, high,
     for lane in range(lanes):
         kind[lane], lower[lane], upper[lane] = RUNNING, -np.inf, total[lane]
         ends[0, lane], ends[1, lane] = np.inf, 0.0
-        high[0, lane], high[1, lane] = total[lane], carry[lane]
+        line.high_h[lane], line.high_t[lane] = total[lane], carry[lane]
         if total[lane] == -np.inf:
             kind[lane] = INFEASIBLE
         elif carry[lane] <= limit:
@@ -124,42 +179,43 @@ def _bracket(plan, h, t, limit, values, carried, lower, upper, kind, ends, high,
         if -total[lane] > limit:
             kind[lane], upper[lane] = INFEASIBLE, -np.inf
         else:
-            low_t[lane], lower[lane] = -total[lane], carry[lane]
+            line.low_t[lane], lower[lane] = -total[lane], carry[lane]
             running += 1
     return running
 
 
 @njit(inner=True, nogil=True)
-def minimise_dual(plan, h, t, limit, values, carried, mu, upper, lower, kind, ends):
-    """Fill mu*, the bound `upper`, the best feasible line `lower` and the kind of every lane.
+def minimise_dual(plan, block, limit):
+    """One constraint t <= limit (t finite): mu*, the bound and the kind of every lane of a block.
 
-    `h` and `t` (E, L) are the tables of each lane (t finite), `limit` is q. On return
-    `values` holds h - mu* t with its messages, and `ends` (2, L) the multipliers at which the
-    best satisfying and the best violating line are maximisers (inf: the least t).
+    In `ends`, inf stands for the multiplier of the least t.
     """
-    lanes = h.shape[1]
-    total, carry, low_t = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes)
-    high = np.zeros((2, lanes))
+    h, t, values, carried = block.h, block.t[0], block.values, block.carried[0]
+    kind, lower, upper, ends = block.kind, block.lower, block.upper, block.ends
+    lanes, mu = h.shape[1], block.mu[:, 0]
+    total, carry = np.zeros(lanes), np.zeros(lanes)
+    line = Line(np.zeros(lanes), np.zeros(lanes), np.zeros(lanes))
+    high_h, high_t, low_t = line.high_h, line.high_t, line.low_t
     mu[:] = 0.0
-    running = _bracket(plan, h, t, limit, values, carried, lower, upper, kind, ends, high, low_t)
+    running = _bracket(plan, block, limit, line)
     for attempt in range(MOST_STEPS):
         for lane in range(lanes):
             if kind[lane] == RUNNING:
-                slope = (high[0, lane] - lower[lane]) / (high[1, lane] - low_t[lane])
+                slope = (high_h[lane] - lower[lane]) / (high_t[lane] - low_t[lane])
                 mu[lane] = max(0.0, slope)
         _load(h, t, mu, values, carried)
         eliminate_max(plan, values, carried, total, carry)
         for lane in range(lanes):
             if kind[lane] != RUNNING:
                 continue
-            line = lower[lane] - mu[lane] * low_t[lane]
-            if total[lane] - line <= CLOSE * (1.0 + abs(line)) or attempt == MOST_STEPS - 1:
+            height = lower[lane] - mu[lane] * low_t[lane]
+            if total[lane] - height <= CLOSE * (1.0 + abs(height)) or attempt == MOST_STEPS - 1:
                 kind[lane] = BOUND
                 upper[lane] = total[lane] + mu[lane] * limit
                 running -= 1
             elif carry[lane] > limit:
-                high[0, lane] = total[lane] + mu[lane] * carry[lane]
-                high[1, lane], ends[1, lane] = carry[lane], mu[lane]
+                high_h[lane] = total[lane] + mu[lane] * carry[lane]
+                high_t[lane], ends[1, lane] = carry[lane], mu[lane]
             else:
                 lower[lane] = total[lane] + mu[lane] * carry[lane]
                 low_t[lane], ends[0, lane] = carry[lane], mu[lane]
@@ -179,51 +235,44 @@ def load_priced(h, t, mu, values):
 
 
 @njit(cache=True, nogil=True)
-def _least_each(plan, h, t, limits, values, carried, kind, least):
+def _least_each(plan, block, limits, least):
     """The least t_j of every lane; a lane is infeasible if one of them exceeds its limit."""
-    lanes = h.shape[1]
+    lanes = block.h.shape[1]
     carry = np.zeros(lanes)
-    for j in range(t.shape[0]):
-        _load_least(h, t[j], values, carried)
-        eliminate_max(plan, values, carried, least[j], carry)
+    for j in range(len(limits)):
+        _load_least(block.h, block.t[j], block.values, block.carried[0])
+        eliminate_max(plan, block.values, block.carried[0], least[j], carry)
         for lane in range(lanes):
             if -least[j, lane] > limits[j]:
-                kind[lane] = INFEASIBLE
+                block.kind[lane] = INFEASIBLE
 
 
 @njit(cache=True, nogil=True)
-def _step(lane, total, sums, limits, current, mu, upper, lower, share, stale):
+def _step(lane, block, limits, total, sums, mu, level):
     """One subgradient step of one lane; whether its maximiser is the best feasible one so far.
 
-    The step aims `share` below the best bound; `share` halves when the bound has not fallen for
-    four steps.
+    `mu` (L, m) are the multipliers that were tried, `level` (L, 3) is of `multipliers.fall`.
     """
+    upper, lower = block.upper, block.lower
     if total[lane] == -np.inf:
         upper[lane] = -np.inf
         return False
     bound, objective, norm, feasible = total[lane], total[lane], 0.0, True
     for j in range(len(limits)):
         slack = sums[j, lane] - limits[j]
-        bound += current[lane, j] * limits[j]
-        objective += current[lane, j] * sums[j, lane]
+        bound += mu[lane, j] * limits[j]
+        objective += mu[lane, j] * sums[j, lane]
         feasible = feasible and slack <= 0.0
-        if slack > 0.0 or current[lane, j] > 0.0:
+        if slack > 0.0 or mu[lane, j] > 0.0:
             norm += slack * slack
-    if upper[lane] == np.inf:
-        share[lane] = 0.05 * (1.0 + abs(bound))
-    stale[lane] = 0.0 if bound < upper[lane] - 1e-9 * (1.0 + abs(bound)) else stale[lane] + 1.0
+    length = fall(bound, level[lane], DUAL_RULE) / norm if norm > 0.0 else 0.0
     if bound < upper[lane]:
-        upper[lane] = bound
+        upper[lane] = level[lane, BEST] = bound
         for j in range(len(limits)):
-            mu[lane, j] = current[lane, j]
-    if stale[lane] >= 4.0:
-        stale[lane] = 0.0
-        share[lane] *= 0.5
-    if norm > 0.0:
-        length = (bound - upper[lane] + share[lane]) / norm
-        for j in range(len(limits)):
-            move = length * (sums[j, lane] - limits[j])
-            current[lane, j] = max(0.0, current[lane, j] + move)
+            block.mu[lane, j] = mu[lane, j]
+    for j in range(len(limits)):
+        move = length * (sums[j, lane] - limits[j])
+        mu[lane, j] = max(0.0, mu[lane, j] + move)
     improved = feasible and objective > lower[lane]
     if improved:
         lower[lane] = objective
@@ -231,35 +280,36 @@ def _step(lane, total, sums, limits, current, mu, upper, lower, share, stale):
 
 
 @njit(inner=True, nogil=True)
-def descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, best):
-    """Several constraints: D(mu) by subgradients with Polyak's step; see `minimise_dual`.
+def descend_dual(plan, block, limits):
+    """Several constraints: D(mu) of a block by subgradients with Polyak's step.
 
-    mu (L, m), carried (m, total, L): on return `values` and the t of the maximiser at the best
-    mu. Every D(mu) is a bound, whenever it stops. `best` (K, L) receives the best feasible
-    maximiser seen, if lower > -inf.
+    Every D(mu) is a bound, whenever it stops. `choice` receives the best feasible maximiser seen,
+    if lower > -inf.
     """
-    lanes, constraints = h.shape[1], t.shape[0]
+    h, t, values, carried = block.h, block.t, block.values, block.carried
+    kind, upper = block.kind, block.upper
+    lanes, constraints = h.shape[1], len(limits)
     total, carry = np.zeros(lanes), np.zeros(lanes)
     sums = np.zeros((constraints, lanes))
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
-    current = np.zeros((lanes, constraints))
-    share, stale = np.zeros(lanes), np.zeros(lanes)
+    mu, level = np.zeros((lanes, constraints)), np.zeros((lanes, 3))
     for lane in range(lanes):
-        kind[lane], upper[lane], lower[lane] = BOUND, np.inf, -np.inf
-    _least_each(plan, h, t, limits, values, carried[0], kind, sums)
+        level[lane, BEST] = np.inf
+        kind[lane], upper[lane], block.lower[lane] = BOUND, np.inf, -np.inf
+    _least_each(plan, block, limits, sums)
     for _ in range(SUBGRADIENT_STEPS):
-        load_priced(h, t, current, values)
+        load_priced(h, t, mu, values)
         eliminate_max(plan, values, carried[0], total, carry)
         choice[:] = -1
         complete(plan, values, choice)
         for j in range(constraints):
             totals(plan, t[j], choice, sums[j])
         for lane in range(lanes):
-            if _step(lane, total, sums, limits, current, mu, upper, lower, share, stale):
-                for k in range(len(best)):
-                    best[k, lane] = choice[k, lane]
+            if _step(lane, block, limits, total, sums, mu, level):
+                for k in range(len(choice)):
+                    block.choice[k, lane] = choice[k, lane]
     for j in range(constraints):  # messages at the best multipliers, with each t of the maximiser
-        load_priced(h, t, mu, values)
+        load_priced(h, t, block.mu, values)
         for e in range(h.shape[0]):
             for lane in range(lanes):
                 carried[j, e, lane] = t[j, e, lane]
@@ -270,8 +320,9 @@ def descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, be
 
 
 @njit(cache=True, nogil=True)
-def _decode_at(plan, h, t, at, values, carried, choice):
+def _decode_at(plan, block, at, choice):
     """The maximiser of h - at * t in every lane (`at` = inf: of -t) into `choice` (K, L)."""
+    h, t, values = block.h, block.t[0], block.values
     lanes = h.shape[1]
     total, carry = np.zeros(lanes), np.zeros(lanes)
     for e in range(h.shape[0]):
@@ -280,45 +331,47 @@ def _decode_at(plan, h, t, at, values, carried, choice):
                 values[e, lane] = h[e, lane] - at[lane] * t[e, lane]
             else:
                 values[e, lane] = -t[e, lane] if h[e, lane] > -np.inf else -np.inf
-    eliminate_max(plan, values, carried, total, carry)
+    eliminate_max(plan, values, block.carried[0], total, carry)
     choice[:] = -1
     complete(plan, values, choice)
 
 
+class DualResults(NamedTuple):
+    """What the dual finds out about every row; see `lagrangian.Dual`."""
+
+    feasible: Integers  # (B, n)
+    violating: Integers  # (B, n)
+    bound: Floats  # (B,)
+    kind: Integers  # (B,)
+    multipliers: Floats  # (B, m)
+
+
 @njit(cache=True, nogil=True)
-def dual_batch(plan, offsets, gathers, evidence, limits, lanes, finite, results):
-    """The dual of every column of `evidence` (|X|, B); see `lagrangian.Dual` for the results."""
-    feasible, violating, upper_out, kind_out, mu_out = results
-    count, constraints, buckets = evidence.shape[1], len(limits), len(plan.buckets)
-    room = max(1, constraints)  # no constraint is one that always holds: t = 0 <= inf
-    h, t = np.zeros((plan.entries, lanes)), np.zeros((room, plan.entries, lanes))
-    values, carried = np.zeros((plan.total, lanes)), np.zeros((room, plan.total, lanes))
-    mu, ends = np.zeros((lanes, room)), np.zeros((2, lanes))
-    limit = limits[0] if constraints > 0 else np.inf
-    upper, lower = np.zeros(lanes), np.zeros(lanes)
-    kind, rows = np.zeros(lanes, dtype=np.int64), np.zeros(lanes, dtype=np.int64)
-    low = np.zeros((buckets, lanes), dtype=np.int64)
-    high = np.zeros((buckets, lanes), dtype=np.int64)
+def dual_batch(rows, results):
+    """The dual of every row."""
+    plan, limits, lanes = rows.plan, rows.limits, rows.lanes
+    count, constraints, buckets = rows.evidence.shape[1], len(limits), len(plan.buckets)
+    block = make_dual(plan, max(1, constraints), lanes)
+    limit = limits[0] if constraints > 0 else np.inf  # without one, t = 0 <= inf
+    low, high = block.choice, np.zeros((buckets, lanes), dtype=np.int64)
     for start in range(0, count, lanes):
-        for lane in range(lanes):
-            rows[lane] = min(start + lane, count - 1)
-        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
+        load_block(rows, start, block.h, block.t)
         if constraints <= 1:
-            one = mu[:, 0]
-            minimise_dual(plan, h, t[0], limit, values, carried[0], one, upper, lower, kind, ends)
-            _decode_at(plan, h, t[0], ends[0], values, carried[0], low)
-            _decode_at(plan, h, t[0], ends[1], values, carried[0], high)
+            minimise_dual(plan, block, limit)
+            _decode_at(plan, block, block.ends[0], low)
+            _decode_at(plan, block, block.ends[1], high)
         else:
-            descend_dual(plan, h, t, limits, values, carried, mu, upper, lower, kind, low)
+            descend_dual(plan, block, limits)
             high[:] = -1
-            complete(plan, values, high)
+            complete(plan, block.values, high)
         for lane in range(min(lanes, count - start)):
             row = start + lane
-            upper_out[row], kind_out[row] = upper[lane], kind[lane]
+            results.kind[row] = block.kind[lane]
+            results.bound[row] = block.upper[lane] + rounding(block.values, lane, buckets)
             for j in range(constraints):
-                mu_out[row, j] = mu[lane, j]
-            upper_out[row] += rounding(values, lane, buckets)
+                results.multipliers[row, j] = block.mu[lane, j]
             for k in range(buckets):
                 variable = plan.buckets[k, VARIABLE]
-                violating[row, variable] = high[k, lane]
-                feasible[row, variable] = low[k, lane] if lower[lane] > -np.inf else -1
+                results.violating[row, variable] = high[k, lane]
+                is_feasible = block.lower[lane] > -np.inf
+                results.feasible[row, variable] = low[k, lane] if is_feasible else -1

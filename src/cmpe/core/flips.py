@@ -4,21 +4,84 @@ A problem is one image x with a direction: `slope[j]`, the change of the margin 
 An input with a positive slope goes down, towards 0, one with a negative slope up, towards 1. All
 inputs cost 1 per unit, so the cheapest way to lower a linear margin is to move the input of the
 largest |slope| to its bound, then the next one, and the last one partly.
-
-A network reaches these loops as its first layer, transposed, and `deep`: for every later layer its
-weights (outputs, inputs) row by row and then its biases, end to end; `sizes` are the widths of all
-layers after the input.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.loops import copy, maximum
 
-BLOCK = 16  # inputs whose largest |slope| is kept as one number
+BLOCK = 16  # inputs of which one number holds the largest |slope|
 RELAXED = {"nnan", "nsz", "reassoc", "contract", "ninf"}
+
+
+class ReluLayers(NamedTuple):
+    """A ReLU network."""
+
+    first: Any  # (inputs, width) the weights of the first layer, transposed
+    deep: Any  # every later layer's weights (outputs, inputs), row by row, then its biases
+    sizes: Integers  # the widths of all layers after the input
+
+
+class Images(NamedTuple):
+    """Images to be moved."""
+
+    pixels: Floats  # (B, inputs)
+    sums: Floats  # (B, units) of all layers
+    label: Integers  # (B,) the class to leave
+    goals: Floats  # (B,) the margin to reach
+
+
+class Walks(NamedTuple):
+    """Directions to walk in, and where each walk ends."""
+
+    rows: Integers  # (P,) which image moves
+    slopes: Any  # (P, inputs)
+    lengths: Floats  # (P,) the L1 distance; inf: no flip, or too long
+    after: Floats  # (P, units) the sums of all layers there
+
+
+class Shortest(NamedTuple):
+    """The shortest answer of each image so far."""
+
+    lengths: Floats  # (B,)
+    pixels: Floats  # (B, inputs)
+    sums: Floats  # (B, units)
+
+
+class WalkRoom(NamedTuple):
+    """Working memory of one walk."""
+
+    scores: Any  # (inputs,) |slope| of the inputs that can still move
+    tops: Any  # the largest of every block
+    moved: Integers  # (inputs,) the inputs moved so far
+    to: Floats  # (inputs,) and where to
+    base: Floats  # (width,) sums of the first layer before the move
+    column: Floats  # (width,) how they change with it
+    values: Floats  # (units,) sums of all layers
+    active: Floats  # the widest layer's outputs
+    logits: Floats
+
+
+@njit(inner=True, nogil=True)
+def _make_room(network, inputs):
+    sizes = network.sizes
+    return WalkRoom(
+        np.empty(inputs, dtype=np.float32),
+        np.empty((inputs + BLOCK - 1) // BLOCK, dtype=np.float32),
+        np.empty(inputs, dtype=np.int64),
+        np.empty(inputs),
+        np.empty(sizes[0]),
+        np.empty(sizes[0]),
+        np.empty(sizes.sum()),
+        np.empty(maximum(sizes)),
+        np.empty(sizes[-1]),
+    )
 
 
 @njit(inner=True, nogil=True, fastmath=RELAXED)
@@ -48,15 +111,15 @@ def take(scores, tops):
     while block < len(tops) - 1 and tops[block] < largest:
         block += 1
     first, end = block * BLOCK, min(len(scores), (block + 1) * BLOCK)
-    found = first
-    while found < end - 1 and scores[found] < largest:
-        found += 1
-    scores[found] = 0.0
+    place = first
+    while place < end - 1 and scores[place] < largest:
+        place += 1
+    scores[place] = 0.0
     best = np.float32(0.0)
     for j in range(first, end):
         best = max(best, scores[j])
     tops[block] = best
-    return found
+    return place
 
 
 @njit(inner=True, nogil=True, fastmath=RELAXED)
@@ -69,8 +132,9 @@ def dot(a, b):
 
 
 @njit(inner=True, nogil=True)
-def forward(deep, sizes, values, active, logits):
+def forward(network, room):
     """Logits from the first layer's sums, which stand at the head of `values` and stay there."""
+    deep, sizes, values, active = network.deep, network.sizes, room.values, room.active
     start, at, last = 0, 0, len(sizes) - 1
     for layer in range(last):
         width, out = sizes[layer], sizes[layer + 1]
@@ -85,35 +149,35 @@ def forward(deep, sizes, values, active, logits):
         start += width
     tail = values[start : start + sizes[last]]
     for k in range(len(tail)):
-        logits[k] = tail[k]
+        room.logits[k] = tail[k]
 
 
 @njit(inner=True, nogil=True)
-def lead(logits, own):
-    """F_own - the largest other, and which one that is."""
+def lead(logits, label):
+    """F_label - the largest other."""
     best = -1
     for k in range(len(logits)):
-        if k != own and (best < 0 or logits[k] > logits[best]):
+        if k != label and (best < 0 or logits[k] > logits[best]):
             best = k
-    return logits[own] - logits[best], best
+    return logits[label] - logits[best]
 
 
 @njit(inner=True, nogil=True)
-def margin_at(share, base, column, change, deep, sizes, values, active, logits, own):
+def margin_at(share, change, label, network, room):
     """The margin when `share` of `change` is added to an input whose weights are `column`."""
     moved = share * change
-    for h in range(len(base)):
-        values[h] = base[h] + moved * column[h]
-    forward(deep, sizes, values, active, logits)
-    return lead(logits, own)[0]
+    for h in range(len(room.base)):
+        room.values[h] = room.base[h] + moved * room.column[h]
+    forward(network, room)
+    return lead(room.logits, label)
 
 
 @njit(inner=True, nogil=True)
-def crossing(low, high, goal, base, column, change, deep, sizes, values, active, logits, own):
+def crossing(low, high, goal, change, label, network, room):
     """The share at which the margin falls to `goal`: false position, halving the stuck end.
 
-    `low` and `high` are margins less the goal at shares 0 and 1, high <= 0 < low. The share
-    returned is one whose margin was seen to be at the goal or below.
+    `low` and `high` are margins less the goal at shares 0 and 1, high <= 0 < low. At the share
+    returned the margin was evaluated, and is at the goal or below.
     """
     left, right, stuck = 0.0, 1.0, 0
     tight = 1e-9 * (low - high)
@@ -123,8 +187,7 @@ def crossing(low, high, goal, base, column, change, deep, sizes, values, active,
         share = (left * high - right * low) / (high - low)
         if not left < share < right:
             share = 0.5 * (left + right)
-        here = margin_at(share, base, column, change, deep, sizes, values, active, logits, own)
-        here -= goal
+        here = margin_at(share, change, label, network, room) - goal
         if here <= 0.0:
             right, high = share, here
             low = 0.5 * low if stuck == 1 else low
@@ -137,74 +200,60 @@ def crossing(low, high, goal, base, column, change, deep, sizes, values, active,
 
 
 @njit(cache=True, nogil=True)
-def walk(images, sums, own, goals, first, deep, sizes, rows, slopes, reach, lengths, after, best):
+def walk(network, images, walks, reach, shortest):
     """From each image along its inputs in order of |slope|, until the margin is at its goal.
 
-    Margins are those of the network, not of a linearisation. Problem p moves image rows[p] by
-    slopes[p]; it fills lengths[p], the L1 distance (inf: no flip, or longer than `reach` times the
-    best of its row), and after[p], the sums of all layers there. The shortest answer of each row is
-    kept in `best`: its length, the changed image, the sums.
+    Margins are those of the network, not of a linearisation. A walk ends when it is longer than
+    `reach` times the shortest answer of its image, which `shortest` keeps.
     """
-    n, width = first.shape
-    shortest, changed, kept = best
-    scores = np.empty(n, dtype=np.float32)
-    tops = np.empty((n + BLOCK - 1) // BLOCK, dtype=np.float32)
-    moved, to = np.empty(n, dtype=np.int64), np.empty(n)
-    base, active, logits = np.empty(width), np.empty(maximum(sizes)), np.empty(sizes[-1])
-    for p in range(len(rows)):
-        row = rows[p]
-        image, c, goal, here = images[row], own[row], goals[row], after[p]
-        copy(sums[row], here)
-        count, length = follow(
-            image, c, goal, slopes[p], reach * shortest[row], first, deep, sizes, scores, tops,
-            moved, to, base, here, active, logits,
-        )  # fmt: skip
-        lengths[p] = length
-        if length < shortest[row]:
-            shortest[row] = length
-            copy(here, kept[row])
-            answer = changed[row]
-            copy(image, answer)
+    room = _make_room(network, len(network.first))
+    for p in range(len(walks.rows)):
+        row = walks.rows[p]
+        copy(images.sums[row], room.values)
+        limit = reach * shortest.lengths[row]
+        count, length = follow(network, images, row, walks.slopes[p], limit, room)
+        copy(room.values, walks.after[p])
+        walks.lengths[p] = length
+        if length < shortest.lengths[row]:
+            shortest.lengths[row] = length
+            copy(room.values, shortest.sums[row])
+            answer = shortest.pixels[row]
+            copy(images.pixels[row], answer)
             for i in range(count):
-                answer[moved[i]] = to[i]
+                answer[room.moved[i]] = room.to[i]
 
 
 @njit(inner=True, nogil=True)
-def follow(
-    image, own, goal, slope, limit, first, deep, sizes, scores, tops, moved, to, base, here,
-    active, logits,
-):  # fmt: skip
+def follow(network, images, row, slope, limit, room):
     """One walk: how many inputs moved (`moved`, `to`), and the L1 length, inf without a flip."""
-    width = len(base)
-    score(image, slope, scores, tops)
-    forward(deep, sizes, here, active, logits)
-    margin = lead(logits, own)[0]
+    image, label, goal = images.pixels[row], images.label[row], images.goals[row]
+    base, values, width = room.base, room.values, len(room.base)
+    score(image, slope, room.scores, room.tops)
+    forward(network, room)
+    margin = lead(room.logits, label)
     count, length = 0, 0.0
     while margin > goal:
-        j = take(scores, tops)
+        j = take(room.scores, room.tops)
         if j < 0 or length > limit:
             return count, np.inf
         for h in range(width):
-            base[h] = here[h]
+            base[h], room.column[h] = values[h], network.first[j, h]
         target = 0.0 if slope[j] > 0 else 1.0
         change = target - image[j]
-        then = margin_at(1.0, base, first[j], change, deep, sizes, here, active, logits, own)
+        then = margin_at(1.0, change, label, network, room)
         if then > margin:  # the slope was wrong there (equal: units are yet to turn on)
             for h in range(width):
-                here[h] = base[h]
+                values[h] = base[h]
             continue
         if then <= goal:
-            share = crossing(
-                margin - goal, then - goal, goal, base, first[j], change, deep, sizes, here,
-                active, logits, own,
-            )  # fmt: skip
+            share = crossing(margin - goal, then - goal, goal, change, label, network, room)
             if share < 1.0:
                 change *= share
                 target = min(max(image[j] + change, 0.0), 1.0)
-            margin_at(1.0, base, first[j], change, deep, sizes, here, active, logits, own)
+            margin_at(1.0, change, label, network, room)
             then = goal
-        moved[count] = j
-        to[count] = target
+        room.moved[count] = j
+        room.to[count] = target
         count += 1
         length += abs(change)
         margin = then
@@ -254,37 +303,32 @@ def secants(sums, rows, after, local, slopes):
 
 
 @njit(cache=True, nogil=True)
-def shares(sums, towards, own, goals, deep, sizes, width, found):
-    """The share of the way from sums to `towards` (first-layer sums) at which a row is at its goal.
+def shares(network, images, towards, out):
+    """The share of the way from the images' sums to `towards` at which a row is at its goal.
 
     Rows that are not at their goal at the end of the way keep 1.
     """
-    base, column = np.empty(width), np.empty(width)
-    values, active = np.empty(sizes.sum()), np.empty(maximum(sizes))
-    logits = np.empty(sizes[-1])
-    for p in range(len(own)):
-        for h in range(width):
-            base[h] = sums[p, h]
-            column[h] = towards[p, h] - base[h]
-        low = margin_at(0.0, base, column, 1.0, deep, sizes, values, active, logits, own[p])
-        high = margin_at(1.0, base, column, 1.0, deep, sizes, values, active, logits, own[p])
-        low, high = low - goals[p], high - goals[p]
-        found[p] = 1.0
+    room = _make_room(network, len(network.first))
+    for p in range(len(out)):
+        label, goal = images.label[p], images.goals[p]
+        for h in range(len(room.base)):
+            room.base[h] = images.sums[p, h]
+            room.column[h] = towards[p, h] - room.base[h]
+        low = margin_at(0.0, 1.0, label, network, room) - goal
+        high = margin_at(1.0, 1.0, label, network, room) - goal
+        out[p] = 1.0
         if low > 0.0 >= high:
-            found[p] = crossing(
-                low, high, goals[p], base, column, 1.0, deep, sizes, values, active, logits,
-                own[p],
-            )  # fmt: skip
+            out[p] = crossing(low, high, goal, 1.0, label, network, room)
 
 
 @njit(cache=True, nogil=True, fastmath=RELAXED)
-def distances(images, rows, changed, found):
+def distances(images, rows, changed, out):
     """sum |changed[p] - images[rows[p]]|."""
     for p in range(len(rows)):
         image, answer, total = images[rows[p]], changed[p], 0.0
         for j in range(len(image)):
             total += abs(answer[j] - image[j])
-        found[p] = total
+        out[p] = total
 
 
 @njit(cache=True, nogil=True)

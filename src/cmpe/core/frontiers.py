@@ -1,26 +1,32 @@
-"""Frontiers: the dynamic programme over one row's losses (see `proof`).
-
-Arrays are handed over one by one: numba counts references for every array of a tuple that a
-function unpacks, which costs more than the work of a small list.
-"""
+"""Frontiers: the dynamic programme over one row's losses (see `proof`)."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.buckets import CARD, CHILD, INPUT_COUNT, INPUTS, MESSAGE, PAIRS, SIZE, STEP
 from cmpe.core.compiler.functions import njit
 from cmpe.core.elimination import begin, step
 from cmpe.core.states import (
     COST,
     LOSS,
+    NODE_COUNT,
+    PRODUCT_LIMIT,
+    STATE_COUNT,
+    SUM_LIMIT,
     TILT,
+    LossBudget,
+    States,
     T,
     add_leaf,
     add_single,
     combine,
     copy_state,
     settled,
+    shortest_last,
     undominated,
     within,
 )
@@ -28,160 +34,226 @@ from cmpe.core.states import (
 OVERFLOW = -1
 
 
-@njit(cache=True, nogil=True)
-def _leaf(inputs, first, count, a, k, offsets, tables, lane, lost, mu, states, node, nodes, sizes):
-    """A state of bucket k's value a alone, behind the last one; False if full."""
-    bottom = sizes[0]
-    if not add_leaf(states, node, nodes, sizes, lost, a, k):
+class Space(NamedTuple):
+    """What one row's dynamic programme works in."""
+
+    states: States
+    starts: Integers  # (messages,) the list of each message entry: first state
+    ends: Integers  # and end
+    digits: Integers
+    offsets: Integers
+    lows: Integers  # (components + 2,) the list of each component: first state
+    highs: Integers  # and end
+    order: Integers  # (components + 2,) numbers of components
+    least: Floats  # (components + 2, 2) least loss -+ tilt of each component's list
+    rest: Floats  # (m,) what the limits leave for the components with lists
+    heap: Floats  # (rank,)
+    roots: Integers  # (2,) nodes of the best answer
+    stack: Integers
+
+
+class Tilt(NamedTuple):
+    """Two further multipliers, (1 -+ share) mu, that prune the lists where share > 0."""
+
+    share: float
+    below: float  # what a whole assignment may lose at (1 - share) mu
+    above: float  # and at (1 + share) mu
+    drift: Floats  # (2, messages, L) by how much a message is higher there than at mu
+    away: Floats  # (2, messages, L) that and the least loss that reaches the entry there
+
+
+@njit(inner=True, nogil=True)
+def make_space(plan, constraints, states, rank, products):
+    """Room for so many states of one row, for its `rank` best answers.
+
+    One combination of lists may form so many products.
+    """
+    messages, components = plan.total - plan.entries, len(plan.component_start) + 1
+    counts = np.zeros(5, dtype=np.int64)
+    counts[SUM_LIMIT], counts[PRODUCT_LIMIT] = 1 << 62, products
+    return Space(
+        States(
+            np.empty((states, T + constraints)),
+            np.empty(states, dtype=np.int64),
+            np.empty((2 * states, 2), dtype=np.int32),
+            counts,
+        ),
+        np.zeros(messages, dtype=np.int64),
+        np.zeros(messages, dtype=np.int64),
+        np.zeros(plan.widest, dtype=np.int64),
+        np.zeros(plan.most_inputs, dtype=np.int64),
+        np.zeros(components, dtype=np.int64),
+        np.zeros(components, dtype=np.int64),
+        np.zeros(components, dtype=np.int64),
+        np.zeros((components, 2)),
+        np.zeros(constraints),
+        np.empty(rank),
+        np.zeros(2, dtype=np.int64),
+        np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64),
+    )
+
+
+@njit(cache=True, nogil=True, counted=False)
+def _add_value(plan, k, a, lane, block, offsets, loss, states):
+    """A state of bucket k's value a alone, on top; False if full."""
+    top = states.counts[STATE_COUNT]
+    if not add_leaf(states, a, k):
         return False
-    for j in range(states.shape[1] - T):
-        own = 0.0
+    states.values[top, LOSS] = states.values[top, COST] = loss
+    first, count = plan.buckets[k, INPUTS], plan.buckets[k, INPUT_COUNT]
+    for j in range(states.values.shape[1] - T):
+        t = 0.0
         for i in range(count):
-            if inputs[first + i, CHILD] < 0:
-                own += tables[j, offsets[i] + a * inputs[first + i, STEP], lane]
-        states[bottom, T + j] = own
-        states[bottom, COST] -= mu[j] * own
+            if plan.inputs[first + i, CHILD] < 0:
+                t += block.t[j, offsets[i] + a * plan.inputs[first + i, STEP], lane]
+        states.values[top, T + j] = t
+        states.values[top, COST] -= block.mu[lane, j] * t
     return True
 
 
-@njit(cache=True, nogil=True)
-def _risen(inputs, first, count, a, offsets, first_message, drift, lane):
+@njit(cache=True, nogil=True, counted=False)
+def _rise(plan, k, a, lane, offsets, drift):
     """By how much a bucket's incoming messages are higher at either further multiplier."""
     below, above = 0.0, 0.0
-    for i in range(count):
-        if inputs[first + i, CHILD] >= 0:
-            child = offsets[i] + a * inputs[first + i, STEP] - first_message
+    for i in range(plan.buckets[k, INPUT_COUNT]):
+        source = plan.buckets[k, INPUTS] + i
+        if plan.inputs[source, CHILD] >= 0:
+            child = offsets[i] + a * plan.inputs[source, STEP] - plan.entries
             below += drift[0, child, lane]
             above += drift[1, child, lane]
     return below, above
 
 
-@njit(cache=True, nogil=True)
-def _join_child(
-    states, node, nodes, sizes, bottom, low, high, budget, share, under, over, rank, heap
-):
-    """The states from `bottom` on become their sums with those of a list; False if full."""
-    top = sizes[0]
+@njit(cache=True, nogil=True, counted=False)
+def _join_child(states, bottom, low, high, budget, heap):
+    """The states from `bottom` on become their sums with list low..high; False if full."""
+    counts = states.counts
+    top = counts[STATE_COUNT]
     if top - bottom == 1 and high - low == 1:  # the usual case
-        if not add_single(states, node, nodes, sizes, bottom, low):
+        if not add_single(states, bottom, low):
             return False
-        if not within(states, bottom, budget, share, under, over):
-            sizes[0] = bottom
+        if not within(states, bottom, budget):
+            counts[STATE_COUNT] = bottom
         return True
-    if not combine(
-        states, node, nodes, sizes, bottom, top, low, high, budget, share, (under, over)
-    ):
+    if not combine(states, bottom, top, low, high, budget):
         return False
-    for state in range(top, sizes[0]):
-        copy_state(states, node, state, bottom + state - top)
-    sizes[0] = settled(states, node, bottom, bottom + sizes[0] - top, rank, heap)
+    for state in range(top, counts[STATE_COUNT]):
+        copy_state(states, state, bottom + state - top)
+    counts[STATE_COUNT] = settled(states, bottom, bottom + counts[STATE_COUNT] - top, heap)
     return True
 
 
-@njit(cache=True, nogil=True)
-def _component_states(
-    buckets, inputs, strides, axis_cards, members, first_message, lane, tables, losses, reach,
-    mu, most, rank, share, tilted, drift, away, states, node, nodes, sizes, starts, ends, digits,
-    offsets, heap,
-):  # fmt: skip
-    """The states of a component with loss <= most that the `rank` best answers may need.
+@njit(cache=True, nogil=True, counted=False)
+def _join_children(plan, k, a, lane, budget, tilt, space):
+    """Join the state on top, bucket k's value a, with the incoming messages; False on overflow.
 
-    With a `share` above 0 they must be within `tilted` at the multipliers (1 -+ share) mu, too:
-    `drift` (2, messages, L) is by how much a message is higher there than at mu, and `away` that
-    and the least loss that reaches the entry there. Returns (first, end), -1 on overflow.
+    The tilted part of `budget` already contains the drift of these messages, which is taken off
+    message by message.
     """
-    low, under, over = 0, np.inf, np.inf
-    for b in range(len(members)):
-        k = members[b]
-        first, count, card = buckets[k, INPUTS], buckets[k, INPUT_COUNT], buckets[k, CARD]
-        begin(buckets, inputs, k, digits, offsets)
+    states, offsets = space.states, space.offsets
+    bottom = states.counts[STATE_COUNT] - 1
+    below, above = budget.below, budget.above
+    for i in range(plan.buckets[k, INPUT_COUNT]):
+        source = plan.buckets[k, INPUTS] + i
+        if plan.inputs[source, CHILD] < 0:
+            continue
+        child = offsets[i] + a * plan.inputs[source, STEP] - plan.entries
+        if tilt.share > 0.0:
+            below -= tilt.drift[0, child, lane]
+            above -= tilt.drift[1, child, lane]
+        left = LossBudget(budget.loss, tilt.share, below, above)
+        if not _join_child(
+            states, bottom, space.starts[child], space.ends[child], left, space.heap
+        ):
+            return False
+        if states.counts[STATE_COUNT] == bottom:
+            break
+    return True
+
+
+@njit(cache=True, nogil=True, counted=False)
+def _component_states(plan, c, lane, block, most, tilt, space):
+    """The states of component c with loss <= most that the best answers may need.
+
+    Returns (first, end), -1 on overflow.
+    """
+    buckets, states, digits, offsets = plan.buckets, space.states, space.digits, space.offsets
+    counts, low = states.counts, np.int64(0)
+    for b in range(plan.component_start[c], plan.component_start[c + 1]):
+        k = plan.component_buckets[b]
+        card = buckets[k, CARD]
+        begin(buckets, plan.inputs, k, digits, offsets)
         for entry in range(buckets[k, SIZE]):
-            here = buckets[k, MESSAGE] + entry - first_message
-            low = sizes[0]
-            budget = most - reach[here, lane]
-            for a in range(card if budget >= 0.0 else 0):
-                pair = buckets[k, PAIRS] + entry * card + a
-                if losses[pair, lane] > budget:
+            here = buckets[k, MESSAGE] + entry - plan.entries
+            low = counts[STATE_COUNT]
+            limit = most - block.reach[here, lane]
+            for a in range(card if limit >= 0.0 else 0):
+                loss = block.losses[buckets[k, PAIRS] + entry * card + a, lane]
+                if loss > limit:
                     continue
-                bottom = sizes[0]
-                if not _leaf(
-                    inputs, first, count, a, k, offsets, tables, lane, losses[pair, lane], mu,
-                    states, node, nodes, sizes,
-                ):  # fmt: skip
+                bottom = counts[STATE_COUNT]
+                if not _add_value(plan, k, a, lane, block, offsets, loss, states):
                     return -1, -1
-                if share > 0.0:
-                    under, over = _risen(
-                        inputs, first, count, a, offsets, first_message, drift, lane
-                    )
-                    under += tilted[0] - away[0, here, lane]
-                    over += tilted[1] - away[1, here, lane]
-                    if not within(states, bottom, budget, share, under, over):
-                        sizes[0] = bottom
+                budget = LossBudget(limit, tilt.share, np.inf, np.inf)
+                if tilt.share > 0.0:
+                    below, above = _rise(plan, k, a, lane, offsets, tilt.drift)
+                    below += tilt.below - tilt.away[0, here, lane]
+                    above += tilt.above - tilt.away[1, here, lane]
+                    budget = LossBudget(limit, tilt.share, below, above)
+                    if not within(states, bottom, budget):
+                        counts[STATE_COUNT] = bottom
                         continue
-                for i in range(count):
-                    if inputs[first + i, CHILD] < 0:
-                        continue
-                    child = offsets[i] + a * inputs[first + i, STEP] - first_message
-                    if share > 0.0:
-                        under -= drift[0, child, lane]
-                        over -= drift[1, child, lane]
-                    if not _join_child(
-                        states, node, nodes, sizes, bottom, starts[child], ends[child], budget,
-                        share, under, over, rank, heap,
-                    ):  # fmt: skip
-                        return -1, -1
-                    if sizes[0] == bottom:
-                        break
-            if sizes[0] - low > 1:
-                sizes[0] = settled(states, node, low, sizes[0], rank, heap)
-            starts[here], ends[here] = low, sizes[0]
-            step(buckets, inputs, strides, axis_cards, k, digits, offsets)
-    return low, sizes[0]
+                if not _join_children(plan, k, a, lane, budget, tilt, space):
+                    return -1, -1
+            if counts[STATE_COUNT] - low > 1:
+                counts[STATE_COUNT] = settled(states, low, counts[STATE_COUNT], space.heap)
+            space.starts[here], space.ends[here] = low, counts[STATE_COUNT]
+            step(buckets, plan.inputs, plan.strides, plan.axis_cards, k, digits, offsets)
+    return low, counts[STATE_COUNT]
 
 
-@njit(cache=True, nogil=True)
-def _fits(states, i, other, limits):
-    for j in range(states.shape[1] - T):
-        if states[i, T + j] + states[other, T + j] > limits[j]:
+@njit(cache=True, nogil=True, counted=False)
+def _fits(values, i, other, limits):
+    for j in range(len(limits)):
+        if values[i, T + j] + values[other, T + j] > limits[j]:
             return False
     return True
 
 
-@njit(cache=True, nogil=True)
-def _join(states, a_low, a_high, b_low, b_high, limits):
+@njit(cache=True, nogil=True, counted=False)
+def _join(values, a_low, a_high, b_low, b_high, limits):
     """The two states of least cost together whose t_j fit into `limits`: numbers, -1 if none."""
     best, best_a, best_b = np.inf, -1, -1
-    if states.shape[1] == T + 1:  # both lists fall in t: one scan of each
+    if len(limits) == 1:  # both lists fall in t: one scan of each
         other = b_high
         for i in range(a_low, a_high):
-            while other > b_low and states[i, T] + states[other - 1, T] <= limits[0]:
+            while other > b_low and values[i, T] + values[other - 1, T] <= limits[0]:
                 other -= 1
-            if other < b_high and states[i, COST] + states[other, COST] < best:
-                best, best_a, best_b = states[i, COST] + states[other, COST], i, other
+            if other < b_high and values[i, COST] + values[other, COST] < best:
+                best, best_a, best_b = values[i, COST] + values[other, COST], i, other
         return best_a, best_b
     for i in range(a_low, a_high):
         for other in range(b_low, b_high):
-            if states[i, COST] + states[other, COST] >= best:
+            if values[i, COST] + values[other, COST] >= best:
                 break
-            if _fits(states, i, other, limits):
-                best, best_a, best_b = states[i, COST] + states[other, COST], i, other
+            if _fits(values, i, other, limits):
+                best, best_a, best_b = values[i, COST] + values[other, COST], i, other
                 break
     return best_a, best_b
 
 
-@njit(cache=True, nogil=True)
-def _least_tilted(states, low, high):
+@njit(cache=True, nogil=True, counted=False)
+def _least_tilted(values, low, high, least):
     """The least loss - tilt and the least loss + tilt of a list, tilt = TILT sum mu_j t_j."""
-    down, up = np.inf, np.inf
+    least[0] = least[1] = np.inf
     for i in range(low, high):
-        tilt = TILT * (states[i, LOSS] - states[i, COST])
-        down = min(down, states[i, LOSS] - tilt)
-        up = min(up, states[i, LOSS] + tilt)
-    return down, up
+        tilt = TILT * (values[i, LOSS] - values[i, COST])
+        least[0] = min(least[0], values[i, LOSS] - tilt)
+        least[1] = min(least[1], values[i, LOSS] + tilt)
 
 
-@njit(cache=True, nogil=True)
-def _merge_components(states, node, nodes, sizes, lows, highs, active, price, most, least):
+@njit(cache=True, nogil=True, counted=False)
+def _merge_components(active, price, most, space):
     """Merge the lists of all components into two, shortest first; False on overflow.
 
     Let price = sum mu_j rest_j. A whole assignment with t_j <= rest_j and loss + price -
@@ -189,124 +261,101 @@ def _merge_components(states, node, nodes, sizes, lows, highs, active, price, mo
     budget less the least that the other lists can take: bounds at the multipliers
     (1 -+ TILT) mu.
     """
+    states, lows, highs, least, order = (
+        space.states, space.lows, space.highs, space.least, space.order
+    )  # fmt: skip
+    counts = states.counts
     down, up = 0.0, 0.0
     for c in range(active):
-        least[0, c], least[1, c] = _least_tilted(states, lows[c], highs[c])
-        down += least[0, c]
-        up += least[1, c]
+        order[c] = c
+        _least_tilted(states.values, lows[c], highs[c], least[c])
+        down += least[c, 0]
+        up += least[c, 1]
     below, above = most - TILT * price, most + TILT * price
     for c in range(active):
-        kept = lows[c]
+        left = LossBudget(np.inf, TILT, below - (down - least[c, 0]), above - (up - least[c, 1]))
+        end = lows[c]
         for i in range(lows[c], highs[c]):
-            tilt = TILT * (states[i, LOSS] - states[i, COST])
-            if states[i, LOSS] - tilt <= below - (down - least[0, c]) and states[
-                i, LOSS
-            ] + tilt <= above - (up - least[1, c]):
-                copy_state(states, node, i, kept)
-                kept += 1
-        highs[c] = kept
+            if within(states, i, left):
+                copy_state(states, i, end)
+                end += 1
+        highs[c] = end
     while active > 2:
-        _smallest_last(lows, highs, least, active)
-        top = sizes[0]
-        a, b = active - 1, active - 2
-        down -= least[0, a] + least[0, b]
-        up -= least[1, a] + least[1, b]
-        if not combine(
-            states, node, nodes, sizes, lows[a], highs[a], lows[b], highs[b], most, TILT,
-            (below - down, above - up),
-        ):  # fmt: skip
+        shortest_last(lows, highs, order, active)
+        top = counts[STATE_COUNT]
+        a, b = order[active - 1], order[active - 2]
+        down -= least[a, 0] + least[b, 0]
+        up -= least[a, 1] + least[b, 1]
+        left = LossBudget(most, TILT, below - down, above - up)
+        if not combine(states, lows[a], highs[a], lows[b], highs[b], left):
             return False
-        sizes[0] = undominated(states, node, top, sizes[0])
-        lows[b], highs[b] = top, sizes[0]
-        least[0, b], least[1, b] = _least_tilted(states, top, sizes[0])
-        down += least[0, b]
-        up += least[1, b]
+        counts[STATE_COUNT] = undominated(states, top, counts[STATE_COUNT])
+        lows[b], highs[b] = top, counts[STATE_COUNT]
+        _least_tilted(states.values, top, highs[b], least[b])
+        down += least[b, 0]
+        up += least[b, 1]
         active -= 1
     return True
 
 
-@njit(cache=True, nogil=True)
-def _smallest_last(lows, highs, least, active):
-    """Bring the two shortest lists to the end."""
-    for place in (active - 1, active - 2):
-        shortest = place
-        for c in range(place):
-            if highs[c] - lows[c] < highs[shortest] - lows[shortest]:
-                shortest = c
-        lows[place], lows[shortest] = lows[shortest], lows[place]
-        highs[place], highs[shortest] = highs[shortest], highs[place]
-        for side in range(2):
-            least[side, place], least[side, shortest] = least[side, shortest], least[side, place]
-
-
-@njit(inner=True, nogil=True)
-def list_components(
-    plan, lane, tables, carried, losses, reach, second, limits, mu, most, rank, tilts, work
-):
+@njit(inner=True, nogil=True, counted=False)
+def list_components(plan, lane, block, limits, most, tilt, space):
     """The states of every component that has several of loss <= most: how many lists, or OVERFLOW.
 
-    `rest` receives what the others, at their maximisers, leave of the limits. `tilts` are share,
-    budgets, drift and away of `_component_states`.
+    `space.rest` receives what the others, at their maximisers, leave of the limits.
     """
-    share, tilted, drift, away = tilts
-    (states, node, nodes, sizes, starts, ends, digits, offsets, lows, highs, _, rest,
-     heap) = work  # fmt: skip
-    buckets, inputs, strides, axis_cards = plan.buckets, plan.inputs, plan.strides, plan.axis_cards
-    sizes[0], sizes[1] = 0, 0
+    rest, counts = space.rest, space.states.counts
+    counts[STATE_COUNT], counts[NODE_COUNT] = 0, 0
     active = np.int64(0)  # not 0: numba would compile what is called for that number, too
     for j in range(len(limits)):
-        rest[j] = limits[j] - tables[j, 0, lane]
-    for c in range(len(plan.component_start) - 1 if len(buckets) > 0 else 0):
-        members = plan.component_buckets[plan.component_start[c] : plan.component_start[c + 1]]
-        if second[c, lane] > most:
+        rest[j] = limits[j] - block.t[j, 0, lane]
+    for c in range(len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0):
+        if block.second[c, lane] > most:
+            root = plan.component_buckets[plan.component_start[c + 1] - 1]
             for j in range(len(limits)):
-                rest[j] -= carried[j, buckets[members[-1], MESSAGE], lane]
+                rest[j] -= block.carried[j, plan.buckets[root, MESSAGE], lane]
             continue
-        lows[active], highs[active] = _component_states(
-            buckets, inputs, strides, axis_cards, members, plan.entries, lane, tables, losses,
-            reach, mu, most, rank, share, tilted, drift, away, states, node, nodes, sizes, starts,
-            ends, digits, offsets, heap,
-        )  # fmt: skip
-        if lows[active] < 0:
+        low, high = _component_states(plan, c, lane, block, most, tilt, space)
+        if low < 0:
             return OVERFLOW
+        space.lows[active], space.highs[active] = low, high
         active += 1
     return active
 
 
 @njit(inner=True, nogil=True)
-def search(plan, lane, tables, carried, losses, reach, second, limits, mu, most, work, found):
+def search(plan, lane, block, limits, most, space):
     """The least loss + sum mu_j (limit_j - t_j) of an assignment of loss <= most within limits.
 
-    inf if there is none, OVERFLOW if there are too many states. `found` receives the nodes of
-    its states. A component that has no other assignment within `most` than its maximiser is a
+    inf if there is none, OVERFLOW if there are too many states. `space.roots` receives the nodes
+    of its states. A component that has no other assignment within `most` than its maximiser is a
     constant.
     """
-    states, node, nodes, sizes, lows, highs = work[0], work[1], work[2], work[3], work[8], work[9]
-    least, rest = work[10], work[11]
+    states, order, rest = space.states, space.order, space.rest
+    values, counts, lows, highs = states.values, states.counts, space.lows, space.highs
     none = np.zeros((2, 0, 0))
-    active = list_components(
-        plan, lane, tables, carried, losses, reach, second, limits, mu, most, np.int64(1),
-        (0.0, (np.inf, np.inf), none, none), work,
-    )  # fmt: skip
+    tilt = Tilt(0.0, np.inf, np.inf, none, none)
+    active = list_components(plan, lane, block, limits, most, tilt, space)
     if active < 0:
         return float(OVERFLOW)
     price = 0.0
     for j in range(len(limits)):
-        price += mu[j] * rest[j]
-    if not _merge_components(states, node, nodes, sizes, lows, highs, active, price, most, least):
+        price += block.mu[lane, j] * rest[j]
+    if not _merge_components(active, price, most, space):
         return float(OVERFLOW)
     active = min(active, np.int64(2))
-    while active < 2:  # an empty sum is one state of loss 0 and t 0
-        top = sizes[0]
-        if top + 1 >= len(states):
+    while active < 2:  # an empty sum is one state of zeros
+        top = counts[STATE_COUNT]
+        if top + 1 >= len(values):
             return float(OVERFLOW)
-        states[top, LOSS], states[top, COST], node[top] = 0.0, 0.0, -1
-        states[top] = 0.0
-        sizes[0] += 1
-        lows[active], highs[active] = top, top + 1
+        values[top] = 0.0
+        states.node[top] = -1
+        counts[STATE_COUNT] += 1
+        order[active], lows[active], highs[active] = active, top, top + 1
         active += 1
-    a, b = _join(states, lows[0], highs[0], lows[1], highs[1], rest)
+    one, two = order[0], order[1]
+    a, b = _join(values, lows[one], highs[one], lows[two], highs[two], rest)
     if a < 0:
         return np.inf
-    found[0], found[1] = node[a], node[b]
-    return states[a, COST] + states[b, COST] + price
+    space.roots[0], space.roots[1] = states.node[a], states.node[b]
+    return values[a, COST] + values[b, COST] + price

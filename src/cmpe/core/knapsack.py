@@ -7,6 +7,7 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import CLOSE, MOST_STEPS
 from cmpe.core.loops import copy
+from cmpe.core.mplp import MANY
 
 
 @njit(cache=True, nogil=True)
@@ -16,10 +17,11 @@ def classes(graph, h, t, messages, profit, weight):
     The messages move h from tables to variables: p_f = h_f - sum d_fi, p_i = h_i + sum d_fi. `t`
     (E,) stays where it is. Filled end to end, in the order of the tables' entries.
     """
-    offsets, starts, places, cards, strides, unary = graph
+    offsets, starts, places = graph.offsets, graph.starts, graph.places
+    cards, strides, unary = graph.cards, graph.strides, graph.unary
     entries, base, at = 0, 0, 0
     for f in range(len(unary)):
-        if unary[f] == -1:
+        if unary[f] == MANY:
             entries += offsets[f + 1] - offsets[f]
     profit[entries:] = 0.0
     weight[entries:] = 0.0
@@ -28,7 +30,7 @@ def classes(graph, h, t, messages, profit, weight):
             for a in range(offsets[f + 1] - offsets[f]):
                 profit[entries + unary[f] + a] += h[offsets[f] + a]
                 weight[entries + unary[f] + a] += t[offsets[f] + a]
-        elif unary[f] == -1:
+        elif unary[f] == MANY:
             for e in range(offsets[f + 1] - offsets[f]):
                 value, m = h[offsets[f] + e], base
                 for s in range(starts[f], starts[f + 1]):

@@ -12,13 +12,54 @@ max-marginal, never raises D.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import SLACK
 from cmpe.core.loops import copy
+from cmpe.core.multipliers import BEST, MESSAGE_RULE, fall
 
-STEP = 0.7  # mu makes this share of Polyak's step.
+STEP = 0.7  # the share of Polyak's step that mu takes
+MANY, NONE = -1, -2  # in `MessageTables.unary`: a table of several variables, or of none
+
+
+class MessageTables(NamedTuple):
+    """All tables of a structure; table f has axes starts[f]:starts[f + 1]."""
+
+    offsets: Integers  # (F + 1,) of entries
+    starts: Integers  # (F + 1,) of axes
+    places: Integers  # (S,) where the axis's variable starts among the beliefs
+    cards: Integers  # (S,)
+    strides: Integers  # (S,)
+    unary: Integers  # (F,) where the variable of a table of one starts, else MANY or NONE
+    variables: Integers  # (n + 1,) where the beliefs of each free variable start
+
+
+class MessageState(NamedTuple):
+    """Where one row is."""
+
+    messages: Floats
+    mu: Floats  # (m,)
+    best_messages: Floats
+    best_mu: Floats  # (m,)
+    bound: Floats  # (1,) the best D with what rounding can have taken off it
+    level: Floats  # (3,) of `multipliers.fall`
+    theta: Floats  # (E,) h - mu t; the rest is scratch
+    belief: Floats
+    marginal: Floats
+    sums: Floats  # (m,)
+
+
+class MessageRow(NamedTuple):
+    """The tables and limits of one row."""
+
+    h: Floats  # (E,)
+    t: Floats  # (m, E)
+    limits: Floats  # (m,)
+    units: Floats  # (m,) of the multipliers
 
 
 @njit(inner=True, nogil=True)
@@ -34,7 +75,9 @@ def prices(h, t, mu, theta):
 @njit(inner=True, nogil=True)
 def beliefs(graph, theta, messages, belief):
     """b_i = theta_i + the messages to i."""
-    offsets, starts, places, cards, _, unary = graph
+    offsets, starts, places, cards, unary = (
+        graph.offsets, graph.starts, graph.places, graph.cards, graph.unary
+    )  # fmt: skip
     belief[:] = 0.0
     for f in range(len(unary)):
         if unary[f] >= 0:
@@ -42,7 +85,7 @@ def beliefs(graph, theta, messages, belief):
                 belief[unary[f] + a] += theta[offsets[f] + a]
     at = 0
     for f in range(len(unary)):
-        if unary[f] == -1:
+        if unary[f] == MANY:
             for s in range(starts[f], starts[f + 1]):
                 for a in range(cards[s]):
                     belief[places[s] + a] += messages[at]
@@ -52,10 +95,11 @@ def beliefs(graph, theta, messages, belief):
 @njit(inner=True, nogil=True)
 def sweep(graph, theta, messages, belief, marginal):
     """Update the messages of every table in turn; `belief` follows."""
-    offsets, starts, places, cards, strides, unary = graph
+    offsets, starts, places = graph.offsets, graph.starts, graph.places
+    cards, strides, unary = graph.cards, graph.strides, graph.unary
     base = 0
     for f in range(len(unary)):
-        if unary[f] != -1:
+        if unary[f] != MANY:
             continue
         first, last = starts[f], starts[f + 1]
         at = base
@@ -84,9 +128,11 @@ def sweep(graph, theta, messages, belief, marginal):
 
 
 @njit(inner=True, nogil=True)
-def dual(graph, theta, t, messages, belief, variables, sums):
+def dual(graph, t, state):
     """D less the sum of mu_j q_j; the t of the local maximisers into `sums`; largest number."""
-    offsets, starts, _, cards, strides, unary = graph
+    offsets, starts, cards = graph.offsets, graph.starts, graph.cards
+    strides, unary, variables = graph.strides, graph.unary, graph.variables
+    theta, messages, belief, sums = state.theta, state.messages, state.belief, state.sums
     total, largest, base = theta[0], abs(theta[0]), 0
     for j in range(len(sums)):
         sums[j] = t[j, 0]
@@ -106,7 +152,7 @@ def dual(graph, theta, t, messages, belief, variables, sums):
                     best = a
             for j in range(len(sums)):
                 sums[j] += t[j, offsets[f] + best]
-        elif unary[f] == -1:
+        elif unary[f] == MANY:
             best, winner = -np.inf, 0
             for e in range(offsets[f + 1] - offsets[f]):
                 value, at = theta[offsets[f] + e], base
@@ -126,20 +172,16 @@ def dual(graph, theta, t, messages, belief, variables, sums):
 
 
 @njit(cache=True, nogil=True)
-def pass_messages(graph, h, t, limits, units, steps, level, state, scratch):
-    """`steps` times: all messages, D, a subgradient step of mu. Keeps the best of each.
-
-    `level`: best D, best D less rounding, share, steps without success.
-    """
-    messages, mu, best_messages, best_mu = state
-    theta, belief, marginal, variables = scratch
-    sums = np.zeros(len(mu))
+def pass_messages(graph, row, steps, state):
+    """`steps` times: all messages, D, a subgradient step of mu. Keeps the best of each."""
+    mu, limits, units, sums = state.mu, row.limits, row.units, state.sums
+    theta, messages, belief, level = state.theta, state.messages, state.belief, state.level
     for _ in range(steps):
-        prices(h, t, mu, theta)
+        prices(row.h, row.t, mu, theta)
         beliefs(graph, theta, messages, belief)
-        sweep(graph, theta, messages, belief, marginal)
+        sweep(graph, theta, messages, belief, state.marginal)
         beliefs(graph, theta, messages, belief)
-        bound, largest = dual(graph, theta, t, messages, belief, variables, sums)
+        bound, largest = dual(graph, row.t, state)
         slack = SLACK * (1.0 + len(theta)) * (1.0 + largest)
         norm = 0.0
         for j in range(len(mu)):
@@ -148,17 +190,12 @@ def pass_messages(graph, h, t, limits, units, steps, level, state, scratch):
             slope = sums[j] - limits[j]
             if mu[j] > 0.0 or slope > 0.0:
                 norm += (units[j] * slope) ** 2
-        if level[0] == np.inf:
-            level[2] = 0.01 * (1.0 + abs(bound))
-        level[3] = 0.0 if bound < level[0] - 0.1 * level[2] else level[3] + 1.0
-        if level[3] >= 5.0:
-            level[2], level[3] = 0.6 * level[2], 0.0
-        fall = bound - min(bound, level[0]) + level[2]
-        if bound + slack < level[1]:
-            level[0], level[1] = min(level[0], bound), bound + slack
-            copy(mu, best_mu)
-            copy(messages, best_messages)
+        aim = fall(bound, level, MESSAGE_RULE)
+        if bound + slack < state.bound[0]:
+            level[BEST], state.bound[0] = min(level[BEST], bound), bound + slack
+            copy(mu, state.best_mu)
+            copy(messages, state.best_messages)
         if norm > 0.0:
             for j in range(len(mu)):
-                move = STEP * fall / norm * units[j] ** 2 * (sums[j] - limits[j])
+                move = STEP * aim / norm * units[j] ** 2 * (sums[j] - limits[j])
                 mu[j] = max(0.0, mu[j] + move)

@@ -13,8 +13,11 @@ components. If the best gap found is at most G, it is proved optimal.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Assignments, Floats, Integers
 from cmpe.core.buckets import (
     AXIS_COUNT,
     CARD,
@@ -35,20 +38,22 @@ from cmpe.core.dual import (
     INFEASIBLE,
     descend_dual,
     load_block,
+    load_rows,
+    make_dual,
     minimise_dual,
     rounding,
 )
 from cmpe.core.elimination import add_up, begin, complete, eliminate_max, step, totals
-from cmpe.core.frontiers import OVERFLOW, search
-from cmpe.core.states import MOST_PRODUCTS, read
+from cmpe.core.frontiers import OVERFLOW, make_space, search
+from cmpe.core.states import MOST_PRODUCTS, STATE_COUNT, read
 
 
 @njit(inner=True, nogil=True)
-def find_losses(plan, values, loss, reach, second):
+def find_losses(plan, values, losses, reach, second):
     """Each (bucket, entry, value) pair's loss; the least loss that reaches each message entry;
     per component the least loss of any assignment that leaves the maximiser's path.
 
-    loss (pairs, L), reach (messages, L), second (components, L).
+    losses (pairs, L), reach (messages, L), second (components, L).
     """
     buckets, inputs, strides, axis_cards = plan.buckets, plan.inputs, plan.strides, plan.axis_cards
     lanes = values.shape[1]
@@ -81,7 +86,7 @@ def find_losses(plan, values, loss, reach, second):
                     lost = lost if lost >= 0.0 else np.inf  # -inf - -inf: forbidden either way
                     value[lane] = lost
                 for lane in range(lanes):
-                    loss[pair, lane] = value[lane]
+                    losses[pair, lane] = value[lane]
                 for lane in range(lanes):
                     through[lane] = reach[here, lane] + value[lane]
                 for i in range(count):
@@ -97,47 +102,101 @@ def find_losses(plan, values, loss, reach, second):
             step(buckets, inputs, strides, axis_cards, k, digits, offsets)
 
 
+class LossBlock(NamedTuple):
+    """A block of rows, one lane each: the dual, and the losses at its minimiser.
+
+    The fields of `dual.DualBlock` come first.
+    """
+
+    h: Floats  # (E, L)
+    t: Floats  # (m, E, L)
+    values: Floats  # (total, L) h - mu t with its messages
+    carried: Floats  # (m, total, L) each t along the maximiser
+    mu: Floats  # (L, m) the minimiser
+    upper: Floats  # (L,) the bound
+    lower: Floats  # (L,) the best feasible line
+    kind: Integers  # (L,) INACTIVE, INFEASIBLE or BOUND
+    ends: Floats  # (2, L)
+    choice: Integers  # (K, L) an assignment
+    losses: Floats  # (pairs, L) of each bucket, message entry and value
+    reach: Floats  # (messages, L) the least loss that reaches each message entry
+    second: Floats  # (components, L) the least loss of an assignment other than the maximiser
+
+
 @njit(inner=True, nogil=True)
-def largest_gap(buckets, loss, tables, limits, mu, lane):
+def make_block(plan, constraints, lanes):
+    """Room for a block."""
+    dual = make_dual(plan, constraints, lanes)
+    return LossBlock(
+        dual.h,
+        dual.t,
+        dual.values,
+        dual.carried,
+        dual.mu,
+        dual.upper,
+        dual.lower,
+        dual.kind,
+        dual.ends,
+        dual.choice,
+        np.zeros((plan.pairs, lanes)),
+        np.zeros((plan.total - plan.entries, lanes)),
+        np.zeros((len(plan.component_start) - 1, lanes)),
+    )
+
+
+@njit(inner=True, nogil=True)
+def bound_block(rows, numbers, limits, block):
+    """The dual and the losses of the rows of these numbers.
+
+    `limits` are those of `rows`, or one where there are none: t is 0 then.
+    """
+    load_rows(rows, numbers, block.h, block.t)
+    if len(limits) == 1:
+        minimise_dual(rows.plan, block, limits[0])
+    else:
+        descend_dual(rows.plan, block, limits)
+    find_losses(rows.plan, block.values, block.losses, block.reach, block.second)
+
+
+@njit(inner=True, nogil=True)
+def largest_gap(plan, block, limits, lane):
     """No allowed assignment of the row has a gap above this (crude)."""
-    total = 0.0
+    buckets, total = plan.buckets, 0.0
     for k in range(len(buckets)):
-        largest = 0.0
-        for pair in range(
-            buckets[k, PAIRS], buckets[k, PAIRS] + buckets[k, SIZE] * buckets[k, CARD]
-        ):
-            if loss[pair, lane] < np.inf:
-                largest = max(largest, loss[pair, lane])
+        largest, first = 0.0, buckets[k, PAIRS]
+        for pair in range(first, first + buckets[k, SIZE] * buckets[k, CARD]):
+            if block.losses[pair, lane] < np.inf:
+                largest = max(largest, block.losses[pair, lane])
         total += largest
     for j in range(len(limits)):
         size = abs(limits[j])
-        for e in range(tables.shape[1]):
-            size += abs(tables[j, e, lane])
-        total += mu[j] * size
+        for e in range(plan.entries):
+            size += abs(block.t[j, e, lane])
+        total += block.mu[lane, j] * size
     return total
 
 
-@njit(cache=True, nogil=True)
-def _prove(
-    plan, lane, tables, carried, loss, reach, second, limits, dual, guess, rounds, work, out
-):
-    """Search with a growing G until the best gap is within it: (gap, G covered, states).
+class RowProof(NamedTuple):
+    """What the search of one row has shown."""
 
-    `dual` is (mu, upper, lower, slack); gap = inf: nothing found. After an overflow G shrinks.
-    G covered = inf: every allowed assignment was looked at.
-    """
-    mu, upper, lower, slack = dual
-    found, stack, choice = out
+    gap: float  # of the best feasible assignment, inf if there is none so far
+    covered: float  # every assignment within this gap was looked at; inf: every allowed one
+    states: int  # most states of a round
+
+
+@njit(cache=True, nogil=True)
+def _prove(rows, lane, block, slack, guess, rounds, space):
+    """Search with a growing G until the best gap is within it. After an overflow G shrinks."""
+    plan, limits, choice = rows.plan, rows.limits, block.choice
+    upper, lower = block.upper[lane], block.lower[lane]
     cap = upper - lower + slack
     if lower == -np.inf:  # no feasible assignment is known: there may be none
-        cap = largest_gap(plan.buckets, loss, tables, limits, mu, lane) + slack
+        cap = largest_gap(plan, block, limits, lane) + slack
     most = min(cap, guess) if guess > 0.0 else min(cap / 4.0, 0.02 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
     for _ in range(rounds):
-        gap = search(
-            plan, lane, tables, carried, loss, reach, second, limits, mu, most + slack, work, found
-        )
-        states = max(states, work[3][0])
+        gap = search(plan, lane, block, limits, most + slack, space)
+        states = max(states, space.states.counts[STATE_COUNT])
         if gap == OVERFLOW:
             ceiling = most
             most = covered + (most - covered) / 4.0
@@ -146,8 +205,8 @@ def _prove(
                 best = max(0.0, gap)
                 for k in range(len(choice)):
                     choice[k, lane] = -1
-                for root in found:
-                    read(work[2], root, stack, choice, lane)
+                for root in space.roots:
+                    read(space.states.nodes, root, space.stack, choice, lane)
             covered = max(covered, most)
             if best <= most + slack:
                 break
@@ -159,66 +218,18 @@ def _prove(
                 most = covered + (ceiling - covered) / 2.0
         if ceiling < np.inf and most - covered <= 1e-3 * ceiling:
             break
-    return best, covered, states
+    return RowProof(best, covered, states)
 
 
-@njit(inner=True, nogil=True)
-def state_space(states, constraints, plan, rank, products):
-    """Where the states of one row are kept, for the `rank` best answers."""
-    messages, components = plan.total - plan.entries, len(plan.component_start) - 1
-    sizes = np.zeros(5, dtype=np.int64)
-    sizes[3], sizes[4] = 1 << 62, products
-    return (
-        np.empty((states, 2 + constraints)),  # loss, cost and t of each state
-        np.empty(states, dtype=np.int64),  # its node
-        np.empty((2 * states, 2), dtype=np.int32),  # nodes: two parts, or a value and a bucket
-        sizes,  # how many states, nodes, sums looked at; sums allowed, and of one combination
-        np.zeros(messages, dtype=np.int64),  # the list of each message entry: first
-        np.zeros(messages, dtype=np.int64),  # and end
-        np.zeros(plan.widest, dtype=np.int64),
-        np.zeros(plan.most_inputs, dtype=np.int64),
-        np.zeros(components + 2, dtype=np.int64),  # the list of each component: first
-        np.zeros(components + 2, dtype=np.int64),  # and end
-        np.zeros((2, components + 2)),
-        np.zeros(constraints),
-        np.empty(rank),  # a heap
-    )
+class ProofResults(NamedTuple):
+    """What is proved of every row."""
 
-
-@njit(inner=True, nogil=True)
-def block_room(plan, constraints, lanes):
-    """What `bound_block` fills in for a block of rows."""
-    return (
-        np.zeros((plan.entries, lanes)),  # h
-        np.zeros((constraints, plan.entries, lanes)),  # t
-        np.zeros((plan.total, lanes)),  # h - mu t, with messages
-        np.zeros((constraints, plan.total, lanes)),  # t along the maximiser
-        np.zeros((plan.pairs, lanes)),  # losses
-        np.zeros((plan.total - plan.entries, lanes)),  # the least loss that reaches an entry
-        np.zeros((len(plan.component_start) - 1, lanes)),  # the least of another assignment
-        np.zeros((lanes, constraints)),  # mu
-        np.zeros(lanes),  # the bound
-        np.zeros(lanes),  # the best feasible line
-        np.zeros(lanes, dtype=np.int64),  # the kind of row
-        np.zeros((2, lanes)),
-        np.zeros((len(plan.buckets), lanes), dtype=np.int64),  # an assignment
-    )
-
-
-@njit(inner=True, nogil=True)
-def bound_block(plan, offsets, gathers, evidence, rows, limits, asked, finite, room):
-    """The dual and the losses of a block of rows.
-
-    `asked` are the limits, or one where there are none: t is 0 then.
-    """
-    h, t, values, carried, loss, reach, second, mu, upper, lower, kind, ends, choice = room
-    load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
-    if len(asked) == 1:
-        one = mu[:, 0]
-        minimise_dual(plan, h, t[0], asked[0], values, carried[0], one, upper, lower, kind, ends)
-    else:
-        descend_dual(plan, h, t, asked, values, carried, mu, upper, lower, kind, choice)
-    find_losses(plan, values, loss, reach, second)
+    assignments: Assignments  # (B, n)
+    bound: Floats  # (B,)
+    gap: Floats  # (B,) inf where no feasible assignment was seen
+    kind: Integers  # (B,) see `dual`
+    multipliers: Floats  # (B, m)
+    states: Integers  # (B,) most states of a round
 
 
 @njit(cache=True, nogil=True)
@@ -230,25 +241,21 @@ def _holds(sums, lane, limits):
 
 
 @njit(cache=True, nogil=True)
-def _solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results):
+def _solve_free(rows, results):
     """Answer every row whose unconstrained optimum satisfies every constraint; list the others.
 
     One elimination decides. Returns the numbers of the rows that are left.
     """
-    assignments, upper_out, gap_out, kind_out, _, _ = results
-    count, constraints = evidence.shape[1], len(limits)
+    plan, limits, lanes = rows.plan, rows.limits, rows.lanes
+    count, constraints = rows.evidence.shape[1], len(limits)
     values, carried = np.zeros((plan.total, lanes)), np.zeros((plan.total, lanes))
     t = np.zeros((constraints, plan.entries, lanes))
     total, carry, sums = np.zeros(lanes), np.zeros(lanes), np.zeros((constraints, lanes))
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
-    rows = np.zeros(lanes, dtype=np.int64)
     waiting = np.zeros(count, dtype=np.int64)
     left = 0
     for start in range(0, count, lanes):
-        for lane in range(lanes):
-            rows[lane] = min(start + lane, count - 1)
-        h = values[: plan.entries]
-        load_block(plan, offsets, gathers, evidence, rows, limits, finite, h, t)
+        load_block(rows, start, values[: plan.entries], t)
         eliminate_max(plan, values, carried, total, carry)
         choice[:] = -1
         complete(plan, values, choice)
@@ -256,14 +263,14 @@ def _solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results
             totals(plan, t[j], choice, sums[j])
         for lane in range(min(lanes, count - start)):
             row = start + lane
-            upper_out[row], gap_out[row] = total[lane], np.inf
+            results.bound[row], results.gap[row] = total[lane], np.inf
             if total[lane] == -np.inf:
-                kind_out[row] = INFEASIBLE
+                results.kind[row] = INFEASIBLE
             elif _holds(sums, lane, limits):
-                kind_out[row], gap_out[row] = INACTIVE, 0.0
-                upper_out[row] += rounding(values, lane, len(plan.buckets))
+                results.kind[row], results.gap[row] = INACTIVE, 0.0
+                results.bound[row] += rounding(values, lane, len(plan.buckets))
                 for k in range(len(plan.buckets)):
-                    assignments[row, plan.buckets[k, VARIABLE]] = choice[k, lane]
+                    results.assignments[row, plan.buckets[k, VARIABLE]] = choice[k, lane]
             else:
                 waiting[left] = row
                 left += 1
@@ -271,54 +278,44 @@ def _solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results
 
 
 @njit(cache=True, nogil=True)
-def _solve_constrained(
-    plan, offsets, gathers, evidence, limits, lanes, finite, budget, waiting, results
-):
-    """Prove the rows in `waiting`: dual, losses, frontiers. `budget` is (states, rounds) a row."""
-    states, rounds = budget
-    assignments, upper_out, gap_out, kind_out, mu_out, states_out = results
-    count, constraints = len(waiting), len(limits)
-    room = block_room(plan, constraints, lanes)
-    _, t, values, carried, loss, reach, second, mu, upper, lower, kind, _, choice = room
-    rows = np.zeros(lanes, dtype=np.int64)
-    work = state_space(states, constraints, plan, 1, MOST_PRODUCTS)
-    found, stack = np.zeros(2, dtype=np.int64), np.zeros(2 * len(plan.buckets) + 2, dtype=np.int64)
+def _solve_constrained(rows, waiting, states, rounds, results):
+    """Prove the rows in `waiting`: dual, losses, frontiers; `states` and `rounds` limit a row."""
+    plan, limits, lanes = rows.plan, rows.limits, rows.lanes
+    count, constraints, buckets = len(waiting), len(limits), len(plan.buckets)
+    block = make_block(plan, constraints, lanes)
+    space = make_space(plan, constraints, states, 1, MOST_PRODUCTS)
+    numbers = np.zeros(lanes, dtype=np.int64)
     typical = 0.0
     for start in range(0, count, lanes):
         for lane in range(lanes):
-            rows[lane] = waiting[min(start + lane, count - 1)]
-        bound_block(plan, offsets, gathers, evidence, rows, limits, limits, finite, room)
-        choice[:] = -1
+            numbers[lane] = waiting[min(start + lane, count - 1)]
+        bound_block(rows, numbers, limits, block)
+        block.choice[:] = -1
         for lane in range(min(lanes, count - start)):
-            row = rows[lane]
-            gap, covered, seen = np.inf, 0.0, 0
-            slack = rounding(values, lane, len(plan.buckets))
-            if kind[lane] == BOUND:
-                dual = (mu[lane], upper[lane], lower[lane], slack)
-                gap, covered, seen = _prove(
-                    plan, lane, t, carried, loss, reach, second, limits, dual, 1.2 * typical,
-                    rounds, work, (found, stack, choice),
-                )  # fmt: skip
-                if gap == np.inf and covered == np.inf:
-                    kind[lane] = INFEASIBLE
-                if gap < np.inf:
-                    typical = gap if typical == 0.0 else 0.9 * typical + 0.1 * gap
-            upper_out[row] = upper[lane] - min(gap, covered) + slack
-            gap_out[row], kind_out[row] = gap, kind[lane]
-            states_out[row] = seen
+            row, kind = numbers[lane], block.kind[lane]
+            proof = RowProof(np.inf, 0.0, 0)
+            slack = rounding(block.values, lane, buckets)
+            if kind == BOUND:
+                proof = _prove(rows, lane, block, slack, 1.2 * typical, rounds, space)
+                if proof.gap == np.inf and proof.covered == np.inf:
+                    kind = INFEASIBLE
+                if proof.gap < np.inf:
+                    typical = proof.gap if typical == 0.0 else 0.9 * typical + 0.1 * proof.gap
+            results.bound[row] = block.upper[lane] - min(proof.gap, proof.covered) + slack
+            results.gap[row], results.kind[row] = proof.gap, kind
+            results.states[row] = proof.states
             for j in range(constraints):
-                mu_out[row, j] = mu[lane, j]
-        complete(plan, values, choice)
-        for lane in range(min(lanes, count - start)):
-            for k in range(len(plan.buckets)):
-                assignments[rows[lane], plan.buckets[k, VARIABLE]] = choice[k, lane]
+                results.multipliers[row, j] = block.mu[lane, j]
+        complete(plan, block.values, block.choice)
+        for k in range(buckets):
+            for lane in range(min(lanes, count - start)):
+                variable = plan.buckets[k, VARIABLE]
+                results.assignments[numbers[lane], variable] = block.choice[k, lane]
 
 
 @njit(cache=True, nogil=True)
-def solve_rows(plan, offsets, gathers, evidence, limits, lanes, finite, budget, results):
-    """Prove every row; `budget` is (states, rounds) a row. One function, so one to compile."""
-    waiting = _solve_free(plan, offsets, gathers, evidence, limits, lanes, finite, results)
+def prove_rows(rows, states, rounds, results):
+    """Prove every row within so many states and rounds. One function, so one to compile."""
+    waiting = _solve_free(rows, results)
     if len(waiting) > 0:
-        _solve_constrained(
-            plan, offsets, gathers, evidence, limits, lanes, finite, budget, waiting, results
-        )
+        _solve_constrained(rows, waiting, states, rounds, results)

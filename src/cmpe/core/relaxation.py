@@ -11,8 +11,11 @@ ones for being negative, which costs a third of a sweep.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.copies import (
     AXES,
@@ -30,12 +33,40 @@ from cmpe.core.copies import (
 )
 from cmpe.core.dual import SLACK
 from cmpe.core.loops import copy
+from cmpe.core.multipliers import AIM, BEST, COPY_RULE, fall
 
-MOMENTUM = 0.8
-FIRST_SHARE = 0.02  # The first steps aim this share of 1 + |D| below the best bound.
-PATIENCE, CUT, GROWTH = 10.0, 0.6, 1.5  # The share falls after 10 steps without success.
-LEAST_SHARE = 1e-9  # The descent stops where the share of 1 + |D| is smaller.
+MOMENTUM = 0.8  # the share of a step's velocity that the next step keeps
+LEAST_AIM = 1e-9  # the descent stops where the aim is a smaller share of 1 + |D|
 U = np.uint64
+
+
+class CopyRow(NamedTuple):
+    """The tables of one row, with the tables of its copies, and its constraints."""
+
+    h: Floats  # (numbers,)
+    t: Floats  # (m, numbers)
+    limits: Floats  # (m,)
+    weights: Floats  # (m,) how far a step moves mu, against the copies' multipliers
+    enough: Floats  # (1,) a D below it proves that no assignment is feasible
+
+
+class CopyState(NamedTuple):
+    """The multipliers of one row, and where their descent is."""
+
+    shift: Floats  # (copies' entries,)
+    mu: Floats  # (m,)
+    speed: Floats  # (copies' entries,) velocities
+    mu_speed: Floats  # (m,)
+    best_shift: Floats
+    best_mu: Floats
+    level: Floats  # (3,) of `multipliers.fall`
+    is_over: Any  # (1,) whether more steps cannot help
+    values: Floats  # (total,) the rest is scratch
+    winners: Any  # (messages,) who attains each message entry
+    choice: Any  # (K,)
+    gradient: Floats  # (copies' entries,)
+    taken: Integers  # (C,)
+    counts: Floats  # (most values of a copy,)
 
 
 @njit(cache=True, nogil=True)
@@ -73,9 +104,10 @@ def _binary(index, at, count, size, message, winner, values, winners):
 
 
 @njit(cache=True, nogil=True)
-def _any(index, at, card, count, size, message, winner, values, winners):
+def _any(index, bucket, message, winner, values, winners):
     """The message of any bucket."""
-    for _ in range(size):
+    card, count, at = bucket[CARD], bucket[INPUTS], U(bucket[INDEX])
+    for _ in range(bucket[SIZE]):
         best, who = -np.inf, 0
         for a in range(card):
             value = 0.0
@@ -101,7 +133,7 @@ def sweep(buckets, index, numbers, values, winners):
         if card == 2 and 2 <= count <= 4:
             _binary(index, at, count, size, message, winner, values, winners)
         else:
-            _any(index, at, card, count, size, message, winner, values, winners)
+            _any(index, buckets[k], message, winner, values, winners)
         if buckets[k, AXIS_COUNT] == 0 and card > 1:
             total += values[message]
     return total
@@ -187,74 +219,60 @@ def _disagreement(relaxed, choice, taken, counts, gradient):
 
 
 @njit(cache=True, nogil=True)
-def _aim(bound, level):
-    """How far the step from a point of value D should try to fall.
-
-    `level` holds the best D, the share, the steps without success, whether nothing is left to
-    gain, and a number below which D proves that no assignment is feasible.
-    """
-    if level[0] == np.inf:
-        level[1] = FIRST_SHARE * (1.0 + abs(bound))
-    if bound < level[0] - 0.05 * level[1]:
-        level[2] = 0.0
-        if bound < level[0] - 0.3 * level[1]:
-            level[1] *= GROWTH
-    else:
-        level[2] += 1.0
-    if level[2] >= PATIENCE:
-        level[2] = 0.0
-        level[1] *= CUT
-        if level[1] < LEAST_SHARE * (1.0 + abs(bound)):
-            level[3] = 1.0
-    return bound - min(bound, level[0]) + level[1]
-
-
-@njit(cache=True, nogil=True)
-def descend(relaxed, h, t, limits, weights, steps, free, level, state, scratch):
+def descend(relaxed, row, steps, free, state):
     """`steps` subgradient steps with momentum; everything carries on from call to call.
 
-    `state` holds shift, mu, their velocities, and the best shift and mu. With `free` false the
-    copies' multipliers stay: only mu moves. `weights` (m,) says how far mu moves, against them.
+    With `free` false the copies' multipliers stay: only mu moves.
     """
-    shift, mu, speed, mu_speed, best_shift, best_mu = state
-    values, winners, choice, gradient, taken, counts = scratch
+    h, t, limits, weights = row.h, row.t, row.limits, row.weights
+    shift, mu, level, values = state.shift, state.mu, state.level, state.values
     constraints = len(mu)
     sums, slope = np.zeros(constraints), np.zeros(constraints)
     for _ in range(steps):
         _load(h, t, mu, shift, values)
-        bound = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, winners)
+        bound = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, state.winners)
         if bound == -np.inf:
-            level[0] = -np.inf
+            level[BEST] = -np.inf
             return
-        _decode(relaxed, winners, t, choice, sums)
-        norm = _disagreement(relaxed, choice, taken, counts, gradient) if free else 0.0
+        _decode(relaxed, state.winners, t, state.choice, sums)
+        norm = 0.0
+        if free:
+            norm = _disagreement(relaxed, state.choice, state.taken, state.counts, state.gradient)
         for j in range(constraints):
             bound += mu[j] * limits[j]
             slope[j] = limits[j] - sums[j]
             if mu[j] == 0.0 and slope[j] > 0.0:
                 slope[j] = 0.0
             norm += weights[j] * slope[j] * slope[j]
-        fall = _aim(bound, level)
-        if bound < level[0]:
-            level[0] = bound
-            copy(mu, best_mu)
-            copy(shift, best_shift)
-        if bound < level[4]:
-            level[3] = 1.0
+        aim = fall(bound, level, COPY_RULE)
+        if level[AIM] < LEAST_AIM * (1.0 + abs(bound)):
+            state.is_over[0] = True
+        if bound < level[BEST]:
+            level[BEST] = bound
+            copy(mu, state.best_mu)
+            copy(shift, state.best_shift)
+        if bound < row.enough[0]:
+            state.is_over[0] = True
             return
         if norm == 0.0:  # all copies agree and the constraints are met: no D is lower
-            level[3] = 1.0 if free else 0.0
+            state.is_over[0] = free
             return
-        length = fall / norm
-        for j in range(constraints):
-            move = (1.0 - MOMENTUM) * weights[j] * length * slope[j]
-            mu_speed[j] = MOMENTUM * mu_speed[j] + move
-            mu[j] = max(0.0, mu[j] - mu_speed[j])
-        if free:
-            length *= 1.0 - MOMENTUM
-            for r in range(len(shift)):
-                speed[r] = MOMENTUM * speed[r] + length * gradient[r]
-                shift[r] -= speed[r]
+        _move(row, state, aim / norm, slope, free)
+
+
+@njit(cache=True, nogil=True)
+def _move(row, state, length, slope, free):
+    """Move the multipliers by a step of this length, with momentum."""
+    mu, mu_speed, shift, speed = state.mu, state.mu_speed, state.shift, state.speed
+    for j in range(len(mu)):
+        move = (1.0 - MOMENTUM) * row.weights[j] * length * slope[j]
+        mu_speed[j] = MOMENTUM * mu_speed[j] + move
+        mu[j] = max(0.0, mu[j] - mu_speed[j])
+    if free:
+        length *= 1.0 - MOMENTUM
+        for r in range(len(shift)):
+            speed[r] = MOMENTUM * speed[r] + length * state.gradient[r]
+            shift[r] -= speed[r]
 
 
 @njit(cache=True, nogil=True)
@@ -285,28 +303,27 @@ def rounding(relaxed, values):
 
 
 @njit(cache=True, nogil=True)
-def certify(relaxed, h, t, limits, state, scratch):
+def certify(relaxed, row, state):
     """D at the best multipliers, with what rounding can have taken off it."""
-    best_shift, best_mu = state[4], state[5]
-    values, winners = scratch[0], scratch[1]
-    _load(h, t, best_mu, best_shift, values)
-    bound = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, winners)
+    mu, shift, values = state.best_mu, state.best_shift, state.values
+    _load(row.h, row.t, mu, shift, values)
+    bound = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, state.winners)
     slack = rounding(relaxed, values)
-    for j in range(len(best_mu)):
-        price = best_mu[j] * limits[j]
+    for j in range(len(mu)):
+        price = mu[j] * row.limits[j]
         bound += price
         slack += SLACK * abs(price)
-    return bound + slack + _drift(relaxed, best_shift)
+    return bound + slack + _drift(relaxed, shift)
 
 
 @njit(cache=True, nogil=True)
-def impossible(relaxed, h, t, limits, scratch):
+def impossible(relaxed, row, state):
     """Whether some t_j exceeds its limit everywhere, even where copies may disagree."""
-    values, winners = scratch[0], scratch[1]
-    for j in range(len(limits)):
+    h, t, values = row.h, row.t, state.values
+    for j in range(len(row.limits)):
         for e in range(len(h)):
             values[e] = -t[j, e] if h[e] > -np.inf else -np.inf
-        most = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, winners)
-        if most + rounding(relaxed, values) < -limits[j]:
+        most = sweep(relaxed.buckets, relaxed.places, relaxed.numbers, values, state.winners)
+        if most + rounding(relaxed, values) < -row.limits[j]:
             return True
     return False

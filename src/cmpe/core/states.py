@@ -1,186 +1,237 @@
-"""States of the exact engine's dynamic programme, and lists of them.
+"""States of the dynamic programmes over a bucket tree, and lists of them.
 
-A state is a partial assignment: its loss, its t_1..t_m, and its cost = loss - sum mu_j t_j
-(a low cost is a high h). A list of states is sorted by cost and holds only those that are not
-dominated: no other has a cost and all t_j as low. For the k best answers it holds those that
-fewer than k others dominate. A node remembers which two nodes made a state, or is -1 - value and
--1 - bucket, so that the assignment can be read back.
+A state is a partial assignment: a row of numbers, one per column. A node records how it was made:
+of the nodes of two other states, or of one value of one bucket, so that the assignment can be read
+back. The columns of the exact engine are the state's loss, its cost = loss - sum mu_j t_j (a low
+cost is a high h) and its t_1..t_m. Its lists are sorted by cost and hold undominated states only:
+no other state has a cost and all t_j as low. For the k best answers a list holds the states that
+fewer than k others dominate.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.loops import replace_highest
 
-LOSS, COST, T = range(3)  # columns of a state; t_j is in column T + j
-MOST_PRODUCTS = 1 << 16  # of one combination, where one answer is looked for
-TILT = 0.2  # of mu: the two further multipliers that prune merged states
+LOSS, COST, T = range(3)  # columns of the exact engine's states; t_j is in column T + j
+# Places of `States.counts`.
+STATE_COUNT, NODE_COUNT, SUM_COUNT, SUM_LIMIT, PRODUCT_LIMIT = range(5)
+MOST_PRODUCTS = 1 << 16  # sums of one combination, where one answer is looked for
+TILT = 0.2  # share of mu by which the two multipliers that prune merged states differ from it
 
 
-@njit(inner=True, nogil=True)
-def copy_state(states, node, source, target):
-    """State `target` becomes state `source`."""
-    node[target] = node[source]
-    for column in range(states.shape[1]):
-        states[target, column] = states[source, column]
+class States(NamedTuple):
+    """All states of one row and their nodes. A list is a range of states."""
+
+    values: Floats  # (S, columns)
+    node: Integers  # (S,) the node of each state, -1 for an empty assignment
+    nodes: Integers  # (N, 2) the nodes of two parts, or -1 - value and -1 - bucket
+    counts: Integers  # (5,) states, nodes and sums formed; the limit of sums, and of one `combine`
 
 
-@njit(cache=True, nogil=True)
-def _sort(states, node, low, high):
+class LossBudget(NamedTuple):
+    """How much a state may lose: at mu, and at the multipliers (1 -+ share) mu."""
+
+    loss: float
+    share: float
+    below: float
+    above: float
+
+
+@njit(inner=True, nogil=True, counted=False)
+def copy_state(states, source, target):
+    """State `target` becomes state `source` (a loop: a slice would cost more)."""
+    states.node[target] = states.node[source]
+    for column in range(states.values.shape[1]):
+        states.values[target, column] = states.values[source, column]
+
+
+@njit(cache=True, nogil=True, counted=False)
+def _sort(states, low, high):
     """Shell sort of states low..high by cost, then by t_1 (state `high` is a spare place)."""
-    gap = 1
+    values, gap = states.values, 1
     while gap < (high - low) // 3:
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(low + gap, high):
-            own, first = states[i, COST], states[i, T]
+            cost, first = values[i, COST], values[i, T]
             j = i
-            if states[j - gap, COST] < own or (
-                states[j - gap, COST] == own and states[j - gap, T] <= first
+            if values[j - gap, COST] < cost or (
+                values[j - gap, COST] == cost and values[j - gap, T] <= first
             ):
                 continue
-            copy_state(states, node, i, high)
+            copy_state(states, i, high)
             while j - gap >= low and (
-                states[j - gap, COST] > own
-                or (states[j - gap, COST] == own and states[j - gap, T] > first)
+                values[j - gap, COST] > cost
+                or (values[j - gap, COST] == cost and values[j - gap, T] > first)
             ):
-                copy_state(states, node, j - gap, j)
+                copy_state(states, j - gap, j)
                 j -= gap
-            copy_state(states, node, high, j)
+            copy_state(states, high, j)
         gap //= 3
 
 
-@njit(inner=True, nogil=True)
-def undominated(states, node, low, high):
+@njit(inner=True, nogil=True, counted=False)
+def undominated(states, low, high):
     """Sort states low..high by cost and keep those with some t_j lower than each before."""
     if high - low < 2:
         return high
-    _sort(states, node, low, high)
-    kept = low + 1
-    if states.shape[1] == T + 1:
-        least = states[low, T]
+    _sort(states, low, high)
+    values, end = states.values, low + 1
+    if values.shape[1] == T + 1:
+        least = values[low, T]
         for i in range(low + 1, high):
-            if states[i, T] < least:
-                least = states[i, T]
-                copy_state(states, node, i, kept)
-                kept += 1
-        return kept
+            if values[i, T] < least:
+                least = values[i, T]
+                copy_state(states, i, end)
+                end += 1
+        return end
     for i in range(low + 1, high):
         dominated = False
-        for other in range(low, kept):
+        for other in range(low, end):
             dominated = True
-            for j in range(states.shape[1] - T):
-                if states[i, T + j] < states[other, T + j]:
+            for j in range(values.shape[1] - T):
+                if values[i, T + j] < values[other, T + j]:
                     dominated = False
                     break
             if dominated:
                 break
         if not dominated:
-            copy_state(states, node, i, kept)
-            kept += 1
-    return kept
+            copy_state(states, i, end)
+            end += 1
+    return end
 
 
-@njit(cache=True, nogil=True)
-def _thinned(states, node, low, high, rank, heap):
-    """Sort states low..high by cost; keep what fewer than `rank` before it dominate by t_1.
+@njit(inner=True, nogil=True, counted=False)
+def thin(states, low, high, column, sign, heap):
+    """Of sorted states low..high keep those that fewer than len(heap) before them dominate.
 
-    A heap holds the `rank` lowest t_1 so far.
+    One dominates another if sign times its `column` is as low. Returns the new end. The heap holds
+    the lowest of these numbers so far.
     """
-    _sort(states, node, low, high)
-    for i in range(rank):
+    for i in range(len(heap)):
         heap[i] = np.inf
-    kept = low
+    end = low
     for i in range(low, high):
-        own = states[i, T]
-        if heap[0] <= own:
+        value = sign * states.values[i, column]
+        if heap[0] <= value:
             continue
-        replace_highest(heap, rank, own)
-        copy_state(states, node, i, kept)
-        kept += 1
-    return kept
+        replace_highest(heap, len(heap), value)
+        copy_state(states, i, end)
+        end += 1
+    return end
 
 
-@njit(inner=True, nogil=True)
-def settled(states, node, low, high, rank, heap):
-    """Of states low..high what may belong to one of the `rank` best answers: the new end."""
+@njit(inner=True, nogil=True, counted=False)
+def settled(states, low, high, heap):
+    """Of states low..high those that may belong to one of the len(heap) best: the new end."""
+    rank = len(heap)
     if rank == 1:
-        return undominated(states, node, low, high)
-    if states.shape[1] == T + 1 and high - low > 4 * rank:
-        return _thinned(states, node, low, high, rank, heap)
+        return undominated(states, low, high)
+    if states.values.shape[1] == T + 1 and high - low > 4 * rank:
+        _sort(states, low, high)
+        return thin(states, low, high, T, 1.0, heap)
     return high
 
 
-@njit(inner=True, nogil=True)
-def combine(states, node, nodes, sizes, a_low, a_high, b_low, b_high, budget, share, tilted):
-    """All sums of a state of list a and one of list b within the budgets, behind the last state.
+@njit(inner=True, nogil=True, counted=False)
+def add_node(states, left, right):
+    """A node of two parts, or of -1 - value and -1 - bucket; -1 without room."""
+    count = states.counts[NODE_COUNT]
+    if count >= len(states.nodes):
+        return -1
+    states.nodes[count, 0], states.nodes[count, 1] = left, right
+    states.counts[NODE_COUNT] = count + 1
+    return count
 
-    A sum stays if its loss is at most `budget`, and loss -+ share (loss - cost) at most
-    `tilted[0 or 1]`. sizes[0] counts states, sizes[1] nodes, sizes[2] sums; sizes[3] sums are
-    allowed, and sizes[4] in one combination. False on overflow.
+
+@njit(inner=True, nogil=True, counted=False)
+def add_leaf(states, a, k):
+    """A state of zeros on top: bucket k takes value a. False without room."""
+    top = states.counts[STATE_COUNT]
+    if top + 2 >= len(states.values):
+        return False
+    leaf = add_node(states, -1 - a, -1 - k)
+    if leaf < 0:
+        return False
+    for column in range(states.values.shape[1]):
+        states.values[top, column] = 0.0
+    states.node[top] = leaf
+    states.counts[STATE_COUNT] = top + 1
+    return True
+
+
+@njit(inner=True, nogil=True, counted=False)
+def add_single(states, state, other):
+    """`state` becomes its sum with `other`; False without room for the node."""
+    both = add_node(states, states.node[state], states.node[other])
+    if both < 0:
+        return False
+    for column in range(states.values.shape[1]):
+        states.values[state, column] += states.values[other, column]
+    states.node[state] = both
+    return True
+
+
+@njit(inner=True, nogil=True, counted=False)
+def within(states, state, budget):
+    """Whether a state is within the budget."""
+    loss = states.values[state, LOSS]
+    tilt = budget.share * (loss - states.values[state, COST])
+    return loss <= budget.loss and loss - tilt <= budget.below and loss + tilt <= budget.above
+
+
+@njit(inner=True, nogil=True, counted=False)
+def combine(states, a_low, a_high, b_low, b_high, budget):
+    """All sums of a state of list a and one of list b within the budget, on top.
+
+    False on overflow of the space or of a limit in `counts`.
     """
-    top, count = sizes[0], sizes[1]
+    values, node, nodes, counts = states.values, states.node, states.nodes, states.counts
+    most, share, below, above = budget.loss, budget.share, budget.below, budget.above
+    top, count = counts[STATE_COUNT], counts[NODE_COUNT]
     products = (a_high - a_low) * (b_high - b_low)
-    sizes[2] += products
-    if products > sizes[4] or sizes[2] > sizes[3]:
+    counts[SUM_COUNT] += products
+    if products > counts[PRODUCT_LIMIT] or counts[SUM_COUNT] > counts[SUM_LIMIT]:
         return False
     for i in range(a_low, a_high):
-        own_loss, own_cost, own_node = states[i, LOSS], states[i, COST], node[i]
-        if top + b_high - b_low >= len(states) or count + b_high - b_low > len(nodes):
+        loss, cost, part = values[i, LOSS], values[i, COST], node[i]
+        if top + b_high - b_low >= len(values) or count + b_high - b_low > len(nodes):
             return False
         for other in range(b_low, b_high):
-            both, both_cost = own_loss + states[other, LOSS], own_cost + states[other, COST]
+            both, both_cost = loss + values[other, LOSS], cost + values[other, COST]
             tilt = share * (both - both_cost)
-            if both <= budget and both - tilt <= tilted[0] and both + tilt <= tilted[1]:
-                states[top, LOSS], states[top, COST], node[top] = both, both_cost, count
-                for j in range(states.shape[1] - T):
-                    states[top, T + j] = states[i, T + j] + states[other, T + j]
-                nodes[count, 0], nodes[count, 1] = own_node, node[other]
+            if both <= most and both - tilt <= below and both + tilt <= above:
+                values[top, LOSS], values[top, COST], node[top] = both, both_cost, count
+                for j in range(values.shape[1] - T):
+                    values[top, T + j] = values[i, T + j] + values[other, T + j]
+                nodes[count, 0], nodes[count, 1] = part, node[other]
                 top += 1
                 count += 1
-    sizes[0], sizes[1] = top, count
+    counts[STATE_COUNT], counts[NODE_COUNT] = top, count
     return True
 
 
-@njit(inner=True, nogil=True)
-def within(states, state, budget, share, under, over):
-    """Whether a state is within the budgets, as in `combine`."""
-    loss = states[state, LOSS]
-    tilt = share * (loss - states[state, COST])
-    return loss <= budget and loss - tilt <= under and loss + tilt <= over
+@njit(inner=True, nogil=True, counted=False)
+def shortest_last(lows, highs, order, active):
+    """Bring the numbers of the two shortest of `active` lists to the end of `order`."""
+    for place in (active - 1, active - 2):
+        shortest = place
+        for c in range(place):
+            length = highs[order[shortest]] - lows[order[shortest]]
+            if highs[order[c]] - lows[order[c]] < length:
+                shortest = c
+        number = order[place]
+        order[place] = order[shortest]
+        order[shortest] = number
 
 
-@njit(inner=True, nogil=True)
-def add_single(states, node, nodes, sizes, state, other):
-    """`state` becomes its sum with `other`; False if there is no room for the node."""
-    made = sizes[1]
-    if made >= len(nodes):
-        return False
-    states[state, LOSS] += states[other, LOSS]
-    states[state, COST] += states[other, COST]
-    for j in range(states.shape[1] - T):
-        states[state, T + j] += states[other, T + j]
-    nodes[made, 0], nodes[made, 1] = node[state], node[other]
-    node[state] = made
-    sizes[1] = made + 1
-    return True
-
-
-@njit(inner=True, nogil=True)
-def add_leaf(states, node, nodes, sizes, lost, a, k):
-    """A new state behind the last one: bucket k takes value a; False if full."""
-    bottom, leaf = sizes[0], sizes[1]
-    if bottom + 1 >= len(states) or leaf >= len(nodes):
-        return False
-    states[bottom, LOSS], states[bottom, COST], node[bottom] = lost, lost, leaf
-    nodes[leaf, 0], nodes[leaf, 1] = -1 - a, -1 - k
-    sizes[0], sizes[1] = bottom + 1, leaf + 1
-    return True
-
-
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def read(nodes, root, stack, block, lane):
     """What a node decides, into column `lane` of `block` (buckets, lanes); -1: nothing."""
     depth = 0

@@ -74,6 +74,16 @@ class SumRoom(NamedTuple):
     digits: Integers
     offsets: Integers
     totals: Integers  # (m,)
+    shares: Floats  # (joins + 1, states) probabilities of prefixes
+    passed: Floats  # probabilities of messages' states
+
+
+class RowWeights(NamedTuple):
+    """The log-potentials of one row, and what each entry adds to the counts."""
+
+    tables: Floats  # (E,)
+    counts: Integers  # (E, m)
+    accepted: Floats  # (states of the last bucket,)
 
 
 @njit(inner=True, nogil=True)
@@ -90,7 +100,16 @@ def _room(counted):
         np.zeros(plan.widest, dtype=np.int64),
         np.zeros(plan.most_inputs, dtype=np.int64),
         np.zeros(len(counted.caps), dtype=np.int64),
+        np.zeros((counted.most_joins + 1, counted.most_states)),
+        np.zeros(counted.starts[len(plan.buckets)]),
     )
+
+
+@njit(inner=True, nogil=True)
+def _row(weights, row):
+    """The weights of one row."""
+    counts = weights.counts[min(row, len(weights.counts) - 1)]
+    return RowWeights(weights.tables[row], counts, weights.accepted[row])
 
 
 @njit(inner=True, nogil=True)
@@ -102,7 +121,7 @@ def _place(counted, i, k, offset):
 
 
 @njit(inner=True, nogil=True)
-def _begun(counted, tables, counts, room, k, a):
+def _begun(counted, given, room, k, a):
     """The state of bucket k's tables at value `a` (-1: outside the limits) and their weight.
 
     Messages of one state are added to the weight.
@@ -116,9 +135,9 @@ def _begun(counted, tables, counts, room, k, a):
         at = room.offsets[i] + a * inputs[first + i, STEP]
         child = inputs[first + i, CHILD]
         if child < 0:
-            weight += tables[at]
+            weight += given.tables[at]
             for j in range(len(totals)):
-                totals[j] += counts[at, j]
+                totals[j] += given.counts[at, j]
         elif counted.states[child] == 1:
             weight += room.messages[_place(counted, first + i, k, at)]
     state = 0
@@ -144,7 +163,7 @@ def _joined(counted, room, k, a, state, weight):
         i, before, joined = counted.joins[join, INPUT], counted.joins[join, BEFORE], 0
         joined, after = counted.joins[join, JOINED], counted.joins[join, AFTER]
         offset = room.offsets[i - counted.plan.buckets[k, INPUTS]] + a * inputs[i, STEP]
-        own = _place(counted, i, k, offset)
+        first = _place(counted, i, k, offset)
         old, new, here = prefix[number], prefix[number + 1], room.sums[a]
         for s in range(after):
             new[s] = -np.inf
@@ -156,15 +175,15 @@ def _joined(counted, room, k, a, state, weight):
             for s in range(joined):
                 made = counted.maps[row + s]
                 if made >= 0:
-                    new[made] = max(new[made], old[p] + messages[own + s])
+                    new[made] = max(new[made], old[p] + messages[first + s])
         for p in range(before):
             if old[p] == -np.inf:
                 continue
             row = counted.joins[join, MAP] + p * joined
             for s in range(joined):
                 made = counted.maps[row + s]
-                if made >= 0 and messages[own + s] > -np.inf:
-                    here[made] += np.exp(old[p] + messages[own + s] - new[made])
+                if made >= 0 and messages[first + s] > -np.inf:
+                    here[made] += np.exp(old[p] + messages[first + s] - new[made])
         for s in range(after):
             if new[s] > -np.inf:
                 new[s] += np.log(here[s])
@@ -173,9 +192,9 @@ def _joined(counted, room, k, a, state, weight):
 
 
 @njit(inner=True, nogil=True)
-def _forward(counted, tables, counts, accepted, room):
+def _forward(counted, given, room):
     """Fill the messages; return the log-partition within the limits."""
-    plan = counted.plan
+    plan, accepted = counted.plan, given.accepted
     buckets = plan.buckets
     for k in range(len(buckets)):
         begin(buckets, plan.inputs, k, room.digits, room.offsets)
@@ -183,7 +202,7 @@ def _forward(counted, tables, counts, accepted, room):
         for entry in range(buckets[k, SIZE]):
             target = counted.starts[k] + entry * states
             for a in range(card):
-                state, weight = _begun(counted, tables, counts, room, k, a)
+                state, weight = _begun(counted, given, room, k, a)
                 if state < 0:
                     for s in range(states):
                         room.sums[a, s] = -np.inf
@@ -218,20 +237,20 @@ def log_partitions(counted, weights, out):
     """The log-partition of every row into `out` (B,); -inf where no assignment is allowed."""
     room = _room(counted)
     for row in range(len(weights.tables)):
-        counts = weights.counts[min(row, len(weights.counts) - 1)]
-        out[row] = _forward(counted, weights.tables[row], counts, weights.accepted[row], room)
+        out[row] = _forward(counted, _row(weights, row), room)
 
 
 @njit(inner=True, nogil=True)
-def _unjoin(counted, room, shares, passed, k, a):
+def _unjoin(counted, room, k, a):
     """Share the probabilities of prefixes among what they were joined from, the last one first."""
     prefix, messages, inputs = room.prefix, room.messages, counted.plan.inputs
+    shares, passed = room.shares, room.passed
     number = counted.join_starts[k + 1] - counted.join_starts[k]
     for join in range(counted.join_starts[k + 1] - 1, counted.join_starts[k] - 1, -1):
         i, before = counted.joins[join, INPUT], counted.joins[join, BEFORE]
         joined = counted.joins[join, JOINED]
         offset = room.offsets[i - counted.plan.buckets[k, INPUTS]] + a * inputs[i, STEP]
-        own = _place(counted, i, k, offset)
+        first = _place(counted, i, k, offset)
         old, new = prefix[number - 1], prefix[number]
         for p in range(before):
             shares[number - 1, p] = 0.0
@@ -242,21 +261,22 @@ def _unjoin(counted, room, shares, passed, k, a):
                 made = counted.maps[row + s]
                 if made < 0 or shares[number, made] == 0.0:
                     continue
-                share = shares[number, made] * np.exp(old[p] + messages[own + s] - new[made])
-                passed[own + s] += share
+                share = shares[number, made] * np.exp(old[p] + messages[first + s] - new[made])
+                passed[first + s] += share
                 shares[number - 1, p] += share
         number -= 1
 
 
 @njit(inner=True, nogil=True)
-def _pass_back(counted, tables, counts, room, shares, passed, k, target, out, gradient):
+def _pass_back(counted, given, room, k, target, out, gradient):
     """Share the probabilities of one entry of bucket k's message among its inputs."""
+    shares, passed = room.shares, room.passed
     plan, states = counted.plan, counted.states[k]
     buckets, inputs = plan.buckets, plan.inputs
     first = buckets[k, INPUTS]
     joins = counted.join_starts[k + 1] - counted.join_starts[k]
     for a in range(buckets[k, CARD]):
-        state, weight = _begun(counted, tables, counts, room, k, a)
+        state, weight = _begun(counted, given, room, k, a)
         if state < 0:
             continue
         _joined(counted, room, k, a, state, weight)
@@ -265,7 +285,7 @@ def _pass_back(counted, tables, counts, room, shares, passed, k, target, out, gr
             if passed[target + s] > 0.0 and room.prefix[joins, s] > -np.inf:
                 gain = room.prefix[joins, s] - room.messages[target + s]
                 shares[joins, s] = passed[target + s] * np.exp(gain)
-        _unjoin(counted, room, shares, passed, k, a)
+        _unjoin(counted, room, k, a)
         share = shares[0, state]
         out[counted.values[k] + a] += share
         for i in range(buckets[k, INPUT_COUNT]):
@@ -287,12 +307,10 @@ def marginals(counted, weights, out, probabilities, gradients):
     plan, room = counted.plan, _room(counted)
     buckets = plan.buckets
     last = len(buckets) - 1
-    passed = np.zeros(len(room.messages))
-    shares = np.zeros((counted.most_joins + 1, counted.most_states))
+    passed = room.passed
     for row in range(len(weights.tables)):
-        tables, accepted = weights.tables[row], weights.accepted[row]
-        counts = weights.counts[min(row, len(weights.counts) - 1)]
-        total = _forward(counted, tables, counts, accepted, room)
+        given = _row(weights, row)
+        total = _forward(counted, given, room)
         out[row] = total
         probabilities[row, :] = 0.0
         gradients[row, :] = 0.0
@@ -301,7 +319,7 @@ def marginals(counted, weights, out, probabilities, gradients):
         passed[:] = 0.0
         for s in range(counted.states[last]):
             at = counted.starts[last] + s
-            passed[at] = np.exp(room.messages[at] + accepted[s] - total)
+            passed[at] = np.exp(room.messages[at] + given.accepted[s] - total)
         for k in range(last, -1, -1):
             begin(buckets, plan.inputs, k, room.digits, room.offsets)
             for entry in range(buckets[k, SIZE]):
@@ -310,10 +328,7 @@ def marginals(counted, weights, out, probabilities, gradients):
                 for s in range(counted.states[k]):
                     some += passed[target + s]
                 if some > 0.0:
-                    _pass_back(
-                        counted, tables, counts, room, shares, passed, k, target,
-                        probabilities[row], gradients[row],
-                    )  # fmt: skip
+                    _pass_back(counted, given, room, k, target, probabilities[row], gradients[row])
                 step(
                     buckets, plan.inputs, plan.strides, plan.axis_cards, k, room.digits,
                     room.offsets,
@@ -343,22 +358,23 @@ def _drawn(logits, count, uniform):
 
 
 @njit(inner=True, nogil=True)
-def _split(counted, room, split, k, a, state, uniforms, sample, chosen):
-    """Draw which states of its children made the state of bucket k at value `a`."""
+def _split(counted, room, split, k, a, uniforms, chosen):
+    """Draw which states of its children made the chosen state of bucket k at value `a`."""
+    state = chosen[k]
     inputs, prefix, messages = counted.plan.inputs, room.prefix, room.messages
     number = counted.join_starts[k + 1] - counted.join_starts[k]
     for join in range(counted.join_starts[k + 1] - 1, counted.join_starts[k] - 1, -1):
         i, before = counted.joins[join, INPUT], counted.joins[join, BEFORE]
         joined = counted.joins[join, JOINED]
         offset = room.offsets[i - counted.plan.buckets[k, INPUTS]] + a * inputs[i, STEP]
-        own = _place(counted, i, k, offset)
+        first = _place(counted, i, k, offset)
         for p in range(before):
             for s in range(joined):
                 made = counted.maps[counted.joins[join, MAP] + p * joined + s]
                 split[p * joined + s] = -np.inf
                 if made == state:
-                    split[p * joined + s] = prefix[number - 1, p] + messages[own + s]
-        pair = _drawn(split, before * joined, uniforms[len(counted.starts) - 1 + join, sample])
+                    split[p * joined + s] = prefix[number - 1, p] + messages[first + s]
+        pair = _drawn(split, before * joined, uniforms[len(counted.starts) - 1 + join])
         state = pair // joined
         chosen[inputs[i, CHILD]] = pair % joined
         number -= 1
@@ -382,9 +398,8 @@ def samples(counted, weights, uniforms, out):
         most_pairs = max(most_pairs, counted.joins[join, BEFORE] * counted.joins[join, JOINED])
     split = np.zeros(most_pairs)
     for row in range(len(weights.tables)):
-        tables, accepted, drawn = weights.tables[row], weights.accepted[row], uniforms[row]
-        counts = weights.counts[min(row, len(weights.counts) - 1)]
-        total = _forward(counted, tables, counts, accepted, room)
+        given, drawn = _row(weights, row), uniforms[row]
+        total = _forward(counted, given, room)
         for sample in range(out.shape[1]):
             if total == -np.inf:
                 out[row, sample, :] = -1
@@ -392,7 +407,7 @@ def samples(counted, weights, uniforms, out):
             chosen[:] = 0
             if counted.states[last] > 1:
                 for s in range(counted.states[last]):
-                    logits[s] = room.messages[counted.starts[last] + s] + accepted[s]
+                    logits[s] = room.messages[counted.starts[last] + s] + given.accepted[s]
                 chosen[last] = _drawn(logits, counted.states[last], drawn[last, sample])
             for k in range(last, -1, -1):
                 first = buckets[k, INPUTS]
@@ -403,7 +418,7 @@ def samples(counted, weights, uniforms, out):
                         parent = plan.axis_buckets[buckets[k, AXES] + axis]
                         room.offsets[i] += stride * choice[parent]
                 for a in range(buckets[k, CARD]):
-                    state, weight = _begun(counted, tables, counts, room, k, a)
+                    state, weight = _begun(counted, given, room, k, a)
                     logits[a] = -np.inf
                     if state >= 0:
                         number = _joined(counted, room, k, a, state, weight)
@@ -414,6 +429,6 @@ def samples(counted, weights, uniforms, out):
                     out[row, sample, buckets[k, VARIABLE]] = a
                 choice[k] = a
                 if counted.join_starts[k] < counted.join_starts[k + 1]:
-                    state, weight = _begun(counted, tables, counts, room, k, a)
+                    state, weight = _begun(counted, given, room, k, a)
                     _joined(counted, room, k, a, state, weight)
-                    _split(counted, room, split, k, a, chosen[k], drawn, sample, chosen)
+                    _split(counted, room, split, k, a, drawn[:, sample], chosen)

@@ -1,17 +1,42 @@
 """Compiled passes over the leaves of a cutset network, each a tree with its context.
 
-Evidence is a row of n values, -1 where free. `order[leaf]` lists the leaf's tree variables,
-parents first, padded by -1; `tables[leaf, v, i, j]` is the log-weight of z_v = j below
-z_parent = i (i = 0 for a root); `contexts[leaf]` holds the values that the leaf's path fixes, -1
-for the variables of its tree. One upward pass reduces every variable to a message over its
-parent's values; it is shared by maximising, summing, decoding, drawing and marginals.
+Evidence is a row of n values, -1 where free. One upward pass reduces every variable to a message
+over its parent's values; it is shared by maximising, summing, decoding, drawing and marginals.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers, Values
 from cmpe.core.compiler.functions import njit
+
+
+class Leaves(NamedTuple):
+    """The leaves of a cutset network."""
+
+    cards: Integers  # (n,)
+    contexts: Values  # (L, n) the values that a leaf's path fixes, -1 for its tree's variables
+    split_variables: Integers
+    order: Integers  # (L, n) the variables of each tree, parents first, padded by -1
+    parents: Values  # (L, n)
+    tables: Floats  # (L, n, K, K) log-weight of z_v = j below z_parent = i (i = 0 for a root)
+    weights: Floats  # (L,) log-weights of the leaves
+
+
+class UpwardPass(NamedTuple):
+    """What an upward pass fills in."""
+
+    below: Floats  # (n, K) what lies below each value of each variable
+    messages: Floats  # (n, K) of each variable to each value of its parent
+
+
+@njit(inner=True, nogil=True)
+def _make_pass(leaves):
+    shape = (len(leaves.cards), leaves.tables.shape[2])
+    return UpwardPass(np.zeros(shape), np.zeros(shape))
 
 
 @njit(inner=True, nogil=True)
@@ -24,27 +49,27 @@ def consistent(context, split_variables, row):
 
 
 @njit(cache=True, nogil=True)
-def locate(contexts, split_variables, rows, out):
+def locate(leaves, rows, out):
     """The leaf of each complete row, -1 if none."""
     for b in range(len(rows)):
         out[b] = -1
-        for leaf in range(len(contexts)):
-            if consistent(contexts[leaf], split_variables, rows[b]):
+        for leaf in range(len(leaves.contexts)):
+            if consistent(leaves.contexts[leaf], leaves.split_variables, rows[b]):
                 out[b] = leaf
                 break
 
 
 @njit(cache=True, nogil=True)
-def evaluate(order, parents, tables, weights, rows, leaves, out):
+def evaluate(leaves, rows, located, out):
     """The log-weight of each complete row in its leaf."""
     for b in range(len(rows)):
-        leaf = leaves[b]
-        total = weights[leaf]
-        for v in order[leaf]:
+        leaf = located[b]
+        total = leaves.weights[leaf]
+        for v in leaves.order[leaf]:
             if v < 0:
                 break
-            u = parents[leaf, v]
-            total += tables[leaf, v, rows[b, u] if u >= 0 else 0, rows[b, v]]
+            u = leaves.parents[leaf, v]
+            total += leaves.tables[leaf, v, rows[b, u] if u >= 0 else 0, rows[b, v]]
         out[b] = total
 
 
@@ -65,9 +90,10 @@ def reduced(tables, below, low, high, is_sum):
 
 
 @njit(inner=True, nogil=True)
-def upward(cards, order, parents, tables, row, is_sum, below, messages):
-    """Fill what lies `below` each value of each variable (n, K), its message to each value of its
-    parent (n, K); return the total of the roots."""
+def upward(leaves, leaf, row, is_sum, passed):
+    """The max or the log-sum of a leaf's tree given evidence; fills `passed`."""
+    cards, order, parents = leaves.cards, leaves.order[leaf], leaves.parents[leaf]
+    tables, below, messages = leaves.tables[leaf], passed.below, passed.messages
     total = 0.0
     for v in order:
         if v < 0:
@@ -96,49 +122,44 @@ def upward(cards, order, parents, tables, row, is_sum, below, messages):
 
 
 @njit(cache=True, nogil=True)
-def leaf_values(
-    cards, contexts, split_variables, order, parents, tables, weights, rows, is_sum, out
-):
-    """The largest log-weight, or the log of the total weight, that evidence leaves in each leaf:
-    `out` (B, L), -inf where the path contradicts it."""
-    width = tables.shape[2]
-    below, messages = np.zeros((len(cards), width)), np.zeros((len(cards), width))
+def leaf_values(leaves, rows, is_sum, out):
+    """The largest log-weight, or the log of the total weight, that evidence leaves in each leaf.
+
+    `out` (B, L) is -inf where the path contradicts the evidence.
+    """
+    passed = _make_pass(leaves)
     for b in range(len(rows)):
-        for leaf in range(len(contexts)):
-            if consistent(contexts[leaf], split_variables, rows[b]):
-                out[b, leaf] = weights[leaf] + upward(
-                    cards, order[leaf], parents[leaf], tables[leaf], rows[b], is_sum, below,
-                    messages,
-                )  # fmt: skip
-            else:
-                out[b, leaf] = -np.inf
+        for leaf in range(len(leaves.contexts)):
+            out[b, leaf] = -np.inf
+            if consistent(leaves.contexts[leaf], leaves.split_variables, rows[b]):
+                value = upward(leaves, leaf, rows[b], is_sum, passed)
+                out[b, leaf] = leaves.weights[leaf] + value
 
 
 @njit(cache=True, nogil=True)
-def complete(cards, contexts, order, parents, tables, rows, leaves, uniforms, out):
+def complete(leaves, rows, located, uniforms, out):
     """Complete each row in its leaf: at random by `uniforms` (B, n) in [0, 1), or, if there are
     none (B, 0), by the maximum. The row must have weight there."""
     is_sum = uniforms.shape[1] > 0
-    width = tables.shape[2]
-    below, messages = np.zeros((len(cards), width)), np.zeros((len(cards), width))
+    cards, passed = leaves.cards, _make_pass(leaves)
+    below, messages = passed.below, passed.messages
     for b in range(len(rows)):
-        leaf = leaves[b]
+        leaf = located[b]
         for v in range(len(cards)):
-            out[b, v] = contexts[leaf, v]
-        upward(cards, order[leaf], parents[leaf], tables[leaf], rows[b], is_sum, below, messages)
-        for v in order[leaf]:
+            out[b, v] = leaves.contexts[leaf, v]
+        upward(leaves, leaf, rows[b], is_sum, passed)
+        for v in leaves.order[leaf]:
             if v < 0:
                 break
-            u = parents[leaf, v]
+            u = leaves.parents[leaf, v]
+            table = leaves.tables[leaf, v, out[b, u] if u >= 0 else 0]
             i = out[b, u] if u >= 0 else 0
             if rows[b, v] >= 0:
                 out[b, v] = rows[b, v]
             elif is_sum:
-                out[b, v] = drawn(
-                    tables[leaf, v, i], below[v], cards[v], messages[v, i], uniforms[b, v]
-                )
+                out[b, v] = drawn(table, below[v], cards[v], messages[v, i], uniforms[b, v])
             else:
-                out[b, v] = np.argmax(tables[leaf, v, i, : cards[v]] + below[v, : cards[v]])
+                out[b, v] = np.argmax(table[: cards[v]] + below[v, : cards[v]])
 
 
 @njit(inner=True, nogil=True)
@@ -157,41 +178,35 @@ def drawn(tables, below, size, total, uniform):
 
 
 @njit(cache=True, nogil=True)
-def marginals(cards, contexts, order, parents, tables, rows, shares, out):
+def marginals(leaves, rows, shares, out):
     """Add up P(z_v = j | evidence) over the leaves: `out` (B, n, K).
 
     `shares` (B, L) is the probability of each leaf given the evidence.
     """
-    width = tables.shape[2]
-    below, messages = np.zeros((len(cards), width)), np.zeros((len(cards), width))
-    own = np.zeros((len(cards), width))
+    cards, contexts, passed = leaves.cards, leaves.contexts, _make_pass(leaves)
+    below, messages = passed.below, passed.messages
+    probability = np.zeros(below.shape)
     for b in range(len(rows)):
         for leaf in range(len(contexts)):
             share = shares[b, leaf]
             if share == 0.0:
                 continue
-            upward(cards, order[leaf], parents[leaf], tables[leaf], rows[b], True, below, messages)
+            upward(leaves, leaf, rows[b], True, passed)
             for v in range(len(cards)):
                 if contexts[leaf, v] >= 0:
                     out[b, v, contexts[leaf, v]] += share
-            for v in order[leaf]:
+            for v in leaves.order[leaf]:
                 if v < 0:
                     break
-                u = parents[leaf, v]
-                own[v] = 0.0
+                u, tables = leaves.parents[leaf, v], leaves.tables[leaf, v]
+                probability[v] = 0.0
                 for i in range(cards[u] if u >= 0 else 1):
-                    above = own[u, i] if u >= 0 else 1.0
+                    above = probability[u, i] if u >= 0 else 1.0
                     if above == 0.0:
                         continue
                     for j in range(cards[v]):
-                        if row_allows(rows[b, v], j):
-                            own[v, j] += above * np.exp(
-                                tables[leaf, v, i, j] + below[v, j] - messages[v, i]
-                            )
+                        if rows[b, v] < 0 or rows[b, v] == j:
+                            weight = np.exp(tables[i, j] + below[v, j] - messages[v, i])
+                            probability[v, j] += above * weight
                 for j in range(cards[v]):
-                    out[b, v, j] += share * own[v, j]
-
-
-@njit(inner=True, nogil=True)
-def row_allows(value, j):
-    return value < 0 or value == j
+                    out[b, v, j] += share * probability[v, j]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats
 from cmpe.core.compiler import timing
+from cmpe.core.search.settings import SETTINGS
 from cmpe.learning.pipeline import Pipeline
 from cmpe.problem import Instances, Problem
 from cmpe.solvers.base import Limits
@@ -19,7 +20,7 @@ from cmpe.solvers.dispatch import answer
 from cmpe.solvers.local import improve
 from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search import search
-from cmpe.solvers.search.schedule import PASSES, Budget
+from cmpe.solvers.search.schedule import Budget
 
 LEAST_SECONDS = 1e-3  # what is left to a row's search when the stages before took all its time
 
@@ -57,7 +58,7 @@ class Draft:
         if pipeline.repair:
             start = moved(self.instances, start, cores)
             limits = time_left(limits, begin, len(start))
-        budget = Budget(pipeline.search_passes or PASSES, limits.seconds)
+        budget = Budget(pipeline.search_passes or SETTINGS.passes, limits.seconds)
         return search(
             self.instances, start, multipliers=self.multipliers, budget=budget,
             seed=limits.seed, threads=cores,

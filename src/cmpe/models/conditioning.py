@@ -22,7 +22,7 @@ Scope = tuple[int, ...]
 
 
 class Gather(NamedTuple):
-    """How the entries of one model flow into the shared tables (see `kernels.condition`)."""
+    """How the entries of one model flow into the shared tables (see `core.tables.condition`)."""
 
     values: Floats
     offsets: Integers

@@ -2,7 +2,7 @@
 
     D(mu) = max over y of h(y) - sum_j mu_j t_j(y), plus sum_j mu_j q_j, for mu >= 0
 
-The algorithms, with their stopping rules, are those of `bounds.kernels.dual`. One constraint:
+The algorithms, with their stopping rules, are those of `core.dual`. One constraint:
 evaluate D where the best feasible and the best infeasible line cross until no new line appears;
 rows that are done keep their mu, and the host waits once for each evaluation. Several: a fixed
 number of subgradient steps. One evaluation is a pass over the plan.
@@ -19,10 +19,12 @@ from torch import Tensor
 from cmpe.bounds.base import PADDING
 from cmpe.bounds.lagrangian import Dual
 from cmpe.core.dual import CLOSE, MOST_STEPS, SLACK, SUBGRADIENT_STEPS
+from cmpe.core.multipliers import DUAL_RULE
 from cmpe.problem import Instances, Problem
 from cmpe.tensor.device import INF, as_array
 from cmpe.tensor.layout import Bags, satisfied
 from cmpe.tensor.plan import TorchPlan, torch_plan
+from cmpe.tensor.steps import Aim
 
 
 class PricedTables:
@@ -115,7 +117,7 @@ class Minimum:
 
 
 class CrossingLines:
-    """One constraint, exactly: `bounds.kernels.dual.minimise_dual`."""
+    """One constraint, exactly: `core.dual.minimise_dual`."""
 
     steps = MOST_STEPS
 
@@ -186,13 +188,13 @@ class CrossingLines:
 
 
 class Subgradients:
-    """Several constraints, or none: `bounds.kernels.dual.descend_dual`."""
+    """Several constraints, or none: `core.dual.descend_dual`."""
 
     def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
         self.found = Minimum(plan, problem, rows)
         self._tables = self.found.tables
         self._current = torch.zeros_like(self.found.mu)
-        self._share, self._stale = plan.like.new_zeros((2, rows))
+        self._aim = Aim(DUAL_RULE, plan.like.new_zeros(rows))
         self.steps = SUBGRADIENT_STEPS if problem.constraints else 1
 
     def begin(self) -> None:
@@ -202,8 +204,9 @@ class Subgradients:
         found.infeasible.zero_()
         for j, limit in enumerate(self._tables.limits):
             found.infeasible |= self._tables.least(j)[0] > limit
-        for tensor in (found.mu, self._current, found.low_at, self._share, self._stale):
+        for tensor in (found.mu, self._current, found.low_at):
             tensor.zero_()
+        self._aim.reset()
         found.upper.fill_(INF)
         found.lower.fill_(-INF)
 
@@ -216,18 +219,14 @@ class Subgradients:
         bound = total + (current * limits).sum(0)
         objective = total + (current * sums).sum(0)
         norm = torch.where((over > 0.0) | (current > 0.0), over * over, 0.0).sum(0)
-        first, scale = found.upper == INF, 1.0 + bound.abs()
-        share = torch.where(first, 0.05 * scale, self._share)
-        stale = torch.where(bound < found.upper - 1e-9 * scale, 0.0, self._stale + 1.0)
+        fall = self._aim.fall(bound, found.upper)
         lower = bound < found.upper
         found.upper.copy_(torch.where(lower, bound, found.upper))
         found.mu.copy_(torch.where(lower, current, found.mu))
-        self._stale.copy_(torch.where(stale >= 4.0, 0.0, stale))
-        self._share.copy_(torch.where(stale >= 4.0, 0.5 * share, share))
         better = (over <= 0.0).all(0) & (objective > found.lower)
         found.lower.copy_(torch.where(better, objective, found.lower))
         found.low_at.copy_(torch.where(better, current, found.low_at))
-        length = (bound - found.upper + self._share) / torch.where(norm > 0.0, norm, 1.0)
+        length = fall / torch.where(norm > 0.0, norm, 1.0)
         length = torch.where(norm > 0.0, length, 0.0)
         current.copy_((current + length * over).clamp(min=0.0))
 

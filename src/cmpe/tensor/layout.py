@@ -76,7 +76,7 @@ def satisfied(tables: Bags, t: Tensor, limit: float) -> Tensor:
 
 
 class EvidenceTables:
-    """What evidence leaves of one function (`models.kernels.condition`), as three gathers."""
+    """What evidence leaves of one function (`core.tables.condition`), as three gathers."""
 
     def __init__(self, gather: Gather, entries: int, like: Tensor) -> None:
         device, factors = like.device, len(gather.offsets) - 1

@@ -6,7 +6,7 @@ A table f sends variable v
 
 where b_u is the sum of all messages to u; new messages are averaged with old ones (Pearl 1988).
 Tables send one after the other in as few levels as a greedy colouring finds: fewer, larger
-operations. On a core `search` has softer ones (`solvers.search.kernels.starts`).
+operations. On a core `search` has softer ones (`core.search.starts`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Messages on tensors, all rows at once: who sends when, and MPLP with its valid dual.
 
-The updates are those of `bounds.kernels.messages`. Tables send in turn there. Here tables that
+The updates are those of `core.mplp`. Tables send in turn there. Here tables that
 share no variable send together, which changes nothing: a *level* holds the tables that wait for
 the level before.
 """
@@ -18,9 +18,11 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.core.compiler import timing
 from cmpe.core.dual import SLACK
 from cmpe.core.mplp import STEP
+from cmpe.core.multipliers import MESSAGE_RULE
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags
+from cmpe.tensor.steps import Aim
 from cmpe.tensor.tables import BatchTables, Runs, WideTables
 
 DAMPING = 0.5  # Max-product keeps this share of the old message.
@@ -171,7 +173,7 @@ def _levels(wide: WideTables, tables: list[int], coloured: bool) -> list[list[in
 
 
 class MessageDual:
-    """`bounds.kernels.messages.pass_messages` of some rows; every tensor's last axis is theirs."""
+    """`core.mplp.pass_messages` of some rows; every tensor's last axis is theirs."""
 
     def __init__(self, graph: FactorGraph, given: BatchTables, wide: WideTables) -> None:
         self._graph, self._given, self._wide = graph, given, wide
@@ -181,7 +183,7 @@ class MessageDual:
         self.mu = torch.zeros_like(given.units)
         self.best_mu = self.mu
         self.best = self.upper = wide.like.new_full((lanes,), INF)
-        self._share = self._idle = wide.like.new_zeros(lanes)
+        self._aim = Aim(MESSAGE_RULE, wide.like.new_zeros(lanes))
 
     def step(self) -> None:
         """All messages, D, and a subgradient step of mu."""
@@ -198,7 +200,7 @@ class MessageDual:
         slope = sums - self._limits
         counts = (self.mu > 0.0) | (slope > 0.0)
         norm = torch.where(counts, (given.units * slope) ** 2, 0.0).sum(0)
-        fall = self._aim(bound)
+        fall = self._aim.fall(bound, self.best)
         better = bound + SLACK * slack < self.upper
         self.best = torch.where(better, torch.minimum(self.best, bound), self.best)
         self.upper = torch.where(better, bound + SLACK * slack, self.upper)
@@ -225,17 +227,6 @@ class MessageDual:
 
     def _largest(self, theta: Tensor, beliefs: Tensor) -> Tensor:
         return torch.cat([theta[:1], beliefs, self.messages]).abs().amax(0)
-
-    def _aim(self, bound: Tensor) -> Tensor:
-        """How far a step should try to fall."""
-        first = self.best == INF
-        self._share = torch.where(first, 0.01 * (1.0 + bound.abs()), self._share)
-        success = bound < self.best - 0.1 * self._share
-        self._idle = torch.where(success, 0.0, self._idle + 1.0)
-        tired = self._idle >= 5.0
-        self._share = torch.where(tired, 0.6 * self._share, self._share)
-        self._idle = torch.where(tired, 0.0, self._idle)
-        return (bound - self.best).clamp(min=0.0) + self._share
 
 
 def message_bounds(instances: Instances, work: Work, device: str) -> Bounds:

@@ -1,6 +1,6 @@
 """Repair and single moves on tensors: one move a row and a step, all rows of a batch at once.
 
-The state is that of `solvers.local.kernels.moves`: every function is a channel of finite parts and,
+The state is that of `core.moves`: every function is a channel of finite parts and,
 where it has potentials of 0, a channel that counts its -inf entries, so that a move changes every
 channel by a finite amount. A step looks at all moves of all rows and makes, in each row,
 

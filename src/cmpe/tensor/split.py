@@ -2,7 +2,7 @@
 
     D(l, mu) = max over all copies of h - sum_j mu_j t_j + l, plus sum_j mu_j q_j
 
-Steps, momentum, targets and stopping are those of `bounds.kernels.relaxation`, row by row; rows
+Steps, momentum, targets and stopping are those of `core.relaxation`, row by row; rows
 that are done stay where they are. Nothing waits for the device within a step.
 """
 
@@ -19,17 +19,19 @@ from cmpe.bounds.descent import MU_WEIGHT
 from cmpe.bounds.relaxation import Relaxation
 from cmpe.core.compiler import timing
 from cmpe.core.dual import SLACK
-from cmpe.core.relaxation import CUT, FIRST_SHARE, GROWTH, LEAST_SHARE, MOMENTUM, PATIENCE
+from cmpe.core.multipliers import COPY_RULE
+from cmpe.core.relaxation import LEAST_AIM, MOMENTUM
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.tensor.copies import Copies, SplitPlan
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.dual import captured
+from cmpe.tensor.steps import Aim
 from cmpe.tensor.tables import BatchTables, WideTables
 
 
 class Descent:
-    """`bounds.kernels.relaxation.descend` of some rows: each tensor in its place."""
+    """`core.relaxation.descend` of some rows: each tensor in its place."""
 
     def __init__(self, plan: SplitPlan, copies: Copies, given: BatchTables) -> None:
         self._plan, self._copies, wide, relaxed = plan, copies, plan.wide, plan.relaxed
@@ -48,7 +50,8 @@ class Descent:
         self._mu, self._mu_speed, self.best_mu = (
             wide.like.new_zeros((constraints, rows)) for _ in range(3)
         )
-        self._best, self._share, self._idle = (wide.like.new_zeros(rows) for _ in range(3))
+        self._best = wide.like.new_zeros(rows)
+        self._aim = Aim(COPY_RULE, self._best)
         self._least = given.least
         self.steps = torch.zeros(rows, dtype=torch.int64, device=wide.device)
         self.going = torch.ones(rows, dtype=torch.bool, device=wide.device)
@@ -57,9 +60,10 @@ class Descent:
     def reset(self) -> None:
         """All multipliers are 0; rows whose constraints not even the relaxation meets are done."""
         state = (self._shift, self._speed, self._best_shift, self._mu, self._mu_speed,
-                 self.best_mu, self._share, self._idle, self.steps)  # fmt: skip
+                 self.best_mu, self.steps)  # fmt: skip
         for tensor in state:
             tensor.zero_()
+        self._aim.reset()
         self._best.fill_(INF)
         self.impossible = torch.zeros_like(self.going)
         values = self._numbers[: len(self._h)]
@@ -91,7 +95,8 @@ class Descent:
         bound = total + (self._mu * self._limits).sum(0)
         self.steps += self.going
         lower = self.going & (bound < self._best)
-        fall, tired = self._aim(bound)
+        fall = self._aim.fall(bound, self._best)
+        tired = self._aim.aim < LEAST_AIM * (1.0 + bound.abs())
         self._keep(lower, self._best, bound)
         self._keep(lower, self.best_mu, self._mu)
         self._keep(lower, self._best_shift, self._shift)
@@ -116,20 +121,6 @@ class Descent:
     @staticmethod
     def _keep(where: Tensor, old: Tensor, new: Tensor) -> None:
         old.copy_(torch.where(where, new, old))
-
-    def _aim(self, bound: Tensor) -> tuple[Tensor, Tensor]:
-        """How far the step should try to fall, and whether nothing is left to gain."""
-        scale, first = 1.0 + bound.abs(), self._best == INF
-        share = torch.where(first, FIRST_SHARE * scale, self._share)
-        success = bound < self._best - 0.05 * share
-        grown = bound < self._best - 0.3 * share
-        idle = (self._idle + 1.0).masked_fill(success, 0.0)
-        waited = idle >= PATIENCE
-        share = torch.where(grown, GROWTH * share, torch.where(waited, CUT * share, share))
-        self._idle.copy_(idle.masked_fill(waited, 0.0))
-        self._keep(self.going, self._share, share)
-        over = (bound - self._best).clamp(min=0.0)
-        return over + share, waited & (share < LEAST_SHARE * scale)
 
     def _rounding(self) -> Tensor:
         """What rounding can have taken off the sums of the last sweep."""

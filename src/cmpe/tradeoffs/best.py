@@ -3,9 +3,9 @@
 Ties are broken by the assignment, the lexicographically first first. With `distance` = d each
 answer differs from every better one in at least d variables: greedily, the best that is left.
 
-Rows that elimination can reach share one plan and are ranked in compiled code (`kernels.ranks` has
-the algorithm). One answer more than asked for is collected, which bounds what is missing, and all
-that are tied with the last.
+Rows that elimination can reach share one plan and are ranked in compiled code (the algorithm is in
+`core.fronts.ranks`). One answer more than asked for is collected, which bounds what is missing, and
+all that are tied with the last.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import FREE, Floats, Indices, Integers, Values
 from cmpe.bounds.lagrangian import Batch
 from cmpe.core.compiler.notices import asked_for
+from cmpe.core.fronts import ranks as kernels
 from cmpe.display import as_results, html_table, number_text, shortened
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Evidence, Instances, Problem, need_problem
@@ -590,8 +591,6 @@ class RankedBatch:
 
     def _ranked(self, rows: Indices, rank: int, space: int, wanted: int) -> list[Ranked]:
         """The best of some rows; those that need more room, or more answers, again with more."""
-        from cmpe.core.fronts import ranks as kernels
-
         found = self._collected(rows, rank, space, wanted)
         were = found.counts.copy()
         self._put_in_order(found)
@@ -613,14 +612,14 @@ class RankedBatch:
                 out[row] = ranked
         return out
 
-    def _shown(self, found: _Collected, row: int, sure: bool) -> Ranked:
+    def _shown(self, found: kernels.RankedRows, row: int, sure: bool) -> Ranked:
         """A copy: what was collected of other rows is not kept with it."""
         count, missing = int(found.counts[row]), float(found.bounds[row])
         values = found.values[row]
         highest = max(missing, float(values[0, 0])) if count else missing
         if count > self._k:
             missing = max(missing, float(values[self._k, 0]))
-        which, stored = found.differing(row)
+        which, stored = _differing(found, row)
         kept = min(count, self._k)
         answers = PackedAnswers(
             self._problem, found.begun[row].copy(), which.copy(), stored[:, :kept].copy(),
@@ -628,13 +627,11 @@ class RankedBatch:
         )  # fmt: skip
         return Ranked(answers, sure, missing)
 
-    def _put_in_order(self, found: _Collected) -> None:
+    def _put_in_order(self, found: kernels.RankedRows) -> None:
         """Only what is feasible, by falling h, then by the assignment; most rows are so already.
 
         What the kernel left out is no better than the last that it gave.
         """
-        from cmpe.core.fronts.ranks import ALL
-
         problem, (count, rank) = self._problem, found.values.shape[:2]
         h, t = found.values[:, :, 0], found.values[:, :, 1:]
         is_feasible = problem.are_feasible(h.ravel(), t.reshape(count * rank, -1))
@@ -643,16 +640,16 @@ class RankedBatch:
         falls = (h[:, 1:] < h[:, :-1]) | ~is_there[:, 1:]
         for row in np.flatnonzero(~(is_good.all(axis=1) & falls.all(axis=1))).tolist():
             own = np.flatnonzero(is_good[row] & is_there[row])
-            if len(own) < found.counts[row] and found.kinds[row] != ALL:
+            if len(own) < found.counts[row] and found.kinds[row] != kernels.ALL:
                 last = h[row, : found.counts[row]].min()
                 found.bounds[row] = max(found.bounds[row], last)
-            _, stored = found.differing(row)
+            _, stored = _differing(found, row)
             own = own[falling(h[row, own], stored[:, own].T)]
             found.values[row, : len(own)] = found.values[row, own]
             stored[:, : len(own)] = stored[:, own]
             found.counts[row] = len(own)
 
-    def _are_enough(self, found: _Collected) -> NDArray[np.bool_]:
+    def _are_enough(self, found: kernels.RankedRows) -> NDArray[np.bool_]:
         """Whether no answer that was not collected may be as good as the last that is wanted."""
         last = found.values[:, self._k - 1, 0]
         with np.errstate(invalid="ignore"):
@@ -660,59 +657,43 @@ class RankedBatch:
         return is_better & (found.counts >= self._k)
 
     def _grow(self, space: int, rank: int) -> None:
-        from cmpe.core.fronts.ranks import workspace
-
         if space > self._room[0] or rank > self._room[1]:
             self._room = (max(space, self._room[0]), max(rank, self._room[1]))
             constraints = max(1, len(self._problem.constraints))
-            self._space = workspace(self._room[0], constraints, self._batch.plan, self._room[1])
+            self._space = kernels.make_rank_space(
+                self._room[0], constraints, self._batch.plan, self._room[1]
+            )
 
-    def _collected(self, rows: Indices, rank: int, space: int, wanted: int) -> _Collected:
-        from cmpe.core.fronts import ranks as kernels
-
+    def _collected(self, rows: Indices, rank: int, space: int, wanted: int) -> kernels.RankedRows:
         self._grow(space, rank)
-        self._space[0][3][3] = self._sums
         batch, count = self._batch, len(rows)
         begun = self._instances.take(rows).complete(np.zeros((count, len(self._problem.free))))
-        found = _Collected.empty(begun, rank, self._problem)
-        kernels.ranked_batch(
-            batch.plan, batch.offsets, batch.gathers, np.ascontiguousarray(batch.evidence[:, rows]),
-            batch.limits, min(batch.lanes, count), batch.finite, wanted, rank, self._guess,
-            self._tables, self._order, begun, self._space, found[1:],
+        found = _room_for(begun, rank, self._problem)
+        kernels.rank_rows(
+            batch.rows(rows), wanted, self._guess, self._tables, self._order,
+            kernels.for_rank(self._space, rank, self._sums), found,
         )  # fmt: skip
         return found
 
 
-class _Collected(NamedTuple):
-    """Answers of some rows, the first `counts` of each."""
+def _room_for(begun: Values, rank: int, problem: Problem) -> kernels.RankedRows:
+    """Room for the answers of some rows."""
+    count, most = len(begun), len(problem.free)
+    counts, kinds = np.zeros((2, count), dtype=np.int64)
+    return kernels.RankedRows(
+        begun,
+        np.zeros((count, rank, 1 + len(problem.constraints))),
+        counts,
+        kinds,
+        np.zeros(count),
+        np.empty(count * most, dtype=np.int64),
+        np.empty((count * most + 1) * (rank + 8), dtype=np.uint16),
+        np.zeros((count + 1, 4), dtype=np.int64),
+    )
 
-    begun: Values  # (R, n) what the answers of a row share
-    values: Floats  # (R, rank, 1 + m): h and every t
-    counts: Integers  # (R,)
-    kinds: Integers  # (R,)
-    bounds: Floats  # (R,) every answer of a higher h is known
-    which: Integers  # the variables in which a row's answers differ, row by row
-    stored: NDArray[np.uint16]  # their values
-    places: Integers  # (R + 1, 4): of a row where `which` begins, its length; of `stored` the same
 
-    @classmethod
-    def empty(cls, begun: Values, rank: int, problem: Problem) -> _Collected:
-        """Room for answers."""
-        count, most = len(begun), len(problem.free)
-        counts, kinds = np.zeros((2, count), dtype=np.int64)
-        return cls(
-            begun,
-            np.zeros((count, rank, 1 + len(problem.constraints))),
-            counts,
-            kinds,
-            np.zeros(count),
-            np.empty(count * most, dtype=np.int64),
-            np.empty((count * most + 1) * (rank + 8), dtype=np.uint16),
-            np.zeros((count + 1, 4), dtype=np.int64),
-        )
-
-    def differing(self, row: int) -> tuple[Integers, NDArray[np.uint16]]:
-        """The variables in which a row's answers differ (d,), and their values (d, answers)."""
-        first, differ, low, width = self.places[row].tolist()
-        stored = self.stored[low : low + differ * width].reshape(differ, width)
-        return self.which[first : first + differ], stored
+def _differing(found: kernels.RankedRows, row: int) -> tuple[Integers, NDArray[np.uint16]]:
+    """The variables in which a row's answers differ (d,), and their values (d, answers)."""
+    first, differ, low, width = found.places[row].tolist()
+    stored = found.stored[low : low + differ * width].reshape(differ, width)
+    return found.which[first : first + differ], stored

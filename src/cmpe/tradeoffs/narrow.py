@@ -1,8 +1,8 @@
 """Fronts of rows that elimination can reach: compiled, one plan for all of them.
 
-See `kernels.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose front is
-wanted comes first in the problem. An assignment where it is -inf is one point of its own, the best
-h with t = -inf, which an ordinary solve finds.
+See `core.fronts.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose
+front is wanted comes first in the problem. An assignment where it is -inf is one point of its own,
+the best h with t = -inf, which an ordinary solve finds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.bounds.base import loosened_limits
 from cmpe.core.compiler import timing
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.memory import allowed_bytes
 from cmpe.problem import Instances
 from cmpe.solvers.base import Running
@@ -30,10 +31,7 @@ from cmpe.tradeoffs.points import (
 )
 
 SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the most that memory has room for
-REFERENCES = 128  # of a row with one constraint
-FEW_REFERENCES = 24  # of a row with several
 SUMS_PER_SECOND = 2e7
-PATIENCE = 4  # how often a smaller part is tried where the space is too small
 MOST_SUMS = 1 << 62
 TIES = 3  # how often a limit is narrowed because a point missed the tolerance
 STEPS = 4  # of the bound between two points
@@ -106,20 +104,20 @@ class _Space:
 
     def __init__(self, batch: NarrowBatch) -> None:
         from cmpe.core.fronts.guesses import PLACES
-        from cmpe.core.fronts.trees import workspace
+        from cmpe.core.fronts.trees import make_front_space
 
         self._batch = batch
         self._constraints = len(batch._problem.constraints)
-        self._most = REFERENCES if self._constraints == 1 else FEW_REFERENCES
+        self._most = FRONTS.references if self._constraints == 1 else FRONTS.few_references
         plan = batch._plan
         states = max([s for s in SPACES if self._bytes(s) <= batch.memory], default=0)
         self._guess = np.full((2, PLACES), -1.0)  # nothing was learned yet
-        self._work: Any = workspace(
+        self._space: Any = make_front_space(
             states or SPACES[0], plan.total - plan.entries, self._constraints, plan
         )
 
     def _bytes(self, states: int) -> int:
-        """What `workspace` takes: points, nodes of 44 bytes, and as much again while merging."""
+        """Of `make_front_space`: points, nodes of 44 bytes, and as much again while merging."""
         return states * (16 * (1 + self._constraints) + 96)
 
     def front(self, row: int) -> TracedPoints:
@@ -137,7 +135,9 @@ class _Space:
         return self._traced(row, found, missed is None, timing.now() - begin)
 
     def _points(self, row: int, limits: Floats) -> _Found:
-        from cmpe.core.fronts import fronts as kernels
+        from cmpe.core.fronts.fronts import OVERFLOW, front_row
+        from cmpe.core.fronts.trees import FrontRow, Window
+        from cmpe.core.states import SUM_COUNT, SUM_LIMIT
 
         batch = self._batch
         instances, problem = batch._instances, batch._problem
@@ -146,16 +146,21 @@ class _Space:
         t = np.concatenate(
             [instances.tables(1 + j, rows) for j in range(len(problem.constraints))]
         )  # fmt: skip
-        self._work[4][2:] = 0, batch._asked.sums()
-        kind, points, nodes, weight, price, totals, covered = kernels.front_row(
-            batch._plan, batch._offsets, h, t, limits, batch._finite, batch._asked.windows[row],
-            batch._asked.known[row], self._most, PATIENCE, self._guess, self._work,
+        counts = self._space.states.counts
+        counts[SUM_COUNT], counts[SUM_LIMIT] = 0, batch._asked.sums()
+        traced = front_row(
+            FrontRow(
+                batch._plan, batch._offsets, h, t, limits, batch._finite,
+                Window(*batch._asked.windows[row].tolist()), batch._asked.known[row],
+            ),
+            self._most, FRONTS.patience, self._guess, self._space,
         )  # fmt: skip
-        roots = points[::-1, 2].astype(np.int64)  # by rising h and t
-        stored = NodePoints(batch._begun[row], batch._variables, nodes, roots)
+        roots = traced.points[::-1, 2].astype(np.int64)  # by rising h and t
+        stored = NodePoints(batch._begun[row], batch._variables, traced.nodes, roots)
         values = stored.values(batch._tables, batch._components)
-        lines = _BoundLines(weight, price[:, 0], totals - np.maximum(covered, 0.0))
-        return _Found(values[:, 0], values[:, 1:], stored, kind != kernels.OVERFLOW, lines)
+        totals = traced.totals - np.maximum(traced.covered, 0.0)
+        lines = _BoundLines(traced.weight, traced.price[:, 0], totals)
+        return _Found(values[:, 0], values[:, 1:], stored, traced.kind != OVERFLOW, lines)
 
     def _missed(self, found: _Found) -> Floats | None:
         """Narrower limits, if a point is not feasible after all; None if all are."""

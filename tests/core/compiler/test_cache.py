@@ -98,6 +98,29 @@ def test_code_is_compiled_anew_when_something_it_calls_has_changed(installed):
     assert use(installed, [1], installed) == (1, 0)
 
 
+def test_a_record_may_get_another_name(installed, tmp_path):
+    """Code that was compiled for a class of the old name is not read."""
+    home = tmp_path / "home"
+    kernels = installed / "cmpe/tiny/kernels.py"
+    record = "from typing import NamedTuple\n\nclass NAME(NamedTuple):\n    x: float\n"
+    for name in ("Old", "New"):
+        body = KERNELS.replace("2 * x", "2 * x.x")
+        kernels.write_text(record.replace("NAME", name) + body + f"\nrecord = {name}(1.0)\n")
+        made = "[__import__('cmpe.tiny.kernels').tiny.kernels.record]"
+        assert use(installed, Expression(made), home) == (0, 1)
+        assert use(installed, Expression(made), home) == (1, 0)
+
+
+class Expression:
+    """What `repr` gives as it is."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
 def test_what_a_kernel_reaches(tmp_path):
     kernels = cache.PACKAGE / "core"
     assert kernels / "trades.py" in cache._imported(kernels / "mixtures.py")

@@ -12,7 +12,7 @@ from cmpe.core.lanes import LANES
 from cmpe.core.search import loop
 from cmpe.solvers.local.graph import Rules
 from cmpe.solvers.search import SearchBatch
-from cmpe.solvers.search.block import SearchBlock
+from cmpe.solvers.search.block import NO_TASK, SearchBlock
 from cmpe.solvers.search.pool import MemberKind, subgraphs
 from tests.core.cases import Moving, random_case
 from tests.problems import Shape
@@ -68,8 +68,12 @@ class Searching(Moving):
         """Do one task with the state."""
         chosen = np.zeros(0, dtype=np.int64) if passes is None else passes.astype(np.int64)
         heats, caps = np.full(len(chosen), heat), np.full(len(chosen), cap)
-        loop.work(
-            task, numbers, chosen, heats, caps, self.state.z if values is None else values,
-            (self.pool, self.layout, self.graph), rules or self.rules, self.scales, self.state,
-            self.room,
-        )  # fmt: skip
+        given = {"passes": chosen, "heats": heats, "caps": caps}
+        given |= dict(zip(("repairs", "sweeps", "kicks"), numbers, strict=True))
+        if task == loop.FINISH:
+            given |= {"lanes": chosen, "answers": values}
+        elif values is not None:
+            given["starts"] = values
+        shared = loop.SearchTables(self.pool, self.layout, self.graph, self.scales)
+        what = loop.Task(task, **(NO_TASK | given))
+        loop.work(what, shared, rules or self.rules, self.state, self.room)

@@ -10,6 +10,7 @@ from hypothesis import given
 
 from cmpe.core.lanes import LANES
 from cmpe.core.search import loop
+from cmpe.core.search.settings import SETTINGS
 from tests.core.cases import examples
 from tests.core.search.cases import SHAPE, Searching
 from tests.problems import seeds
@@ -74,9 +75,9 @@ def test_multipliers_follow_the_sign_of_the_violation(seed):
             sign = 1.0 if state.totals[j + 1, lane] > case.rules.limits[j] else -1.0
             before = signs[j, lane]
             if before * sign < 0:  # from now on the step changes by little
-                factor, signs[j, lane] = loop.SLOWER, sign
+                factor, signs[j, lane] = SETTINGS.shorter, sign
             else:
-                factor = loop.DOUBLE if abs(before) == 2.0 else loop.FASTER
+                factor = SETTINGS.doubled if abs(before) == 2.0 else SETTINGS.longer
                 signs[j, lane] = before or 2.0 * sign
             steps[j, lane] = min(factor * steps[j, lane], cap * case.scales[j])
             mu[j, lane] = max(0.0, mu[j, lane] + sign * steps[j, lane])

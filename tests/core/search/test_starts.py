@@ -10,7 +10,8 @@ from scipy.special import logsumexp
 
 from cmpe.core.lanes import LANES
 from cmpe.core.search import loop
-from cmpe.core.search.starts import COLD, DAMPING, WARM, pass_messages
+from cmpe.core.search.settings import SETTINGS
+from cmpe.core.search.starts import pass_messages
 from cmpe.solvers.search.messages import message_room
 from tests.core.cases import examples
 from tests.core.search.cases import SHAPE, Searching
@@ -24,7 +25,7 @@ def plain_beliefs(case, tables, rounds):
     beliefs = [np.zeros(k) for k in layout.cards]
     messages = {}
     for k in range(rounds):
-        warm = WARM * (COLD / WARM) ** (k / max(1, rounds - 1))
+        warm = SETTINGS.warm * (SETTINGS.cool / SETTINGS.warm) ** (k / max(1, rounds - 1))
         numbers = range(len(layout.offsets) - 1)
         for f in numbers if k % 2 == 0 else reversed(numbers):
             scope = layout.variables[layout.starts[f] : layout.starts[f + 1]]
@@ -36,7 +37,7 @@ def plain_beliefs(case, tables, rounds):
             for axis, v in enumerate(scope):
                 others = tuple(i for i in range(len(scope)) if i != axis)
                 new = warm * logsumexp(table / warm, axis=others) - heard[axis]
-                damping = DAMPING if k else 0.0
+                damping = SETTINGS.damping if k else 0.0
                 old = messages.get((f, v), 0.0)
                 messages[f, v] = new - new.max() + damping * (old - (new - new.max()))
                 beliefs[v] = heard[axis] + messages[f, v]

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 
 import cmpe
+from cmpe.core.search.settings import SETTINGS
 from cmpe.generation import grid
 from cmpe.problem import Problem
 from cmpe.solvers.base import Running
@@ -11,10 +12,7 @@ from cmpe.solvers.search import Search, SearchBatch
 from cmpe.solvers.search.block import SearchBlock
 from cmpe.solvers.search.messages import (
     CHEAP,
-    LEAST_ROUNDS,
-    ROUNDS,
     SECONDS_EACH,
-    SHARE,
     message_room,
     rounds_within,
 )
@@ -61,12 +59,16 @@ def test_rounds_by_the_time_there_is():
     problem, evidence = many_rows(side=8, rows=4)
     layout = begun(problem, evidence).shared.pool.layout
     each = SECONDS_EACH * float((np.diff(layout.offsets) * (1 + np.diff(layout.starts))).sum())
-    assert rounds_within(layout, Budget(), 4) == ROUNDS
-    for seconds, rounds in ((1e-9, LEAST_ROUNDS), (10.5 * each / SHARE, 10), (1.0, ROUNDS)):
+    assert rounds_within(layout, Budget(), 4) == SETTINGS.rounds
+    for seconds, rounds in (
+        (1e-9, SETTINGS.least_rounds),
+        (10.5 * each / SETTINGS.rounds_share, 10),
+        (1.0, SETTINGS.rounds),
+    ):
         assert rounds_within(layout, Budget(seconds=seconds / 4), 4) == rounds
     larger = layout._replace(offsets=CHEAP * layout.offsets)
     assert rounds_within(larger, Budget(seconds=each), 4) == 0
-    assert rounds_within(larger, Budget(seconds=1e3), 4) == ROUNDS
+    assert rounds_within(larger, Budget(seconds=1e3), 4) == SETTINGS.rounds
 
 
 def test_rows_have_room_for_themselves():

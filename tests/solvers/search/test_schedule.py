@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cmpe import Problem
+from cmpe.core.search.settings import SETTINGS
 from cmpe.generation import grid
 from cmpe.solvers.search import schedule as schedules
 from cmpe.solvers.search.pool import MemberKind, subgraphs
@@ -19,7 +20,7 @@ def pool():
     return subgraphs(Problem(grid(3, 3)).conditioning, kinds)
 
 
-def passes_of(pool, clock, seed=0, first=schedules.QUICK):
+def passes_of(pool, clock, seed=0, first=SETTINGS.quick):
     """All calls laid end to end: members, noise, steps."""
     parts = list(schedule(pool, clock, seed, first))
     return [np.concatenate(column) for column in zip(*parts, strict=True)], parts
@@ -29,7 +30,7 @@ def test_so_many_passes_and_no_more(pool):
     for wanted in (1, 64, 65, 200):
         (members, heat, steps), parts = passes_of(pool, BudgetClock(Budget(wanted), 0.0, 3))
         assert len(members) == len(heat) == len(steps) == wanted
-        assert max(len(p[0]) for p in parts) <= schedules.CALL
+        assert max(len(p[0]) for p in parts) <= SETTINGS.call
     assert list(schedule(pool, BudgetClock(Budget(0), 0.0, 3), 0)) == []
 
 

@@ -76,8 +76,10 @@ class SourceCache(FunctionCache):  # type: ignore[misc]
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
+        # Numba compares versions before it reads the rest of an index, which fails where a class of
+        # an argument has another name now.
         reached = digest(Path(function.__code__.co_filename))
-        self._cache_file._source_stamp = self._cache_file._source_stamp, reached
+        self._cache_file._version = f"{self._cache_file._version} {reached}"
 
 
 _NAME = "InTreeCacheLocator"  # _InTreeCacheLocator before numba 0.63

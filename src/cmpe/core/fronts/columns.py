@@ -11,18 +11,40 @@ A partial assignment is dropped where, in some column, it and the best rest do n
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
-from cmpe.core.loops import replace_highest
+from cmpe.core.states import (
+    STATE_COUNT,
+    SUM_COUNT,
+    SUM_LIMIT,
+    add_node,
+    thin,
+)
 
 H, T = 0, 1  # columns: h, and the first -t
-BLOCK = 16  # states of a list that are passed over together
+BLOCK = 16  # states of a list that are skipped together
 RUN = 8  # numbers that are sorted by insertion
-FREE = -1  # a node of nothing
+FREE = -1  # the node of an empty assignment
 
 
-@njit(inner=True, nogil=True)
+class ColumnRoom(NamedTuple):
+    """What lists are sorted and combined with."""
+
+    keys: Floats
+    order: Integers
+    spare: Integers
+    moved: Floats  # (S, columns)
+    node: Integers
+    heap: Floats  # (rank,)
+    rest: Floats  # (columns,)
+    highest: Floats  # (blocks, columns) of the states of each block
+
+
+@njit(inner=True, nogil=True, counted=False)
 def sort_rows(keys, order, spare, count):
     """`order` becomes the numbers 0..count by falling key (merge sort, of runs by insertion)."""
     for i in range(count):
@@ -63,106 +85,74 @@ def falling(values):
     return order
 
 
-@njit(inner=True, nogil=True)
-def move(points, node, source, target):
-    """State `target` becomes state `source` (a loop: a slice would cost more)."""
-    for r in range(points.shape[1]):
-        points[target, r] = points[source, r]
-    node[target] = node[source]
-
-
-@njit(inner=True, nogil=True)
-def sort_list(points, node, low, high, column, scratch):
+@njit(inner=True, nogil=True, counted=False)
+def sort_list(states, low, high, column, scratch):
     """Sort states low..high by falling `column`."""
-    keys, order, spare, moved, own = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    count = high - low
+    values, node, moved = states.values, states.node, scratch.moved
+    keys, order, count = scratch.keys, scratch.order, high - low
     for i in range(count):
-        keys[i] = points[low + i, column]
-        for r in range(points.shape[1]):
-            moved[i, r] = points[low + i, r]
-        own[i] = node[low + i]
-    sort_rows(keys, order, spare, count)
+        keys[i] = values[low + i, column]
+        for r in range(values.shape[1]):
+            moved[i, r] = values[low + i, r]
+        scratch.node[i] = node[low + i]
+    sort_rows(keys, order, scratch.spare, count)
     for i in range(count):
-        for r in range(points.shape[1]):
-            points[low + i, r] = moved[order[i], r]
-        node[low + i] = own[order[i]]
+        for r in range(values.shape[1]):
+            values[low + i, r] = moved[order[i], r]
+        node[low + i] = scratch.node[order[i]]
 
 
-@njit(inner=True, nogil=True)
-def thinned(points, node, low, high, rank, scratch):
-    """Keep of states low..high what fewer than `rank` others dominate in h and -t_1: the new end.
-
-    In the order of falling h, a heap holds the `rank` lowest t_1 so far.
-    """
-    sort_list(points, node, low, high, H, scratch)
-    heap = scratch[5]
-    heap[:rank] = np.inf
-    kept = low
-    for i in range(low, high):
-        own = -points[i, T]
-        if heap[0] <= own:
-            continue
-        replace_highest(heap, rank, own)
-        move(points, node, i, kept)
-        kept += 1
-    return kept
+@njit(inner=True, nogil=True, counted=False)
+def thinned(states, low, high, scratch):
+    """Keep what fewer than len(heap) of states low..high dominate in h and -t_1: the new end."""
+    sort_list(states, low, high, H, scratch)
+    return thin(states, low, high, T, -1.0, scratch.heap)
 
 
-@njit(inner=True, nogil=True)
-def reaches(points, state, need):
-    """Whether every column of a state is high enough; the last ones say no most often."""
+@njit(inner=True, nogil=True, counted=False)
+def reaches(values, state, need):
+    """Whether every column of a state is high enough; the last ones fail most often."""
     for r in range(len(need) - 1, -1, -1):
-        if points[state, r] < need[r]:
+        if values[state, r] < need[r]:
             return False
     return True
 
 
-@njit(inner=True, nogil=True)
-def add_node(nodes, sizes, left, right):
-    """A node of two parts, or of -1 - value and -1 - bucket; -1 without room."""
-    count = sizes[1]
-    if count >= len(nodes):
-        return -1
-    nodes[count, 0], nodes[count, 1] = left, right
-    sizes[1] = count + 1
-    return count
-
-
-@njit(inner=True, nogil=True)
-def combine(points, node, nodes, sizes, a, b, need, scratch):
+@njit(inner=True, nogil=True, counted=False)
+def combine(states, a_low, a_high, b_low, b_high, need, scratch):
     """Sums of a state of list a and one of b that reach the need, on top; False without room."""
-    (a_low, a_high), (b_low, b_high) = a, b
-    rest, highest = scratch[6], scratch[7]
-    columns, top = points.shape[1], sizes[0]
+    values, node, counts = states.values, states.node, states.counts
+    rest, highest = scratch.rest, scratch.highest
+    columns, top = values.shape[1], counts[STATE_COUNT]
     blocks = (b_high - b_low + BLOCK - 1) // BLOCK
     for block in range(blocks):
         first = b_low + block * BLOCK
         for r in range(columns):
-            highest[block, r] = points[first, r]
+            highest[block, r] = values[first, r]
         for other in range(first + 1, min(first + BLOCK, b_high)):
             for r in range(columns):
-                highest[block, r] = max(highest[block, r], points[other, r])
+                highest[block, r] = max(highest[block, r], values[other, r])
     for i in range(a_low, a_high):
         for r in range(columns):
-            rest[r] = need[r] - points[i, r]
+            rest[r] = need[r] - values[i, r]
         for block in range(blocks):
             if not reaches(highest, block, rest):
                 continue
             first = b_low + block * BLOCK
             last = min(first + BLOCK, b_high)
-            sizes[2] += last - first
-            if top + BLOCK >= len(points):
+            counts[SUM_COUNT] += last - first
+            if top + BLOCK >= len(values):
                 return False
             for other in range(first, last):
-                if reaches(points, other, rest):
-                    made = add_node(nodes, sizes, node[i], node[other])
-                    if made < 0:
+                if reaches(values, other, rest):
+                    both = add_node(states, node[i], node[other])
+                    if both < 0:
                         return False
                     for r in range(columns):
-                        points[top, r] = points[i, r] + points[other, r]
-                    node[top] = made
+                        values[top, r] = values[i, r] + values[other, r]
+                    node[top] = both
                     top += 1
-        if sizes[2] > sizes[3]:
+        if counts[SUM_COUNT] > counts[SUM_LIMIT]:
             return False
-    sizes[0] = top
+    counts[STATE_COUNT] = top
     return True

@@ -10,24 +10,26 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.fronts.settings import RANKS
 from cmpe.core.states import LOSS
 
 BINS = 64  # of losses
-LEARNING = 0.2
-MARGIN = 1.0  # of what a guess misses by: added to it
+# What rows teach: the gap of the last answer wanted; the logarithm of how many assignments lie
+# within it for each answer wanted; and by how much either misses the gap on average.
+GAP, SURPLUS, GAP_ERROR, SURPLUS_ERROR = range(4)
 
 
 @njit(inner=True, nogil=True)
-def counted(lists, active, walked, below):
+def count_losses(space, active, walked, below):
     """below[b]: about how many assignments have a loss within (b + 1) / BINS of `walked`."""
-    states, lows, highs = lists[0], lists[8], lists[9]
+    values, lows, highs = space.states.values, space.lows, space.highs
     moved = np.zeros(BINS)
     below[:] = 0.0
     below[0] = 1.0
     for c in range(active):
         moved[:] = 0.0
         for i in range(lows[c], highs[c]):
-            shift = int(states[i, LOSS] / walked * BINS + 0.5) if walked > 0.0 else 0
+            shift = int(values[i, LOSS] / walked * BINS + 0.5) if walked > 0.0 else 0
             for b in range(shift, BINS):
                 moved[b] += below[b - shift]
         below[:] = moved
@@ -35,7 +37,7 @@ def counted(lists, active, walked, below):
         below[b] += below[b - 1]
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def gap_of(below, walked, wanted):
     """The gap within which so many assignments lie, beyond `walked` by the power of the last."""
     if below[BINS - 1] < wanted:
@@ -50,7 +52,7 @@ def gap_of(below, walked, wanted):
     return walked * (b + (wanted - before) / (below[b] - before)) / BINS
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def number_within(below, walked, gap):
     """How many assignments lie within a gap."""
     place = gap / walked * BINS if walked > 0.0 else float(BINS)
@@ -59,25 +61,24 @@ def number_within(below, walked, gap):
     return max(1.0, before + min(1.0, place - b) * (below[b] - before))
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def learn(guess, gap, below, walked, wanted):
-    """`guess`: the gap of the last answer wanted; how many lie within it for each wanted one, as a
-    logarithm; and by how much either missed the gap.
-    """
+    """Learn from a row whose last answer wanted has this gap."""
     surplus = np.log(number_within(below, walked, gap) / wanted)
-    if guess[0] == 0.0:
-        guess[0], guess[1] = gap, surplus
+    if guess[GAP] == 0.0:
+        guess[GAP], guess[SURPLUS] = gap, surplus
         return
-    by_number = gap_of(below, walked, wanted * np.exp(guess[1]))
-    guess[2] += LEARNING * (abs(guess[0] - gap) - guess[2])
-    guess[3] += LEARNING * (abs(by_number - gap) - guess[3])
-    guess[0] += LEARNING * (gap - guess[0])
-    guess[1] += LEARNING * (surplus - guess[1])
+    by_number = gap_of(below, walked, wanted * np.exp(guess[SURPLUS]))
+    guess[GAP_ERROR] += RANKS.learning * (abs(guess[GAP] - gap) - guess[GAP_ERROR])
+    guess[SURPLUS_ERROR] += RANKS.learning * (abs(by_number - gap) - guess[SURPLUS_ERROR])
+    guess[GAP] += RANKS.learning * (gap - guess[GAP])
+    guess[SURPLUS] += RANKS.learning * (surplus - guess[SURPLUS])
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def first_gap(guess, below, walked, wanted):
-    """Where to look first: by the gap of rows before, or by what lay within it."""
-    if guess[0] > 0.0 and guess[2] < guess[3]:
-        return guess[0] + MARGIN * guess[2]
-    return gap_of(below, walked, wanted * np.exp(guess[1])) + MARGIN * guess[3]
+    """Where to look first: by the gap of earlier rows, or by the number of assignments in it."""
+    if guess[GAP] > 0.0 and guess[GAP_ERROR] < guess[SURPLUS_ERROR]:
+        return guess[GAP] + RANKS.margin * guess[GAP_ERROR]
+    by_number = gap_of(below, walked, wanted * np.exp(guess[SURPLUS]))
+    return by_number + RANKS.margin * guess[SURPLUS_ERROR]

@@ -12,8 +12,11 @@ and the next round, at the latest, is conclusive.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import rounding, satisfy
 from cmpe.core.elimination import eliminate_max
@@ -21,15 +24,28 @@ from cmpe.core.fronts.columns import falling
 from cmpe.core.fronts.guesses import guess_budgets, learn_budgets
 from cmpe.core.fronts.lists import H, T
 from cmpe.core.fronts.references import LANES, descend, find_hull, load_weighted, slopes_of
-from cmpe.core.fronts.trees import row_list
+from cmpe.core.fronts.settings import FRONTS
+from cmpe.core.fronts.trees import References, row_list
 from cmpe.core.proof import find_losses
+from cmpe.core.states import SUM_COUNT, SUM_LIMIT
 
-MOST_ROUNDS = 12
-SHARES = (0.002, 0.01, 0.05)  # of what the first corners cost: the budgets of the first rounds
 COMPLETE, OVERFLOW, IMPOSSIBLE = range(3)
+ROOT = 2  # column of a point, after h and t_1: its node
 
 
-@njit(cache=True, nogil=True)
+class FrontResult(NamedTuple):
+    """The front of one row. What is missing has a loss above `covered` at every reference."""
+
+    kind: int
+    points: Floats  # (P, 3) h, t_1 and node, by falling h
+    nodes: Any  # (N, 2)
+    weight: Floats  # (K,) of the references
+    price: Floats  # (K, m)
+    totals: Floats  # (K,)
+    covered: Floats  # (K,)
+
+
+@njit(cache=True, nogil=True, counted=False)
 def _cost(weight, price, totals, k, h, t):
     """W_k - weight_k h + price_k t; inf where one of them is not finite."""
     if (weight[k] > 0.0 and h == -np.inf) or (price[k, 0] > 0.0 and t == np.inf):
@@ -42,22 +58,23 @@ def _cost(weight, price, totals, k, h, t):
     return value
 
 
-@njit(inner=True, nogil=True)
-def uncovered(known, window, weight, price, totals, covered, settled, out):
+@njit(inner=True, nogil=True, counted=False)
+def uncovered(known, window, references, covered, settled, out):
     """What references must cover so that `known` (h, t), by falling h, lacks nothing.
 
     A corner whose cost is covered at some reference is settled; the others go to the reference
-    at which they cost least. -inf: nothing. Returns how many are not settled; settled[i] says so of
-    the corner below and before point i. `totals` = W + lambda . q.
+    at which they cost least. -inf: nothing. Returns how many are not settled; settled[i] is about
+    the corner below and before point i.
     """
+    weight, price, totals = references.weight, references.price, references.totals
     out[:] = -np.inf
     settled[:] = True
     count, left, best = len(known), 0, 0
     for i in range(count + 1):
-        corner_t = window[1] if i == 0 else min(window[1], known[i - 1, 1])
-        corner_h = known[i, 0] if i < count else -np.inf
-        if i == count and count > 0 and corner_t <= window[0]:
-            continue  # nothing below the window is asked for
+        corner_t = window.high if i == 0 else min(window.high, known[i - 1, T])
+        corner_h = known[i, H] if i < count else -np.inf
+        if i == count and count > 0 and corner_t <= window.low:
+            continue  # nothing below the window is wanted
         if _cost(weight, price, totals, best, corner_h, corner_t) <= covered[best]:
             continue  # as the corner before
         if price.shape[1] > 1 or corner_t == np.inf or corner_h == -np.inf:
@@ -73,7 +90,7 @@ def uncovered(known, window, weight, price, totals, covered, settled, out):
     return left
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def _cheapest(weight, price, totals, covered, h, t):
     """A reference that has covered a corner, else one at which it costs least."""
     best, least = 0, np.inf
@@ -86,7 +103,7 @@ def _cheapest(weight, price, totals, covered, h, t):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def _downhill(weight, price, totals, start, h, t):
     """The reference, of those by rising mu, at which a corner costs least."""
     best, cost = start, _cost(weight, price, totals, start, h, t)
@@ -101,8 +118,8 @@ def _downhill(weight, price, totals, start, h, t):
     return best
 
 
-@njit(cache=True, nogil=True)
-def _front_of(points, low, high, limits, window, out):
+@njit(cache=True, nogil=True, counted=False)
+def _front_of(values, low, high, limits, window, out):
     """Points (h, t_1) and state numbers of the front of states low..high within the limits.
 
     States come by falling h. Of those at or below the window's lower end the first is kept.
@@ -110,17 +127,17 @@ def _front_of(points, low, high, limits, window, out):
     count = 0
     least = np.inf
     for i in range(low, high):
-        fits = points[i, T] <= window[1]
-        for j in range(1, points.shape[1] - T):
-            fits = fits and points[i, T + j] <= limits[j]
-        if not fits or points[i, T] >= least:
+        fits = values[i, T] <= window.high
+        for j in range(1, values.shape[1] - T):
+            fits = fits and values[i, T + j] <= limits[j]
+        if not fits or values[i, T] >= least:
             continue
-        if count > 0 and points[out[count - 1], H] == points[i, H]:
+        if count > 0 and values[out[count - 1], H] == values[i, H]:
             count -= 1
         out[count] = i
         count += 1
-        least = points[i, T]
-        if least <= window[0]:
+        least = values[i, T]
+        if least <= window.low:
             break
     return count
 
@@ -139,38 +156,40 @@ def prepare(h, t, limits, finite, offsets):
 
 
 @njit(inner=True, nogil=True)
-def make_references(plan, h, t, limits, window, most):
-    """The hull's points, then (weight, price), (values, loss, reach), W + lambda . q, rounding."""
+def make_references(row, most):
+    """The hull's points, and at most so many references."""
+    plan, h, t = row.plan, row.h, row.t
     constraints = t.shape[0]
-    few = np.zeros((2, plan.total, LANES))
-    hull = find_hull(plan, h, t[:1], window, most - 2, few[0], few[1])
-    weight, price = slopes_of(hull, window, constraints)
-    references = len(weight)
-    values, carried = np.zeros((plan.total, references)), np.zeros((plan.total, references))
+    values, carried = np.zeros((plan.total, LANES)), np.zeros((plan.total, LANES))
+    hull = find_hull(plan, h, t[:1], row.window, most - 2, values, carried)
+    weight, price = slopes_of(hull, row.window, constraints)
+    count = len(weight)
+    values, carried = np.zeros((plan.total, count)), np.zeros((plan.total, count))
     if constraints > 1:
-        descend(plan, h, t, limits, weight, price, values, carried)
-    totals, slack = np.zeros(references), np.zeros(references)
+        descend(row, weight, price, values, carried)
+    totals, slack = np.zeros(count), np.zeros(count)
     load_weighted(h, t, weight, price, values)
     eliminate_max(plan, values, carried, totals, slack)
-    loss = np.zeros((plan.pairs, references))
-    reach = np.zeros((len(values) - plan.entries, references))
-    find_losses(plan, values, loss, reach, np.zeros((len(plan.component_start) - 1, references)))
-    for k in range(references):
+    losses = np.zeros((plan.pairs, count))
+    reach = np.zeros((len(values) - plan.entries, count))
+    find_losses(plan, values, losses, reach, np.zeros((len(plan.component_start) - 1, count)))
+    for k in range(count):
         slack[k] = 4.0 * rounding(values, k, len(plan.buckets))
         for j in range(1, constraints):
-            totals[k] += price[k, j] * limits[j]
-            slack[k] += 1e-14 * abs(price[k, j] * limits[j])
-    return hull, (weight, price), (values, loss, reach), totals, slack
+            totals[k] += price[k, j] * row.limits[j]
+            slack[k] += 1e-14 * abs(price[k, j] * row.limits[j])
+    return hull, References(weight, price, values, losses, reach, totals, slack)
 
 
 @njit(cache=True, nogil=True)
-def _collect(work, found, count):
-    """Points (h, t_1, node) of the states in `found`, and the nodes they are made of."""
-    nodes, roots = reachable(work[3], work[1], found[:count])
+def _collect(states, chosen, count):
+    """Points (h, t_1, node) of the first `count` states in `chosen`, and their nodes."""
+    nodes, roots = reachable(states.nodes, states.node, chosen[:count])
     points = np.empty((count, 3))
     for i in range(count):
-        points[i, 0], points[i, 1] = work[0][found[i], H], work[0][found[i], T]
-        points[i, 2] = roots[i]
+        state = chosen[i]
+        points[i, H], points[i, T] = states.values[state, H], states.values[state, T]
+        points[i, ROOT] = roots[i]
     return points, nodes
 
 
@@ -181,23 +200,27 @@ def _first_budgets(weight, need, rounds, guess):
     for k in range(len(weight)):
         if weight[k] > 0.0:
             dear[k] = max(0.0, need[k])
-            budget[k] = SHARES[rounds] * dear[k]
+            budget[k] = FRONTS.shares[rounds] * dear[k]
             is_dear = is_dear or dear[k] > 0.0
     if guess[0, 0] >= 0.0:
         guess_budgets(guess, weight, dear, budget)
-        return dear, budget, len(SHARES)
-    return dear, budget, rounds + 1 if is_dear else len(SHARES)
+        return dear, budget, len(FRONTS.shares)
+    return dear, budget, rounds + 1 if is_dear else len(FRONTS.shares)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def _next_budgets(budget, covered, need, dear, rounds):
     """What the corners found cost; of few points they cost too much, so only a share at first."""
     for k in range(len(budget)):
-        wanted = min(need[k], SHARES[rounds] * dear[k]) if rounds < len(SHARES) else need[k]
+        wanted = (
+            min(need[k], FRONTS.shares[rounds] * dear[k])
+            if rounds < len(FRONTS.shares)
+            else need[k]
+        )
         budget[k] = max(covered[k], wanted)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def _smaller_budgets(budget, covered):
     for k in range(len(budget)):
         if budget[k] > covered[k]:
@@ -206,84 +229,87 @@ def _smaller_budgets(budget, covered):
 
 
 @njit(cache=True, nogil=True)
-def front_row(plan, offsets, h, t, limits, finite, window, known, most, patience, guess, work):
-    """The front of one row: (kind, points, nodes, weight, price, totals, covered).
+def front_row(row, most, patience, guess, space):
+    """The front of one row, over t_1 within the window of its values: a `FrontResult`.
 
-    h (E,), t (m, E): the front is over t_1, within the window of its values; `known` (h, t) are
-    points that exist (needed where there are several constraints). `most` references are used, and
-    no more than `patience` times a smaller budget where the space is too small. `guess` is what
-    rows before taught (`guesses`). A point is h, t_1 and its node. What is missing has a loss above
-    `covered` at every reference.
+    Points that are known are needed where there are several constraints. At most `most` references
+    are used, and the budgets are cut at most `patience` times where the space is too small. `guess`
+    is what earlier rows taught (`guesses`).
     """
-    prepare(h, t, limits, finite, offsets)
-    hull, (weight, price), tables, totals, slack = make_references(plan, h, t, limits, window, most)
+    prepare(row.h, row.t, row.limits, row.finite, row.offsets)
+    window, states, counts = row.window, space.states, space.states.counts
+    hull, references = make_references(row, most)
+    weight, slack = references.weight, references.slack
     nothing, need = np.full(len(weight), -np.inf), np.zeros(len(weight))
     covered, wider = nothing.copy(), need.copy()
     points, nodes = np.zeros((0, 3)), np.zeros((0, 2), dtype=np.int32)
     if len(hull) == 0:
-        return IMPOSSIBLE, points, nodes, weight, price, totals, covered
-    supported = hull[: len(hull) if t.shape[0] == 1 else 0]
-    begun = _front_of_both(known[falling(known[:, 0])], supported, window)
+        return _result(IMPOSSIBLE, points, nodes, references, covered)
+    supported = hull[: len(hull) if row.t.shape[0] == 1 else 0]
+    begun = _front_of_both(row.known[falling(row.known[:, 0])], supported, window)
     settled = np.zeros(len(begun) + 1, dtype=np.bool_)
-    uncovered(begun, window, weight, price, totals, covered, settled, need)
+    uncovered(begun, window, references, covered, settled, need)
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
     dear, budget, rounds = _first_budgets(weight, need, rounds, guess)
-    found = np.empty(len(work[0]), dtype=np.int64)
-    for _ in range(MOST_ROUNDS):
-        asked = np.full(len(weight), -np.inf)
+    chosen = np.empty(len(states.values), dtype=np.int64)
+    for _ in range(FRONTS.rounds):
+        wanted = np.full(len(weight), -np.inf)
         for k in range(len(weight)):
             if budget[k] > covered[k]:
-                asked[k] = budget[k] + slack[k]
-        low, high = row_list(
-            plan, h, t, tables, weight, price, asked, limits, points[:, :2], settled, work
-        )
+                wanted[k] = budget[k] + slack[k]
+        low, high = row_list(row, references, wanted, points[:, :ROOT], settled, space)
         if low < 0:
             patience -= 1
-            if work[4][2] > work[4][3] or patience < 0:
+            if counts[SUM_COUNT] > counts[SUM_LIMIT] or patience < 0:
                 break
             _smaller_budgets(budget, covered)
             continue
-        count = _front_of(work[0], low, high, limits, window, found)
-        points, nodes = _together(points, nodes, _collect(work, found, count), window)
+        count = _front_of(states.values, low, high, row.limits, window, chosen)
+        more, more_nodes = _collect(states, chosen, count)
+        points, nodes = _together(points, nodes, more, more_nodes, window)
         for k in range(len(weight)):
             covered[k] = max(covered[k], budget[k])
-            asked[k] = covered[k] + slack[k]
+            wanted[k] = covered[k] + slack[k]
         both = _front_of_both(points, begun, window)
         settled = np.zeros(max(len(points), len(both)) + 1, dtype=np.bool_)
-        if uncovered(both, window, weight, price, totals, asked, settled, need) == 0:
-            uncovered(both, window, weight, price, totals, nothing, settled, need)
+        if uncovered(both, window, references, wanted, settled, need) == 0:
+            uncovered(both, window, references, nothing, settled, need)
             learn_budgets(guess, need)
-            return COMPLETE, points, nodes, weight, price, totals, covered
-        uncovered(points, window, weight, price, totals, asked, settled, wider)
+            return _result(COMPLETE, points, nodes, references, covered)
+        uncovered(points, window, references, wanted, settled, wider)
         _next_budgets(budget, covered, need, dear, rounds)
         rounds += 1
     if len(points) == 0:  # at least the supported ones
-        looked, work[4][2] = work[4][2], -(1 << 40)
-        low, high = row_list(
-            plan, h, t, tables, weight, price, slack, limits, begun[:0], settled, work
-        )
-        count = _front_of(work[0], max(low, 0), max(high, 0), limits, window, found)
-        points, nodes = _collect(work, found, count)
-        work[4][2] = looked
-    return OVERFLOW, points, nodes, weight, price, totals, covered
+        looked, counts[SUM_COUNT] = counts[SUM_COUNT], -(1 << 40)
+        low, high = row_list(row, references, slack, begun[:0], settled, space)
+        count = _front_of(states.values, max(low, 0), max(high, 0), row.limits, window, chosen)
+        points, nodes = _collect(states, chosen, count)
+        counts[SUM_COUNT] = looked
+    return _result(OVERFLOW, points, nodes, references, covered)
 
 
 @njit(cache=True, nogil=True)
-def _together(points, nodes, more, window):
+def _result(kind, points, nodes, references, covered):
+    weight, price, totals = references.weight, references.price, references.totals
+    return FrontResult(kind, points, nodes, weight, price, totals, covered)
+
+
+@njit(cache=True, nogil=True)
+def _together(points, nodes, more, more_nodes, window):
     """The front of two sets of points (h, t, node), and the nodes of both."""
-    count, own = len(points), len(nodes)
-    both = np.empty((count + len(more[0]), 3))
+    count, first = len(points), len(nodes)
+    both = np.empty((count + len(more), 3))
     both[:count] = points
-    both[count:] = more[0]
+    both[count:] = more
     for i in range(count, len(both)):
-        if both[i, 2] >= 0.0:
-            both[i, 2] += own
-    parts = np.empty((own + len(more[1]), 2), dtype=np.int32)
-    parts[:own] = nodes
-    for i in range(len(more[1])):
-        is_leaf = more[1][i, 1] < 0
+        if both[i, ROOT] >= 0.0:
+            both[i, ROOT] += first
+    parts = np.empty((first + len(more_nodes), 2), dtype=np.int32)
+    parts[:first] = nodes
+    for i in range(len(more_nodes)):
+        is_leaf = more_nodes[i, 1] < 0
         for side in range(2):
-            parts[own + i, side] = more[1][i, side] + (0 if is_leaf else own)
+            parts[first + i, side] = more_nodes[i, side] + (0 if is_leaf else first)
     return _front_of_both(both[:count], both[count:], window), parts
 
 
@@ -294,27 +320,28 @@ def _front_of_both(some, others, window):
     out = np.empty((len(some) + len(others), columns))
     count, i, j = 0, 0, 0
     while i < len(some) or j < len(others):
-        is_first = j == len(others) or (i < len(some) and some[i, 0] >= others[j, 0])
-        own, place = (some, i) if is_first else (others, j)
+        is_first = j == len(others) or (i < len(some) and some[i, H] >= others[j, H])
+        points, place = (some, i) if is_first else (others, j)
         i, j = (i + 1, j) if is_first else (i, j + 1)
-        if own[place, 1] > window[1] or (count > 0 and own[place, 1] >= out[count - 1, 1]):
+        t = points[place, T]
+        if t > window.high or (count > 0 and t >= out[count - 1, T]):
             continue
         for column in range(columns):
-            out[count, column] = own[place, column]
+            out[count, column] = points[place, column]
         count += 1
-        if own[place, 1] <= window[0]:
+        if t <= window.low:
             break
     return out[:count]
 
 
 @njit(inner=True, nogil=True)
-def reachable(nodes, node, found):
-    """The nodes that the states in `found` are made of, renumbered, and the root of each."""
+def reachable(nodes, node, states):
+    """The nodes that the `states` are made of, renumbered, and the root of each."""
     most = 0
-    for state in found:
+    for state in states:
         most = max(most, node[state] + 1)
     number = np.full(most, -1, dtype=np.int64)
-    for state in found:
+    for state in states:
         if node[state] >= 0:
             number[node[state]] = 0
     count = 0
@@ -334,7 +361,7 @@ def reachable(nodes, node, found):
             else:
                 out[place] = nodes[i]
             place += 1
-    roots = np.empty(len(found), dtype=np.int64)
-    for i in range(len(found)):
-        roots[i] = number[node[found[i]]] if node[found[i]] >= 0 else -1
+    roots = np.empty(len(states), dtype=np.int64)
+    for i in range(len(states)):
+        roots[i] = number[node[states[i]]] if node[states[i]] >= 0 else -1
     return out, roots

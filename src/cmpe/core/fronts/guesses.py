@@ -10,21 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.fronts.settings import FRONTS
 
 PLACES = 64  # of the hull, from the greatest h to the least t
-LEARNING = 0.25
-SPREAD = 0.2  # of a first row's budgets: how far the next ones may be from them
-MARGIN = 0.5  # of what guesses miss by: added to them
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def _nearest(number, count, others):
     """Which of `others` things are where number `number` of `count` is: (first, last)."""
     place = number * (others - 1) / max(1, count - 1)
     return int(np.floor(place)), min(others - 1, int(np.ceil(place)))
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def guess_budgets(guess, weight, dear, budget):
     """Budgets by `guess` (mean, deviation; PLACES), no more than what the first corners cost."""
     for k in range(len(weight)):
@@ -32,11 +30,11 @@ def guess_budgets(guess, weight, dear, budget):
             first, last = _nearest(k, len(weight), PLACES)
             wanted = 0.0
             for place in range(first, last + 1):
-                wanted = max(wanted, guess[0, place] + MARGIN * guess[1, place])
+                wanted = max(wanted, guess[0, place] + FRONTS.margin * guess[1, place])
             budget[k] = min(wanted, dear[k])
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def learn_budgets(guess, need):
     """`need` (K,) is what the corners of a complete front cost."""
     is_first = guess[0, 0] < 0.0
@@ -46,8 +44,8 @@ def learn_budgets(guess, need):
         for k in range(first, last + 1):
             own = max(own, need[k])
         if is_first:
-            guess[0, place], guess[1, place] = own, SPREAD * own
+            guess[0, place], guess[1, place] = own, FRONTS.spread * own
         else:
             missed = own - guess[0, place]
-            guess[0, place] += LEARNING * missed
-            guess[1, place] += LEARNING * (abs(missed) - guess[1, place])
+            guess[0, place] += FRONTS.learning * missed
+            guess[1, place] += FRONTS.learning * (abs(missed) - guess[1, place])

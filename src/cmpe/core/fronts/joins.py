@@ -2,168 +2,167 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.columns import (
     BLOCK,
+    ColumnRoom,
     H,
     T,
     combine,
-    move,
     reaches,
     sort_list,
     sort_rows,
     thinned,
 )
+from cmpe.core.fronts.settings import RANKS
+from cmpe.core.states import STATE_COUNT, States, copy_state, shortest_last
 
 NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
-THINNED = 64  # times the rank: lists from this length on are thinned
 
 
-@njit(cache=True, nogil=True)
-def _highest(points, low, high, best, c, total):
-    """best[c]: the highest of each column of a list; `total`, the sum of all, follows."""
+class ColumnSums(NamedTuple):
+    """The lists of all components as columns, and the answers that their sums give."""
+
+    states: States  # nodes and counts are those of the lists they are copied from
+    lows: Integers  # (components + 1,) the list of each component: first state
+    highs: Integers  # and end
+    order: Integers  # (components + 1,) numbers of lists
+    scratch: ColumnRoom
+    h: Floats  # (A,) the answers so far
+    both: Integers  # (A, 2) and their two nodes
+    shared: Integers  # (components + 1,) nodes that all answers have; -1: none
+
+
+@njit(cache=True, nogil=True, counted=False)
+def _highest(values, low, high, best, total):
+    """The highest of each column of a list becomes `best`; `total`, the sum of all, follows."""
     for r in range(len(total)):
-        total[r] -= best[c, r]
-        best[c, r] = points[low, r]
+        total[r] -= best[r]
+        best[r] = values[low, r]
     for i in range(low + 1, high):
         for r in range(len(total)):
-            best[c, r] = points[i, r] if points[i, r] > best[c, r] else best[c, r]
+            best[r] = values[i, r] if values[i, r] > best[r] else best[r]
     for r in range(len(total)):
-        total[r] += best[c, r]
+        total[r] += best[r]
 
 
 @njit(cache=True, nogil=True)
-def _shortest_last(lists, active, best):
-    """Bring the two shortest lists to the end."""
-    for place in (active - 1, active - 2):
-        shortest = place
-        for c in range(place):
-            if lists[1, c] - lists[0, c] < lists[1, shortest] - lists[0, shortest]:
-                shortest = c
-        for side in range(2):
-            own = lists[side, place]
-            lists[side, place] = lists[side, shortest]
-            lists[side, shortest] = own
-        for r in range(best.shape[1]):
-            held = best[place, r]
-            best[place, r] = best[shortest, r]
-            best[shortest, r] = held
-
-
-@njit(cache=True, nogil=True)
-def _pruned(active, need, best, total, work):
+def _pruned(active, need, best, total, sums):
     """Drop from every list what no sum of the other lists' highest lifts to the need.
 
     False if nothing is left of a list.
     """
-    points, node, lists = work[0], work[1], work[4]
-    own = np.empty(len(need))
+    states, lows, highs = sums.states, sums.lows, sums.highs
+    least = np.empty(len(need))
     for c in range(active):
-        _highest(points, lists[0, c], lists[1, c], best, c, total)
+        sums.order[c] = c
+        _highest(states.values, lows[c], highs[c], best[c], total)
     for c in range(active):
         for r in range(len(need)):
-            own[r] = need[r] - (total[r] - best[c, r])
-        kept = lists[0, c]
-        for i in range(lists[0, c], lists[1, c]):
-            if reaches(points, i, own):
-                move(points, node, i, kept)
-                kept += 1
-        if kept == lists[0, c]:
+            least[r] = need[r] - (total[r] - best[c, r])
+        end = lows[c]
+        for i in range(lows[c], highs[c]):
+            if reaches(states.values, i, least):
+                copy_state(states, i, end)
+                end += 1
+        if end == lows[c]:
             return False
-        if kept < lists[1, c]:
-            lists[1, c] = kept
-            _highest(points, lists[0, c], kept, best, c, total)
+        if end < highs[c]:
+            highs[c] = end
+            _highest(states.values, lows[c], end, best[c], total)
     return True
 
 
 @njit(inner=True, nogil=True)
-def merged(active, need, rank, work):
+def merged(active, need, thins, sums):
     """Merge the lists to two at most: how many there are; NOTHING or NO_ROOM.
 
-    A `rank` of 0: nothing is left out of long lists.
+    `thins`: whether long lists are thinned.
     """
-    points, node, sizes, lists, scratch = work[0], work[1], work[3], work[4], work[5]
-    best, total, own = np.zeros((max(1, active), len(need))), np.zeros(len(need)), need.copy()
-    if not _pruned(active, need, best, total, work):
+    states, lows, highs, order = sums.states, sums.lows, sums.highs, sums.order
+    counts, longest = states.counts, RANKS.thinned * len(sums.scratch.heap)
+    best, total = np.zeros((max(1, active), len(need))), np.zeros(len(need))
+    least = need.copy()
+    if not _pruned(active, need, best, total, sums):
         return NOTHING
     while active > 2:
-        _shortest_last(lists, active, best)
-        a, b = active - 1, active - 2
+        shortest_last(lows, highs, order, active)
+        a, b = order[active - 1], order[active - 2]
         for r in range(len(need)):
-            own[r] = need[r] - (total[r] - best[a, r] - best[b, r])
-        top = sizes[0]
-        if not combine(
-            points, node, work[2], sizes, (lists[0, a], lists[1, a]), (lists[0, b], lists[1, b]),
-            own, scratch,
-        ):  # fmt: skip
+            least[r] = need[r] - (total[r] - best[a, r] - best[b, r])
+        top = counts[STATE_COUNT]
+        if not combine(states, lows[a], highs[a], lows[b], highs[b], least, sums.scratch):
             return NO_ROOM
-        if sizes[0] == top:
+        if counts[STATE_COUNT] == top:
             return NOTHING
-        if 0 < THINNED * rank < sizes[0] - top:
-            sizes[0] = thinned(points, node, top, sizes[0], rank, scratch)
-        lists[0, b], lists[1, b] = top, sizes[0]
+        if thins and counts[STATE_COUNT] - top > longest:
+            counts[STATE_COUNT] = thinned(states, top, counts[STATE_COUNT], sums.scratch)
+        lows[b], highs[b] = top, counts[STATE_COUNT]
         for r in range(len(need)):
             total[r] -= best[a, r]
-        _highest(points, top, sizes[0], best, b, total)
+        _highest(states.values, top, highs[b], best[b], total)
         active -= 1
     return active
 
 
 @njit(cache=True, nogil=True)
-def _cut(found, count, rank, work):
+def _cut(count, rank, sums):
     """Keep the `rank` highest of the answers so far, in order: how many."""
-    h, both = found
-    keys, order, spare = work[5][0], work[5][1], work[5][2]
-    keys[:count] = h[:count]
-    sort_rows(keys, order, spare, count)
-    kept = min(count, rank)
-    own = both[:count].copy()
-    for i in range(kept):
-        h[i] = keys[order[i]]
-        both[i, 0], both[i, 1] = own[order[i], 0], own[order[i], 1]
-    return kept
+    keys, order = sums.scratch.keys, sums.scratch.order
+    for i in range(count):
+        keys[i] = sums.h[i]
+    sort_rows(keys, order, sums.scratch.spare, count)
+    end = min(count, rank)
+    both = sums.both[:count].copy()
+    for i in range(end):
+        sums.h[i] = keys[order[i]]
+        sums.both[i, 0], sums.both[i, 1] = both[order[i], 0], both[order[i], 1]
+    return end
 
 
 @njit(inner=True, nogil=True)
-def joined(need, constraints, rank, work):
-    """The best `rank` sums of lists 0 and 1 that reach the need, in order: how many.
+def joined(need, constraints, rank, sums):
+    """The best `rank` sums of the first two lists in `order` that reach the need: how many.
 
-    Both are in the order of falling -t_1, so that what fits beside a state of list 0 begins
-    list 1; `peak` is the highest h of each such beginning.
+    Both are in the order of falling -t_1, so that what fits beside a state of the first begins
+    the second; `peak` is the highest h of each such beginning.
     """
-    points, node, lists, found = work[0], work[1], work[4], (work[6], work[7])
-    found_h, found_both = found
-    low, high = lists[0, 1], lists[1, 1]
-    for c in range(2):
-        if lists[1, c] - lists[0, c] > 1:
-            sort_list(points, node, lists[0, c], lists[1, c], T, work[5])
+    states, values, node = sums.states, sums.states.values, sums.states.node
+    one, two = sums.order[0], sums.order[1]
+    low, high = sums.lows[two], sums.highs[two]
+    for c in (one, two):
+        if sums.highs[c] - sums.lows[c] > 1:
+            sort_list(states, sums.lows[c], sums.highs[c], T, sums.scratch)
     peak, block_peak = np.empty(high - low + 1), np.full((high - low) // BLOCK + 1, -np.inf)
     peak[0] = -np.inf
     for other in range(high - low):
-        own = points[low + other, H]
-        peak[other + 1] = max(peak[other], own)
-        block_peak[other // BLOCK] = max(block_peak[other // BLOCK], own)
+        h = values[low + other, H]
+        peak[other + 1] = max(peak[other], h)
+        block_peak[other // BLOCK] = max(block_peak[other // BLOCK], h)
     count, fits, least = 0, 0, need[H]
-    for i in range(lists[1, 0] - 1, lists[0, 0] - 1, -1):
-        while fits < high - low and points[i, T] + points[low + fits, T] >= need[T]:
+    for i in range(sums.highs[one] - 1, sums.lows[one] - 1, -1):
+        while fits < high - low and values[i, T] + values[low + fits, T] >= need[T]:
             fits += 1
-        if points[i, H] + peak[fits] < least:
+        if values[i, H] + peak[fits] < least:
             continue
         for block in range((fits + BLOCK - 1) // BLOCK):
-            if points[i, H] + block_peak[block] < least:
+            if values[i, H] + block_peak[block] < least:
                 continue
             for other in range(low + block * BLOCK, low + min((block + 1) * BLOCK, fits)):
-                is_good = points[i, H] + points[other, H] >= least
+                is_good = values[i, H] + values[other, H] >= least
                 for j in range(1, constraints):
-                    is_good &= points[i, T + j] + points[other, T + j] >= need[T + j]
+                    is_good &= values[i, T + j] + values[other, T + j] >= need[T + j]
                 if not is_good:
                     continue
-                if count == len(found_h):
-                    count = _cut(found, count, rank, work)
-                    least = max(least, found_h[count - 1])
-                found_h[count] = points[i, H] + points[other, H]
-                found_both[count, 0], found_both[count, 1] = node[i], node[other]
+                if count == len(sums.h):
+                    count = _cut(count, rank, sums)
+                    least = max(least, sums.h[count - 1])
+                sums.h[count] = values[i, H] + values[other, H]
+                sums.both[count, 0], sums.both[count, 1] = node[i], node[other]
                 count += 1
-    return _cut(found, count, rank, work)
+    return _cut(count, rank, sums)

@@ -7,16 +7,42 @@ leaf, most is then a copy.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 
 RUN = 32  # leaves of a node that is written out
 
 
+class NodeRuns(NamedTuple):
+    """The buckets and values of small nodes, side by side."""
+
+    starts: Integers  # (N + 1,) where the run of each node begins
+    leaves: Integers  # (., 2) a bucket and its value
+
+
+class TableSlots(NamedTuple):
+    """What an assignment leaves of every table while some variables vary."""
+
+    first: Integers  # (F,) the table's entry where what varies is 0
+    starts: Integers  # (F + 1,) the slots of each table
+    slots: Integers  # (S, 2) the row of a block that has the variable, and its stride
+
+
+class Lookup(NamedTuple):
+    """A block of values by row and lane, with room for the entries they lead to."""
+
+    block: Any  # (rows, lanes)
+    index: Any  # (lanes,)
+    total: Floats  # (lanes,)
+
+
 @njit(inner=True, nogil=True)
 def written_out(nodes, component):
-    """The runs of small nodes: where each begins (N + 1,), and all leaves (., 2).
+    """The runs of small nodes.
 
     A node without a run has more than RUN leaves, or its `component` is below 0.
     """
@@ -38,13 +64,13 @@ def written_out(nodes, component):
                 for leaf in range(starts[part], starts[part + 1]):
                     leaves[place, 0], leaves[place, 1] = leaves[leaf, 0], leaves[leaf, 1]
                     place += 1
-    return starts, leaves
+    return NodeRuns(starts, leaves)
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def read_runs(nodes, runs, root, stack, block, lane):
     """What a node decides, into column `lane` of `block`; a leaf is a run of one."""
-    starts, leaves = runs
+    starts, leaves = runs.starts, runs.leaves
     depth = 0
     if root >= 0:
         stack[0] = root
@@ -66,14 +92,14 @@ def given_tables(begun, variables, tables):
 
     Number i of `variables` varies, and row i of a block has its values; the others are as in
     `begun`.
-
-    Returns (first (F,), starts (F + 1,), row and stride of each slot (S, 2)).
     """
-    _, offsets, starts, scopes, strides, _ = tables
+    offsets, starts, scopes, strides = (
+        tables.offsets, tables.starts, tables.variables, tables.strides
+    )  # fmt: skip
     row = np.full(len(begun), -1, dtype=np.int64)
     for i in range(len(variables)):
         row[variables[i]] = i
-    first, own = np.empty(len(offsets) - 1, dtype=np.int64), np.zeros_like(offsets)
+    first, ends = np.empty(len(offsets) - 1, dtype=np.int64), np.zeros_like(offsets)
     slots = np.empty((len(scopes), 2), dtype=np.int64)
     count = 0
     for f in range(len(first)):
@@ -86,11 +112,11 @@ def given_tables(begun, variables, tables):
                 slots[count, 0], slots[count, 1] = i, strides[s]
                 count += 1
         first[f] = place
-        own[f + 1] = count
-    return first, own, slots
+        ends[f + 1] = count
+    return TableSlots(first, ends, slots)
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def _add_constants(values, first, f, total, lanes):
     """Four tables that vary in no lane, one after another."""
     a, b, c, d = values[first[f]], values[first[f + 1]], values[first[f + 2]], values[first[f + 3]]
@@ -98,9 +124,11 @@ def _add_constants(values, first, f, total, lanes):
         total[lane] = (((total[lane] + a) + b) + c) + d
 
 
-@njit(inner=True, nogil=True)
-def add_up(values, first, starts, slots, low, high, block, index, total, lanes):
+@njit(inner=True, nogil=True, counted=False)
+def add_up(values, given, low, high, lookup, lanes):
     """The sum of tables low..high, in that order, for every lane."""
+    first, starts, slots = given.first, given.starts, given.slots
+    block, index, total = lookup.block, lookup.index, lookup.total
     for lane in range(lanes):
         total[lane] = 0.0
     f = low
@@ -109,12 +137,12 @@ def add_up(values, first, starts, slots, low, high, block, index, total, lanes):
             _add_constants(values, first, f, total, lanes)
             f += 4
             continue
-        start, own = np.uint32(first[f]), values[first[f]]
+        start, constant = np.uint32(first[f]), values[first[f]]
         s, end = starts[f], starts[f + 1]
         f += 1
         if s == end:
             for lane in range(lanes):
-                total[lane] += own
+                total[lane] += constant
             continue
         for lane in range(lanes):
             index[lane] = start
@@ -127,26 +155,23 @@ def add_up(values, first, starts, slots, low, high, block, index, total, lanes):
             total[lane] += values[index[lane]]
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def padded(lanes):
     """Lanes up to whole vectors."""
     return (lanes + 7) // 8 * 8
 
 
-@njit(inner=True, nogil=True)
-def write_values(tables, given, room, out, low, lanes):
+@njit(inner=True, nogil=True, counted=False)
+def write_values(tables, given, lookup, out, low, lanes):
     """The functions of the first `lanes` lanes, from row `low` of `out` on.
 
-    `room` is a block of values by row and lane, indices and sums; `lanes` are padded in them.
+    The lanes of `lookup` are padded.
     """
-    values, bounds = tables[0], tables[5]
-    first, starts, slots = given
-    block, index, total = room
-    width = padded(lanes)
-    for j in range(len(bounds) - 1):
-        add_up(values, first, starts, slots, bounds[j], bounds[j + 1], block, index, total, width)
+    begins = tables.begins
+    for j in range(len(begins) - 1):
+        add_up(tables.values, given, begins[j], begins[j + 1], lookup, padded(lanes))
         for lane in range(lanes):
-            out[low + lane, j] = total[lane]
+            out[low + lane, j] = lookup.total[lane]
 
 
 @njit(cache=True, nogil=True)

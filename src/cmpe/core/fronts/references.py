@@ -16,12 +16,13 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import CLOSE
 from cmpe.core.elimination import complete, eliminate_max, totals
+from cmpe.core.fronts.settings import FRONTS
+from cmpe.core.multipliers import BEST, REFERENCE_RULE, fall
 
-LANES = 32  # edges that are looked at together
-DESCENT_STEPS = 24  # of the multipliers of the other constraints
+LANES = 32  # edges that are refined together
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def load_weighted(h, t, weight, price, values):
     """values (entries, K) = weight h - price . t; -inf where h is."""
     count = len(weight)
@@ -33,17 +34,17 @@ def load_weighted(h, t, weight, price, values):
         for k in range(count):
             values[e, k] = weight[k] * h[e]
         for j in range(t.shape[0]):
-            own = t[j, e]
+            value = t[j, e]
             for k in range(count):
-                values[e, k] -= price[k, j] * own
+                values[e, k] -= price[k, j] * value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, counted=False)
 def _carry(table, carried, lanes):
     for e in range(len(table)):
-        own = table[e] if table[e] > -np.inf else 0.0
+        value = table[e] if table[e] > -np.inf else 0.0
         for k in range(lanes):
-            carried[e, k] = own
+            carried[e, k] = value
 
 
 @njit(cache=True, nogil=True)
@@ -67,24 +68,24 @@ def _ends(plan, h, t, values, carried, hull):
 @njit(cache=True, nogil=True)
 def _largest_open(hull, count, is_open, window, chosen):
     """Up to LANES open edges within the window, those of the largest fall of h: how many."""
-    found = 0
+    size = 0
     for _ in range(LANES):
         best, largest = -1, 0.0
         for edge in range(count - 1):
-            inside = hull[edge, 1] > window[0] and hull[edge + 1, 1] < window[1]
+            inside = hull[edge, 1] > window.low and hull[edge + 1, 1] < window.high
             fall = hull[edge, 0] - hull[edge + 1, 0]
             if is_open[edge] and inside and fall > largest:
                 taken = False
-                for c in range(found):
+                for c in range(size):
                     taken = taken or chosen[c] == edge
                 if not taken:
                     best, largest = edge, fall
         if best < 0:
             break
-        chosen[found] = best
-        found += 1
-    chosen[:found].sort()
-    return found
+        chosen[size] = best
+        size += 1
+    chosen[:size].sort()
+    return size
 
 
 @njit(inner=True, nogil=True)
@@ -100,17 +101,17 @@ def find_hull(plan, h, t, window, most, values, carried):
     weight, price = np.ones(LANES), np.zeros((LANES, 1))
     total, carry = np.zeros(LANES), np.zeros(LANES)
     while 2 <= count < most:
-        found = _largest_open(hull, count, is_open, window, chosen)
-        if found == 0:
+        size = _largest_open(hull, count, is_open, window, chosen)
+        if size == 0:
             break
         for c in range(LANES):
-            edge = chosen[min(c, found - 1)]
+            edge = chosen[min(c, size - 1)]
             fall = hull[edge, 0] - hull[edge + 1, 0]
             price[c, 0] = fall / (hull[edge, 1] - hull[edge + 1, 1])
         load_weighted(h, t, weight, price, values)
         _carry(t[0], carried, LANES)
         eliminate_max(plan, values, carried, total, carry)
-        for c in range(found - 1, -1, -1):  # from the right, so that numbers stay
+        for c in range(size - 1, -1, -1):  # from the right, so that numbers stay
             edge, mu = chosen[c], price[c, 0]
             line = hull[edge, 0] - mu * hull[edge, 1]
             new_h, new_t = total[c] + mu * carry[c], carry[c]
@@ -131,30 +132,32 @@ def slopes_of(hull, window, constraints):
     """References: mu = 0, every edge within the window, and the least t: (weight, price)."""
     count = max(0, len(hull) - 1)
     weight, price = np.ones(count + 2), np.zeros((count + 2, constraints))
-    kept = 1
+    size = 1
     for edge in range(count):
         run = hull[edge, 1] - hull[edge + 1, 1]
-        if run > 0.0 and hull[edge, 1] > window[0] and hull[edge + 1, 1] < window[1]:
-            price[kept, 0] = max(0.0, (hull[edge, 0] - hull[edge + 1, 0]) / run)
-            kept += 1
-    weight[kept], price[kept, 0] = 0.0, 1.0
-    return weight[: kept + 1].copy(), price[: kept + 1].copy()
+        if run > 0.0 and hull[edge, 1] > window.low and hull[edge + 1, 1] < window.high:
+            price[size, 0] = max(0.0, (hull[edge, 0] - hull[edge + 1, 0]) / run)
+            size += 1
+    weight[size], price[size, 0] = 0.0, 1.0
+    return weight[: size + 1].copy(), price[: size + 1].copy()
 
 
 @njit(inner=True, nogil=True)
-def descend(plan, h, t, limits, weight, price, values, carried):
+def descend(row, weight, price, values, carried):
     """Lower W + price . limits of every reference by its multipliers of the other constraints.
 
     Subgradient steps; `price` (K, m) keeps the best.
     """
+    plan, h, t, limits = row.plan, row.h, row.t, row.limits
     lanes, constraints = len(weight), t.shape[0]
     total, carry = np.zeros(lanes), np.zeros(lanes)
     sums = np.zeros((constraints, lanes))
     spread = np.zeros((len(h), lanes))
     choice = np.zeros((len(plan.buckets), lanes), dtype=np.int64)
     current = price.copy()
-    best, share, stale = np.full(lanes, np.inf), np.zeros(lanes), np.zeros(lanes)
-    for attempt in range(DESCENT_STEPS):
+    level = np.zeros((lanes, 3))
+    level[:, BEST] = np.inf
+    for _ in range(FRONTS.descent_steps):
         load_weighted(h, t, weight, current, values)
         eliminate_max(plan, values, carried, total, carry)
         choice[:] = -1
@@ -171,17 +174,12 @@ def descend(plan, h, t, limits, weight, price, values, carried):
                 bound += current[lane, j] * limits[j]
                 if slack > 0.0 or current[lane, j] > 0.0:
                     norm += slack * slack
-            if attempt == 0:
-                share[lane] = 0.05 * (1.0 + abs(bound))
-            stale[lane] += 1.0
-            if bound < best[lane]:
-                best[lane], stale[lane] = bound, 0.0
+            aim = fall(bound, level[lane], REFERENCE_RULE)
+            if bound < level[lane, BEST]:
+                level[lane, BEST] = bound
                 price[lane] = current[lane]
-            if stale[lane] >= 3.0:
-                share[lane] *= 0.5
-                stale[lane] = 0.0
             if norm > 0.0:
-                length = (bound - best[lane] + share[lane]) / norm
+                length = aim / norm
                 for j in range(1, constraints):
                     move = length * (sums[j, lane] - limits[j])
                     current[lane, j] = max(0.0, current[lane, j] + move)

@@ -14,7 +14,15 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.columns import falling
-from cmpe.core.fronts.reading import add_up, given_tables, padded, read_runs, written_out
+from cmpe.core.fronts.reading import (
+    Lookup,
+    TableSlots,
+    add_up,
+    given_tables,
+    padded,
+    read_runs,
+    written_out,
+)
 
 LANES = 64  # nodes that are read together
 
@@ -66,54 +74,52 @@ def _topmost(nodes, roots, component):
 @njit(cache=True, nogil=True)
 def _arranged(given, bounds, of_bucket, components):
     """Tables by function and component, those of none last: `given`, and where each begins."""
-    first, starts, slots = given
+    first, starts, slots = given.first, given.starts, given.slots
     functions = len(bounds) - 1
     number = np.empty(len(first), dtype=np.int64)
     for j in range(functions):
         for f in range(bounds[j], bounds[j + 1]):
             is_free = starts[f + 1] > starts[f]
-            own = of_bucket[slots[starts[f], 0]] if is_free else components
-            number[f] = j * (components + 1) + own
+            component = of_bucket[slots[starts[f], 0]] if is_free else components
+            number[f] = j * (components + 1) + component
     order, begins = _by_component(number, functions * (components + 1))
-    own_first, own_starts = np.empty_like(first), np.zeros_like(starts)
-    own_slots = np.empty_like(slots)
+    new_first, new_starts = np.empty_like(first), np.zeros_like(starts)
+    new_slots = np.empty_like(slots)
     for f in range(len(order)):
         low, count = starts[order[f]], starts[order[f] + 1] - starts[order[f]]
-        own_first[f], own_starts[f + 1] = first[order[f]], own_starts[f] + count
+        new_first[f], new_starts[f + 1] = first[order[f]], new_starts[f] + count
         for s in range(count):
-            own_slots[own_starts[f] + s, 0] = slots[low + s, 0]
-            own_slots[own_starts[f] + s, 1] = slots[low + s, 1]
-    return (own_first, own_starts, own_slots), begins
+            new_slots[new_starts[f] + s, 0] = slots[low + s, 0]
+            new_slots[new_starts[f] + s, 1] = slots[low + s, 1]
+    return TableSlots(new_first, new_starts, new_slots), begins
 
 
 @njit(cache=True, nogil=True)
-def _add_parts(nodes, component, top, components, values, given, begins, parts):
+def _add_parts(nodes, component, top, values, given, begins, parts):
     """parts (N, 2 F): each function's part of a component, at every node that is on top of it."""
-    first, starts, slots = given
+    functions = parts.shape[1] // 2
+    components = (len(begins) - 1) // functions - 1
     runs = written_out(nodes, component)
     buckets = 1
     for i in range(len(nodes)):
         buckets = max(buckets, -nodes[i, 1])
     stack = np.zeros(2 * buckets + 2, dtype=np.int64)
     block = np.zeros((buckets, LANES), dtype=np.uint16)
-    index, total = np.zeros(LANES, dtype=np.uint32), np.zeros(LANES)
+    lookup = Lookup(block, np.zeros(LANES, dtype=np.uint32), np.zeros(LANES))
     order, places = _by_component(top, components)
     for c in range(components):
         for low in range(places[c], places[c + 1], LANES):
             lanes = min(LANES, places[c + 1] - low)
             for lane in range(lanes):
                 read_runs(nodes, runs, order[low + lane], stack, block, lane)
-            for j in range(parts.shape[1] // 2):
+            for j in range(functions):
                 f = j * (components + 1) + c
-                add_up(
-                    values, first, starts, slots, begins[f], begins[f + 1], block, index, total,
-                    padded(lanes),
-                )  # fmt: skip
+                add_up(values, given, begins[f], begins[f + 1], lookup, padded(lanes))
                 for lane in range(lanes):
-                    parts[order[low + lane], 2 * j] = total[lane]
+                    parts[order[low + lane], 2 * j] = lookup.total[lane]
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def _add_both(parts, left, right, whole):
     """Sums, and beside each what rounding took from it (Knuth's two-sum)."""
     for j in range(0, parts.shape[1], 2):
@@ -130,24 +136,23 @@ def point_values(nodes, roots, variables, of_bucket, begun, tables, out):
     """out (P, F): the functions at the points that `roots` stand for.
 
     `variables` and `of_bucket` have the variable and the component of each bucket; what has none
-    is as in `begun` (n,). `tables` are values, offsets, starts, variables and strides
-    (`FlatTables`), and where each function begins (F + 1,).
+    is as in `begun` (n,). `tables` are `points.EvaluatedTables`.
     """
     components, functions = 0, out.shape[1]
     for k in range(len(of_bucket)):
         components = max(components, of_bucket[k] + 1)
     given, begins = _arranged(
-        given_tables(begun, variables, tables), tables[5], of_bucket, components
+        given_tables(begun, variables, tables), tables.begins, of_bucket, components
     )
     constants = np.zeros(functions)
     for j in range(functions):
-        own = j * (components + 1) + components
-        for f in range(begins[own], begins[own + 1]):
-            constants[j] += tables[0][given[0][f]]
+        last = j * (components + 1) + components
+        for f in range(begins[last], begins[last + 1]):
+            constants[j] += tables.values[given.first[f]]
     component = _components(nodes, of_bucket)
     top = _topmost(nodes, roots, component)
     parts = np.zeros((len(nodes), 2 * functions))
-    _add_parts(nodes, component, top, components, tables[0], given, begins, parts)
+    _add_parts(nodes, component, top, tables.values, given, begins, parts)
     for i in range(len(nodes)):
         if component[i] < 0:
             _add_both(parts, nodes[i, 0], nodes[i, 1], i)
@@ -166,17 +171,17 @@ def one_of_equal(h, t, close_h, close_t):
     Values no farther apart than close_h and close_t, times themselves or 1, count as equal; a t of
     -inf is equal to itself only.
     """
-    kept, count, highest = np.empty(len(h), dtype=np.int64), 0, -np.inf
+    chosen, count, highest = np.empty(len(h), dtype=np.int64), 0, -np.inf
     for i in falling(-t):
         if count > 0 and h[i] <= highest:
             continue
         highest = h[i]
         if count > 0:
-            last = kept[count - 1]
+            last = chosen[count - 1]
             if h[i] - h[last] <= close_h * max(1.0, abs(h[i])):
                 continue
             if t[i] <= t[last] + (close_t * max(1.0, abs(t[i])) if t[i] > -np.inf else 0.0):
                 count -= 1
-        kept[count] = i
+        chosen[count] = i
         count += 1
-    return kept[:count]
+    return chosen[:count]

@@ -12,17 +12,13 @@ from cmpe.core.loops import count_up
 from cmpe.core.moves import climb, exchange, load, polish
 from cmpe.core.repair import repair, shake, unpack
 from cmpe.core.search.passes import decode, eliminate, evaluate, fetch, fold
+from cmpe.core.search.settings import SETTINGS
 
-BEGIN, CLIMB, RUN, FINISH = range(4)  # tasks of `work`
+BEGIN, CLIMB, RUN, FINISH = range(4)  # kinds of `Task`
 BUCKETS, PIECES, FOLDS, TOUCHED, OWN_ROWS, TABLE_ROWS = 0, 2, 4, 6, 8, 9  # of pool.members
-FASTER, SLOWER, DOUBLE = 1.1, 0.6, 2.0  # what a multiplier's step is multiplied by
-REST = 20  # bucket entries, per table entry, between two polishes of a lane
-TRIES = 32  # rises of h that an exchange looks at
 FORBIDDEN = 1e4  # nats: what stands for -inf within float32 tables
-NEAR = 5.0  # mean spreads of a table: violations that are worth a repair
 EVERY = 7  # table entries of which one is looked at for their roughness
 STEEP = 1e3  # nats: steps above it lead to forbidden entries
-PROMISE = 1e-3  # nats above the best: what makes a lane worth polishing
 
 
 class State(NamedTuple):
@@ -40,6 +36,30 @@ class State(NamedTuple):
     random: Any  # (L,)
     rest: Any  # (L,): passes to go before the lane is polished again
     block: Any  # (C E, L): the conditioned tables as they are
+
+
+class Task(NamedTuple):
+    """What `work` does to a block: one of BEGIN, CLIMB, RUN and FINISH."""
+
+    kind: int
+    starts: Any  # (F, L) where BEGIN and CLIMB stand; -1: anywhere
+    passes: Any  # (P,) the members that RUN re-optimises
+    heats: Any  # (P,) the noise of each pass
+    caps: Any  # (P,) the longest step of a multiplier in each pass
+    lanes: Any  # the lanes that FINISH answers
+    answers: Any  # (lanes, F) their answers
+    repairs: int  # steps of repair at most
+    sweeps: int  # of the final polish
+    kicks: int
+
+
+class SearchTables(NamedTuple):
+    """What all blocks share."""
+
+    pool: Any
+    layout: Any
+    graph: Any
+    scales: Any  # (m,) mean spread of h per mean spread of t_j
 
 
 class Scratch(NamedTuple):
@@ -126,24 +146,15 @@ def _optimise(pool, m, layout, state, room, heat):
         for lane in range(LANES):
             weights[j + 1, lane] = -state.multipliers[j, lane]
     values[: row[TABLE_ROWS]] = 0.0
-    fetch(
-        pool.pieces, row[PIECES], row[PIECES + 1], pool.steps, pool.frozen, state.tables,
-        layout.offsets[-1], weights, state.z, values, room.index,
-    )  # fmt: skip
+    fetch(pool, row[PIECES], row[PIECES + 1], layout.offsets[-1], state, room)
     if heat > 0.0:
         _add_noise(values, row[OWN_ROWS], row[TABLE_ROWS], heat, state.random)
     fold(pool.folds, row[FOLDS], row[FOLDS + 1], values)
     low, high = row[BUCKETS], row[BUCKETS + 1]
-    eliminate(
-        pool.buckets, low, high, pool.axes, pool.inputs, pool.jumps, layout.cards, values,
-        room.chosen, room.offsets, room.steps,
-    )  # fmt: skip
+    eliminate(pool, low, high, layout.cards, room)
     room.moved[:] = 0
-    decode(pool.buckets, low, high, pool.axes, room.chosen, state.z, room.index, room.moved)
-    evaluate(
-        pool.touched, row[TOUCHED], row[TOUCHED + 1], layout, state.tables, state.z,
-        state.current, state.totals, room.index, room.moved,
-    )  # fmt: skip
+    decode(pool, low, high, state.z, room)
+    evaluate(pool.touched, row[TOUCHED], row[TOUCHED + 1], layout, state, room)
 
 
 @njit(inner=True, nogil=True)
@@ -158,7 +169,7 @@ def improve(lane, steps, graph, rules, state, room):
     if not repair(steps, graph, rules, point, notes):
         return
     climb(graph, rules, point)
-    exchange(0, TRIES, graph, rules, point)
+    exchange(0, SETTINGS.tries, graph, rules, point)
     climb(graph, rules, point)
     if point.total[0] > state.best[lane] + rules.gain:
         state.best[lane] = point.total[0]
@@ -173,11 +184,11 @@ def _adapt(j, lane, over, cap, state):
     before, sign = state.signs[j, lane], 1.0 if over > 0.0 else -1.0
     step = state.steps[j, lane]
     if before * sign < 0.0:
-        step *= SLOWER
+        step *= SETTINGS.shorter
         state.signs[j, lane] = sign
     else:
-        step *= DOUBLE if abs(before) == DOUBLE else FASTER
-        state.signs[j, lane] = DOUBLE * sign if before == 0.0 else before
+        step *= SETTINGS.doubled if abs(before) == SETTINGS.doubled else SETTINGS.longer
+        state.signs[j, lane] = SETTINGS.doubled * sign if before == 0.0 else before
     step = min(step, cap)
     state.steps[j, lane] = step
     state.multipliers[j, lane] = max(0.0, state.multipliers[j, lane] + sign * step)
@@ -196,29 +207,30 @@ def judge(lane, cap, scales, rules, state):
             promise -= state.multipliers[j, lane] * over
             away += rules.weights[j] * over
         _adapt(j, lane, over, cap * scales[j], state)
-    if feasible and h > state.best[lane] + PROMISE:
+    if feasible and h > state.best[lane] + SETTINGS.promise:
         state.best[lane] = h
         for i in range(len(state.z)):
             state.kept[i, lane] = state.z[i, lane]
-    return promise if away < NEAR else -np.inf
+    return promise if away < SETTINGS.near else -np.inf
 
 
 @njit(inner=True, nogil=True)
-def run(pool, layout, graph, rules, scales, passes, heats, caps, steps, state, room):
-    """Go through the members `passes`, with noise `heats` and multiplier steps below `caps`.
+def run(task, shared, rules, state, room):
+    """Go through the members in `passes`.
 
     A promising lane is polished, but no more often than every so much work.
     """
-    pause = REST * layout.offsets[-1]
-    for p in range(len(passes)):
-        m = passes[p]
-        _optimise(pool, m, layout, state, room, heats[p])
+    pool, layout, scales = shared.pool, shared.layout, shared.scales
+    pause = SETTINGS.rest * layout.offsets[-1]
+    for p in range(len(task.passes)):
+        m = task.passes[p]
+        _optimise(pool, m, layout, state, room, task.heats[p])
         for lane in range(LANES):
-            promise = judge(lane, caps[p], scales, rules, state)
+            promise = judge(lane, task.caps[p], scales, rules, state)
             state.rest[lane] -= pool.work[m]
-            if promise > state.best[lane] + PROMISE and state.rest[lane] < 0:
+            if promise > state.best[lane] + SETTINGS.promise and state.rest[lane] < 0:
                 state.rest[lane] = pause
-                improve(lane, steps, graph, rules, state, room)
+                improve(lane, task.repairs, shared.graph, rules, state, room)
 
 
 @njit(inner=True, nogil=True)
@@ -226,10 +238,7 @@ def evaluate_all(layout, state, room):
     """Bring every table and the totals up to date with z."""
     room.moved[:] = 1
     tables = count_up(len(layout.offsets) - 1)
-    evaluate(
-        tables, 0, len(tables), layout, state.tables, state.z, state.current, state.totals,
-        room.index, room.moved,
-    )  # fmt: skip
+    evaluate(tables, 0, len(tables), layout, state, room)
 
 
 @njit(inner=True, nogil=True)
@@ -273,40 +282,34 @@ def climb_from(starts, layout, graph, unlimited, state, room):
 
 
 @njit(inner=True, nogil=True)
-def finish(lanes, steps, sweeps, kicks, graph, rules, state, room, answers):
-    """Repair and polish the best of the chosen lanes: answers (len(lanes), F)."""
+def finish(task, graph, rules, state, room):
+    """Repair and polish the best of the chosen lanes."""
     point, notes = room.point, room.notes
-    for k in range(len(lanes)):
-        lane = lanes[k]
-        found = state.best[lane] > -np.inf
+    for k in range(len(task.lanes)):
+        lane = task.lanes[k]
+        is_feasible = state.best[lane] > -np.inf
         unpack(state.block, lane, rules.zeros, point.values)
         for i in range(len(point.z)):
-            point.z[i] = state.kept[i, lane] if found else state.z[i, lane]
+            point.z[i] = state.kept[i, lane] if is_feasible else state.z[i, lane]
         load(graph, point)
         notes.state[0] = state.random[lane]
-        if repair(steps, graph, rules, point, notes):
-            polish(sweeps, graph, rules, point, notes)
-            if kicks > 0:
-                shake(kicks, graph, rules, point, room.spare, notes)
-                polish(sweeps, graph, rules, point, notes)
+        if repair(task.repairs, graph, rules, point, notes):
+            polish(task.sweeps, graph, rules, point, notes)
+            if task.kicks > 0:
+                shake(task.kicks, graph, rules, point, room.spare, notes)
+                polish(task.sweeps, graph, rules, point, notes)
         for i in range(len(point.z)):
-            answers[k, i] = point.z[i]
+            task.answers[k, i] = point.z[i]
 
 
 @njit(cache=True, nogil=True)
-def work(task, numbers, passes, heats, caps, values, shared, rules, scales, state, room):
-    """Do one of the four things that become of a block; `numbers` are steps, sweeps and kicks.
-
-    They are one function to compile because they share most of what they call. `values` are the
-    starts (F, L) or, at the end, the answers, and `passes` then the lanes they are of.
-    """
-    pool, layout, graph = shared
-    if task == BEGIN:
-        begin(values, layout, rules, state, room)
-    elif task == CLIMB:
-        climb_from(values, layout, graph, rules, state, room)
-    elif task == RUN:
-        run(pool, layout, graph, rules, scales, passes, heats, caps, numbers[0], state, room)
+def work(task, shared, rules, state, room):
+    """Do one task. The four are one function to compile because they share most of their code."""
+    if task.kind == BEGIN:
+        begin(task.starts, shared.layout, rules, state, room)
+    elif task.kind == CLIMB:
+        climb_from(task.starts, shared.layout, shared.graph, rules, state, room)
+    elif task.kind == RUN:
+        run(task, shared, rules, state, room)
     else:
-        steps, sweeps, kicks = numbers[0], numbers[1], numbers[2]
-        finish(passes, steps, sweeps, kicks, graph, rules, state, room, values)
+        finish(task, shared.graph, rules, state, room)

@@ -166,16 +166,6 @@ def _strides_within(f, position, tables, strides):
 
 
 @njit(cache=True, nogil=True)
-def _jumps_of(bucket, order, cards, scope, strides, jumps, slot, count):
-    """Fill in the jumps of one input: column `slot` of (axes, count)."""
-    back = 0
-    for k in range(len(scope) - 1, -1, -1):
-        stride = strides[scope[k]]
-        jumps[bucket[JUMPS] + k * count + slot] = stride - back
-        back += (cards[order[scope[k]]] - 1) * stride
-
-
-@njit(cache=True, nogil=True)
 def _count_inputs(buckets, touched, parent):
     """How many inputs every bucket has: shared tables and messages, else its own table."""
     shared = np.zeros(len(buckets), dtype=np.int64)
@@ -195,22 +185,48 @@ def _count_inputs(buckets, touched, parent):
     return inputs, jumps
 
 
+class Wiring(NamedTuple):
+    """A member while the inputs of its buckets are laid out."""
+
+    order: Any  # (K,) the variables
+    cards: Any
+    starts: Any  # (K + 1,) into flat
+    flat: Any  # the scope of every message as bucket numbers
+    child: Any  # (K,) the first child of each bucket, -1 for none
+    sibling: Any  # (K,) the next child of the same parent
+    buckets: Any
+    axes: Any
+    inputs: Any
+    jumps: Any
+    strides: Any  # (K,) of one input, by bucket number; 0 elsewhere
+
+
 @njit(cache=True, nogil=True)
-def _add_messages(
-    i, slot, order, cards, starts, flat, child, sibling, buckets, axes, inputs, jumps, strides
-):
+def _jumps_of(wiring, i, slot):
+    """Fill in the jumps of input `slot` of bucket i."""
+    scope = wiring.flat[wiring.starts[i] : wiring.starts[i + 1]]
+    count, back = wiring.buckets[i, INPUT_COUNT], 0
+    for k in range(len(scope) - 1, -1, -1):
+        stride = wiring.strides[scope[k]]
+        wiring.jumps[wiring.buckets[i, JUMPS] + k * count + slot] = stride - back
+        back += (wiring.cards[wiring.order[scope[k]]] - 1) * stride
+
+
+@njit(cache=True, nogil=True)
+def _add_messages(wiring, i, slot):
     """The messages that bucket i takes as inputs from `slot` on; offsets are -1 - message row."""
-    scope, total = flat[starts[i] : starts[i + 1]], buckets[i, INPUT_COUNT]
-    c = child[i]
+    flat, starts, strides = wiring.flat, wiring.starts, wiring.strides
+    c = wiring.child[i]
     while c >= 0:
         for j in range(starts[c], starts[c + 1]):
-            strides[flat[j]] = axes[j, 1]
-        inputs[buckets[i, INPUTS] + slot] = -1 - buckets[c, MESSAGE], strides[i]
-        _jumps_of(buckets[i], order, cards, scope, strides, jumps, slot, total)
+            strides[flat[j]] = wiring.axes[j, 1]
+        at = wiring.buckets[i, INPUTS] + slot
+        wiring.inputs[at] = -1 - wiring.buckets[c, MESSAGE], strides[i]
+        _jumps_of(wiring, i, slot)
         for j in range(starts[c], starts[c + 1]):
             strides[flat[j]] = 0
         slot += 1
-        c = sibling[c]
+        c = wiring.sibling[c]
 
 
 @njit(cache=True, nogil=True)
@@ -242,10 +258,12 @@ def lay_out(order, tables):
     steps, frozen = np.zeros(entries + 1, dtype=np.int64), np.zeros((arity, 2), dtype=np.int64)
     folds = np.zeros((count, 5), dtype=np.int64)
     strides = np.zeros(count, dtype=np.int64)
+    wiring = Wiring(
+        order, tables.cards, starts, flat, child, sibling, buckets, axes, inputs, jumps, strides
+    )
     used, held, folded, local, t = 0, 0, 0, own, 0
     for i in range(count):
-        slot, total = 0, buckets[i, INPUT_COUNT]
-        scope = flat[starts[i] : starts[i + 1]]
+        slot = 0
         while t < len(touched) and touched[t, 1] == i:
             f, piece = touched[t, 0], pieces[t]
             used, held = _piece_of(f, position, tables, piece, steps, used, frozen, held)
@@ -261,7 +279,7 @@ def lay_out(order, tables):
                 folds[folded, ENTRIES] = piece[COUNT]
                 folded += 1
             inputs[buckets[i, INPUTS] + slot] = local, strides[i]
-            _jumps_of(buckets[i], order, tables.cards, scope, strides, jumps, slot, total)
+            _jumps_of(wiring, i, slot)
             for s in range(tables.starts[f], tables.starts[f + 1]):
                 if position[tables.variables[s]] >= 0:
                     strides[position[tables.variables[s]]] = 0
@@ -270,10 +288,7 @@ def lay_out(order, tables):
         if slot == 0:
             inputs[buckets[i, INPUTS]] = buckets[i, OWN], 1
             slot = 1
-        _add_messages(
-            i, slot, order, tables.cards, starts, flat, child, sibling, buckets, axes, inputs,
-            jumps, strides,
-        )  # fmt: skip
+        _add_messages(wiring, i, slot)
     for i in range(count):
         buckets[i, MESSAGE] += local
     for k in range(input_count):

@@ -24,10 +24,7 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.lanes import LANES, load, minus, plus, spread, store, times
 from cmpe.core.messages import soft_message
 from cmpe.core.search.loop import STEEP, evaluate_all, judge
-
-WARM, COLD = 0.3, 0.1  # T of the first and of the last round
-DAMPING = 0.1  # the share of the old message
-LONGEST = 0.2  # multiplier steps, of spread(h) / spread(t)
+from cmpe.core.search.settings import SETTINGS
 
 
 class MessageRoom(NamedTuple):
@@ -151,8 +148,8 @@ def pass_messages(chosen, rounds, layout, rules, scales, state, scratch, room):
     _measure(state.tables, layout.offsets[-1], room.gram)
     for k in range(rounds):
         _weigh(room.gram, state.multipliers, scratch.weights)
-        warm = WARM * (COLD / WARM) ** (k / max(1, rounds - 1))
-        room.how[0], room.how[1], room.how[2] = warm, 1.0 / warm, DAMPING if k else 0.0
+        warm = SETTINGS.warm * (SETTINGS.cool / SETTINGS.warm) ** (k / max(1, rounds - 1))
+        room.how[0], room.how[1], room.how[2] = warm, 1.0 / warm, SETTINGS.damping if k else 0.0
         for i in range(tables):
             f = i if k % 2 == 0 else tables - 1 - i
             if layout.starts[f] < layout.starts[f + 1]:
@@ -161,5 +158,5 @@ def pass_messages(chosen, rounds, layout, rules, scales, state, scratch, room):
         evaluate_all(layout, state, scratch)
         for lane in range(LANES):
             if chosen[lane]:
-                judge(lane, LONGEST, scales, rules, state)
+                judge(lane, SETTINGS.message_step, scales, rules, state)
     scratch.weights[0] = 1.0  # as passes expect it

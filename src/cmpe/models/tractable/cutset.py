@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,13 +143,22 @@ class CutsetNetwork(Bounded):
     def _cards(self) -> Places:
         return np.array(self.cardinalities, dtype=np.int64)
 
+    @cached_property
+    def _compiled(self) -> Any:
+        from cmpe.core.trees import Leaves
+
+        return Leaves(
+            self._cards, self.contexts, self.split_variables,
+            self.order, self.parents, self.log_tables, self.log_weights,
+        )  # fmt: skip
+
     def locate(self, assignments: ArrayLike) -> Places:
         """The leaf of each assignment (B, n): (B,)."""
         from cmpe.core import trees as kernels
 
         rows = self._rows(assignments, least=0)
         out = np.zeros(len(rows), dtype=np.int64)
-        kernels.locate(self.contexts, self.split_variables, rows, out)
+        kernels.locate(self._compiled, rows, out)
         return out
 
     def value(self, assignments: Assigned) -> Floats:
@@ -157,10 +167,7 @@ class CutsetNetwork(Bounded):
 
         rows = self._rows(assignments, least=0)
         out = np.zeros(len(rows))
-        kernels.evaluate(
-            self.order, self.parents, self.log_tables, self.log_weights, rows, self.locate(rows),
-            out,
-        )  # fmt: skip
+        kernels.evaluate(self._compiled, rows, self.locate(rows), out)
         return out
 
     @cached_property
@@ -184,10 +191,7 @@ class CutsetNetwork(Bounded):
 
         rows = self._rows(evidence)
         out = np.zeros((len(rows), self.leaves))
-        kernels.leaf_values(
-            self._cards, self.contexts, self.split_variables, self.order, self.parents,
-            self.log_tables, self.log_weights, rows, is_sum, out,
-        )  # fmt: skip
+        kernels.leaf_values(self._compiled, rows, is_sum, out)
         return out
 
     def mpe(self, evidence: ArrayLike) -> tuple[Assignments, Floats]:
@@ -222,10 +226,7 @@ class CutsetNetwork(Bounded):
 
         uniforms = np.zeros((len(rows), 0)) if uniforms is None else uniforms
         out = np.zeros_like(rows)
-        kernels.complete(
-            self._cards, self.contexts, self.order, self.parents, self.log_tables, rows,
-            leaves.astype(np.int64), uniforms, out,
-        )  # fmt: skip
+        kernels.complete(self._compiled, rows, leaves.astype(np.int64), uniforms, out)
         out[np.isneginf(values)] = FREE
         return out
 
@@ -240,10 +241,8 @@ class CutsetNetwork(Bounded):
             row = int(np.argmax(np.isneginf(totals)))
             raise EvidenceError(f"row {row}: the evidence has probability 0")
         out = np.zeros((len(rows), self.variables, self.log_tables.shape[-1]))
-        kernels.marginals(
-            self._cards, self.contexts, self.order, self.parents, self.log_tables, rows,
-            np.exp(values - totals[:, np.newaxis]), out,
-        )  # fmt: skip
+        shares = np.exp(values - totals[:, np.newaxis])
+        kernels.marginals(self._compiled, rows, shares, out)
         return out
 
     @cached_property

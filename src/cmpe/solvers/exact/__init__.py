@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cmpe.arrays import Assignments, Floats
+from cmpe.arrays import Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.core.compiler import timing
 from cmpe.core.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
+from cmpe.core.proof import ProofResults, prove_rows
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions
@@ -35,7 +34,7 @@ SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough 
 
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
     """At most `rounds` rounds of a growing G per row; what they do not prove stays open."""
-    results = RowResults.of(instances)
+    results = make_results(instances)
     how = running or Running()
     work = Elimination(instances, results, rounds, how.bytes)
     spent = work.run(how)
@@ -88,58 +87,35 @@ def too_wide(problem: Problem, limits: Limits) -> bool:
     return lane_bytes(problem) > most or rounds_within(problem, limits) < 1
 
 
-@dataclass(frozen=True)
-class RowResults:
-    """What compiled calls fill in, one entry per row."""
-
-    assignments: Assignments  # (B, n)
-    bound: Floats
-    gap: Floats  # inf where nothing was found
-    kind: NDArray[np.int64]  # see bounds.kernels.dual
-    multipliers: Floats  # (B, m)
-    states: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, instances: Instances) -> RowResults:
-        """Room for the answers, evidence filled in."""
-        count = len(instances)
-        assignments = np.zeros((count, instances.problem.variables), dtype=np.int32)
-        assignments[:, list(instances.problem.evidence_variables)] = instances.evidence
-        return cls(
-            assignments,
-            np.full(count, np.inf),
-            np.full(count, np.inf),
-            np.zeros(count, dtype=np.int64),
-            np.zeros((count, len(instances.problem.constraints))),
-            np.zeros(count, dtype=np.int64),
-        )
-
-    def part(self, rows: slice) -> tuple[NDArray[np.generic], ...]:
-        """Views for one compiled call."""
-        return (
-            self.assignments[rows],
-            self.bound[rows],
-            self.gap[rows],
-            self.kind[rows],
-            self.multipliers[rows],
-            self.states[rows],
-        )
+def make_results(instances: Instances) -> ProofResults:
+    """Room for the proof of every row, evidence filled in."""
+    count = len(instances)
+    assignments = np.zeros((count, instances.problem.variables), dtype=np.int32)
+    assignments[:, list(instances.problem.evidence_variables)] = instances.evidence
+    return ProofResults(
+        assignments,
+        np.full(count, np.inf),
+        np.full(count, np.inf),
+        np.zeros(count, dtype=np.int64),
+        np.zeros((count, len(instances.problem.constraints))),
+        np.zeros(count, dtype=np.int64),
+    )
 
 
 class Elimination:
     """One batch on its way through the compiled calls."""
 
     def __init__(
-        self, instances: Instances, results: RowResults, rounds: int, memory: int = MOST_BYTES
+        self, instances: Instances, results: ProofResults, rounds: int, memory: int = MOST_BYTES
     ) -> None:
         self._batch = Batch(instances, memory)
         self._results = results
-        self._budget = (MOST_STATES, rounds)
+        self._rounds = rounds
         self.finished: int | None = None  # how many rows, if Ctrl-C came
 
     def run(self, running: Running) -> Floats:
         """Solve all rows; seconds of each, its chunk's time shared evenly."""
-        count = self._batch.evidence.shape[1]
+        count = self._batch.tables.evidence.shape[1]
         chunks = self._batch.chunks()
         seconds = np.zeros(count)
         done = 0
@@ -159,12 +135,7 @@ class Elimination:
         return seconds
 
     def _chunk(self, rows: slice) -> float:
-        from cmpe.core import proof as kernels
-
         begin = timing.now()
-        batch, part = self._batch, self._results.part(rows)
-        kernels.solve_rows(
-            batch.plan, batch.offsets, batch.gathers, batch.rows(rows), batch.limits, batch.lanes,
-            batch.finite, self._budget, part,
-        )  # fmt: skip
+        part = ProofResults._make(array[rows] for array in self._results)
+        prove_rows(self._batch.rows(rows), MOST_STATES, self._rounds, part)
         return timing.now() - begin

@@ -7,7 +7,7 @@ import numpy as np
 from cmpe.core.compiler import timing
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.exact import MOST_ROUNDS, Elimination, RowResults, eliminate, too_wide
+from cmpe.solvers.exact import MOST_ROUNDS, Elimination, eliminate, make_results, too_wide
 from cmpe.solvers.incumbent import TraceEvent
 from cmpe.solvers.wide import Wide
 
@@ -31,7 +31,7 @@ def trace(
     eliminate(first, 0)  # loads compiled code before anything is timed
     events: list[TraceEvent] = []
     for rounds in range(MOST_ROUNDS + 1):
-        results = RowResults.of(first)
+        results = make_results(first)
         begin = timing.now()
         Elimination(first, results, rounds).run(Running())
         spent = timing.now() - begin

@@ -91,11 +91,13 @@ class Block:
         layers = self.layers
         lengths, after = np.empty(len(rows)), np.empty((len(rows), self.sums.shape[1]))
         by_input = self.slopes(rows, targets, slopes)
-        best = (self.lengths, self.changed, self.after)
         kernels.walk(
-            self.images, self.sums, self.own, self.goals, layers.first, layers.deep, layers.sizes,
-            rows, by_input, reach, lengths, after, best,
-        )  # fmt: skip
+            kernels.ReluLayers(layers.first, layers.deep, layers.sizes),
+            kernels.Images(self.images, self.sums, self.own, self.goals),
+            kernels.Walks(rows, by_input, lengths, after),
+            reach,
+            kernels.Shortest(self.lengths, self.changed, self.after),
+        )
         return Directions(rows, targets, lengths, after, np.ones(len(rows), dtype=np.bool_))
 
     def slopes(self, rows: Rows, targets: Classes, slopes: Single) -> Single:
@@ -153,9 +155,11 @@ class Block:
 
         share, layers = np.empty(len(rows)), self.layers
         kernels.shares(
-            self.sums[rows], self.after[rows], self.own[rows], self.goals[rows], layers.deep,
-            layers.sizes, int(layers.sizes[0]), share,
-        )  # fmt: skip
+            kernels.ReluLayers(layers.first, layers.deep, layers.sizes),
+            kernels.Images(self.images, self.sums[rows], self.own[rows], self.goals[rows]),
+            self.after[rows],
+            share,
+        )
         shorter, share = rows[share < 1.0], share[share < 1.0]
         images, changed = self.images[shorter], self.changed[shorter]
         self.adopt(np.clip(images + share[:, None] * (changed - images), 0.0, 1.0), shorter)

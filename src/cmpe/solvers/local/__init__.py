@@ -11,7 +11,7 @@ last step of the methods that make starts (Lagrangian relaxation, networks). Fro
 3. Kicks: a few moves that raise h against the constraints, in turns with a few neighbouring
    variables at random; then repair and climb; kept if h did not fall.
 4. Trades: of all single moves of variables that no table joins, those that together gain most and
-   fit; a knapsack (`kernels.mixtures`).
+   fit; a knapsack (`core.mixtures`).
 """
 
 from __future__ import annotations

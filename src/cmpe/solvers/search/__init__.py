@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmpe.arrays import FREE, Assignments, Floats
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.core.compiler import timing
+from cmpe.core.search.settings import SETTINGS
 from cmpe.errors import Interrupted, MethodError, TooLarge
 from cmpe.execution.threads import over_threads
 from cmpe.models.conditioning import Conditioning, Gather
@@ -31,11 +32,9 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.local.graph import Graph, Rules, compiled, mean_spread
 from cmpe.solvers.search.block import SearchBlock, Shared
 from cmpe.solvers.search.pool import PoolMaker, pool_maker
-from cmpe.solvers.search.schedule import KINDS, PASSES, Budget
+from cmpe.solvers.search.schedule import KINDS, Budget
 
 METHOD = "search"
-POOL_SHARE = 0.4  # of the time of all rows, for their pool
-POOL_CALL = 0.1  # of what the whole call has left, if that is more
 BYTES_PER_NUMBER = 12  # of a block: as a double and as a float
 BEGINNINGS = ("messages", "icm", "random")
 
@@ -49,7 +48,7 @@ class Search:
     a member covers everything, that is where elimination is cheap, and +inf elsewhere.
     """
 
-    passes: int = PASSES
+    passes: int = SETTINGS.passes
     begin: str = BEGINNINGS[0]  # or another of them, for rows without a start
     bounds: bool = True  # whether to bound what is cheap to bound
     heat: float = 1.0  # how much noise, in multiples of the usual
@@ -89,7 +88,9 @@ def _pool_until(instances: Instances, limits: Limits) -> float:
         return np.inf
     now = timing.now()
     left = limits.until - now if limits.until < np.inf else 0.0
-    return now + max(POOL_SHARE * len(instances) * limits.seconds, POOL_CALL * left)
+    return now + max(
+        SETTINGS.pool_share * len(instances) * limits.seconds, SETTINGS.pool_call * left
+    )
 
 
 def search(

@@ -10,22 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Integers, Unsigned
+from cmpe.core.search.settings import SETTINGS
 from cmpe.models.conditioning import Gather
 from cmpe.problem import Instances
 from cmpe.solvers.local.graph import Graph, Rules
 from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search.messages import message_room, rounds_within
 from cmpe.solvers.search.pool import Subgraphs
-from cmpe.solvers.search.schedule import QUICK, Budget, BudgetClock, Passes, schedule
+from cmpe.solvers.search.schedule import Budget, BudgetClock, Passes, schedule
 
-MULTIPLIER, STEP = 0.5, 0.25  # at the start, of spread(h) / spread(t)
-KNOWN_STEP = 0.02  # of the same, where multipliers are given
-REPAIR = 50  # steps on the way
-LARGE = 4096  # slots: above it, the last polish is single moves only
-SWEEPS = 3
 USUAL = Budget()
-NO_PASSES: Integers = np.zeros(0, dtype=np.int64)
-NO_NUMBERS: Floats = np.zeros(0)
+NO_TASK: dict[str, Any] = {  # fields of a task that does not read them
+    "starts": np.zeros((0, 0), dtype=np.int32),
+    "passes": np.zeros(0, dtype=np.int64),
+    "heats": np.zeros(0),
+    "caps": np.zeros(0),
+    "lanes": np.zeros(0, dtype=np.int64),
+    "answers": np.zeros((0, 0), dtype=np.int32),
+    "repairs": 0,
+    "sweeps": 0,
+    "kicks": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,10 @@ class SearchBlock:
         from cmpe.core.search import loop as kernels
 
         self.shared, self._part, self._kernels = shared, part, kernels
-        self._quick, self._apart = QUICK, 0.0  # passes for multipliers; seconds of messages
+        self._quick, self._apart = (
+            SETTINGS.quick,
+            0.0,
+        )  # passes for multipliers; seconds of messages
         self._row = np.arange(LANES) % len(part)  # of each lane
         layout = shared.pool.layout
         replica = np.arange(LANES, dtype=np.uint64) // np.uint64(len(part))
@@ -66,7 +74,7 @@ class SearchBlock:
         """Begin at these multipliers (B, m), with short steps, which double while one is wrong."""
         self._quick = 0
         self.state.multipliers[:] = multipliers[self._row].T
-        self.state.steps[:] = KNOWN_STEP * self.shared.scales[:, np.newaxis]
+        self.state.steps[:] = SETTINGS.known_step * self.shared.scales[:, np.newaxis]
 
     def begin(self, start: Assignments, kind: str, budget: Budget = USUAL) -> None:
         """Stand at `start` (B, n), and where a row has none, where `kind` leads: messages if they
@@ -76,7 +84,7 @@ class SearchBlock:
         fixed, layout = self.shared, self.shared.pool.layout
         free = list(self._part.conditioning.free)
         values = np.ascontiguousarray(start[self._row][:, free].T, dtype=np.int32)  # (F, L)
-        self._work(self._kernels.BEGIN, values)
+        self._work(self._kernels.BEGIN, starts=values)
         chosen: NDArray[np.bool_] = np.any(values < 0, axis=0)
         rounds = rounds_within(layout, budget, len(self._part)) if kind == "messages" else 0
         if rounds and chosen.any():
@@ -89,7 +97,7 @@ class SearchBlock:
             values[:, chosen] = self.state.z[:, chosen]
             self._apart = budget.clock() - before
         if kind != "random":
-            self._work(self._kernels.CLIMB, values, rules=fixed.rules.unlimited())
+            self._work(self._kernels.CLIMB, starts=values, rules=fixed.rules.unlimited())
 
     def _condition(self) -> None:
         from cmpe.core.tables import condition
@@ -111,15 +119,16 @@ class SearchBlock:
             lanes = order[np.searchsorted(self._row[order], lanes)]
         if shared.stop.is_set():
             return self._finish(lanes, 0, 0)
-        found = self._finish(lanes, SWEEPS if clock.thorough else 0, clock.kicks)
+        found = self._finish(lanes, SETTINGS.sweeps if clock.thorough else 0, clock.kicks)
         if not clock.thorough:
             return found
         others = self._replicas() if clock.abounds else []
         return mixed(self._part, [found, *others], trades=1)
 
-    def go(self, passes: Passes, repair: int = REPAIR) -> None:
+    def go(self, passes: Passes, repair: int = SETTINGS.repairs) -> None:
         """Some passes; what is nearly feasible has so many steps of repair."""
-        self._work(self._kernels.RUN, self.state.z, (repair, 0, 0), *passes)
+        members, heats, caps = passes
+        self._work(self._kernels.RUN, passes=members, heats=heats, caps=caps, repairs=repair)
 
     def _replicas(self) -> list[Assignments]:
         """What each replica of the rows came to, after single moves; none where there is one."""
@@ -130,29 +139,21 @@ class SearchBlock:
     def _finish(self, lanes: Integers, sweeps: int, kicks: int) -> Assignments:
         fixed, state = self.shared, self.state
         answers = np.zeros((len(lanes), len(state.z)), dtype=np.int32)
-        if len(fixed.graph.owner) > LARGE:
+        if len(fixed.graph.owner) > SETTINGS.large:
             sweeps, kicks = 0, 0
         steps = 50 * len(fixed.graph.free)
-        self._work(self._kernels.FINISH, answers, (steps, sweeps, kicks), lanes)
+        self._work(
+            self._kernels.FINISH, lanes=lanes, answers=answers, repairs=steps, sweeps=sweeps,
+            kicks=kicks,
+        )  # fmt: skip
         return self._part.complete(answers)
 
-    def _work(
-        self,
-        task: int,
-        values: Assignments,
-        numbers: tuple[int, int, int] = (0, 0, 0),
-        passes: Integers = NO_PASSES,
-        heats: Floats = NO_NUMBERS,
-        caps: Floats = NO_NUMBERS,
-        rules: Rules | None = None,
-    ) -> None:
-        """Call the one compiled function."""
-        fixed = self.shared
-        self._kernels.work(
-            task, numbers, passes, heats, caps, values,
-            (fixed.pool.pool, fixed.pool.layout, fixed.graph), rules or fixed.rules, fixed.scales,
-            self.state, self._room,
-        )  # fmt: skip
+    def _work(self, kind: int, *, rules: Rules | None = None, **given: Any) -> None:
+        """Call the one compiled function with the given fields of its task."""
+        kernels, fixed = self._kernels, self.shared
+        shared = kernels.SearchTables(fixed.pool.pool, fixed.pool.layout, fixed.graph, fixed.scales)
+        task = kernels.Task(kind, **(NO_TASK | given))
+        kernels.work(task, shared, rules or fixed.rules, self.state, self._room)
 
 
 def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
@@ -168,8 +169,8 @@ def _empty_state(layout: Any, scales: Floats, random: Unsigned) -> Any:
         z=np.zeros((free, lanes), dtype=np.int32),
         current=np.zeros(((1 + limits) * tables, lanes), dtype=wide),
         totals=np.zeros((1 + limits, lanes)),
-        multipliers=MULTIPLIER * scale,
-        steps=STEP * scale,
+        multipliers=SETTINGS.multiplier * scale,
+        steps=SETTINGS.step * scale,
         signs=np.zeros((limits, lanes)),
         best=np.full(lanes, -np.inf),
         kept=np.zeros((free, lanes), dtype=np.int32),

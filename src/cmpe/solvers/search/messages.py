@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from cmpe.arrays import Integers
+from cmpe.core.search.settings import SETTINGS
 from cmpe.solvers.search.schedule import Budget
 
-ROUNDS, LEAST_ROUNDS = 20, 6
-SHARE = 0.2  # of the time of a block, for more rounds than the least
 SECONDS_EACH = 2.5e-8  # of LANES rows: an entry of a table, for each of its variables and once more
 CHEAP = 100  # such numbers a free variable: up to it the least rounds cost less than single moves
 
@@ -18,13 +17,13 @@ CHEAP = 100  # such numbers a free variable: up to it the least rounds cost less
 def rounds_within(layout: Any, budget: Budget, rows: int) -> int:
     """How many rounds a block of rows has time for; 0 where single moves are the quicker start."""
     if budget.seconds is None:
-        return ROUNDS
+        return SETTINGS.rounds
     arity = np.diff(layout.starts).astype(np.float64)
     work = float((np.diff(layout.offsets) * (1.0 + arity)).sum())
     time = rows * budget.seconds / max(SECONDS_EACH * work, 1e-9)  # in rounds
-    if time < LEAST_ROUNDS and work > CHEAP * len(layout.cards):
+    if time < SETTINGS.least_rounds and work > CHEAP * len(layout.cards):
         return 0
-    return int(np.clip(SHARE * time, LEAST_ROUNDS, ROUNDS))
+    return int(np.clip(SETTINGS.rounds_share * time, SETTINGS.least_rounds, SETTINGS.rounds))
 
 
 def message_room(layout: Any, functions: int) -> Any:

@@ -10,23 +10,10 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
 from cmpe.core.compiler import timing
+from cmpe.core.search.settings import SETTINGS
 from cmpe.solvers.search.pool import MemberKind, Subgraphs
 
-PASSES = 500
 KINDS = MemberKind(5.0, 0, 16), MemberKind(8.0, 0, 32), MemberKind(12.0, 120, 64)
-QUICK = 8  # passes of the first kind
-FIRST, AT_LEAST = 0.15, 20  # of the budget, and passes, that the second gets; then a share
-SHARE = 0.2
-HEAT = 0.7  # of the roughness of a row's tables, falling to 0 at COLD of the budget
-COLD = 0.9
-CALM = 10  # passes before any noise: multipliers first
-LONGEST, SHORTEST = 1.0, 0.02  # multiplier steps, for members of all and of few variables
-CALL = 64  # passes of one compiled call, at most
-GUESS = 0.2  # of the time to take up rows: a pass, until some are timed
-SHARES = 8  # compiled calls of a timed run, about
-PASSES_PER_KICK, KICKS = 25, 20  # random moves of the last polish: by passes; where time abounds
-LEAST_POLISH = 0.02  # of the budget: a share of it that says so
-POLISH, MOST_POLISH = 5.0, 0.35  # the last polish: of the time to take up rows, of the budget
 
 Passes = tuple[NDArray[np.int64], Floats, Floats]
 
@@ -34,10 +21,10 @@ Passes = tuple[NDArray[np.int64], Floats, Floats]
 class Budget(NamedTuple):
     """How long to search: passes of every row, or seconds a row."""
 
-    passes: int = PASSES
+    passes: int = SETTINGS.passes
     seconds: float | None = None
     clock: Callable[[], float] = timing.now
-    heat: float = 1.0  # how much noise, times HEAT
+    heat: float = 1.0  # how much noise, times the heat of the settings
 
 
 class BudgetClock:
@@ -47,21 +34,21 @@ class BudgetClock:
         """Since `begin` rows were taken up, but for the seconds `apart`."""
         taken = budget.clock() - begin - apart
         self._begin, self._clock, self.passes = begin, budget.clock, budget.passes
-        self.heat = HEAT * budget.heat
+        self.heat = SETTINGS.heat * budget.heat
         self.thorough, self._total = True, np.inf
-        self.kicks = budget.passes // PASSES_PER_KICK
+        self.kicks = budget.passes // SETTINGS.passes_per_kick
         if budget.seconds is not None:
             total = rows * budget.seconds
-            reserve = POLISH * taken  # polishing takes that often taking up
-            self.thorough = reserve <= MOST_POLISH * total
-            self.kicks = KICKS if reserve <= LEAST_POLISH * total else 0
+            reserve = SETTINGS.polish * taken  # polishing takes that often taking up
+            self.thorough = reserve <= SETTINGS.most_polish * total
+            self.kicks = SETTINGS.kicks if reserve <= SETTINGS.least_polish * total else 0
             self._total = total - reserve * (1.0 if self.thorough else 0.1)
-        self.guess = GUESS * taken / self._total if self._total > 0 else 1.0
+        self.guess = SETTINGS.pass_guess * taken / self._total if self._total > 0 else 1.0
 
     @property
     def abounds(self) -> bool:
         """Whether there is time for everything."""
-        return self.is_timed and self.kicks == KICKS
+        return self.is_timed and self.kicks == SETTINGS.kicks
 
     @property
     def is_timed(self) -> bool:
@@ -74,7 +61,7 @@ class BudgetClock:
 
 
 def schedule(
-    pool: Subgraphs, clock: BudgetClock, seed: int, first: int = QUICK
+    pool: Subgraphs, clock: BudgetClock, seed: int, first: int = SETTINGS.quick
 ) -> Iterator[Passes]:
     """Members, noise and longest multiplier steps, a call's worth at a time.
 
@@ -92,18 +79,24 @@ def schedule(
             spent = clock.spent()
             ready = spent if done == 0 else ready
             rate = (spent - ready) / done if done else clock.guess  # of the time, a pass
-            most = CALL if done else max(1, first)  # nothing is timed yet
-            count = int(np.clip(1 / SHARES / max(rate, 1e-6), 1, most)) if spent < 1 - rate else 0
+            most = SETTINGS.call if done else max(1, first)  # nothing is timed yet
+            count = (
+                int(np.clip(1 / SETTINGS.calls / max(rate, 1e-6), 1, most))
+                if spent < 1 - rate
+                else 0
+            )
             progress = spent + rate * np.arange(count)
         else:
-            count = min(CALL, clock.passes - done)
+            count = min(SETTINGS.call, clock.passes - done)
             progress = (done + np.arange(count)) / max(1, clock.passes)
         if count <= 0:
             return
-        everywhere = (random.random(count) < SHARE) | (progress < FIRST)
+        everywhere = (random.random(count) < SETTINGS.global_share) | (
+            progress < SETTINGS.global_start
+        )
         number = np.arange(done, done + count)
         members = np.select(
-            [number < first, everywhere | (number < first + AT_LEAST)],
+            [number < first, everywhere | (number < first + SETTINGS.global_passes)],
             [random.choice(quick, count), random.choice(globally, count)],
             random.choice(locally, count),
         )
@@ -113,5 +106,11 @@ def schedule(
             count = max(1, int((expected <= longest).sum()))
             members, number, progress = members[:count], number[:count], progress[:count]
         done, worked = done + count, worked + work[members].sum()
-        heat = clock.heat * np.maximum(0.0, 1.0 - progress / COLD) * (number >= CALM)
-        yield members, heat, np.maximum(SHORTEST, LONGEST * variables[members])
+        heat = (
+            clock.heat * np.maximum(0.0, 1.0 - progress / SETTINGS.cold) * (number >= SETTINGS.calm)
+        )
+        yield (
+            members,
+            heat,
+            np.maximum(SETTINGS.shortest_step, SETTINGS.longest_step * variables[members]),
+        )
