@@ -40,7 +40,7 @@ COLUMNS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
-    options.add_argument("--parts", default="paper,less,hard,kinds", help="a list with commas")
+    options.add_argument("--parts", default="paper,kinds", help="a list with commas")
     options.add_argument("--rows", type=int, default=20, help="of a cell")
     told = options.parse_args(arguments)
     settings = Settings(seed=told.seed, samples=1000, made_rows=100)

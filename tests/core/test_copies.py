@@ -13,7 +13,7 @@ from tests.problems import seeds
 @examples(60)
 def test_places_are_the_entries_of_the_relaxed_variables(seed):
     case = Relaxed(seed)
-    relaxed, values = case.relaxed, case.begin(0).h
+    relaxed, values = case.relaxed, case.begin(0).row.h
     total = case.plain(values)
     for at in case.rng.integers(0, len(case.z), 4):
         chosen = case.z[at][case.eliminated]

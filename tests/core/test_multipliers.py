@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cmpe.core import multipliers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.multipliers import BEST, COPY_RULE, DUAL_RULE, MESSAGE_RULE, REFERENCE_RULE
+from tests.core.cases import examples
 
 RULES = {"dual": DUAL_RULE, "reference": REFERENCE_RULE, "message": MESSAGE_RULE, "copy": COPY_RULE}
 
@@ -47,7 +48,7 @@ numbers = st.lists(st.floats(-50, 50), min_size=1, max_size=40)
 
 @pytest.mark.parametrize("name", RULES)
 @given(numbers)
-@settings(deadline=None)
+@examples(100)
 def test_aims_follow_their_rule(name, bounds):
     out = np.zeros(len(bounds))
     falls(np.array(bounds), RULES[name], out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cmpe.core import proof
@@ -11,6 +11,7 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import INFEASIBLE
 from cmpe.core.elimination import eliminate_max
 from cmpe.solvers.exact import make_results
+from tests.core.cases import examples
 from tests.core.enumerated import EnumeratedRows
 from tests.problems import Shape, completions
 
@@ -18,7 +19,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds, st.sampled_from([1, 2, 3]))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_rows_are_proved(seed, constraints):
     case = EnumeratedRows(seed, Shape(variables=6, values=3, constraints=constraints))
     found = make_results(case.instances)
@@ -39,7 +40,7 @@ def test_rows_are_proved(seed, constraints):
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_small_space_still_gives_bounds(seed):
     case = EnumeratedRows(seed)
     found = make_results(case.instances)
@@ -57,7 +58,7 @@ def losses_of(plan, values, total, losses, reach, second):
 
 
 @given(seeds)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_losses_add_up_to_what_an_assignment_lacks(seed):
     """The losses of an assignment's pairs are the maximum less its value."""
     case = EnumeratedRows(seed)

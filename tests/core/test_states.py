@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cmpe.core import states as kernels
@@ -19,6 +19,7 @@ from cmpe.core.states import (
     States,
     T,
 )
+from tests.core.cases import examples
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -64,7 +65,7 @@ def dominators(keys, i):
 
 
 @given(seeds, st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_undominated_states_stay(seed, constraints):
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 40))
@@ -82,7 +83,7 @@ def test_undominated_states_stay(seed, constraints):
 
 
 @given(seeds, st.integers(2, 4))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_best_states_of_each_t_stay(seed, rank):
     """Of long lists: those that fewer than `rank` states dominate, ties included."""
     rng = np.random.default_rng(seed)
@@ -96,7 +97,7 @@ def test_the_best_states_of_each_t_stay(seed, rank):
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_sums_within_the_budget(seed):
     rng = np.random.default_rng(seed)
     a, b = int(rng.integers(1, 8)), int(rng.integers(1, 8))

@@ -22,7 +22,7 @@ from cmpe.bounds.base import Work
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.bounds.splitting import by_size
+from cmpe.bounds.splitting import ENOUGH_STEPS, by_size
 from cmpe.core.compiler import timing
 from cmpe.errors import Interrupted, OutOfTime, TooLarge
 from cmpe.problem import Instances, Problem
@@ -43,7 +43,7 @@ NARROW_BYTES = 1 << 22  # of one row: up to here the exact engine takes over
 CUTS = 3  # different splits of a node before it is branched on
 STEPS = 300  # of the descent on one split
 STEP_SECONDS = 0.1  # the first split must be small enough to do its steps in about this time,
-GROWTH, LONGEST_SHARE = 4.0, 0.1  # each further one in so many times that, up to this share of the
+GROWTH, LONGEST_SHARE = 4.0, 0.08  # each further one in so many times that, up to this share of the
 # limit; neighbours along its cuts are tied by threes instead of pairs
 SEARCH_SHARE = 0.2  # of the time limit for a first answer, at most
 SEARCH_SECONDS = 3e-4  # per free variable: a longer first search is not worth it
@@ -102,9 +102,13 @@ class Splits:
             with suppress(TooLarge):
                 value_bounds(first, self.of(first.problem, 0), Work(steps=1))
 
+    def seconds(self, attempt: int) -> float:
+        """In which a split must be small enough to do enough of its steps."""
+        return min(self._longest, STEP_SECONDS * GROWTH**attempt)
+
     def of(self, problem: Problem, attempt: int, until: float = np.inf) -> Relaxation:
         """A split of a node, another one at every attempt; OutOfTime if it takes too long."""
-        seconds = min(self._longest, STEP_SECONDS * GROWTH**attempt)
+        seconds = self.seconds(attempt)
         work = Work(seconds, seed=self._seed + attempt, until=until, memory=self._memory)
         tied = 2 if seconds == STEP_SECONDS else 3
         if problem.evidence_variables != self._root:
@@ -173,7 +177,8 @@ class BestFirst:
         self.best = best
         self._settled = -np.inf  # greatest bound of a node that cannot be taken further
         self._problem, self._splits, self.until = best.problem, splits, until
-        self.latest = until  # when a split must be made, and its steps done
+        self.latest = until  # when a split must be made
+        self.deadline = until  # of everything: steps go on beyond `until`
         self.out_of_time = False  # whether one was not
         self._nodes = np.inf if nodes is None else nodes
         self._count = 0
@@ -230,7 +235,7 @@ class BestFirst:
             except TooLarge:  # cannot be split
                 self._settled = max(self._settled, bound)
                 return
-            found = value_bounds(instances, relaxation, self._work())
+            found = value_bounds(instances, relaxation, self._work(attempt))
             bound = min(bound, found.upper)
             if bound <= self.best.enough:
                 return
@@ -243,10 +248,13 @@ class BestFirst:
                 return
         self._branch(bound, row, instances, found)
 
-    def _work(self) -> Work:
-        if self.until == np.inf:
+    def _work(self, attempt: int) -> Work:
+        """All steps, even if they take longer than a turn; a few of them bound nothing."""
+        if self.deadline == np.inf:
             return Work(steps=STEPS)
-        return Work(max(1e-4, self.latest - timing.now()), STEPS)
+        now, all_steps = timing.now(), STEPS / ENOUGH_STEPS * self._splits.seconds(attempt)
+        seconds = min(self.deadline - now, max(self.until - now, all_steps))
+        return Work(max(1e-4, seconds), STEPS)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
         left = self.until - timing.now()

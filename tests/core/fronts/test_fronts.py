@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cmpe.core.buckets import COMPONENT, VARIABLE
@@ -15,6 +15,7 @@ from cmpe.core.fronts.trees import FrontRow, Window, make_front_space
 from cmpe.core.fronts.values import one_of_equal, point_values
 from cmpe.core.states import SUM_LIMIT
 from cmpe.tradeoffs.points import EvaluatedTables
+from tests.core.cases import examples
 from tests.core.enumerated import EnumeratedRows
 from tests.problems import Shape
 
@@ -54,7 +55,7 @@ def expected(case, window=(-np.inf, np.inf)):
 
 
 @given(seeds)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_front_is_that_of_enumeration(seed):
     case = EnumeratedRows(seed, Shape(variables=6, values=3, constraints=2))
     if len(case.limits) == 0:
@@ -74,7 +75,7 @@ def test_a_front_is_that_of_enumeration(seed):
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_points_have_the_values_of_their_assignments(seed):
     case = EnumeratedRows(seed, Shape(variables=6, values=3, constraints=1))
     if len(case.limits) == 0:
@@ -99,7 +100,7 @@ def test_points_have_the_values_of_their_assignments(seed):
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_window_cuts_the_front(seed):
     case = EnumeratedRows(seed, Shape(variables=5, values=3, constraints=1))
     whole = expected(case) if len(case.limits) else np.zeros((0, 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cmpe.core.compiler.functions import njit
@@ -12,6 +12,7 @@ from cmpe.core.fronts.columns import ColumnRoom
 from cmpe.core.fronts.joins import ColumnSums
 from cmpe.core.fronts.lists import ListSpan, Near, PointStates
 from cmpe.core.states import NODE_COUNT, STATE_COUNT, SUM_LIMIT, States
+from tests.core.cases import examples
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -49,7 +50,7 @@ def near_sums(states, a, b, near, known, stairs):
 
 
 @given(seeds, st.integers(1, 3), st.booleans())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_undominated_points_stay(seed, constraints, ties):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(int(rng.integers(2, 90)), 1 + constraints))
@@ -68,7 +69,7 @@ def test_undominated_points_stay(seed, constraints, ties):
 
 
 @given(seeds, st.sampled_from([(6, 9), (60, 70)]), st.integers(1, 2))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_near_sums_are_formed_unless_dominated(seed, sizes, constraints):
     """Short lists are combined pair by pair, long ones by bins; both keep the near front."""
     rng = np.random.default_rng(seed)
@@ -129,7 +130,7 @@ def best_sums(sums, active, need, constraints, rank):
 
 
 @given(seeds, st.integers(2, 4), st.integers(1, 2), st.integers(1, 8))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_the_best_sums_that_reach_the_need(seed, count, constraints, rank):
     rng = np.random.default_rng(seed)
     parts = [rng.normal(size=(int(rng.integers(2, 7)), 1 + constraints)) for _ in range(count)]
@@ -153,7 +154,7 @@ def falling(values):
 
 
 @given(st.lists(st.integers(-5, 5), max_size=60))
-@settings(deadline=None)
+@examples(100)
 def test_numbers_are_sorted_and_equal_ones_stay_in_order(numbers):
     values = np.array(numbers, dtype=float)
     assert falling(values).tolist() == np.argsort(-values, kind="stable").tolist()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cmpe.core.buckets import VARIABLE
 from cmpe.core.fronts import ranks
 from cmpe.tradeoffs.points import EvaluatedTables
+from tests.core.cases import examples
 from tests.core.enumerated import EnumeratedRows
 from tests.problems import Shape
 
@@ -38,7 +39,7 @@ def ranked(case, wanted, rank):
 
 
 @given(seeds, st.integers(1, 6), st.sampled_from([1, 2, 3]))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_the_best_answers_are_those_of_enumeration(seed, wanted, constraints):
     case = EnumeratedRows(seed, Shape(variables=6, values=3, constraints=constraints))
     found = ranked(case, wanted, wanted + 20)
@@ -56,7 +57,7 @@ def test_the_best_answers_are_those_of_enumeration(seed, wanted, constraints):
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_answers_are_distinct_and_have_their_values(seed):
     case = EnumeratedRows(seed, Shape(variables=6, values=3, constraints=1))
     found = ranked(case, 5, 30)

@@ -20,6 +20,8 @@ from cmpe.problem import Constraint, Instances, Problem
 from cmpe.solvers.wide.elimination import eliminate_small
 from cmpe.solvers.wide.network import Messages
 
+WORTH = 0.1  # of the variables must go
+
 
 class ReducingStep(Protocol):
     """From one problem to a smaller one: assignments there and back."""
@@ -157,11 +159,14 @@ class Reduced:
         return LogLinearModel(cards, factors)
 
     def eliminated(self, until: float) -> Reduced:
-        """The same without the variables that leave no larger tables; itself if there are none."""
+        """The same without the variables that leave no larger tables; itself if they are few.
+
+        Without a few variables nothing is easier, and splits lose the levels of the graph.
+        """
         domains = [np.arange(self._card(v)) for v in self.instances.problem.free]
         plain = self.restricted(domains) if self.instances.problem.evidence_variables else self
         found = eliminate_small(plain.instances.problem.models, until)
-        if not found.steps:
+        if len(found.steps) < WORTH * max(1, len(plain.instances.problem.free)):
             return self
         limits = (c.at_most for c in self.instances.problem.constraints)
         problem = Problem(found.models[0], tuple(map(Constraint, found.models[1:], limits)))

@@ -273,6 +273,7 @@ class SplitTurns:
         self._search.until = until
         enough = max(until, timing.now() + self._patience.seconds)
         self._search.latest = min(self._patience.until, enough)
+        self._search.deadline = self._patience.until
         for _ in self._search.run():
             pass
         return self._search.bound
