@@ -1,6 +1,7 @@
 """The order of the gallery: from what most people ask to what few do."""
 
 SCRIPTS = (
+    "a_tagger_with_rules.py",
     "diagnosis_within_a_budget.py",
     "image_segmentation.py",
     "why_not.py",
@@ -10,7 +11,6 @@ SCRIPTS = (
     "two_experts.py",
     "decoding.py",
     "labels_under_a_hierarchy.py",
-    "a_tagger_with_rules.py",
     "a_ranking.py",
     "two_digits_and_their_sum.py",
     "anytime_search.py",
