@@ -18,8 +18,9 @@ def test_a_table_is_for_people(problem, tmp_path):
     assert "small.grid" in shown
     assert "6 rows: 6 optimal" in shown
     output(*arguments, "--output", tmp_path / "t.txt")
-    written = (tmp_path / "t.txt").read_text().splitlines()[:3]
-    assert [line.split() for line in written] == [line.split() for line in shown.splitlines()[:3]]
+    written = (tmp_path / "t.txt").read_text().splitlines()
+    for line in (0, 2):  # the title and the names of the columns, whose widths depend on times
+        assert written[line].split() == shown.splitlines()[line].split()
 
 
 @pytest.mark.usefixtures("beside_model")
