@@ -327,7 +327,7 @@ def alive_in_group(group):
 )
 def test_ctrl_c_and_sigterm_keep_the_finished_rows(long_problem, tmp_path, workers, stop):
     target = tmp_path / "out.json"
-    options = ["--method", "milp", "--workers", str(workers), "--output", str(target)]
+    options = ["--method", "milp", "--workers", str(workers), "--output", str(target), "--quiet"]
     with subprocess.Popen(
         [COMMAND, "solve", str(long_problem), *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,

@@ -40,7 +40,7 @@ COMMANDS = {
         "Make a constrained problem from a model as the paper does, and write it to a directory."
     ),
     "problem": (
-        "Write a problem directory from a pair of models, with rows to train and to test on."
+        "Write a problem directory from models, counts and rules, with rows to train and test on."
     ),
     "learn": "Learn a tractable model from data and report its mean log-likelihood, in nats.",
     "info": "Show counts, sizes, zeros, induced width, and for a directory its rows and limits.",
