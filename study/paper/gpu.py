@@ -257,18 +257,18 @@ class Trainers:
     def _sharing(self, pack: Pack) -> Iterator[None]:
         """While programs of a pack are made, they get its relaxation and its inputs."""
         from cmpe.learning.losses.functions import relaxation_of
-        from cmpe.learning.networks import networks
+        from cmpe.learning.networks.modules import inputs_of
         from cmpe.learning.training import tensors
 
-        def encode(problem: Any, evidence: Any) -> Any:
+        def inputs(problem: Any, evidence: Any, config: Any) -> Any:
             count = len(evidence)
             if count not in pack.encoded:
                 device = self.options.device
-                pack.encoded[count] = networks.encode(problem, evidence).to(device)
+                pack.encoded[count] = inputs_of(problem, evidence, config).to(device)
             return pack.encoded[count]
 
         shared = partial(pack.relaxation, relaxation_of)
-        with patch.multiple(tensors, relaxation_of=shared, encode=encode):
+        with patch.multiple(tensors, relaxation_of=shared, inputs_of=inputs):
             yield
 
 

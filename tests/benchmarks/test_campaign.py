@@ -207,7 +207,7 @@ def test_findings_are_kept_with_what_reproduces_them(tmp_path):
     progress.write(tmp_path, {})
     again = Progress.read(tmp_path, 0)
     assert (again.findings, again.next, again.most) == ([finding], {"readers": 4}, {"seconds": 2.0})
-    assert set(PARTS) == {"answers", "relations", "readers", "processes", "rows"}
+    assert set(PARTS) == {"answers", "certificates", "relations", "readers", "processes", "rows"}
     again.try_again(lambda part, unit: {"findings": [finding]})
     assert again.findings == [finding]
     again.try_again(lambda part, unit: {"findings": []})

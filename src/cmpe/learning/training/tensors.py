@@ -80,7 +80,8 @@ class Tensors:
         points = self.relaxation.coordinates.probabilities(logits).requires_grad_()
         if not points.numel():
             return 1.0
-        h = self.relaxation.values(some, points)[:, 0].sum()
+        with torch.enable_grad():  # a resumed run loads its state without gradients
+            h = self.relaxation.values(some, points)[:, 0].sum()
         (slopes,) = torch.autograd.grad(h, points)
         return float(slopes.abs().mean())
 
