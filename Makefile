@@ -33,8 +33,8 @@ demo: $(READY)  ## a diagnosis with proof, what a budget costs, a race on a wide
 test: $(READY) lint $(if $(DISPOSABLE),browser)  ## ruff, mypy, pytest with coverage; the core under each compiler
 	$(BIN)/cmpe compile
 	$(BIN)/python -m pytest --cov -n $(JOBS)
-	CMPE_PLAIN_NUMBA=1 $(BIN)/python -m pytest tests/core -n $(JOBS)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/core -n $(JOBS) --cov --cov-config=tests/core/coverage.ini
+	CMPE_PLAIN_NUMBA=1 $(BIN)/python -m pytest tests/core -n $(JOBS) --dist loadfile
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/core -n $(JOBS) --dist loadfile --cov --cov-config=tests/core/coverage.ini
 
 browser:  ## install Debian's chromium for the tests of the report (root with apt-get only)
 	@.ci/browser
