@@ -72,6 +72,8 @@ class Scratch(NamedTuple):
     moved: Any  # (F,): whether a variable changed in the pass, in any lane
     offsets: Any  # (most inputs,)
     steps: Any
+    digits: Any  # (MOST_DIGITS,) the current entry of a message
+    sizes: Any  # (MOST_DIGITS,) the cardinalities of its axes
     point: Any
     spare: Any  # another point of the same tables
     notes: Any

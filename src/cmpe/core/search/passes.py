@@ -159,13 +159,11 @@ def _many(bucket, count):
             _advance(bucket, count)
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def eliminate(pool, low, high, cards, room):
     """Fill every message of buckets low..high with maxima, `chosen` with what attains them."""
     buckets, axes, inputs = pool.buckets, pool.axes, pool.inputs
-    offsets, steps = room.offsets, room.steps
-    digits = np.zeros(MOST_DIGITS, dtype=np.int64)
-    sizes = np.zeros(MOST_DIGITS, dtype=np.int64)
+    offsets, steps, digits, sizes = room.offsets, room.steps, room.digits, room.sizes
     for k in range(low, high):
         count, first, depth = buckets[k, INPUT_COUNT], buckets[k, INPUTS], buckets[k, AXIS_COUNT]
         for i in range(count):

@@ -185,6 +185,7 @@ def _scratch(shared: Shared) -> Any:
     from cmpe.core.lanes import LANES
     from cmpe.core.moves import Notes, Point
     from cmpe.core.search.loop import Scratch
+    from cmpe.core.search.passes import MOST_DIGITS
 
     graph, zeros = shared.graph, shared.rules.zeros
     rows, choices, inputs = shared.pool.sizes.tolist()
@@ -210,6 +211,8 @@ def _scratch(shared: Shared) -> Any:
         moved=np.zeros(free, dtype=np.uint8),
         offsets=np.zeros(inputs, dtype=np.int64),
         steps=np.zeros(inputs, dtype=np.int64),
+        digits=np.zeros(MOST_DIGITS, dtype=np.int64),
+        sizes=np.zeros(MOST_DIGITS, dtype=np.int64),
         point=point(),
         spare=point(),
         notes=Notes(
