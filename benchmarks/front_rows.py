@@ -35,6 +35,7 @@ SAMPLED = 3  # limits of a task's last front that are solved one by one
 RANKS = (1, 10, 100)
 SOURCES = ("tradeoffs", "solvers/exact", "elimination")  # what measurements depend on
 ROUNDS = 3  # of solves and ranks, in a batch: the least of so many is taken
+TICK = 1e-9  # seconds: a clock that stands still while code is loaded may measure none
 
 
 @dataclass(frozen=True)
@@ -283,9 +284,9 @@ def _summary(own: Sequence[Record], one: float) -> Record:
         "hardest_wall_ms": 1e3 * max(record["wall_s"] for record in own),
         "us_a_point": 1e6 * spent / max(1, sum(points)),
         "exact_us": 1e6 * one,
-        "times_exact": spent / len(points) / one,
+        "times_exact": spent / len(points) / max(one, TICK),
         "q_by_q_us": 1e6 * by_q / max(1, sum(points)),
-        "share_of_q_by_q": spent / by_q,
+        "share_of_q_by_q": spent / max(by_q, TICK),
         "peak_mib": max(record["peak_mib"] for record in own),
         "code": code_of(SOURCES),
     }
