@@ -29,7 +29,7 @@ from math import fsum, inf, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TOLERANCE, ROUNDING = 1e-6, 1e-14  # of a constraint, as a share of max(1, |q|); see `above`
+TOLERANCE, ROUNDING = 1e-6, 1e-14  # TOLERANCE is a share of max(1, |q|); ROUNDING: `above`
 
 
 class Refused(Exception):  # noqa: N818
@@ -143,7 +143,7 @@ class Row:
 
     def __init__(self, question: Stated, row: Any, structure: Any) -> None:
         self.cards, self.claim = question.cards, row
-        self.values = [list(range(k)) for k in self.cards]  # that agree with the evidence
+        self.values = [list(range(k)) for k in self.cards]  # evidence leaves one value
         for v, value in row["evidence"]:
             card = self.cards[index(v, len(self.cards), "an observed variable")]
             need(len(self.values[v]) == card, f"variable {v} is observed twice")
@@ -225,7 +225,7 @@ class Row:
         mu = [number(x, f"{words}: a multiplier") for x in cube["multipliers"]]
         need(len(mu) == len(self.limits), f"{words}: every constraint needs a multiplier")
         need(min(mu, default=0) >= 0, f"{words}: multipliers must be at least 0")
-        columns = self.moved(cube["moved"], values, words)  # of each cluster
+        columns = self.moved(cube["moved"], values, words)  # each cluster has its moves
         for j, price in enumerate(mu):
             for k, priced in enumerate(self.priced(j, price, values) if price else []):
                 columns[k] += [priced] if priced else []

@@ -23,8 +23,8 @@ from cmpe.problem import Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.problem.rows import Potential, Rows
 
-MOST_CUBES = 2000  # of a row
-MOST_ENTRIES = 1 << 17  # of all messages of a cube
+MOST_CUBES = 2000  # a row that needs more has no certificate
+MOST_ENTRIES = 1 << 17  # the messages of one cube have at most so many
 BLOCK = 256  # cubes that are bounded at once
 ROOM = 1e-11  # The rounding of the checker takes at most such a share of all numbers.
 

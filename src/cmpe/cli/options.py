@@ -39,7 +39,7 @@ FIELDS = (
     "explanations", "variable", "state", "probability", "low", "high",
 )  # fmt: skip
 QUIET = "--quiet"  # anywhere on the command line
-SECONDS_BETWEEN_LINES = 30.0  # of progress, off a terminal
+SECONDS_BETWEEN_LINES = 30.0  # progress is printed so often where stderr is no terminal
 MANY_ROWS = 100_000  # for one file, which is written at the end
 GATHERED = 1 << 16  # rows of a folder that are read at once
 SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes tables.

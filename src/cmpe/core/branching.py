@@ -43,15 +43,15 @@ from cmpe.core.consistency import (
     touch,
 )
 
-OPEN, DEPTH, STAGE, NODES, DIVES, BACKTRACKS, CONFLICT, LAST, LOOKED = range(9)  # of Tree.counts
-BACK, DOWN, DONE = range(3)  # of Tree.counts[STAGE]
-LOST, BEST, BOUND = range(3)  # of Tree.levels
-MOST_BACKTRACKS = 4  # of a dive
+OPEN, DEPTH, STAGE, NODES, DIVES, BACKTRACKS, CONFLICT, LAST, LOOKED = range(9)  # Tree.counts
+BACK, DOWN, DONE = range(3)  # values of Tree.counts[STAGE]
+LOST, BEST, BOUND = range(3)  # Tree.levels
+MOST_BACKTRACKS = 4  # a dive ends after so many
 ROUNDS = 2  # of propagation at a node
 MORE = 1e-3  # failures that a table counts for
 HUGE = 1e30  # the slack of an entry without weight
 LONGER, SHORTER = 1.5, 0.5  # steps of multipliers after a success, after a failure
-ROUNDING = 1e-11  # of the largest number in the tables
+ROUNDING = 1e-11  # this share of the tables' largest number is added to bounds
 
 
 class Judged(NamedTuple):

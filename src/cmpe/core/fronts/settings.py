@@ -15,7 +15,7 @@ class FrontSettings(NamedTuple):
     references: int = 128  # at most, of a row with one constraint
     few_references: int = 24  # and with several
     descent_steps: int = 24  # for the multipliers of the other constraints
-    rounds: int = 12  # of growing budgets
+    rounds: int = 12  # budgets grow at most so often
     shares: tuple[float, ...] = (0.002, 0.01, 0.05)  # first budgets: shares of the corners' cost
     patience: int = 4  # smaller budgets that are tried where the space is too small
     learning: float = 0.25  # share of a row's budgets in the guess for the next ones
@@ -24,7 +24,7 @@ class FrontSettings(NamedTuple):
     levels: int = 8  # bins of losses within a budget
     thinned: int = 1 << 17  # sums from which on they are thinned while more are added
     few: int = 2048  # sums up to which all are looked at
-    steps: int = 8  # of the stairs, for each state of the two lists
+    steps: int = 8  # stairs have so many steps for each state of the two lists
 
 
 class RankSettings(NamedTuple):
