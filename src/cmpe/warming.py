@@ -74,13 +74,22 @@ def _bounds() -> None:
 
 
 def _sampling() -> None:
+    from cmpe.elimination.circuits import Circuit
+    from cmpe.elimination.sums import with_top
     from cmpe.sampling import GibbsSettings, sample_gibbs
     from cmpe.tradeoffs.probability import probability
 
     generate(grid(3, 3, seed=0), Recipe(samples=20))
     sample_gibbs(grid(3, 3, seed=0), 2, 0, GibbsSettings(sweeps=2))
-    posterior = probability(_problem(constraints=0), [[1]])
+    free = _problem(constraints=0)
+    posterior = probability(free, [[1]])
     posterior.of({3: 0})
+    instances = free.given([[1]])
+    top = with_top(free.compiled_plan, instances.conditioning.layout)
+    tables = instances.tables(0)
+    circuit = Circuit.of(top, tables[0], np.arange(tables.size), tables.size)
+    circuit.sums(tables)
+    circuit.samples(tables, 1, np.random.default_rng(0))
 
 
 def _structures() -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +26,12 @@ from cmpe.arrays import FREE, Integers, Values
 from cmpe.elimination.plan import make_plan
 from cmpe.errors import TooLarge
 from cmpe.models.function import Function
-from cmpe.models.logic import Fold, Listing
+from cmpe.models.logic import BoundRule, Fold, Listing
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.ruled import RuledModel
 
 MOST_ENTRIES = 1 << 22  # of a table that a rule becomes
+MOST_ELEMENTS = 1 << 10  # of one product in place of several
 
 
 class Hidden(NamedTuple):
@@ -179,6 +180,55 @@ def _is_dead(rule: Fold, element: int) -> bool:
     """Whether the rule is broken whatever is multiplied to an element."""
     reached = np.append(rule.product[element], element)
     return bool(np.isneginf(rule.worth[reached]).all())
+
+
+def joined(rule: BoundRule) -> BoundRule:
+    """The rule with one product in place of several over the same variables.
+
+    Elements are tuples of those of the products: for `all_different`, sets of states. Elimination
+    that leaves out entries of -inf gains by it, since few sets can be reached; other elimination
+    loses, because tables are larger. A rule that would have too many elements stays as it is.
+    """
+    folds = [part for part in rule.parts if isinstance(part, Fold)]
+    if len(folds) < 2 or len(folds) < len(rule.parts) or len({f.scope for f in folds}) > 1:
+        return rule
+    radix = [math.prod(len(f.worth) for f in folds[:i]) for i in range(len(folds))]
+    if math.prod(len(f.worth) for f in folds) > 1 << 62:
+        return rule
+    dead = [np.array([_is_dead(f, e) for e in range(len(f.worth))]) for f in folds]
+
+    def products(one: Integers, two: Integers) -> Integers:
+        """The codes of all products of tuples (N, F) and (M, F); -1 where the rule is broken."""
+        code = np.zeros((len(one), len(two)), dtype=np.int64)
+        broken = np.zeros(code.shape, dtype=bool)
+        for f, fold in enumerate(folds):
+            element = fold.product[one[:, np.newaxis, f], two[:, f]]
+            code += radix[f] * element
+            broken |= dead[f][element]
+        return np.where(broken, -1, code)
+
+    def tuples(codes: Integers) -> Integers:
+        return np.stack(
+            [codes // r % len(f.worth) for r, f in zip(radix, folds, strict=True)], axis=1
+        )
+
+    values = [np.stack(each, axis=1) for each in zip(*(f.elements for f in folds), strict=True)]
+    first = np.unique(np.concatenate(values), axis=0)
+    known = np.unique(first @ np.array(radix))
+    size = 0
+    while size < len(known) <= MOST_ELEMENTS:
+        size = len(known)
+        known = np.union1d(known, products(tuples(known), first))
+    codes = np.union1d(known, [-1])  # the first one: the rule is broken
+    if len(codes) > MOST_ELEMENTS + 1:
+        return rule
+    elements = tuples(codes[1:])
+    product = np.zeros((len(codes), len(codes)), dtype=np.int64)
+    product[1:, 1:] = np.searchsorted(codes, products(elements, elements))
+    worth = np.full(len(codes), -np.inf)
+    worth[1:] = sum(fold.worth[elements[:, f]] for f, fold in enumerate(folds))
+    own = tuple(np.searchsorted(codes, each @ np.array(radix)) for each in values)
+    return replace(rule, parts=(Fold(folds[0].scope, own, product, worth),))
 
 
 def _automaton(rows: Values, cardinalities: Sequence[int]) -> list[Integers]:

@@ -70,7 +70,7 @@ class LogSum:
         memory_limit: int = MEMORY_LIMIT,
     ) -> LogSum:
         """Lay out the states; refuses what takes too much memory or time."""
-        shape = _Shape(_with_top(plan, layout), layout, counts)
+        shape = _Shape(with_top(plan, layout), layout, counts)
         shape.check(memory_limit)
         return cls(shape.counted(), counts, _totals(shape.boxes[-1]))
 
@@ -169,7 +169,7 @@ class LogSum:
         return np.where(inside, 0.0, -np.inf)
 
 
-def _with_top(plan: CompiledPlan, layout: FlatTables) -> CompiledPlan:
+def with_top(plan: CompiledPlan, layout: FlatTables) -> CompiledPlan:
     """The plan with one more bucket, of no variable, that joins the roots and the constants."""
     roots = np.flatnonzero(plan.buckets[:, AXIS_COUNT] == 0)
     constants = np.flatnonzero(np.diff(layout.starts) == 0)

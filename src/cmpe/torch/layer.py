@@ -10,21 +10,25 @@ tensor on another device is copied there and back.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cmpe.arrays import FREE, Floats, Values
-from cmpe.elimination.counts import Counts
-from cmpe.elimination.sums import LogSum, Marginals
+from cmpe.arrays import FREE, Assignments, Floats, Values
+from cmpe.elimination.circuits import NONE, Circuit
+from cmpe.elimination.counts import Count, Counts
+from cmpe.elimination.rules import joined
+from cmpe.elimination.sums import LogSum, with_top
 from cmpe.errors import EvidenceError, MethodError, ModelError, TooLarge
 from cmpe.models.constraint import tolerance_of
 from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.models.ruled import RuledModel
 from cmpe.problem import Form, Problem, need_problem
 from cmpe.problem.groups import by_observed
 from cmpe.problem.rows import Limits as RowLimits
@@ -106,14 +110,27 @@ class ThresholdWarning(UserWarning):
     """Scores that were trained through rules were read without the rules."""
 
 
+class Expected(NamedTuple):
+    """Of each row: the log-partition, the marginals, and the expectation of h."""
+
+    log_partition: Floats  # (B,)
+    marginals: Floats  # (B, n, k)
+    objective: Floats  # (B,)
+
+
 class LayerStructure:
-    """A problem with a table for each variable, ready to add scores to."""
+    """A problem with a table for each variable, ready to add scores to.
+
+    Rows without counts are summed by one circuit; others by elimination with running counts.
+    """
 
     def __init__(self, problem: Problem) -> None:
         domain = problem.domain
         zeros = [Factor((v,), np.zeros(k)) for v, k in enumerate(domain.cardinalities)]
         own = LogLinearModel(domain.cardinalities, tuple(zeros), domain.names, domain.states)
         whole: Any = problem.objective
+        if isinstance(whole, RuledModel):
+            whole = replace(whole, rules=tuple(map(joined, whole.rules)))
         posed = Problem(whole + own, problem.constraints)
         rows = Rows(posed, np.full((1, domain.variables), FREE, dtype=np.int32))
         question = Summation.of(rows, 1)
@@ -122,10 +139,6 @@ class LayerStructure:
         structure = instances.conditioning
         self.layout, self.tables = structure.layout, instances.tables(0)
         self.limited = [instances.tables(1 + j) for j in range(len(inner.constraints))]
-        places = {
-            scope: int(structure.layout.offsets[f]) for f, scope in enumerate(structure.scopes)
-        }
-        self.places = [places[(v,) if k > 1 else ()] for v, k in enumerate(domain.cardinalities)]
         if inner.plan.operations > MOST_WORK:
             raise TooLarge(
                 f"a layer needs elimination of at most {MOST_WORK} entries a row, found "
@@ -133,10 +146,24 @@ class LayerStructure:
                 "cmpe.torch.FenchelYoung"
             )
         self.plan = inner.compiled_plan
-        self._known: tuple[Any, LogSum] | None = None  # of the last counts
+        cards = np.array(domain.cardinalities)
+        first = dict(zip(structure.scopes, structure.layout.offsets.tolist(), strict=False))
+        self.alone = cards == 1  # their scores are added to every assignment
+        self.states = np.flatnonzero(np.arange(cards.max()) < cards[:, None] * ~self.alone[:, None])
+        variable, state = np.divmod(self.states, cards.max())
+        self.entries = np.array([first[(v,)] for v in variable.tolist()], dtype=int) + state
+        self._counted: tuple[Any, LogSum] | None = None  # of the last counts
 
-    def sums(self, limits: Floats | None) -> LogSum:
-        """The sum with each row's limits (B, m), as in t <= q."""
+    @cached_property
+    def circuit(self) -> Circuit:
+        """The sum without counts; its leaves are the scores of all states."""
+        leaves = np.full(self.tables.shape[1], NONE)
+        leaves[self.entries] = self.states
+        count = len(self.alone) * max(self.problem.domain.cardinalities)
+        return Circuit.of(with_top(self.plan, self.layout), self.tables[0], leaves, count)
+
+    def counts(self, limits: Floats | None) -> tuple[Count, ...]:
+        """The constraints with each row's limits (B, m), as in t <= q."""
         most = self.problem.limits[np.newaxis] if limits is None else limits
         most = most + tolerance_of(most)
         pairs = [(tables, most[:, j]) for j, tables in enumerate(self.limited)]
@@ -146,23 +173,79 @@ class LayerStructure:
                 f"constraint {counts.rest[0]} is no rule, count or cost of whole steps: nothing "
                 "but argmax is possible; train with cmpe.torch.FenchelYoung"
             )
-        shape = tuple((c.cap, c.saturates, c.added.tobytes()) for c in counts.counts)
-        if self._known is None or self._known[0] != shape:
-            self._known = shape, LogSum.of(self.plan, self.layout, counts.counts)
-        known = self._known[1]
-        return LogSum(known.counted, counts.counts, known.boxes)
+        return counts.counts
 
-    def with_scores(self, scores: Floats) -> Floats:
-        """Tables (B, E) of rows with scores (B, n, k)."""
-        tables = np.repeat(self.tables, len(scores), axis=0)
-        for v, k in enumerate(self.problem.domain.cardinalities):
-            tables[:, self.places[v] : self.places[v] + k] += scores[:, v, :k]
-        return tables
+    def expected(self, scores: Floats, limits: Floats | None, threads: int) -> Expected:
+        """Sums of rows with scores (B, n, k)."""
+        counts = self.counts(limits)
+        if counts:
+            found = self._with_counts(scores, counts, threads)
+        else:
+            total, shares, mean = self.circuit.sums(_flat(scores), threads=threads)
+            constant = np.where(np.isfinite(total), mean, 0.0)
+            found = Expected(total, shares.reshape(scores.shape), constant)
+        if self.alone.any():
+            found.log_partition[:] += scores[:, self.alone, 0].sum(axis=1)
+            possible = np.isfinite(found.log_partition)
+            found.marginals[:, self.alone, 0] = 1.0
+            found.marginals[~possible] = 0.0
+        return found
+
+    def samples(
+        self, scores: Floats, limits: Floats | None, count: int, seed: int, threads: int
+    ) -> Assignments:
+        """`count` exact samples of each row (B, count, n); -1 where no assignment is allowed."""
+        out = np.zeros((len(scores), count, scores.shape[1]), dtype=np.int32)
+        counts = self.counts(limits)
+        for rows in self.chunks(len(scores)):
+            generator = np.random.default_rng([seed, rows.start])
+            if counts:
+                own, tables = self._log_sum(counts, rows, len(scores)), self._tables(scores[rows])
+                most = max(scores.shape[1], 1 + int(own.variables.max(initial=0)))
+                drawn = own.samples(tables, count, generator, most, threads=threads)
+                out[rows] = drawn[:, :, : scores.shape[1]]
+            else:
+                leaves = self.circuit.samples(_flat(scores[rows]), count, generator)
+                shape = (*leaves.shape[:2], *scores.shape[1:])
+                out[rows] = leaves.reshape(shape).argmax(axis=3)
+                out[rows][(leaves < 0).any(axis=2)] = FREE
+        out[np.isneginf(scores[:, self.alone, 0]).any(axis=1)] = FREE
+        return out
 
     def chunks(self, count: int) -> list[slice]:
-        """Rows that are summed at once."""
+        """Rows that are worked on at once."""
         size = max(1, CHUNK_BYTES // (8 * self.tables.shape[1]))
         return [slice(a, min(a + size, count)) for a in range(0, count, size)]
+
+    def _with_counts(self, scores: Floats, counts: tuple[Count, ...], threads: int) -> Expected:
+        out = Expected(np.zeros(len(scores)), np.zeros(scores.shape), np.zeros(len(scores)))
+        fixed = np.where(np.isfinite(self.tables[0]), self.tables[0], 0.0)
+        for rows in self.chunks(len(scores)):
+            own = self._log_sum(counts, rows, len(scores))
+            found = own.marginals(self._tables(scores[rows]), threads=threads)
+            out.log_partition[rows] = found.log_partition
+            _flat(out.marginals)[rows, self.states] = found.entries[:, self.entries]
+            out.objective[rows] = found.entries @ fixed
+        return out
+
+    def _log_sum(self, counts: tuple[Count, ...], rows: slice, whole: int) -> LogSum:
+        """The sum for some of the rows: counts may have limits of each row."""
+        shape = tuple((c.cap, c.saturates, c.added.tobytes()) for c in counts)
+        if self._counted is None or self._counted[0] != shape:
+            self._counted = shape, LogSum.of(self.plan, self.layout, counts)
+        known = self._counted[1]
+        chosen = (c.of_rows(rows) if len(c.low) == whole > 1 else c for c in counts)
+        return LogSum(known.counted, tuple(chosen), known.boxes)
+
+    def _tables(self, scores: Floats) -> Floats:
+        """Tables (B, E) of rows with scores (B, n, k)."""
+        tables = np.repeat(self.tables, len(scores), axis=0)
+        tables[:, self.entries] += _flat(scores)[:, self.states]
+        return tables
+
+
+def _flat(scores: Floats) -> Floats:
+    return scores.reshape(len(scores), scores.shape[1] * scores.shape[2])
 
 
 class LayerDistribution:
@@ -174,10 +257,10 @@ class LayerDistribution:
 
     def __init__(self, layer: Layer, potentials: Tensor, limits: RowLimits | None) -> None:
         self.layer, self.potentials = layer, potentials
-        scores: Floats = potentials.detach().cpu().double().numpy()
-        self._check(scores)
-        self._scores = scores
-        self._rows = self._read(limits)
+        self._scores: Floats = potentials.detach().cpu().double().contiguous().numpy()
+        self._check()
+        self._own = limits
+        self._limits = None if limits is None else self._rows.limits
 
     @cached_property
     def log_partition(self) -> Tensor:
@@ -187,17 +270,16 @@ class LayerDistribution:
     @property
     def marginals(self) -> Tensor:
         """The probability of each state of each variable (B, n, k); 0 where there is no state."""
-        return self._tensor(self._found[1])
+        return self._tensor(self._found.marginals)
 
     @cached_property
     def entropy(self) -> Tensor:
         """The entropy of each row in nats (B,), without a gradient; NaN in infeasible rows."""
-        out = np.full(len(self._scores), np.nan)
-        for rows, tables, part in self._summed():
-            mean = (np.where(part.entries > 0.0, tables, 0.0) * part.entries).sum(axis=1)
-            total = part.log_partition
-            out[rows] = np.where(np.isfinite(total), total - mean, np.nan)
-        return self._tensor(out)
+        total, shares, objective = self._found
+        inside = np.where(shares > 0.0, self._scores, 0.0) * shares
+        mean = objective + inside.sum(axis=(1, 2))
+        possible = np.isfinite(total)
+        return self._tensor(np.where(possible, np.where(possible, total, 0.0) - mean, np.nan))
 
     @cached_property
     def solutions(self) -> Solutions:
@@ -223,7 +305,7 @@ class LayerDistribution:
         """
         rows = self._assignments(y)
         scored = self.potentials.gather(2, y.unsqueeze(2).to(self.potentials.device)).squeeze(2)
-        fixed, allowed = self._judged(rows)
+        fixed, allowed = self._judged(rows, scored)
         self._warn_of_thresholds(rows, allowed)
         possible = torch.from_numpy(allowed).to(self.potentials.device)
         inside = scored.sum(dim=1) + self._tensor(fixed) - self.log_partition
@@ -232,71 +314,41 @@ class LayerDistribution:
 
     def sample(self, count: int | None = None) -> Tensor:
         """Exact samples by torch's random numbers: (B, n), or (count, B, n)."""
-        structure, sums, n = self.layer.structure, self._sums, self._scores.shape[1]
         seed = int(torch.randint(1 << 62, ()).item())
-        drawn = [
-            _of_rows(sums, rows, len(self._scores)).samples(
-                structure.with_scores(self._scores[rows]),
-                1 if count is None else count,
-                np.random.default_rng([seed, rows.start]),
-                max(n, 1 + int(sums.variables.max(initial=0))),
-                threads=self.layer.threads,
-            )[:, :, :n]
-            for rows in structure.chunks(len(self._scores))
-        ]
-        whole = np.concatenate([np.zeros((0, count or 1, n), dtype=np.int32), *drawn])
-        out = torch.from_numpy(whole.astype(np.int64)).to(self.potentials.device)
+        drawn = self.layer.structure.samples(
+            self._scores, self._limits, 1 if count is None else count, seed, self.layer.threads
+        )
+        out = torch.from_numpy(drawn.astype(np.int64)).to(self.potentials.device)
         return out[:, 0] if count is None else out.transpose(0, 1)
 
     @cached_property
-    def _found(self) -> tuple[Floats, Floats]:
-        """Log-partitions and marginals."""
-        total, marginals = np.zeros(len(self._scores)), np.zeros(self._scores.shape)
-        cards = self.layer.problem.domain.cardinalities
-        for rows, _, part in self._summed():
-            total[rows] = part.log_partition
-            for v, values in zip(self._sums.variables, part.values, strict=True):
-                if v < len(cards):
-                    marginals[rows, v, : cards[v]] = values
-        for v, k in enumerate(cards):
-            if k == 1:
-                marginals[:, v, 0] = np.isfinite(total)
-        return total, marginals
-
-    @cached_property
-    def _sums(self) -> LogSum:
-        return self.layer.structure.sums(self._rows.limits)
-
-    def _summed(self) -> Iterator[tuple[slice, Floats, Marginals]]:
-        """Chunks of rows with their tables and marginals."""
-        structure, count = self.layer.structure, len(self._scores)
-        for rows in structure.chunks(count):
-            tables = structure.with_scores(self._scores[rows])
-            part = _of_rows(self._sums, rows, count)
-            yield rows, tables, part.marginals(tables, threads=self.layer.threads)
+    def _found(self) -> Expected:
+        layer = self.layer
+        return layer.structure.expected(self._scores, self._limits, layer.threads)
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self.potentials)
 
-    def _read(self, limits: RowLimits | None) -> Rows:
+    @cached_property
+    def _rows(self) -> Rows:
         problem = self.layer.problem
         own: Potentials = {
             v: self._scores[:, v, :k] for v, k in enumerate(problem.domain.cardinalities)
         }
-        rows = Rows.own(problem, None, own, limits)
+        rows = Rows.own(problem, None, own, self._own)
         assert rows is not None
         return rows
 
-    def _check(self, scores: Floats) -> None:
-        for v, k in enumerate(self.layer.problem.domain.cardinalities):
-            own = scores[:, v, :k]
-            wrong = np.isnan(own) | np.isposinf(own)
-            if wrong.any():
-                row = int(np.argwhere(wrong)[0][0])
-                raise EvidenceError(
-                    f"row {row}, {self.layer.problem.domain.called(v)}: scores must be finite, or "
-                    f"-inf to forbid; found {own[wrong][0]}"
-                )
+    def _check(self) -> None:
+        cards = np.array(self.layer.problem.domain.cardinalities)
+        wrong = ~(self._scores < np.inf)  # NaN, too
+        wrong[:, np.arange(wrong.shape[2]) >= cards[:, np.newaxis]] = False
+        if wrong.any():
+            row, v, state = (int(i) for i in np.argwhere(wrong)[0])
+            raise EvidenceError(
+                f"row {row}, {self.layer.problem.domain.called(v)}: scores must be finite, or "
+                f"-inf to forbid; found {self._scores[row, v, state]}"
+            )
 
     def _assignments(self, y: Tensor) -> Values:
         shape = self._scores.shape[:2]
@@ -330,19 +382,13 @@ class LayerDistribution:
                 stacklevel=3,
             )
 
-    def _judged(self, rows: Values) -> tuple[Floats, NDArray[np.bool_]]:
-        """h of each row, and whether it is allowed."""
+    def _judged(self, rows: Values, scored: Tensor) -> tuple[Floats, NDArray[np.bool_]]:
+        """h of each row, and whether it is allowed; `scored` (B, n) are its scores."""
         problem = self.layer.problem
         h, values = problem.objective.value(rows), problem.constraint_values(rows)
-        own = np.take_along_axis(self._scores, rows[:, :, np.newaxis], axis=2).sum(axis=(1, 2))
-        allowed = problem.are_feasible(h + own, values, self._rows.limits)
+        own = scored.detach().sum(dim=1).double().cpu().numpy()
+        allowed = problem.are_feasible(h + own, values, self._limits)
         return np.where(allowed, h, 0.0), allowed
-
-
-def _of_rows(sums: LogSum, rows: slice, count: int) -> LogSum:
-    """The sum for some of the rows: counts may have limits of each row."""
-    chosen = [c.of_rows(rows) if len(c.low) == count > 1 else c for c in sums.counts]
-    return LogSum(sums.counted, tuple(chosen), sums.boxes)
 
 
 def applied(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
@@ -357,7 +403,7 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, potentials: Tensor, found: LayerDistribution) -> Tensor:
         ctx.found = found
-        return found._tensor(found._found[0])
+        return found._tensor(found._found.log_partition)
 
     @staticmethod
     @torch.autograd.function.once_differentiable

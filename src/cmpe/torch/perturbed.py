@@ -50,8 +50,9 @@ class FenchelYoung(nn.Module):
     def forward(self, potentials: Scores, y: Tensor, limits: RowLimits | None = None) -> Tensor:
         """The loss; an error where y is not allowed."""
         exact = self.layer(potentials, limits)
-        rows = exact._assignments(y)
-        fixed, allowed = exact._judged(rows)
+        rows, scores = exact._assignments(y), exact.potentials
+        chosen = scores.gather(2, y.to(scores.device).unsqueeze(2)).squeeze(2)
+        fixed, allowed = exact._judged(rows, chosen)
         if not allowed.all():
             row = int(np.flatnonzero(~allowed)[0])
             own = exact._rows.problem_of(row)
@@ -59,10 +60,8 @@ class FenchelYoung(nn.Module):
                 f"row {row}: y must be allowed; found one that breaks "
                 f"{breach(self.layer.problem, own, rows[row])}"
             )
-        scores = exact.potentials
-        chosen = scores.gather(2, y.to(scores.device).unsqueeze(2)).squeeze(2).sum(dim=1)
         best = applied(_Perturbed, scores, self, limits)
-        loss: Tensor = (best - chosen - exact._tensor(fixed)).mean()
+        loss: Tensor = (best - chosen.sum(dim=1) - exact._tensor(fixed)).mean()
         return loss
 
 
