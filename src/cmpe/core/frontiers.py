@@ -244,7 +244,7 @@ def _join(values, a_low, a_high, b_low, b_high, limits):
 
 @njit(cache=True, nogil=True, counted=False)
 def _least_tilted(values, low, high, least):
-    """The least loss - tilt and the least loss + tilt of a list (tilt: `EXACT.tilt` sum mu_j t_j)."""
+    """The least loss - tilt and loss + tilt of a list, where tilt is `EXACT.tilt` sum mu_j t_j."""
     least[0] = least[1] = np.inf
     for i in range(low, high):
         tilt = EXACT.tilt * (values[i, LOSS] - values[i, COST])

@@ -24,13 +24,12 @@ import numpy as np
 
 from cmpe.arrays import FREE, Integers, Values
 from cmpe.elimination.plan import make_plan
+from cmpe.elimination.settings import ELIMINATION
 from cmpe.errors import TooLarge
 from cmpe.models.function import Function
 from cmpe.models.logic import Fold, Listing
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.ruled import RuledModel
-
-MOST_ENTRIES = 1 << 22  # of a table that a rule becomes
 
 
 class Hidden(NamedTuple):
@@ -162,10 +161,10 @@ class _Tree:
 
     def _define(self, inputs: tuple[int, ...], lookup: Integers, values: int) -> int:
         """A new variable with its table."""
-        if lookup.size * values > MOST_ENTRIES:
+        if lookup.size * values > ELIMINATION.rule_entries:
             raise TooLarge(
                 f"a rule needs a table of {lookup.size * values} entries; the most is "
-                f"{MOST_ENTRIES}: split it into rules of fewer variables or rows"
+                f"{ELIMINATION.rule_entries}: split it into rules of fewer variables or rows"
             )
         variable = len(self.cardinalities)
         self.cardinalities.append(values)

@@ -22,7 +22,8 @@ from cmpe.bounds.base import Work
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.bounds.splitting import ENOUGH_STEPS, by_size
+from cmpe.bounds.settings import SETTINGS
+from cmpe.bounds.splitting import by_size
 from cmpe.core.compiler import timing
 from cmpe.core.settings import EXACT
 from cmpe.errors import Interrupted, OutOfTime, TooLarge
@@ -243,7 +244,7 @@ class BestFirst:
         if self.deadline == np.inf:
             return Work(steps=EXACT.split_steps)
         now = timing.now()
-        all_steps = EXACT.split_steps / ENOUGH_STEPS * self._splits.seconds(attempt)
+        all_steps = EXACT.split_steps / SETTINGS.enough_steps * self._splits.seconds(attempt)
         seconds = min(self.deadline - now, max(self.until - now, all_steps))
         return Work(max(1e-4, seconds), EXACT.split_steps)
 
