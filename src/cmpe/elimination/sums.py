@@ -148,8 +148,8 @@ class LogSum:
             chunk = np.ascontiguousarray(tables[rows], dtype=np.float64)
             work(rows, Weights(chunk, own, accepted[rows]))
 
-        count, each = len(tables), ELIMINATION.chunk
-        chunks = [slice(a, min(a + each, count)) for a in range(0, count, each)]
+        size, each = len(tables), ELIMINATION.chunk
+        chunks = [slice(a, min(a + each, size)) for a in range(0, size, each)]
         if threads > 1 and len(chunks) > 1:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(part, chunks))
