@@ -25,6 +25,7 @@ if __package__ in (None, ""):  # run as a file: the repository's root is one fol
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.device_frame import Record, median_seconds, pack_problems, run_modes
+from cmpe.tensor.settings import TENSOR
 
 ROWS, CHECKED, REPEATS, STEPS = 4096, 200, 5, 65
 
@@ -46,11 +47,10 @@ def prepare(out: Path, folders: list[Path]) -> None:
 
 def moved(instances: Any, starts: np.ndarray, device: str) -> np.ndarray:
     """`tensor.answers.improved` less its last look in float64, which needs numba to be fast."""
-    from cmpe.tensor.answers import STEPS as STEPS_PER_VARIABLE
     from cmpe.tensor.moves import walked
     from cmpe.tensor.tables import WideTables
 
-    return np.asarray(walked(WideTables(instances, device), starts, STEPS_PER_VARIABLE))
+    return np.asarray(walked(WideTables(instances, device), starts, TENSOR.moves))
 
 
 def measure(file: Path, device: str = "cuda") -> Iterator[Record]:

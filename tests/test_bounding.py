@@ -13,6 +13,7 @@ from cmpe.bounds import Bounds, Work
 from cmpe.bounds.knapsack import Knapsack
 from cmpe.bounds.messages import Messages
 from cmpe.bounds.minibucket import MiniBucket
+from cmpe.bounds.settings import SETTINGS
 from cmpe.bounds.splitting import Cut, Splitting
 from cmpe.errors import MethodError
 from cmpe.generation import grid
@@ -90,7 +91,7 @@ def test_auto_takes_what_the_problem_allows(monkeypatch):
     assert chosen(worked_example()) == "lagrangian"
     assert chosen(continuous()) == "rlt"
     assert chosen(random_network_problem(1)[0]) == "lagrangian"
-    monkeypatch.setattr("cmpe.bounds.lagrangian.CHEAP_BYTES", 10)
+    monkeypatch.setattr("cmpe.bounding.SETTINGS", SETTINGS._replace(cheap_bytes=10))
     assert chosen(worked_example()) == "splitting"
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cmpe.bounds.settings import SETTINGS
 from cmpe.errors import MethodError
 from cmpe.problem import Form, need_problem
 from cmpe.problem.rows import Limits, Potentials, Rows
@@ -145,11 +146,11 @@ def suitable(problem: Problem, device: str = CPU) -> list[str]:
 def chosen(problem: Problem) -> str:
     """What `auto` is: lagrangian where elimination is cheap, else splitting; rlt in [0, 1]; spans
     where there are no tables."""
-    from cmpe.bounds.lagrangian import CHEAP_BYTES, lane_bytes
+    from cmpe.bounds.lagrangian import lane_bytes
 
     form = problem.form
     if form is Form.TABLES:
-        return "lagrangian" if lane_bytes(problem) <= CHEAP_BYTES else "splitting"
+        return "lagrangian" if lane_bytes(problem) <= SETTINGS.cheap_bytes else "splitting"
     return {Form.CONTINUOUS: "rlt", Form.OTHER: "spans"}.get(form, "lagrangian")
 
 

@@ -4,7 +4,6 @@ import numpy as np
 from hypothesis import given
 
 from cmpe.bounds.base import (
-    CHUNK,
     PADDING,
     Bounds,
     Work,
@@ -14,6 +13,7 @@ from cmpe.bounds.base import (
     over_chunks,
     row_tables,
 )
+from cmpe.bounds.settings import SETTINGS
 from tests.problems import random_problem, seeds, worked_example
 
 
@@ -59,7 +59,7 @@ def test_limits_leave_room_for_rounding():
 
 
 def test_every_row_is_in_one_chunk():
-    instances = worked_example().given(np.zeros((2 * CHUNK + 3, 2), dtype=int))
+    instances = worked_example().given(np.zeros((2 * SETTINGS.chunk + 3, 2), dtype=int))
     seen: list[slice] = []
     over_chunks(instances, seen.append, threads=1)
     assert [(s.start, s.stop) for s in seen] == [(0, 64), (64, 128), (128, 131)]

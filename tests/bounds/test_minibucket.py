@@ -7,6 +7,7 @@ import cmpe
 from cmpe.bounds import Work
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.minibucket import MiniBucket
+from cmpe.bounds.settings import SETTINGS
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from tests.bounds.checks import AWKWARD, check
@@ -47,6 +48,6 @@ def test_one_bucket_less_than_the_width_splits_something():
 
 
 def test_what_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr("cmpe.bounds.relaxation.MOST_PAIRS", 100)
+    monkeypatch.setattr("cmpe.bounds.relaxation.SETTINGS", SETTINGS._replace(bucket_entries=100))
     with pytest.raises(TooLarge, match=r"have \d+ entries; the limit is 100: try a smaller width"):
         MiniBucket(3).upper_bound(cmpe.Problem(grid(6, 6, seed=2)).given(), Work(steps=1))

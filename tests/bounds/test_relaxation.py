@@ -8,6 +8,7 @@ import cmpe
 from cmpe.bounds import Work
 from cmpe.bounds.descent import minimise
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.bounds.settings import SETTINGS
 from cmpe.bounds.splitting import Cut
 from cmpe.core.copies import CARD, COPIES, SIZE, VALUES
 from cmpe.errors import TooLarge
@@ -66,7 +67,7 @@ def test_pairs_that_meet_in_several_pieces_have_joint_multipliers():
 
 
 def test_what_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr("cmpe.bounds.relaxation.MOST_PAIRS", 4)
+    monkeypatch.setattr("cmpe.bounds.relaxation.SETTINGS", SETTINGS._replace(bucket_entries=4))
     with pytest.raises(TooLarge, match="have 12 entries; the limit is 4: try a smaller width"):
         chain()
 

@@ -7,6 +7,7 @@ from cmpe.bounds import Work
 from cmpe.bounds.descent import minimise
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.messages import Messages
+from cmpe.bounds.settings import SETTINGS
 from cmpe.bounds.splitting import Cut, Splitting, by_size
 from cmpe.errors import TooLarge
 from cmpe.generation import grid
@@ -76,8 +77,8 @@ def test_a_time_limit_stops_and_more_time_is_no_worse():
 
 def test_splits_that_are_too_large_are_passed_over(monkeypatch):
     instances = cmpe.Problem(grid(9, 9, seed=5)).given()
-    monkeypatch.setattr("cmpe.bounds.relaxation.MOST_PAIRS", 6000)
+    monkeypatch.setattr("cmpe.bounds.relaxation.SETTINGS", SETTINGS._replace(bucket_entries=6000))
     assert by_size(instances.conditioning, Work()).plan.operations <= 6000
-    monkeypatch.setattr("cmpe.bounds.relaxation.MOST_PAIRS", 1)
+    monkeypatch.setattr("cmpe.bounds.relaxation.SETTINGS", SETTINGS._replace(bucket_entries=1))
     with pytest.raises(TooLarge, match="try a smaller width"):
         by_size(instances.conditioning, Work())

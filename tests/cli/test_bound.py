@@ -8,6 +8,7 @@ import pytest
 import cmpe
 from cmpe import ProblemDirectory, Recipe, write_directory
 from cmpe.bounding import BOUNDS, ON_DEVICE
+from cmpe.bounds.settings import SETTINGS
 from cmpe.cli.main import main
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
@@ -86,7 +87,7 @@ def test_an_unknown_method_is_one_line(monkeypatch, capsys, directory):
 
 def test_what_is_too_wide_for_one_method_leaves_the_others(monkeypatch, capsys, directory):
     monkeypatch.setattr("cmpe.bounds.lagrangian.MOST_BYTES", 10)
-    monkeypatch.setattr("cmpe.bounds.lagrangian.CHEAP_BYTES", 10)
+    monkeypatch.setattr("cmpe.bounding.SETTINGS", SETTINGS._replace(cheap_bytes=10))
     words = ("bound", directory, "--time-limit", "0.001", "--method")
     code, out, err = run(monkeypatch, capsys, *words, "all")
     assert code == 0

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 
 from cmpe.core.compiler.functions import njit
-from cmpe.core.trades import HALF, Mixing, Sums, choose, sorted_trades
+from cmpe.core.settings import LOCAL
+from cmpe.core.trades import Mixing, Sums, choose, sorted_trades
 from cmpe.solvers.local.graph import Rules
 from tests.core.cases import examples
 from tests.problems import seeds
@@ -24,7 +25,7 @@ def chosen(count, selling, rules, mix):
 def mixing(change, total):
     """Two answers of which only the sums matter."""
     count, channels = change.shape
-    none, longest = np.zeros(0, dtype=np.uint64), 1 << HALF
+    none, longest = np.zeros(0, dtype=np.uint64), 1 << LOCAL.half
     return Mixing(
         values=np.zeros((0, channels)), own=none, other=none, near=none, far=none,
         part=np.zeros(0, dtype=np.int64), stack=none, counted=np.zeros(0, dtype=np.bool_),

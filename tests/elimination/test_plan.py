@@ -62,8 +62,8 @@ def test_giving_up_changes_no_plan_that_can_be_used(seed):
 
     def plan(hopeless, restarts=4):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(elimination, "CHEAP", 0)
-            patch.setattr(elimination, "HOPELESS", hopeless)
+            changed = elimination.ELIMINATION._replace(cheap=0, hopeless=hopeless)
+            patch.setattr(elimination, "ELIMINATION", changed)
             return make_plan(model.cardinalities, scopes, seed=seed, restarts=restarts)
 
     usable = plan(1000, restarts=1).operations.bit_length()

@@ -108,7 +108,7 @@ def test_cutset_networks_have_constants_too(seed):
 def test_wide_problems_use_local_search(monkeypatch):
     made = generate(grid(3, 3, seed=2), Recipe(percentile=30, samples=100))
     narrow = constants(made.problem, made.train)
-    monkeypatch.setattr(module, "CHEAP_BYTES", 0)
+    monkeypatch.setattr(module, "SETTINGS", module.SETTINGS._replace(cheap_bytes=0))
     wide = constants(made.problem, made.train)
     assert wide[-1].objective == pytest.approx(narrow[-1].objective)
 

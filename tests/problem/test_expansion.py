@@ -64,7 +64,9 @@ def test_a_rule_of_many_variables_makes_no_large_table():
 
 
 def test_a_list_that_is_too_long_is_refused(monkeypatch):
-    monkeypatch.setattr(elimination_rules, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(
+        elimination_rules, "ELIMINATION", elimination_rules.ELIMINATION._replace(rule_entries=50)
+    )
     rows = np.random.default_rng(0).integers(0, 3, (40, 8))
     model = cmpe.LogLinearModel.from_tables([3] * 8, [])
     problem = Problem(model, [cmpe.allowed(range(8), rows)])

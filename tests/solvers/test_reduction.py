@@ -18,8 +18,8 @@ AWKWARD = Shape(variables=5, factors=8, constraints=3)
 @pytest.fixture
 def everything_is_wide(monkeypatch):
     """Nothing but complete assignments is narrow, and every split is loose."""
-    monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
-    monkeypatch.setattr(reduction, "STEPS", 10)
+    monkeypatch.setattr(reduction, "EXACT", reduction.EXACT._replace(narrow_bytes=0))
+    monkeypatch.setattr(reduction, "EXACT", reduction.EXACT._replace(split_steps=10))
     monkeypatch.setattr(
         reduction, "by_size", lambda s, work, tied=2: Cut("leaves", 1, work.seed).relaxation(s)
     )
@@ -49,7 +49,7 @@ def test_branching_proves_what_enumeration_finds(seed, with_start):
 
 
 def test_a_grid_is_proved_by_fixing_and_elimination(monkeypatch):
-    monkeypatch.setattr(reduction, "NARROW_BYTES", 1 << 15)
+    monkeypatch.setattr(reduction, "EXACT", reduction.EXACT._replace(narrow_bytes=1 << 15))
     model = grid(9, 9, seed=1)
     second = model.perturb(0.1, 2)
     best = float(cmpe.solve(cmpe.Problem(second), None).objective[0])
@@ -63,7 +63,7 @@ def test_a_grid_is_proved_by_fixing_and_elimination(monkeypatch):
 
 
 def test_a_time_limit_leaves_a_valid_bound(monkeypatch):
-    monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
+    monkeypatch.setattr(reduction, "EXACT", reduction.EXACT._replace(narrow_bytes=0))
     problem = cmpe.Problem(grid(6, 6, seed=3))
     optimum = cmpe.solve(problem, None, method="exact").objective[0]
     nothing = np.full((1, 36), -1, dtype=np.int32)

@@ -236,3 +236,19 @@ def test_pages_with_figures_of_ss_cmpe_disclose_its_temperature():
         text = (ROOT / name).read_text(encoding="utf-8")
         assert re.search(r"temperature", text), name
         assert re.search(r"contrast", text), name
+
+
+def test_on_the_grid_the_temperature_brings_most(cells, long):
+    record, shorter = long[GRID], cells[GRID]
+    cold, warm = ({a: mean(record, a, t) for _, a in SELF_SUPERVISED} for t in (0.0, 2.0))
+    rival = rival_of(record, cold[PRINTED]["violated"])
+    assert f"{100 * cold[PRINTED]['violated']:.2f}" == "1.04"
+    assert [round(x, 1) for x in (cold[PRINTED]["regret"], rival)] == [9.3, 9.8]
+    says(PAPER, "the printed form violates 1.04 % and has 9.3 nats")
+    assert all(run["regret"] > rival for arm, run in cold.items() if arm != PRINTED)
+    assert all(run["violated"] < 0.01 for run in warm.values())
+    regrets = sorted(run["regret"] for run in warm.values())
+    assert [round(x, 1) for x in (regrets[0], regrets[-1])] == [4.6, 5.8]
+    says(PAPER, "has 4.6 to 5.8 nats")
+    gains = sorted(mean(shorter, arm, 2.0)["regret"] - run["regret"] for arm, run in warm.items())
+    assert [round(x, 1) for x in (gains[0], gains[-1])] == [0.2, 1.5]

@@ -7,7 +7,8 @@ import torch
 
 from cmpe.bounds.base import Work
 from cmpe.errors import MethodError, how_to_install
-from cmpe.tensor.device import EACH, as_array, batch_steps, device_named, scalar_on
+from cmpe.tensor.device import as_array, batch_steps, device_named, scalar_on
+from cmpe.tensor.settings import TENSOR
 
 
 def test_a_scalar_is_zero_in_double_precision():
@@ -33,7 +34,7 @@ def test_steps_end_with_the_work_with_the_clock_or_with_the_rows():
     assert list(batch_steps(Work(time_limit=0.0), 5, lambda: True)) == []
     assert list(batch_steps(Work(), 5, lambda: False)) == []
     asked = iter([True, True, False])
-    assert len(list(batch_steps(Work(), 5, lambda: next(asked)))) == 2 * EACH
+    assert len(list(batch_steps(Work(), 5, lambda: next(asked)))) == 2 * TENSOR.clock_checked
 
 
 def test_without_torch_the_extra_is_named():

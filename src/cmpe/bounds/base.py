@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cmpe.arguments import real_number, whole_number
 from cmpe.arrays import Floats, Indices
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.compiler import timing
 from cmpe.errors import OutOfTime
 from cmpe.memory import allowed_bytes, gigabytes_of
@@ -23,7 +24,6 @@ from cmpe.problem import Instances
 
 # A share of max(1, |q|): tables are added up in another order than by the problem.
 PADDING = 1e-9
-CHUNK = 64  # One call takes so many rows: fixed, so that results do not depend on threads.
 
 
 def clock() -> float:
@@ -184,6 +184,7 @@ def least_objective(h: Floats, offsets: NDArray[np.int64]) -> Floats:
 def over_chunks(instances: Instances, work: Callable[[slice], None], threads: int) -> None:
     """Do `work` on every chunk of rows; compiled code runs in parallel."""
     count = len(instances)
-    chunks = [slice(a, min(a + CHUNK, count)) for a in range(0, count, CHUNK)]
+    each = SETTINGS.chunk
+    chunks = [slice(a, min(a + each, count)) for a in range(0, count, each)]
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, chunks))

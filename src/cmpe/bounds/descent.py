@@ -25,12 +25,12 @@ from cmpe.bounds.base import (
 )
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.copies import VALUES
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
 
 # How much a step moves the constraints' multipliers, in `RowTables.units`, against the copies'.
-MU_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class RelaxedRow:
         from cmpe.core.multipliers import BEST
 
         entries, row = len(given.h), self.row
-        row.weights[:] = MU_WEIGHT * given.units**2
+        row.weights[:] = SETTINGS.mu_weight * given.units**2
         row.h[:entries] = given.h
         kernels.share_out(self.relaxed, even, row.h)
         for table, values in zip(row.t, given.t, strict=True):

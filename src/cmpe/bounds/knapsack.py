@@ -27,11 +27,10 @@ from cmpe.bounds.base import (  # fmt: skip
     row_tables,
 )
 from cmpe.bounds.messages import PassedRow
+from cmpe.bounds.settings import SETTINGS
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
 
-MESSAGE_SHARE = 0.7  # Messages get this share of the time; the rest goes to branching.
-NODES = 64  # One knapsack opens at most so many nodes.
 ROUNDING = 1e-13  # A share of the sizes of all profits together: what sums may have lost.
 
 
@@ -39,14 +38,14 @@ ROUNDING = 1e-13  # A share of the sizes of all profits together: what sums may 
 class Knapsack:
     """Bounds by message passing and a multiple-choice knapsack per constraint."""
 
-    nodes: int = NODES
+    nodes: int = SETTINGS.knapsack_nodes
 
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Bound every row."""
         limits = loosened_limits(instances)
         out = Bounds.empty(len(instances), len(limits))
         structure = instances.conditioning
-        limit = None if work.time_limit is None else MESSAGE_SHARE * work.time_limit
+        limit = None if work.time_limit is None else SETTINGS.message_share * work.time_limit
         passing = replace(work, time_limit=limit)
 
         def chunk(rows: slice) -> None:

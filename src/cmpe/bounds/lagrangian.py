@@ -19,19 +19,15 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments, Floats, Indices
 from cmpe.bounds.base import Bounds, Work, loosened_limits
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.buckets import BatchRows
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, TooLarge
 from cmpe.problem import Instances, Problem
 
-WORKING_SET = 1 << 22  # The lanes of one block may fill so many bytes,
 # but a block has up to so many lanes at least, because index arithmetic is paid once a block: the
 # dual of 16 x 16 grids with 5-15 % evidence takes 0.4-0.5 of the time that it takes with 4 lanes.
-LEAST_LANES = 16
 MOST_BYTES = 1 << 31  # A problem whose lanes need more is too wide to eliminate.
-CHEAP_BYTES = 1 << 24  # Up to so many bytes a lane, elimination is the first choice for a bound.
-CHUNK = 512  # One compiled call takes at most so many rows,
-CHUNK_BYTES = 1 << 28  # and so many bytes of lanes one after the other: Ctrl-C waits for it.
 
 
 @dataclass(frozen=True)
@@ -60,14 +56,15 @@ def lane_bytes(problem: Problem) -> int:
 
 
 def _most_lanes(per_lane: int) -> int:
-    least = min(LEAST_LANES, CHUNK_BYTES // per_lane)
-    return min(max(WORKING_SET // per_lane, least, 4), 64)
+    least = min(SETTINGS.least_lanes, SETTINGS.chunk_bytes // per_lane)
+    return min(max(SETTINGS.working_set // per_lane, least, 4), 64)
 
 
 def chunk_rows(problem: Problem) -> int:
     """How many rows one compiled call takes."""
     per_lane = max(1, lane_bytes(problem))
-    return max(_most_lanes(per_lane), min(CHUNK, CHUNK_BYTES // per_lane))
+    rows = min(SETTINGS.compiled_chunk, SETTINGS.chunk_bytes // per_lane)
+    return max(_most_lanes(per_lane), rows)
 
 
 class Batch:

@@ -21,12 +21,10 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import Schedule, minimise
 from cmpe.bounds.lagrangian import Lagrangian
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.bounds.settings import SETTINGS
 from cmpe.elimination.orders import Scope
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
-
-PLANNED = 3000  # With more variables, looking for an order of small width takes too long.
-HELD = 20  # So many steps move only the constraints' multipliers: they give the plain bound.
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,9 @@ class MiniBucket:
 
     def upper_bound(self, instances: Instances, work: Work) -> Bounds:
         """Plain mini-buckets first, then cost shifting from there: never worse."""
-        small = len(instances.conditioning.free) <= PLANNED
+        small = len(instances.conditioning.free) <= SETTINGS.planned
         if small and instances.problem.plan.width <= self.i_bound:
             return Lagrangian().upper_bound(instances, work)
         relaxation = self.relaxation(instances.conditioning, work)
-        held = HELD if self.shift else 1 << 40
+        held = SETTINGS.plain_steps if self.shift else 1 << 40
         return minimise(instances, relaxation, work, Schedule(even=False, held=held))

@@ -22,6 +22,7 @@ import numpy as np
 
 from cmpe.arrays import Integers
 from cmpe.bounds.base import Work
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.copies import CompiledRelaxation, Narrow
 from cmpe.elimination.orders import Scope
 from cmpe.elimination.plan import Plan, plan_in_order
@@ -29,10 +30,7 @@ from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import strides_of
 
-MOST_PLACES = 1 << 27  # At 4 bytes each, and 8 while they are made.
 BYTES_PER_PLACE = 12
-MOST_PAIRS = 1 << 25  # Buckets of so many entries together take some hundred MiB.
-SMALL = 8  # Inputs whose sum is so many times smaller than the bucket are added up beforehand.
 
 
 class _Step(NamedTuple):
@@ -56,7 +54,7 @@ def _gathered(plan: Plan) -> list[_Step]:
         count = 0
         for n in inputs:
             joined |= set(_scope_of(plan, steps, n))
-            if plan.size(joined) * SMALL > plan.size(scope):
+            if plan.size(joined) * SETTINGS.small > plan.size(scope):
                 break
             count += 1
         if count > 1:
@@ -113,10 +111,10 @@ class Relaxation:
         tables = [scope for _, group in self.groups for scope in group]
         self._work.check_time()
         self.plan: Plan = plan_in_order(cards, (*renamed, *tables), order)
-        if self.plan.operations > MOST_PAIRS:
+        if self.plan.operations > SETTINGS.bucket_entries:
             raise TooLarge(
                 f"the buckets of this relaxation have {self.plan.operations} entries; "
-                f"the limit is {MOST_PAIRS}: try a smaller width"
+                f"the limit is {SETTINGS.bucket_entries}: try a smaller width"
             )
         self._own_sizes = np.diff(structure.layout.offsets)
         self._structure = structure
@@ -183,7 +181,7 @@ class Relaxation:
             len(s.inputs) * plan.size(s.scope if s.variable < 0 else (*s.scope, s.variable))
             for s in steps
         )
-        most = min(MOST_PLACES, self._work.bytes // BYTES_PER_PLACE)
+        most = min(SETTINGS.places, self._work.bytes // BYTES_PER_PLACE)
         if places > most:
             raise TooLarge(
                 f"the index of this relaxation has {places} places; the limit is {most}: "

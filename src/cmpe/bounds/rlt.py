@@ -28,13 +28,12 @@ from scipy.sparse import hstack
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Bounds, Work, loosened_limits, over_chunks
 from cmpe.bounds.linearization import LinearProgram, highs_model, sparse
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
 from cmpe.models.polynomial import Monomial, MultilinearPolynomial
 from cmpe.problem import Instances
 
-MOST_FACTORS = 10  # A monomial of so many factors has 2^10 products.
-MOST_PRODUCTS = 4000  # Beyond so many products with constraints, constraints stay alone.
 ROUNDING = 1e-12  # A share of the numbers' size: what float64 sums may have lost.
 
 Weights = dict[Monomial, float]
@@ -122,7 +121,7 @@ def _program(problem: Polynomials, products: bool) -> LinearProgram:
     """All rows are `>=`; column 0 is the constant monomial, fixed to 1."""
     used = sorted({v for p in _polynomials(problem) for m in p.weights for v in m})
     rows = [_at_least(polynomial, limit) for polynomial, limit in problem.constraints]
-    if products and len(rows) * len(used) <= MOST_PRODUCTS:
+    if products and len(rows) * len(used) <= SETTINGS.products:
         rows += [_times(row, v, upper) for row in rows for v in used for upper in (False, True)]
     mentioned = {m for row in rows for m in row} | set(problem.objective.weights)
     rows += [row for monomial in _largest(mentioned) for row in _bound_products(monomial)]
@@ -165,10 +164,10 @@ def _largest(monomials: Iterable[Monomial]) -> list[Monomial]:
     """Monomials of two and more factors that are not part of another one."""
     kept: list[Monomial] = []
     for monomial in sorted(monomials, key=lambda m: (-len(m), m)):
-        if len(monomial) > MOST_FACTORS:
+        if len(monomial) > SETTINGS.factors:
             raise TooLarge(
                 f"a monomial of {len(monomial)} factors has 2^{len(monomial)} products; "
-                f"the limit is {MOST_FACTORS} factors"
+                f"the limit is {SETTINGS.factors} factors"
             )
         if len(monomial) > 1 and not any(_within(monomial, other) for other in kept):
             kept.append(monomial)

@@ -28,19 +28,12 @@ from cmpe.bounds.base import Bounds, Work
 from cmpe.bounds.descent import minimise
 from cmpe.bounds.minibucket import Occurrences, at_most_entries, mini_buckets
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.bounds.settings import SETTINGS
 from cmpe.elimination.orders import Scope
 from cmpe.elimination.plan import Graph, interaction_graph, make_plan
 from cmpe.errors import TooLarge
 from cmpe.models.conditioning import Conditioning
 from cmpe.problem import Instances
-
-DISTANCES = (4, 6, 8, 10, 12)  # So many levels lie between two cuts.
-EXTRA = 2  # A strip of w levels may be w + 2 wide before its buckets are split.
-WIDTHS = (4, 8)
-STEP_SECONDS = 6e-10  # A step reads one number of the relaxation's index in this time.
-TRIES = 10  # The random level structure with the fewest copies of so many is taken.
-LARGE = 10_000  # Graphs with more than a tenth of so many variables get fewer tries.
-ENOUGH_STEPS = 60  # A wider split is worth its time only if it leaves so many steps.
 
 
 @dataclass(frozen=True)
@@ -60,12 +53,13 @@ class Cut:
         work = work or Work()
         generator = np.random.default_rng((self.seed, self.size))
         if self.kind == "layers":
-            tries = int(np.clip(LARGE // max(1, len(structure.free)), 1, TRIES))
+            tries = int(np.clip(SETTINGS.large // max(1, len(structure.free)), 1, SETTINGS.tries))
             tried = []
             for _ in range(tries):
                 work.check_time()
                 tried.append(_layers(structure, self.size, self.tied, generator))
-            start, width = min(tried, key=lambda o: len(o.variables)), self.size + self.tied + EXTRA
+            start = min(tried, key=lambda o: len(o.variables))
+            width = self.size + self.tied + SETTINGS.extra
         else:
             start, width = _leaves(structure, self.size, generator), self.size
         fits = at_most_entries(structure, start.origin, width)
@@ -119,7 +113,7 @@ class Splitting:
         cuts = [
             Cut(kind, size, work.seed + attempt)
             for attempt in range(self.attempts)
-            for kind, sizes in (("layers", DISTANCES), ("leaves", WIDTHS))
+            for kind, sizes in (("layers", SETTINGS.distances), ("leaves", SETTINGS.widths))
             for size in sizes
         ]
         any_fits = False
@@ -140,7 +134,7 @@ def by_size(structure: Conditioning, work: Work, tied: int = 2) -> Relaxation:
     chosen: Relaxation | None = None
     places, growth = 0.0, 1.0
     for made in _made(
-        [Cut("layers", size, work.seed, tied) for size in DISTANCES], structure, work
+        [Cut("layers", size, work.seed, tied) for size in SETTINGS.distances], structure, work
     ):
         if chosen is not None and not _affordable(made, work):
             break
@@ -174,7 +168,7 @@ def _affordable(relaxation: Relaxation, work: Work) -> bool:
 
 
 def _seconds(places: float) -> float:
-    return ENOUGH_STEPS * STEP_SECONDS * places
+    return SETTINGS.enough_steps * SETTINGS.seconds_per_place * places
 
 
 def _allowed(work: Work) -> float:

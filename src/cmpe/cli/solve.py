@@ -47,6 +47,7 @@ from cmpe.cli.streaming.running import (
     stream_asked,
 )
 from cmpe.cli.table import table_text
+from cmpe.core.settings import EXACT
 from cmpe.errors import FormatError, InputError, Interrupted, ModelError
 from cmpe.formats.text import check_writable, suffix_of
 from cmpe.solvers.base import Limits
@@ -231,10 +232,10 @@ def _write_trace(rows: Rows, path: Path, seconds: float | None) -> None:
     from cmpe.formats.text import write_text
     from cmpe.pictures.figures import SUFFIXES, draw_trace, save
     from cmpe.problem.groups import by_observed
-    from cmpe.solvers.exact.trace import WIDE_SECONDS, trace
+    from cmpe.solvers.exact.trace import trace
 
     first = by_observed(*rows.asked)[0][0]
-    events = trace(first.problem, first.evidence, time_limit=seconds or WIDE_SECONDS)
+    events = trace(first.problem, first.evidence, time_limit=seconds or EXACT.traced_seconds)
     if path.suffix in SUFFIXES:
         save(draw_trace(events), path)
     else:

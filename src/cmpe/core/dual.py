@@ -19,14 +19,13 @@ from cmpe.core.buckets import VARIABLE
 from cmpe.core.compiler.functions import njit
 from cmpe.core.elimination import complete, eliminate_max, totals
 from cmpe.core.multipliers import BEST, DUAL_RULE, fall
+from cmpe.core.settings import EXACT
 from cmpe.core.tables import condition_some
 
 # What is known of a row: an INACTIVE constraint holds at the maximiser of h alone.
 RUNNING, INACTIVE, INFEASIBLE, BOUND = range(4)
 # What rounding can move a sum by, per bucket, as a share of 1 + the largest number added up.
 SLACK = 1e-14
-MOST_STEPS = 60
-SUBGRADIENT_STEPS = 60
 CLOSE = 1e-11  # A rise of a smaller share of 1 + |value| is no new line.
 
 
@@ -198,7 +197,7 @@ def minimise_dual(plan, block, limit):
     high_h, high_t, low_t = line.high_h, line.high_t, line.low_t
     mu[:] = 0.0
     running = _bracket(plan, block, limit, line)
-    for attempt in range(MOST_STEPS):
+    for attempt in range(EXACT.bracket_steps):
         for lane in range(lanes):
             if kind[lane] == RUNNING:
                 slope = (high_h[lane] - lower[lane]) / (high_t[lane] - low_t[lane])
@@ -209,7 +208,8 @@ def minimise_dual(plan, block, limit):
             if kind[lane] != RUNNING:
                 continue
             height = lower[lane] - mu[lane] * low_t[lane]
-            if total[lane] - height <= CLOSE * (1.0 + abs(height)) or attempt == MOST_STEPS - 1:
+            is_last = attempt == EXACT.bracket_steps - 1
+            if is_last or total[lane] - height <= CLOSE * (1.0 + abs(height)):
                 kind[lane] = BOUND
                 upper[lane] = total[lane] + mu[lane] * limit
                 running -= 1
@@ -297,7 +297,7 @@ def descend_dual(plan, block, limits):
         level[lane, BEST] = np.inf
         kind[lane], upper[lane], block.lower[lane] = BOUND, np.inf, -np.inf
     _least_each(plan, block, limits, sums)
-    for _ in range(SUBGRADIENT_STEPS):
+    for _ in range(EXACT.subgradient_steps):
         load_priced(h, t, mu, values)
         eliminate_max(plan, values, carried[0], total, carry)
         choice[:] = -1

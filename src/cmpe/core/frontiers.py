@@ -10,6 +10,7 @@ from cmpe.arrays import Floats, Integers
 from cmpe.core.buckets import CARD, CHILD, INPUT_COUNT, INPUTS, MESSAGE, PAIRS, SIZE, STEP
 from cmpe.core.compiler.functions import njit
 from cmpe.core.elimination import begin, step
+from cmpe.core.settings import EXACT
 from cmpe.core.states import (
     COST,
     LOSS,
@@ -17,7 +18,6 @@ from cmpe.core.states import (
     PRODUCT_LIMIT,
     STATE_COUNT,
     SUM_LIMIT,
-    TILT,
     LossBudget,
     States,
     T,
@@ -244,10 +244,10 @@ def _join(values, a_low, a_high, b_low, b_high, limits):
 
 @njit(cache=True, nogil=True, counted=False)
 def _least_tilted(values, low, high, least):
-    """The least loss - tilt and the least loss + tilt of a list, tilt = TILT sum mu_j t_j."""
+    """The least loss - tilt and loss + tilt of a list, where tilt is `EXACT.tilt` sum mu_j t_j."""
     least[0] = least[1] = np.inf
     for i in range(low, high):
-        tilt = TILT * (values[i, LOSS] - values[i, COST])
+        tilt = EXACT.tilt * (values[i, LOSS] - values[i, COST])
         least[0] = min(least[0], values[i, LOSS] - tilt)
         least[1] = min(least[1], values[i, LOSS] + tilt)
 
@@ -257,9 +257,9 @@ def _merge_components(active, price, most, space):
     """Merge the lists of all components into two, shortest first; False on overflow.
 
     Let price = sum mu_j rest_j. A whole assignment with t_j <= rest_j and loss + price -
-    sum mu_j t_j <= most has loss -+ tilt <= most -+ TILT price. A partial one may use that
+    sum mu_j t_j <= most has loss -+ tilt <= most -+ EXACT.tilt price. A partial one may use that
     budget less the least that the other lists can take: bounds at the multipliers
-    (1 -+ TILT) mu.
+    (1 -+ EXACT.tilt) mu.
     """
     states, lows, highs, least, order = (
         space.states, space.lows, space.highs, space.least, space.order
@@ -271,9 +271,10 @@ def _merge_components(active, price, most, space):
         _least_tilted(states.values, lows[c], highs[c], least[c])
         down += least[c, 0]
         up += least[c, 1]
-    below, above = most - TILT * price, most + TILT * price
+    below, above = most - EXACT.tilt * price, most + EXACT.tilt * price
     for c in range(active):
-        left = LossBudget(np.inf, TILT, below - (down - least[c, 0]), above - (up - least[c, 1]))
+        spare_below, spare_above = below - (down - least[c, 0]), above - (up - least[c, 1])
+        left = LossBudget(np.inf, EXACT.tilt, spare_below, spare_above)
         end = lows[c]
         for i in range(lows[c], highs[c]):
             if within(states, i, left):
@@ -286,7 +287,7 @@ def _merge_components(active, price, most, space):
         a, b = order[active - 1], order[active - 2]
         down -= least[a, 0] + least[b, 0]
         up -= least[a, 1] + least[b, 1]
-        left = LossBudget(most, TILT, below - down, above - up)
+        left = LossBudget(most, EXACT.tilt, below - down, above - up)
         if not combine(states, lows[a], highs[a], lows[b], highs[b], left):
             return False
         counts[STATE_COUNT] = undominated(states, top, counts[STATE_COUNT])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
-from cmpe.core.dual import CLOSE, MOST_STEPS
+from cmpe.core.dual import CLOSE
 from cmpe.core.loops import copy
 from cmpe.core.mplp import MANY
+from cmpe.core.settings import EXACT
 
 
 @njit(cache=True, nogil=True)
@@ -77,7 +78,7 @@ def node(profit, weight, starts, fixed, limit, low, high):
         return -np.inf, -1
     choice = np.zeros(len(low), dtype=np.int64)
     bound = heavy_p
-    for _ in range(MOST_STEPS):
+    for _ in range(EXACT.bracket_steps):
         if heavy_w <= light_w:
             break
         mu = max(0.0, (heavy_p - light_p) / (heavy_w - light_w))

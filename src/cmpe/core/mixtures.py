@@ -7,11 +7,10 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.moves import ARC, ARC_END, END, PLACE, PLACE_END, SLOT, excess, place
 from cmpe.core.repair import LANES, channels_of, conditioned, unpack
-from cmpe.core.trades import HALF, Mixing, Sums, choose, sorted_trades
+from cmpe.core.settings import LOCAL
+from cmpe.core.trades import Mixing, Sums, choose, sorted_trades
 
 NONE = -1  # the component of variables in which two answers agree
-MOST_COLOURS = 16  # sets of variables that no table joins; variables in no set do not trade
-MOST_VALUES = 3  # other values of a variable that are tried
 
 
 @njit(inner=True, nogil=True)
@@ -83,7 +82,7 @@ def _blend(graph, rules, mix):
 def _coloured(graph, colour):
     """Colour the variables so that no table joins two of one colour; the number of colours.
 
-    A variable for which MOST_COLOURS do not suffice has the colour NONE.
+    A variable for which `LOCAL.colours` do not suffice has the colour NONE.
     """
     count = 0
     for v in range(len(colour)):
@@ -95,8 +94,8 @@ def _coloured(graph, colour):
         free = 0
         while taken >> free & 1:
             free += 1
-        colour[v] = free if free < MOST_COLOURS else NONE
-        count = max(count, min(free + 1, MOST_COLOURS))
+        colour[v] = free if free < LOCAL.colours else NONE
+        count = max(count, min(free + 1, LOCAL.colours))
     return count
 
 
@@ -108,7 +107,7 @@ def _trade_values(graph, rules, mix, colour, count):
     is made. Whether any move was made.
     """
     gained = False
-    for shift in range(1, MOST_VALUES + 1):
+    for shift in range(1, LOCAL.values + 1):
         for c in range(count):
             some = False
             for v in range(len(mix.own)):
@@ -143,7 +142,7 @@ def _first(answers, row, graph, rules, mix):
 
 @njit(inner=True, nogil=True)
 def _space(graph, channels):
-    free, tables, longest = len(graph.free), len(graph.offsets) - 1, 1 << HALF
+    free, tables, longest = len(graph.free), len(graph.offsets) - 1, 1 << LOCAL.half
     return Mixing(
         np.zeros((graph.offsets[-1], channels)),
         np.zeros(free, dtype=np.uint64),

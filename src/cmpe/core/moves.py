@@ -20,10 +20,10 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 from cmpe.core.loops import copy
+from cmpe.core.settings import LOCAL
 
 FORBIDDEN = 1e6  # penalty of one -inf entry of h: leaving them comes first
 DROP = 1e-12  # the least fall of the penalty that counts as one
-DEPTH = 10  # the longest chain of moves
 SLOT, END, ARC, ARC_END, PLACE, SHARED, PLACE_END = 0, 1, 2, 3, 4, 5, 6  # of graph.variables
 
 
@@ -295,7 +295,7 @@ def polish(sweeps, graph, rules, point, notes):
     exchange is better."""
     climb(graph, rules, point)
     for _ in range(sweeps):
-        better = chain(DEPTH, graph, rules, point, notes)
+        better = chain(LOCAL.chain, graph, rules, point, notes)
         if better > 0:
             climb(graph, rules, point)
         better += exchange(0, len(graph.owner), graph, rules, point)

@@ -22,13 +22,10 @@ from cmpe.core.moves import (
     penalty,
     polish,
 )
+from cmpe.core.settings import LOCAL
 from cmpe.core.tables import condition
 
 LANES = 32  # rows conditioned together
-TRIES = 32  # rises of h that an exchange after a kick looks at
-FURTHEST = 6  # the longest kick
-PUSHES, FOLLOWERS = 3, 2  # rises that a push takes, and the longest walk that each may start
-PATIENCE = 2  # steps of tabu search per variable without progress, then a kick
 
 
 @njit(cache=True, nogil=True)
@@ -120,7 +117,7 @@ def _walk(slot, most, graph, point, state):
 def _kick(graph, point, state):
     """A random walk over neighbouring variables, each set to another random value."""
     v = draw(state, len(point.z))
-    _walk(_other(v, graph, point, state), FURTHEST, graph, point, state)
+    _walk(_other(v, graph, point, state), LOCAL.kick, graph, point, state)
 
 
 @njit(cache=True, nogil=True)
@@ -130,7 +127,7 @@ def _push(graph, rules, point, state):
     False where there are none.
     """
     slots = len(graph.owner)
-    for made in range(PUSHES):
+    for made in range(LOCAL.pushes):
         start = np.int64(draw(state, slots))
         slot = start
         for k in range(slots):
@@ -139,7 +136,7 @@ def _push(graph, rules, point, state):
                 break
         if point.delta[slot, 0] <= rules.gain:
             return made > 0
-        _walk(np.uint64(slot), FOLLOWERS, graph, point, state)
+        _walk(np.uint64(slot), LOCAL.followers, graph, point, state)
     return True
 
 
@@ -164,7 +161,7 @@ def repair(steps, graph, rules, point, notes):
             if _is_hopeless(graph, rules, point.values):
                 break
             chain(2, graph, rules, point, notes)
-        elif step > since + PATIENCE * len(z):
+        elif step > since + LOCAL.patience * len(z):
             since = step
             _kick(graph, point, notes.state)
         elif slot < stay:
@@ -207,7 +204,7 @@ def shake(kicks, graph, rules, point, best, notes):
         if repair(len(point.z), graph, rules, point, notes):
             climb(graph, rules, point)
             start = np.int64(draw(notes.state, len(graph.owner)))
-            exchange(start, TRIES, graph, rules, point)
+            exchange(start, LOCAL.tries, graph, rules, point)
             if point.total[0] >= best.total[0]:
                 _copy(point, best)
                 continue

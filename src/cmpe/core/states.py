@@ -21,8 +21,6 @@ from cmpe.core.loops import replace_highest
 LOSS, COST, T = range(3)  # columns of the exact engine's states; t_j is in column T + j
 # Places of `States.counts`.
 STATE_COUNT, NODE_COUNT, SUM_COUNT, SUM_LIMIT, PRODUCT_LIMIT = range(5)
-MOST_PRODUCTS = 1 << 16  # sums of one combination, where one answer is looked for
-TILT = 0.2  # share of mu by which the two multipliers that prune merged states differ from it
 
 
 class States(NamedTuple):

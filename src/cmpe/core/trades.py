@@ -3,8 +3,8 @@
 A component adds some h and some of each t_j. Those that cost nothing are taken. The others are
 *trades*: h for room under the limits, or room for h. The steepest come first, and around the first
 that does not fit lies the core of the knapsack (Balas and Zemel 1980), of which all choices are
-looked at: with one limit those of 2 HALF trades, as two lists of undominated sums (Horowitz and
-Sahni 1974), else those of CORE trades one by one.
+tried: with one limit those of twice `LOCAL.half` trades, as two lists of undominated sums (Horowitz
+and Sahni 1974), else those of `LOCAL.core` trades one by one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.loops import copy
 from cmpe.core.moves import excess
-
-CORE = 8  # trades of which all choices are looked at
-HALF = 8  # and twice as many where there is one limit
+from cmpe.core.settings import LOCAL
 
 
 class Sums(NamedTuple):
     """Choices among some trades, in ascending order of t and of h; one list in each line."""
 
-    cost: Any  # (3, 2 ^ HALF): what a choice adds to t
-    gain: Any  # (3, 2 ^ HALF): and to h
-    code: Any  # (3, 2 ^ HALF): which trades are made or undone, bit by bit
+    cost: Any  # (3, 2 ^ half): what a choice adds to t
+    gain: Any  # (3, 2 ^ half): and to h
+    code: Any  # (3, 2 ^ half): which trades are made or undone, bit by bit
 
 
 class Mixing(NamedTuple):
@@ -218,7 +216,7 @@ def choose(count, trades, selling, rules, mix):
     short = _trade(0, trades, rules, mix)
     if selling and short < trades:
         plain = len(rules.limits) == 1 and rules.zeros[1] < 0
-        size = 2 * HALF if plain else CORE
+        size = 2 * LOCAL.half if plain else LOCAL.core
         first = max(0, min(short - size // 2, trades - size))
         end = min(trades, first + size)
         _take(count, selling, rules, mix)

@@ -30,10 +30,9 @@ from cmpe.core.buckets import (
     CompiledPlan,
 )
 from cmpe.core.circuits import CircuitTerms
+from cmpe.elimination.settings import ELIMINATION
 from cmpe.errors import TooLarge
 
-MOST_TERMS = 1 << 21  # of a circuit: as many vectors are held while a block of rows is summed
-CHUNK = 256  # rows of one compiled call
 NONE = -1  # no node
 
 
@@ -73,7 +72,8 @@ class Circuit:
         def part(rows: slice) -> None:
             kernels.sums(self.terms, leaves[rows], *(a[rows] for a in out))
 
-        chunks = [slice(a, min(a + CHUNK, len(leaves))) for a in range(0, len(leaves), CHUNK)]
+        size, each = len(leaves), ELIMINATION.chunk
+        chunks = [slice(a, min(a + each, size)) for a in range(0, size, each)]
         if threads > 1 and len(chunks) > 1:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(part, chunks))
@@ -133,8 +133,8 @@ class _Layout:
         self.widths.append(width[~single])
         self.operands.append(operands[operands != NONE])
         self.total += len(entry)
-        if self.total > MOST_TERMS:
-            raise TooLarge(f"elimination adds more than {MOST_TERMS} terms a row")
+        if self.total > ELIMINATION.terms:
+            raise TooLarge(f"elimination adds more than {ELIMINATION.terms} terms a row")
 
     def _places(self, bucket: Integers) -> Integers:
         """Where each input has each entry and value: (inputs, entries, values)."""

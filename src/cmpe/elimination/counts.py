@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Integers
+from cmpe.elimination.settings import ELIMINATION
 from cmpe.models.flat import FlatTables
 
 SCALES = (1.0, 10.0, 100.0, 1000.0, 10000.0)  # decimals of costs that are no whole numbers
 ROUNDING = 1e-9
-MOST_STEPS = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,9 @@ class _CountReader:
         need = np.where(np.isneginf(constant), 0.0, constant + largest.sum(axis=1) - self.most)
         low = np.ceil(np.clip(need / step, 0.0, most.max(initial=0) + 1.0)).astype(np.int64)
         added = np.where(free, low.max(initial=0), added)
-        high = np.full_like(low, MOST_STEPS)
-        return Count(added, low, high, np.array([MOST_STEPS]), (self.number,), saturates=True)
+        most = np.array([ELIMINATION.count_steps])
+        high = np.full_like(low, most[0])
+        return Count(added, low, high, most, (self.number,), saturates=True)
 
 
 def _whole(above: Floats) -> tuple[float, Integers | None]:
@@ -127,7 +128,7 @@ def _whole(above: Floats) -> tuple[float, Integers | None]:
         scaled = values * scale
         rounded = np.round(scaled)
         if (
-            scaled[-1] < MOST_STEPS
+            scaled[-1] < ELIMINATION.count_steps
             and (np.abs(scaled - rounded) <= ROUNDING * np.maximum(1.0, scaled)).all()
         ):
             divisor = max(1, int(np.gcd.reduce(rounded.astype(np.int64))))

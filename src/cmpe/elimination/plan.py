@@ -24,13 +24,11 @@ from functools import cached_property
 import numpy as np
 
 from cmpe.core.compiler import timing
-from cmpe.elimination.orders import HOPELESS, Ordering, Scope, candidate_orders
+from cmpe.elimination.orders import Ordering, Scope, candidate_orders
+from cmpe.elimination.settings import ELIMINATION
 from cmpe.errors import TooLarge
 
 MEMORY_LIMIT = 4 << 30  # Elimination takes at most so many bytes.
-CHEAP = 16  # A plan of so few bucket entries per variable needs no better order.
-HEURISTICS = 3  # Each start makes so many orders.
-MOST_SPELLED = 3000  # Buckets of more variables are not spelled out where they are hopeless.
 Graph = list[set[int]]
 
 
@@ -64,7 +62,7 @@ class Plan:
         Of a hopeless plan, less than that.
         """
         if self.hopeless:
-            return HOPELESS
+            return ELIMINATION.hopeless
         return max((len(bucket.scope) for bucket in self.buckets), default=0)
 
     def size(self, scope: Iterable[int]) -> int:
@@ -75,14 +73,14 @@ class Plan:
     def operations(self) -> int:
         """Entries of all buckets together: what one elimination touches."""
         if self.hopeless:
-            return 1 << HOPELESS
+            return 1 << ELIMINATION.hopeless
         return sum(self.size((*b.scope, b.variable)) for b in self.buckets)
 
     @cached_property
     def message_entries(self) -> int:
         """Entries of all messages together."""
         if self.hopeless:
-            return 1 << HOPELESS
+            return 1 << ELIMINATION.hopeless
         return sum(self.size(b.scope) for b in self.buckets)
 
     @property
@@ -122,13 +120,14 @@ def make_plan(
     ):
         if order is not None and (best is None or cost < least):
             best, least = order, cost
-        if least <= CHEAP * len(chosen):
+        if least <= ELIMINATION.cheap * len(chosen):
             break  # another order could not save what looking for it costs
-        if number + 1 >= HEURISTICS and (least > 2.0**HOPELESS or timing.now() >= until):
+        is_over = least > 2.0**ELIMINATION.hopeless or timing.now() >= until
+        if is_over and number + 1 >= ELIMINATION.heuristics:
             break
     assert best is not None
     kept = chosen[best].tolist()
-    if least == math.inf and len(chosen) > MOST_SPELLED:
+    if least == math.inf and len(chosen) > ELIMINATION.spelled:
         return Plan(tuple(cardinalities), tuple(scopes), (), hopeless=True)
     return plan_in_order(tuple(cardinalities), tuple(scopes), kept)
 

@@ -24,14 +24,12 @@ import numpy as np
 
 from cmpe.arrays import FREE, Integers, Values
 from cmpe.elimination.plan import make_plan
+from cmpe.elimination.settings import ELIMINATION
 from cmpe.errors import TooLarge
 from cmpe.models.function import Function
 from cmpe.models.logic import BoundRule, Fold, Listing
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.ruled import RuledModel
-
-MOST_ENTRIES = 1 << 22  # of a table that a rule becomes
-MOST_ELEMENTS = 1 << 10  # of one product in place of several
 
 
 class Hidden(NamedTuple):
@@ -163,10 +161,10 @@ class _Tree:
 
     def _define(self, inputs: tuple[int, ...], lookup: Integers, values: int) -> int:
         """A new variable with its table."""
-        if lookup.size * values > MOST_ENTRIES:
+        if lookup.size * values > ELIMINATION.rule_entries:
             raise TooLarge(
                 f"a rule needs a table of {lookup.size * values} entries; the most is "
-                f"{MOST_ENTRIES}: split it into rules of fewer variables or rows"
+                f"{ELIMINATION.rule_entries}: split it into rules of fewer variables or rows"
             )
         variable = len(self.cardinalities)
         self.cardinalities.append(values)
@@ -216,11 +214,11 @@ def joined(rule: BoundRule) -> BoundRule:
     first = np.unique(np.concatenate(values), axis=0)
     known = np.unique(first @ np.array(radix))
     size = 0
-    while size < len(known) <= MOST_ELEMENTS:
+    while size < len(known) <= ELIMINATION.elements:
         size = len(known)
         known = np.union1d(known, products(tuples(known), first))
     codes = np.union1d(known, [-1])  # the first one: the rule is broken
-    if len(codes) > MOST_ELEMENTS + 1:
+    if len(codes) > ELIMINATION.elements + 1:
         return rule
     elements = tuples(codes[1:])
     product = np.zeros((len(codes), len(codes)), dtype=np.int64)

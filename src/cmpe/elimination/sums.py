@@ -32,12 +32,10 @@ from cmpe.core.buckets import (
 from cmpe.core.sums import CountedPlan, Weights
 from cmpe.elimination.counts import Count
 from cmpe.elimination.plan import MEMORY_LIMIT
+from cmpe.elimination.settings import ELIMINATION
 from cmpe.errors import TooLarge
 from cmpe.models.flat import FlatTables
 
-MOST_PAIRS = 1 << 22  # of states that one join may have: its map is kept
-MOST_WORK = 1 << 28  # weights that one row may have to add: seconds
-CHUNK = 256  # rows of one compiled call
 Box = tuple[int, ...]
 
 
@@ -150,7 +148,8 @@ class LogSum:
             chunk = np.ascontiguousarray(tables[rows], dtype=np.float64)
             work(rows, Weights(chunk, own, accepted[rows]))
 
-        chunks = [slice(a, min(a + CHUNK, len(tables))) for a in range(0, len(tables), CHUNK)]
+        size, each = len(tables), ELIMINATION.chunk
+        chunks = [slice(a, min(a + each, size)) for a in range(0, size, each)]
         if threads > 1 and len(chunks) > 1:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(part, chunks))
@@ -224,16 +223,16 @@ class _Shape:
     def check(self, memory_limit: int) -> None:
         """Refuse before any memory is taken."""
         pairs = [math.prod(a) * math.prod(b) for _, a, b, _ in self.joins]
-        if self.memory > memory_limit or max(pairs, default=0) > MOST_PAIRS:
+        if self.memory > memory_limit or max(pairs, default=0) > ELIMINATION.pairs:
             raise TooLarge(
                 f"elimination with running counts needs {self.memory >> 20} MiB and joins of "
                 f"{max(pairs, default=0)} pairs of states; the limits are {memory_limit >> 20} MiB "
-                f"and {MOST_PAIRS} pairs"
+                f"and {ELIMINATION.pairs} pairs"
             )
-        if self.counts and self.work > MOST_WORK:
+        if self.counts and self.work > ELIMINATION.weights:
             raise TooLarge(
                 f"elimination with running counts adds {self.work} weights a row; the limit is "
-                f"{MOST_WORK}"
+                f"{ELIMINATION.weights}"
             )
 
     def counted(self) -> CountedPlan:

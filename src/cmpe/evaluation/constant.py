@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cmpe.arrays import Floats, Values
-from cmpe.bounds.lagrangian import CHEAP_BYTES, lane_bytes
+from cmpe.bounds.lagrangian import lane_bytes
+from cmpe.bounds.settings import SETTINGS
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Constraint, Evidence, Instances, Problem, need_problem
 from cmpe.solution import Solutions
@@ -97,7 +98,7 @@ def _of_means(instances: Instances, running: Running | None) -> Ask:
             total += np.maximum(tables, FORBIDDEN).sum(axis=0)
         means = total / len(instances)
         models.append(LogLinearModel.from_flat(problem.domain, structure.scopes, means))
-    method = "exact" if lane_bytes(problem) <= CHEAP_BYTES else "local"
+    method = "exact" if lane_bytes(problem) <= SETTINGS.cheap_bytes else "local"
 
     def ask(limits: Floats | None) -> Values:
         pairs = () if limits is None else zip(models[1:], limits.tolist(), strict=True)

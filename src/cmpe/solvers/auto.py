@@ -20,6 +20,7 @@ import numpy as np
 
 from cmpe.bounds.base import Work
 from cmpe.bounds.splitting import Splitting, by_size
+from cmpe.core.settings import EXACT
 from cmpe.errors import Interrupted, TooLarge
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
@@ -30,10 +31,6 @@ from cmpe.solvers.exhaustive import enumerate_rows, is_cheap
 from cmpe.solvers.lagrangian import DualAnswers
 from cmpe.solvers.reduction import first_answers
 from cmpe.solvers.stages import certified, incumbents, merged
-
-STEPS = 300  # of the splitting bound of a wide row
-STEP_SECONDS = 0.1  # its split must be small enough to do 60 of them in about this time
-BOUND_SHARE = 0.2  # of the time limit, for them
 
 
 @dataclass(frozen=True)
@@ -74,10 +71,10 @@ def _finish(instances: Instances, quick: Solutions, rest: np.ndarray, limits: Li
 
 def _with_splitting_bound(instances: Instances, known: Solutions, limits: Limits) -> Solutions:
     """What is known of wide rows, with the splitting bound."""
-    seconds = None if limits.seconds is None else BOUND_SHARE * limits.seconds
+    seconds = None if limits.seconds is None else EXACT.bound_share * limits.seconds
     try:
-        split = by_size(instances.conditioning, Work(STEP_SECONDS, seed=limits.seed))
-        work = Work(seconds, STEPS, limits.cores, limits.seed)
+        split = by_size(instances.conditioning, Work(EXACT.split_seconds, seed=limits.seed))
+        work = Work(seconds, EXACT.split_steps, limits.cores, limits.seed)
         found = Splitting(split).upper_bound(instances, work)
     except TooLarge:  # no split is small enough
         return known

@@ -22,15 +22,16 @@ from cmpe.bounds.base import Work
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.marginals import ValueBounds, value_bounds
 from cmpe.bounds.relaxation import Relaxation
-from cmpe.bounds.splitting import ENOUGH_STEPS, by_size
+from cmpe.bounds.settings import SETTINGS
+from cmpe.bounds.splitting import by_size
 from cmpe.core.compiler import timing
+from cmpe.core.settings import EXACT
 from cmpe.errors import Interrupted, OutOfTime, TooLarge
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
 from cmpe.solvers.exact import (
-    MOST_ROUNDS,
     eliminate,
     seconds_of_elimination,
     seconds_per_round,
@@ -38,16 +39,6 @@ from cmpe.solvers.exact import (
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.rows import RowAnswer, solve_rows
 from cmpe.solvers.search import Search
-
-NARROW_BYTES = 1 << 22  # of one row: up to here the exact engine takes over
-CUTS = 3  # different splits of a node before it is branched on
-STEPS = 300  # of the descent on one split
-STEP_SECONDS = 0.1  # the first split must be small enough to do its steps in about this time,
-GROWTH, LONGEST_SHARE = 4.0, 0.08  # each further one in so many times that, up to this share of the
-# limit; neighbours along its cuts are tied by threes instead of pairs
-SEARCH_SHARE = 0.2  # of the time limit for a first answer, at most
-SEARCH_SECONDS = 3e-4  # per free variable: a longer first search is not worth it
-LEAST_SEARCH = 0.02  # seconds
 
 
 @dataclass(frozen=True)
@@ -75,8 +66,8 @@ def first_answers(instances: Instances, limits: Limits) -> Solutions:
     """What `search` makes of the user's start, or of none, in its share of the time."""
     told = replace(limits, gap=0.0, progress=None)
     if limits.seconds is not None:
-        enough = max(LEAST_SEARCH, SEARCH_SECONDS * len(instances.conditioning.free))
-        told = replace(told, seconds=min(SEARCH_SHARE * limits.seconds, enough))
+        enough = max(EXACT.least_search, EXACT.search_seconds * len(instances.conditioning.free))
+        told = replace(told, seconds=min(EXACT.search_share * limits.seconds, enough))
         if len(instances):  # loads compiled code, makes the pool
             Search(passes=1, bounds=False).answer(instances.take(slice(0, 1)), Limits())
     try:
@@ -92,7 +83,7 @@ class Splits:
         self, problem: Problem, seed: int, memory: float | None = None, seconds: float = 0.0
     ) -> None:
         self._root, self._seed, self._memory = problem.evidence_variables, seed, memory
-        self._longest = max(STEP_SECONDS, LONGEST_SHARE * seconds)
+        self._longest = max(EXACT.split_seconds, EXACT.longest_split * seconds)
         self._made: dict[int, Relaxation] = {}
 
     def prepare(self, instances: Instances, seconds: float) -> None:
@@ -104,13 +95,13 @@ class Splits:
 
     def seconds(self, attempt: int) -> float:
         """In which a split must be small enough to do enough of its steps."""
-        return min(self._longest, STEP_SECONDS * GROWTH**attempt)
+        return min(self._longest, EXACT.split_seconds * EXACT.split_growth**attempt)
 
     def of(self, problem: Problem, attempt: int, until: float = np.inf) -> Relaxation:
         """A split of a node, another one at every attempt; OutOfTime if it takes too long."""
         seconds = self.seconds(attempt)
         work = Work(seconds, seed=self._seed + attempt, until=until, memory=self._memory)
-        tied = 2 if seconds == STEP_SECONDS else 3
+        tied = 2 if seconds == EXACT.split_seconds else 3
         if problem.evidence_variables != self._root:
             return by_size(problem.conditioning, work, tied)
         if attempt not in self._made:
@@ -123,7 +114,7 @@ def is_narrow(problem: Problem, seconds: float) -> bool:
     if not problem.conditioning.free:
         return True
     # Widths first: the operations of a very wide plan are a number too large for a float.
-    return lane_bytes(problem) <= NARROW_BYTES and seconds_of_elimination(problem) <= seconds
+    return lane_bytes(problem) <= EXACT.narrow_bytes and seconds_of_elimination(problem) <= seconds
 
 
 @dataclass(order=True)
@@ -225,7 +216,7 @@ class BestFirst:
             self._eliminate(instances, -node.negated)
             return
         bound, row = -node.negated, node.row
-        for attempt in range(node.attempt, CUTS):
+        for attempt in range(node.attempt, EXACT.splits):
             try:
                 relaxation = self._splits.of(problem, attempt, self.latest)
             except OutOfTime:
@@ -242,7 +233,7 @@ class BestFirst:
             fixed = self._fixed(row, instances, found)
             if fixed is None:
                 return
-            is_last = attempt == CUTS - 1
+            is_last = attempt == EXACT.splits - 1
             if (fixed != row).any() or (timing.now() >= self.until and not is_last):
                 self.push(bound, fixed, 0 if (fixed != row).any() else attempt + 1)
                 return
@@ -251,14 +242,15 @@ class BestFirst:
     def _work(self, attempt: int) -> Work:
         """All steps, even if they take longer than a turn; a few of them bound nothing."""
         if self.deadline == np.inf:
-            return Work(steps=STEPS)
-        now, all_steps = timing.now(), STEPS / ENOUGH_STEPS * self._splits.seconds(attempt)
+            return Work(steps=EXACT.split_steps)
+        now = timing.now()
+        all_steps = EXACT.split_steps / SETTINGS.enough_steps * self._splits.seconds(attempt)
         seconds = min(self.deadline - now, max(self.until - now, all_steps))
-        return Work(max(1e-4, seconds), STEPS)
+        return Work(max(1e-4, seconds), EXACT.split_steps)
 
     def _eliminate(self, instances: Instances, bound: float) -> None:
         left = self.until - timing.now()
-        rounds = min(MOST_ROUNDS, 1 + left / seconds_per_round(instances.problem))
+        rounds = min(EXACT.rounds, 1 + left / seconds_per_round(instances.problem))
         found = eliminate(instances, max(1, int(rounds)))
         self.best.offer(found.assignments[0])
         if found.status[0] != Status.INFEASIBLE:

@@ -16,9 +16,8 @@ from cmpe.tensor.device import scalar_on
 from cmpe.tensor.dual import minimised
 from cmpe.tensor.max_product import max_product
 from cmpe.tensor.moves import walked
+from cmpe.tensor.settings import TENSOR
 from cmpe.tensor.tables import WideTables
-
-STEPS = 20  # A row makes at most so many moves per free variable.
 
 
 def dual(instances: Instances, device: str) -> Dual:
@@ -36,7 +35,7 @@ def dual(instances: Instances, device: str) -> Dual:
 
 
 def improved(
-    instances: Instances, assignments: ArrayLike = FREE, *, device: str, steps: int = STEPS
+    instances: Instances, assignments: ArrayLike = FREE, *, device: str, steps: int = TENSOR.moves
 ) -> Assignments:
     """Repair and climb one assignment per row (B, n) by single moves, computed on `device`.
 

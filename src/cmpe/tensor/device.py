@@ -11,6 +11,7 @@ from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, MissingExtra
+from cmpe.tensor.settings import TENSOR
 
 try:
     import torch
@@ -19,7 +20,6 @@ except ImportError:
     raise MissingExtra.named("torch", "learn") from None
 
 INF = float("inf")
-EACH = 16  # The clock and the device are asked after so many steps.
 
 
 def device_named(device: str) -> torch.device:
@@ -49,6 +49,6 @@ def batch_steps(work: Work, rows: int, going: Callable[[], bool]) -> Iterator[in
     """
     until = INF if work.time_limit is None else timing.now() + rows * work.time_limit
     for number in range(1, work.most_steps + 1):
-        if number % EACH == 1 and (not going() or timing.now() >= until):
+        if number % TENSOR.clock_checked == 1 and (not going() or timing.now() >= until):
             return
         yield number

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from cmpe.bounds.base import PADDING
 from cmpe.bounds.lagrangian import Dual
-from cmpe.core.dual import CLOSE, MOST_STEPS, SLACK, SUBGRADIENT_STEPS
+from cmpe.core.dual import CLOSE, SLACK
 from cmpe.core.multipliers import DUAL_RULE
+from cmpe.core.settings import EXACT
 from cmpe.problem import Instances, Problem
 from cmpe.tensor.device import INF, as_array
 from cmpe.tensor.layout import Bags, satisfied
@@ -119,7 +120,7 @@ class Minimum:
 class CrossingLines:
     """One constraint, exactly: `core.dual.minimise_dual`."""
 
-    steps = MOST_STEPS
+    steps = EXACT.bracket_steps
 
     def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
         self.found = Minimum(plan, problem, rows)
@@ -195,7 +196,7 @@ class Subgradients:
         self._tables = self.found.tables
         self._current = torch.zeros_like(self.found.mu)
         self._aim = Aim(DUAL_RULE, plan.like.new_zeros(rows))
-        self.steps = SUBGRADIENT_STEPS if problem.constraints else 1
+        self.steps = EXACT.subgradient_steps if problem.constraints else 1
 
     def begin(self) -> None:
         """All multipliers are 0; a row is infeasible if the least of one t exceeds its limit."""

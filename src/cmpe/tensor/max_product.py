@@ -18,12 +18,8 @@ from cmpe.arrays import Assignments
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF
 from cmpe.tensor.messages import FactorGraph
+from cmpe.tensor.settings import TENSOR
 from cmpe.tensor.tables import BatchTables, WideTables
-
-ROUNDS = 15  # The multipliers change so many times.
-SWEEPS = 3  # All tables send so many times between two changes of the multipliers.
-DOUBLE, FASTER, SLOWER = 2.0, 1.1, 0.6  # These factors lengthen and shorten a multiplier's step.
-FIRST_STEP, LONGEST_STEP = 0.1, 1.0  # Steps are measured in `BatchTables.units`.
 
 
 class Propagation:
@@ -45,12 +41,12 @@ class Propagation:
     def adapted(self, rounds: int) -> Tensor:
         """The best decoding, z (F, B), while multipliers follow the signs of the violations."""
         given, limits = self._given, self._wide.limits()
-        mu, step = torch.zeros_like(given.units), FIRST_STEP * given.units
+        mu, step = torch.zeros_like(given.units), TENSOR.first_step * given.units
         before, doubling = torch.zeros_like(mu), torch.ones_like(mu, dtype=torch.bool)
         best = given.h.new_full((given.h.shape[1],), -INF)
         kept = self._wide.variables.max(self.beliefs)[1]
         for _ in range(rounds):
-            self.sweep(mu, SWEEPS)
+            self.sweep(mu, TENSOR.sweeps)
             z = self._wide.variables.max(self.beliefs)[1]
             at = self._wide.positions(z)
             over = given.t.gather(1, at.expand(len(mu), -1, -1)).sum(1) - limits
@@ -60,9 +56,9 @@ class Propagation:
             best = torch.where(better, h, best)
             sign = torch.where(over > 0.0, 1.0, -1.0)
             doubling &= before * sign >= 0.0
-            same = torch.where(doubling, DOUBLE, FASTER)
-            step = step * torch.where(before * sign < 0.0, SLOWER, same)
-            step = torch.minimum(step, LONGEST_STEP * given.units)
+            same = torch.where(doubling, TENSOR.doubled, TENSOR.longer)
+            step = step * torch.where(before * sign < 0.0, TENSOR.shorter, same)
+            step = torch.minimum(step, TENSOR.longest_step * given.units)
             mu, before = (mu + sign * step).clamp(min=0.0), sign
         return kept
 
@@ -73,5 +69,5 @@ def max_product(instances: Instances, device: str) -> Assignments:
     graph, out = FactorGraph(wide, 1, coloured=True), instances.complete(0)
     for rows in wide.chunks(3 * wide.entries + 8 * graph.rows + 4 * wide.slots):
         work = Propagation(graph, wide.row_tables(rows), wide)
-        out[rows] = wide.complete(work.adapted(ROUNDS), rows)
+        out[rows] = wide.complete(work.adapted(TENSOR.rounds), rows)
     return out

@@ -22,10 +22,9 @@ from cmpe.core.multipliers import MESSAGE_RULE
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags
+from cmpe.tensor.settings import TENSOR
 from cmpe.tensor.steps import Aim
 from cmpe.tensor.tables import BatchTables, Runs, WideTables
-
-DAMPING = 0.5  # Max-product keeps this share of the old message.
 
 
 class Level(NamedTuple):
@@ -57,7 +56,7 @@ class Level(NamedTuple):
         cavity, marginal = self.look(theta, beliefs, messages)
         new = marginal - cavity
         new -= self.axes.max(new).index_select(0, self.axis)
-        messages[self.rows] += (new - messages[self.rows]) * (1.0 - DAMPING)
+        messages[self.rows] += (new - messages[self.rows]) * (1.0 - TENSOR.damping)
         beliefs.index_copy_(0, self.slots, cavity + messages[self.rows])
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from cmpe.arrays import Assignments
 from cmpe.tensor.device import INF
 from cmpe.tensor.layout import Bags
+from cmpe.tensor.settings import TENSOR
 from cmpe.tensor.tables import WideTables
 
 FORBIDDEN = 1e6  # The penalty of one -inf entry of h.
@@ -30,7 +31,6 @@ DROP = 1e-12  # The least fall of the penalty that counts as one.
 PADDING = 1e-9
 # A smaller share of h's largest entry, or of 1000, is a rise that rounding could feign.
 LEAST_GAIN = 1e-12
-EACH = 8  # Rows that are done leave the batch after so many steps.
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class SingleMoves:
         """Move until nothing is gained, at most `steps` times; where rows end goes to z (F, B)."""
         for number in range(1, steps + 1):
             state = self.step(state, number)
-            if number % EACH == 0 or number == steps:
+            if number % TENSOR.rows_checked == 0 or number == steps:
                 left = torch.nonzero(~state.done)[:, 0]
                 if number == steps or not len(left):
                     break

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from cmpe.bounds.base import Bounds, Work
-from cmpe.bounds.descent import MU_WEIGHT
 from cmpe.bounds.relaxation import Relaxation
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.compiler import timing
 from cmpe.core.dual import SLACK
 from cmpe.core.multipliers import COPY_RULE
@@ -36,7 +36,7 @@ class Descent:
     def __init__(self, plan: SplitPlan, copies: Copies, given: BatchTables) -> None:
         self._plan, self._copies, wide, relaxed = plan, copies, plan.wide, plan.relaxed
         rows, constraints = given.h.shape[1], len(given.t)
-        self._limits, self._weights = wide.limits(), MU_WEIGHT * given.units**2
+        self._limits, self._weights = wide.limits(), SETTINGS.mu_weight * given.units**2
         self._h = copies.share_out(given.h)
         self._t = self._h.new_zeros((constraints, *self._h.shape))
         for own, table in zip(self._t, given.t, strict=True):

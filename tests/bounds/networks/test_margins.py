@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cmpe.bounds.networks.margins import distance_lower_bound
+from cmpe.bounds.settings import SETTINGS
 from cmpe.models.relu import ReluNetwork
 from tests.networks import nearest_by_brute_force, random_image, random_network
 
@@ -39,5 +40,7 @@ def test_batches_are_answered_row_by_row(monkeypatch):
     network = random_network(5, (4, 6, 3))
     images = np.array([random_image(i, 4) for i in range(9)])
     whole = distance_lower_bound(network, images)
-    monkeypatch.setattr("cmpe.bounds.networks.margins.BLOCK", 1)  # one image at a time
+    monkeypatch.setattr(
+        "cmpe.bounds.networks.margins.SETTINGS", SETTINGS._replace(slopes=1)
+    )  # one image at a time
     np.testing.assert_allclose(distance_lower_bound(network, images), whole)

@@ -18,6 +18,7 @@ from cmpe.bounds.networks.neurons import (
     margin_bounds,
     relu_bounds,
 )
+from cmpe.bounds.settings import SETTINGS
 from tests.networks import margin_by_brute_force, random_image, random_network
 
 SIZES = st.sampled_from([(1, 2, 1), (3, 4, 3), (4, 5, 1), (2, 3, 3, 2), (5, 4, 3, 2, 3), (3, 2)])
@@ -157,7 +158,7 @@ def test_knapsacks_go_on_where_the_leading_moves_leave_them_open(monkeypatch):
     radius, needed = np.linspace(0.0, 7.0, 7), rng.random((7, 3)) * 3
     whole = largest_rise(slopes, caps, radius), largest_rise(slopes[:1], caps, radius)
     costs = least_cost(slopes, caps, needed)
-    monkeypatch.setattr("cmpe.bounds.networks.neurons.LEADING", 2)
+    monkeypatch.setattr("cmpe.bounds.networks.neurons.SETTINGS", SETTINGS._replace(leading=2))
     np.testing.assert_allclose(largest_rise(slopes, caps, radius), whole[0])
     np.testing.assert_allclose(largest_rise(slopes[:1], caps, radius), whole[1])
     np.testing.assert_allclose(least_cost(slopes, caps, needed), costs)

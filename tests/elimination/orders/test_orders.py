@@ -9,6 +9,7 @@ import pytest
 from cmpe.core.orders import FILL, WEIGHT
 from cmpe.elimination.orders import Ordering, candidate_orders, neighbours_of
 from cmpe.elimination.plan import make_plan, plan_in_order
+from cmpe.elimination.settings import ELIMINATION
 from cmpe.generation import grid
 
 
@@ -47,7 +48,7 @@ def test_hopeless_graphs_are_given_up_and_large_ones_have_no_buckets():
 
 
 def test_after_the_deadline_one_order_of_each_kind_is_made(monkeypatch):
-    monkeypatch.setattr("cmpe.elimination.orders.LEAST_WORK", 10)
+    monkeypatch.setattr("cmpe.elimination.orders.ELIMINATION", ELIMINATION._replace(least_work=10))
     model = grid(6, 6, seed=0)
     scopes, ordering = ordering_of(model, until=-math.inf)
     assert ordering.greedy(FILL) == (None, math.inf)  # no time for it

@@ -16,10 +16,10 @@ def wide(monkeypatch):
     monkeypatch.setattr(exact, "MOST_BYTES", -1)
     monkeypatch.setattr(complete, "MOST_BYTES", -1)
     monkeypatch.setattr(turns, "MOST_BYTES", -1)
-    monkeypatch.setattr(turns, "NARROW_BYTES", -1)
+    monkeypatch.setattr(turns, "EXACT", turns.EXACT._replace(narrow_bytes=-1))
     monkeypatch.setattr(race.Race, "prove_at_once", lambda self: False)
-    monkeypatch.setattr(reduction, "NARROW_BYTES", 0)
-    monkeypatch.setattr(reduction, "STEPS", 10)
+    monkeypatch.setattr(reduction, "EXACT", reduction.EXACT._replace(narrow_bytes=0))
+    monkeypatch.setattr(reduction, "EXACT", reduction.EXACT._replace(split_steps=10))
     monkeypatch.setattr(
         reduction, "by_size", lambda s, work, tied=2: Cut("leaves", 1, work.seed).relaxation(s)
     )

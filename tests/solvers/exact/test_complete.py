@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 
 import cmpe
 from cmpe import Limits, Problem, Recipe, Running, Solutions, Status
+from cmpe.core.settings import EXACT
 from cmpe.generation import generate, grid
 from cmpe.solvers import exact
 from cmpe.solvers.exact import complete
@@ -21,7 +22,7 @@ def test_what_the_engine_cannot_prove_goes_to_milp(monkeypatch):
     """With room for a handful of states, rows are handed on with their incumbent and bound."""
     made = generate(grid(7, 7, seed=2), Recipe(percentile=10, samples=60))
     truth = cmpe.solve(made.problem, made.test, method="exact")
-    monkeypatch.setattr(exact, "MOST_STATES", 6)
+    monkeypatch.setattr(exact, "EXACT", exact.EXACT._replace(states=6))
     answers = cmpe.solve(made.problem, made.test, method="exact")
     assert "exact+milp" in set(answers.method.tolist())
     np.testing.assert_array_equal(answers.status, truth.status)
@@ -31,7 +32,7 @@ def test_what_the_engine_cannot_prove_goes_to_milp(monkeypatch):
 def test_a_start_outlives_an_engine_that_proves_nothing(monkeypatch):
     made = generate(grid(7, 7, seed=2), Recipe(percentile=10, samples=60))
     truth = cmpe.solve(made.problem, made.test, method="exact")
-    monkeypatch.setattr(exact, "MOST_STATES", 1)
+    monkeypatch.setattr(exact, "EXACT", exact.EXACT._replace(states=1))
     monkeypatch.setattr(complete, "continue_with", lambda stage, instances, known, limits: known)
     alone = ask(Exact(), made.problem, made.test)
     assert (alone.status == Status.UNKNOWN).any()
@@ -69,7 +70,7 @@ def test_wide_rows_say_nothing_false_when_time_is_short(time_limit, seed):
 @given(seeds)
 def test_what_reduction_leaves_open_goes_to_milp(seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(complete, "MOST_NODES", 1)
+        patch.setattr(complete, "EXACT", complete.EXACT._replace(reduction_nodes=1))
         problem, evidence = random_problem(seed, Shape(constraints=2, factors=8))
         truth = cmpe.solve(problem, evidence, method="exhaustive")
         found = cmpe.solve(problem, evidence, method="exact")
@@ -89,14 +90,14 @@ def test_every_stage_of_a_wide_row_shows_in_its_method(monkeypatch):
     answers = cmpe.solve(problem, [[1, 1], [0, 0]], method="exact")
     assert answers.labels == ["optimal", "infeasible"]
     assert set(answers.method.tolist()) == {"presolve+search+reduction"}
-    monkeypatch.setattr(complete, "MOST_NODES", 0)
+    monkeypatch.setattr(complete, "EXACT", complete.EXACT._replace(reduction_nodes=0))
     answers = cmpe.solve(problem, [[1, 1], [0, 0]], method="exact")
     assert answers.labels == ["optimal", "infeasible"]
     assert set(answers.method.tolist()) == {"presolve+search+reduction+milp"}
 
 
 def test_unconstrained_rows_are_eliminated_after_all(monkeypatch):
-    monkeypatch.setattr(exact, "SLOW_BYTES", 0)
+    monkeypatch.setattr(exact, "EXACT", exact.EXACT._replace(slow_bytes=0))
     monkeypatch.setattr(race.Race, "prove_at_once", lambda self: False)
     problem, evidence = wide_grid(2)
     free = Problem(problem.objective, (), problem.evidence_variables)
@@ -132,7 +133,7 @@ def test_ctrl_c_on_wide_rows_keeps_what_is_finished():
 
 @on_wide_rows
 def test_progress_on_wide_rows_counts_all_rows(monkeypatch):
-    monkeypatch.setattr(complete, "MOST_NODES", 0)
+    monkeypatch.setattr(complete, "EXACT", complete.EXACT._replace(reduction_nodes=0))
     problem, evidence = wide_grid(3)
     seen = []
     running = Running(progress=lambda done, total: seen.append((done, total)))
@@ -142,7 +143,7 @@ def test_progress_on_wide_rows_counts_all_rows(monkeypatch):
 
 @pytest.mark.parametrize(
     ("seconds", "nodes", "share"),
-    [(None, complete.MOST_NODES, 0.75), (10.0, None, 0.75), (3.9, None, 1.0)],
+    [(None, EXACT.reduction_nodes, 0.75), (10.0, None, 0.75), (3.9, None, 1.0)],
 )
 def test_how_time_is_shared_between_reduction_and_milp(monkeypatch, seconds, nodes, share):
     """Without a limit nodes bound the work; with a short one reduction takes it all."""

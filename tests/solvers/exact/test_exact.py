@@ -6,10 +6,9 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, Limits, LogLinearModel, Problem, Recipe, Running, Status
+from cmpe.core.settings import EXACT
 from cmpe.generation import generate, grid
 from cmpe.solvers.exact import (
-    CACHED_BYTES,
-    SLOW_BYTES,
     lane_bytes,
     rounds_within,
     seconds_of_elimination,
@@ -148,7 +147,7 @@ def test_several_constraints_beyond_the_cache_are_known_to_be_slow():
     """Sixty steps through memory each: what began within 6 s ran for minutes."""
     h = grid(13, 13, seed=0)
     one, two = (Problem(h, [grid(13, 13, seed=j) <= 0.0 for j in range(1, m + 1)]) for m in (1, 2))
-    assert lane_bytes(one) > CACHED_BYTES
+    assert lane_bytes(one) > EXACT.cached_bytes
     assert seconds_of_elimination(two) > 20 * seconds_of_elimination(one)
     assert rounds_within(one, Limits(seconds=6.0)) >= 1 > rounds_within(two, Limits(seconds=6.0))
 
@@ -156,6 +155,6 @@ def test_several_constraints_beyond_the_cache_are_known_to_be_slow():
 def test_slow_rows_are_presolved_first_whatever_the_limit():
     """Consistency proves in 0.03 s what the pass would take seconds for, or the race eliminates."""
     problem = Problem(grid(16, 16, seed=0))
-    assert lane_bytes(problem) > SLOW_BYTES
+    assert lane_bytes(problem) > EXACT.slow_bytes
     assert too_wide(problem, Limits(seconds=1000 * seconds_of_elimination(problem)))
     assert too_wide(problem, Limits())

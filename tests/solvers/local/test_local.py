@@ -6,9 +6,10 @@ from hypothesis import given, settings
 
 import cmpe
 from cmpe import Constraint, Factor, LogLinearModel, Problem, Running, Status
+from cmpe.core.settings import LOCAL
 from cmpe.errors import Interrupted, MethodError
 from cmpe.generation import grid
-from cmpe.solvers.local import CHUNK, Effort, Local, improve
+from cmpe.solvers.local import Effort, Local, improve
 from tests.problems import (
     Shape,
     ask,
@@ -218,7 +219,7 @@ def many_rows():
     function = objective.perturb(0.1, 1)
     limit = float(np.quantile(function.value(rng.integers(0, 2, (500, 25))), 0.9))
     observed = tuple(range(0, 25, 3))
-    evidence = rng.integers(0, 2, (2 * CHUNK + 100, len(observed)))
+    evidence = rng.integers(0, 2, (2 * LOCAL.chunk + 100, len(observed)))
     return Problem(objective, (Constraint(function, limit),), observed), evidence
 
 
@@ -325,7 +326,7 @@ def test_interruption_keeps_what_is_finished():
 
     with pytest.raises(Interrupted) as caught:
         ask(Local(), problem, evidence, running=Running(progress=stop))
-    assert caught.value.finished == CHUNK
-    assert caught.value.solutions.feasible[:CHUNK].all()
+    assert caught.value.finished == LOCAL.chunk
+    assert caught.value.solutions.feasible[: LOCAL.chunk].all()
     # The chunk that was running is known, too.
-    assert (caught.value.solutions.status[2 * CHUNK :] == Status.UNKNOWN).all()
+    assert (caught.value.solutions.status[2 * LOCAL.chunk :] == Status.UNKNOWN).all()

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 
 from cmpe import Constraint, Factor, LogLinearModel, Problem
-from cmpe.core.mixtures import MOST_COLOURS
-from cmpe.core.trades import CORE, HALF
+from cmpe.core.settings import LOCAL
 from cmpe.errors import MethodError
 from cmpe.generation import grid
 from cmpe.solvers.local import improve
-from cmpe.solvers.local.mixing import CHUNK, mixed
+from cmpe.solvers.local.mixing import mixed
 from tests.problems import Shape, random_problem, seeds
 from tests.refusals import refused
 
@@ -85,7 +84,7 @@ def test_two_answers_are_mixed_as_enumeration_does(shape, seed):
     found = worth(problem, mixed(problem.given(evidence), [one, other]))
     for row, (a, b) in enumerate(zip(one, other, strict=True)):
         if max(worth(problem, np.stack([a, b]))) > -np.inf:
-            assert len(list(components(problem, a, b))) <= CORE
+            assert len(list(components(problem, a, b))) <= LOCAL.core
             np.testing.assert_allclose(found[row], best_mixture(problem, a, b), atol=1e-9)
 
 
@@ -125,7 +124,7 @@ def test_single_moves_of_variables_apart_are_traded_as_enumeration_does(seed):
     """Two values and one constraint: a knapsack whose core has all of its trades."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 13))
-    assert count <= 2 * HALF
+    assert count <= 2 * LOCAL.half
     h, t = np.round(rng.normal(size=(2, count, 2)), int(rng.integers(0, 4)))  # ties among them
     every = np.array(list(product((0, 1), repeat=count)), dtype=np.int32)
     if seed % 3 == 0:
@@ -154,7 +153,7 @@ def test_trading_never_loses_and_leaves_evidence_alone(shape, seed):
 
 def test_many_colours_and_values_are_looked_at_up_to_a_number():
     """A dense model of more variables than there are colours, of five values."""
-    rng, n = np.random.default_rng(1), MOST_COLOURS + 3
+    rng, n = np.random.default_rng(1), LOCAL.colours + 3
     pairs = [(a, b) for a in range(n) for b in range(a)]
     model = LogLinearModel((5,) * n, tuple(Factor(s, rng.normal(size=(5, 5))) for s in pairs))
     problem = Problem(model)
@@ -162,7 +161,7 @@ def test_many_colours_and_values_are_looked_at_up_to_a_number():
     start = np.zeros((1, n), dtype=np.int32)
     [found] = mixed(instances, [start], trades=1)
     assert model.value(found[np.newaxis])[0] > model.value(start)[0] + 10.0
-    assert (found[MOST_COLOURS:] == 0).all()  # no colour was left for them
+    assert (found[LOCAL.colours :] == 0).all()  # no colour was left for them
     assert found.max() <= 4
 
 
@@ -179,7 +178,7 @@ def test_chunks_threads_and_no_rows_make_no_difference():
     model = grid(4, 4, seed=2)
     problem = Problem(model, (Constraint(grid(4, 4, seed=3), 0.0),)).observing([0, 5])
     rng = np.random.default_rng(0)
-    evidence = rng.integers(0, 2, (CHUNK + 40, 2)).astype(np.int32)
+    evidence = rng.integers(0, 2, (LOCAL.chunk + 40, 2)).astype(np.int32)
     every = list(drawn(problem, evidence, 1, 3))
     found = mixed(problem.given(evidence), every, threads=2)
     last = mixed(problem.given(evidence[-40:]), [rows[-40:] for rows in every])

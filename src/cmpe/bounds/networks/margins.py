@@ -14,15 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import Floats
 from cmpe.bounds.networks.neurons import ROUNDING, Moves, least_cost, margin_bounds
+from cmpe.bounds.settings import SETTINGS
 from cmpe.models.relu import ReluNetwork
-
-BLOCK = 2_000_000  # So many slopes are held at a time.
-STEPS = 6  # So many radii are tried, the first of which is FIRST.
-FIRST = 4.0
 
 
 def distance_lower_bound(
-    network: ReluNetwork, images: ArrayLike, *, margin: float = 0.0, steps: int = STEPS
+    network: ReluNetwork, images: ArrayLike, *, margin: float = 0.0, steps: int = SETTINGS.radii
 ) -> Floats:
     """A lower bound of sum |x - x'| over all x' with a margin of -`margin` or below: (B,).
 
@@ -45,7 +42,8 @@ def _bisected(
 ) -> Floats:
     """max over the radii tried of min(r, least distance within r)."""
     most = np.full(len(points), float(network.inputs))  # nothing in the box is farther
-    low, high, reach = np.zeros(len(points)), np.full(len(points), np.inf), np.minimum(FIRST, most)
+    low, high = np.zeros(len(points)), np.full(len(points), np.inf)
+    reach = np.minimum(SETTINGS.first_radius, most)
     for _ in range(max(1, steps)):
         moves = Moves.around(network, points, reach)
         bounds = margin_bounds(network, moves, own)
@@ -61,5 +59,5 @@ def _bisected(
 
 def _blocks(network: ReluNetwork, count: int) -> list[slice]:
     widest = max([*(len(b) for b in network.biases), network.classes])
-    step = max(1, BLOCK // (2 * network.inputs * widest))
+    step = max(1, SETTINGS.slopes // (2 * network.inputs * widest))
     return [slice(i, i + step) for i in range(0, count, step)]

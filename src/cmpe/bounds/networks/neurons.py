@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
+from cmpe.bounds.settings import SETTINGS
 from cmpe.models.relu import ReluNetwork
 
 Signs = NDArray[np.int8]
 Indices = NDArray[np.intp]
 
-LEADING = 96  # A knapsack is first tried with so many moves.
 ROOM = 1e-6  # A share of a bound's size, well above the tolerances of back-ends.
 ROUNDING = 1e-11  # A share of the numbers' size: what float64 sums may have lost.
 
@@ -116,9 +116,9 @@ def _leading(
 
 def _filled(fill: Callable[..., tuple[Floats, NDArray[np.bool_]]], count: int) -> Floats:
     """A knapsack with the leading moves, and with all where those leave it open."""
-    found, enough = fill(slice(None), min(count, LEADING))
+    found, enough = fill(slice(None), min(count, SETTINGS.leading))
     open_rows = np.flatnonzero(~enough.all(axis=-1))
-    if len(open_rows) and count > LEADING:
+    if len(open_rows) and count > SETTINGS.leading:
         found[open_rows] = fill(open_rows, count)[0]
     return found
 

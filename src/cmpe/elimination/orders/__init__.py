@@ -13,11 +13,8 @@ import numpy as np
 
 from cmpe.arrays import Integers
 from cmpe.core.compiler import timing
+from cmpe.elimination.settings import ELIMINATION
 
-HOPELESS = 40  # Nobody can eliminate a bucket of more than 2^40 entries.
-WORK_PER_SECOND = 1 << 28  # Steps of a greedy order in a second, about.
-LEAST_WORK = 1 << 22
-NOISE = 0.01  # Ties go to a random variable.
 Scope = tuple[int, ...]
 
 
@@ -45,11 +42,11 @@ class Ordering:
         """The order that a rule makes, and its bucket entries; None where it is given up."""
         from cmpe.core import orders as kernels
 
-        noise = NOISE * self.generator.random(self._all)[self._chosen]
+        noise = ELIMINATION.noise * self.generator.random(self._all)[self._chosen]
         left = self.until - timing.now()
-        work = int(min(1 << 60, max(LEAST_WORK, left * WORK_PER_SECOND)))
+        work = int(min(1 << 60, max(ELIMINATION.least_work, left * ELIMINATION.work_per_second)))
         graph = (self.starts, self.neighbours, self.bits)
-        order, cost = kernels.greedy(*graph, noise, rule, float(HOPELESS), work)
+        order, cost = kernels.greedy(*graph, noise, rule, float(ELIMINATION.hopeless), work)
         return (None if cost == math.inf else order), float(cost)
 
     def sweep(self, centred: bool) -> tuple[Integers, float]:
@@ -63,7 +60,8 @@ class Ordering:
         position = np.empty(len(order))
         position[order] = np.arange(len(order))
         graph = (self.starts, self.neighbours, self.bits)
-        _, cost = kernels.greedy(*graph, position, kernels.GIVEN, float(HOPELESS), 1 << 60)
+        hopeless = float(ELIMINATION.hopeless)
+        _, cost = kernels.greedy(*graph, position, kernels.GIVEN, hopeless, 1 << 60)
         return order, float(cost)
 
 

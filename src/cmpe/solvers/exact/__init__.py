@@ -16,20 +16,13 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, Batch, lane_bytes
 from cmpe.core.compiler import timing
-from cmpe.core.dual import BOUND, INACTIVE, INFEASIBLE, SUBGRADIENT_STEPS
+from cmpe.core.dual import BOUND, INACTIVE, INFEASIBLE
 from cmpe.core.proof import ProofResults, prove_rows
+from cmpe.core.settings import EXACT
 from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
-
-MOST_STATES = 1 << 16  # of one row's frontiers
-MOST_ROUNDS = 40  # of the search of one row
-SLOW_BYTES = 1 << 26  # of one constrained row: above this, search and reduction are faster
-SECONDS_PER_ROUND = 0.02  # a rough upper limit, with one constraint
-CACHED_BYTES = 1 << 22  # of one row
-FEW_FUNCTIONS = 32  # of a step through memory: more take longer
-SECONDS_PER_ENTRY = 2e-7  # dual and losses of a row, per bucket entry: a rough upper limit
 
 
 def eliminate(instances: Instances, rounds: int, running: Running | None = None) -> Solutions:
@@ -59,23 +52,24 @@ def seconds_of_elimination(problem: Problem) -> float:
     # The operations of a very wide plan are an integer too large for a float.
     # Every step of the dual carries all functions along, and more of them take more steps.
     effort = max(1.0, 0.25 * (1 + len(problem.constraints)) ** 2)
-    if len(problem.constraints) > 1 and lane_bytes(problem) > CACHED_BYTES:
+    if len(problem.constraints) > 1 and lane_bytes(problem) > EXACT.cached_bytes:
         # Each step goes through memory, with all functions.
-        effort = SUBGRADIENT_STEPS * max(1.0, (1 + len(problem.constraints)) / FEW_FUNCTIONS)
-    return SECONDS_PER_ENTRY * effort * float(min(problem.plan.operations, 10**300))
+        functions = (1 + len(problem.constraints)) / EXACT.few_functions
+        effort = EXACT.subgradient_steps * max(1.0, functions)
+    return EXACT.seconds_per_entry * effort * float(min(problem.plan.operations, 10**300))
 
 
 def seconds_per_round(problem: Problem) -> float:
     """About what a round takes at most: every state carries all functions along."""
-    return SECONDS_PER_ROUND * max(1.0, 0.5 * (1 + len(problem.constraints)))
+    return EXACT.seconds_per_round * max(1.0, 0.5 * (1 + len(problem.constraints)))
 
 
 def rounds_within(problem: Problem, limits: Limits) -> int:
     """How many rounds of search a row's time allows; below 1, not even its dual."""
     if limits.seconds is None:
-        return MOST_ROUNDS
+        return EXACT.rounds
     left = limits.seconds - seconds_of_elimination(problem)
-    return int(min(MOST_ROUNDS, np.ceil(left / seconds_per_round(problem))))
+    return int(min(EXACT.rounds, np.ceil(left / seconds_per_round(problem))))
 
 
 def too_wide(problem: Problem, limits: Limits) -> bool:
@@ -83,7 +77,7 @@ def too_wide(problem: Problem, limits: Limits) -> bool:
 
     Rows that are slow to eliminate but need no more than memory allows may come back to it.
     """
-    most = min(MOST_BYTES, SLOW_BYTES, limits.bytes)
+    most = min(MOST_BYTES, EXACT.slow_bytes, limits.bytes)
     return lane_bytes(problem) > most or rounds_within(problem, limits) < 1
 
 
@@ -137,5 +131,5 @@ class Elimination:
     def _chunk(self, rows: slice) -> float:
         begin = timing.now()
         part = ProofResults._make(array[rows] for array in self._results)
-        prove_rows(self._batch.rows(rows), MOST_STATES, self._rounds, part)
+        prove_rows(self._batch.rows(rows), EXACT.states, self._rounds, part)
         return timing.now() - begin

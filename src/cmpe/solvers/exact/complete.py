@@ -12,19 +12,16 @@ from dataclasses import dataclass, replace
 
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.core.compiler.notices import asked_for
+from cmpe.core.settings import EXACT
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.exact import MOST_ROUNDS, eliminate, rounds_within, too_wide
+from cmpe.solvers.exact import eliminate, rounds_within, too_wide
 from cmpe.solvers.milp import Milp
 from cmpe.solvers.reduction import Reduction, first_answers
 from cmpe.solvers.stages import Stage, certified, continue_with, merged
 from cmpe.solvers.wide import Wide
-
-REDUCTION_SHARE = 0.75  # of the time that search leaves; the rest is for MILP
-SHORT_SECONDS = 4.0  # with a shorter limit, reduction takes it all
-MOST_NODES = 4096  # of reduction where there is no time limit
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class _Eliminated:
     """Elimination as a stage."""
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
-        return eliminate(instances, MOST_ROUNDS, limits)
+        return eliminate(instances, EXACT.rounds, limits)
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,8 @@ def answer_wide(instances: Instances, limits: Limits) -> Solutions:
 
 def prove_wide(instances: Instances, known: Solutions, limits: Limits) -> Solutions:
     """Of wide rows: prove what is `known`, or better, to within the gap."""
-    nodes = MOST_NODES if limits.seconds is None else None
-    is_short = limits.seconds is not None and limits.seconds < SHORT_SECONDS
-    share = 1.0 if is_short else REDUCTION_SHARE
+    nodes = EXACT.reduction_nodes if limits.seconds is None else None
+    is_short = limits.seconds is not None and limits.seconds < EXACT.short_seconds
+    share = 1.0 if is_short else EXACT.reduction_share
     reduced = continue_with(Stage(Reduction(nodes), "reduction", share), instances, known, limits)
     return continue_with(BY_MILP, instances, reduced, limits)

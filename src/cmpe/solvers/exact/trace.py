@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler import timing
+from cmpe.core.settings import EXACT
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Limits, Running
-from cmpe.solvers.exact import MOST_ROUNDS, Elimination, eliminate, make_results, too_wide
+from cmpe.solvers.exact import Elimination, eliminate, make_results, too_wide
 from cmpe.solvers.incumbent import TraceEvent
 from cmpe.solvers.wide import Wide
 
 __all__ = ["TraceEvent", "trace"]
 
-WIDE_SECONDS = 60.0  # for a wide row
-
 
 def trace(
-    problem: Problem, evidence: Evidence | None = None, *, time_limit: float = WIDE_SECONDS
+    problem: Problem, evidence: Evidence | None = None, *, time_limit: float = EXACT.traced_seconds
 ) -> list[TraceEvent]:
     """How `exact` closes in on the first row.
 
@@ -30,7 +29,7 @@ def trace(
         return list(Wide().watch(first, limits))
     eliminate(first, 0)  # loads compiled code before anything is timed
     events: list[TraceEvent] = []
-    for rounds in range(MOST_ROUNDS + 1):
+    for rounds in range(EXACT.rounds + 1):
         results = make_results(first)
         begin = timing.now()
         Elimination(first, results, rounds).run(Running())

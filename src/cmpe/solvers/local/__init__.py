@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from cmpe.arrays import FREE, Assignments, Unsigned
 from cmpe.core.compiler import timing
+from cmpe.core.settings import LOCAL
 from cmpe.errors import Interrupted
 from cmpe.execution.threads import over_threads
 from cmpe.problem import Instances
@@ -32,10 +33,6 @@ from cmpe.problem.starts import by_leaf, checked
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.local.graph import Rules, compiled
-
-CHUNK = 512  # rows of one compiled call, at most
-TRADES = 4  # rounds of them, at most
-CHUNK_ENTRIES = 1 << 21  # of the tables of all its rows: Ctrl-C waits for a call
 
 
 class Effort(NamedTuple):
@@ -146,7 +143,7 @@ class _LocalBatch:
         count = len(self.rows)
         until = np.inf if seconds is None else timing.now() + seconds * count
         entries = len(self._instances.conditioning.layout.values)
-        size = max(1, min(CHUNK, CHUNK_ENTRIES // max(1, entries)))
+        size = max(1, min(LOCAL.chunk, LOCAL.chunk_entries // max(1, entries)))
         chunks = [slice(a, min(a + size, count)) for a in range(0, count, size)]
         for rows in over_threads(lambda rows: self._chunk(rows, effort, until), chunks, threads):
             self.finished = rows.stop
@@ -162,6 +159,6 @@ class _LocalBatch:
         evidence, found = self._instances.evidence[rows], self.rows[rows]
         search(evidence, *self._fixed, effort, self._seeds[rows], found)
         if effort.sweeps > 0:
-            blend(evidence, *self._fixed[:3], found[np.newaxis].copy(), TRADES, found)
+            blend(evidence, *self._fixed[:3], found[np.newaxis].copy(), LOCAL.rounds, found)
         self._seconds[rows] = (timing.now() - begin) / (rows.stop - rows.start)
         return rows

@@ -17,13 +17,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from cmpe.arrays import Assignments
+from cmpe.core.settings import LOCAL
 from cmpe.errors import MethodError
 from cmpe.execution.threads import over_threads
 from cmpe.problem import Instances
 from cmpe.problem.starts import checked
 from cmpe.solvers.local.graph import Rules, compiled
-
-CHUNK = 512  # rows of one compiled call, at most
 
 
 def mixed(
@@ -52,7 +51,7 @@ def mixed(
         blend(instances.evidence[rows], graph, gather, rules, every[:, rows], trades, out[rows])
         return rows
 
-    chunks = [slice(a, min(a + CHUNK, len(out))) for a in range(0, len(out), CHUNK)]
+    chunks = [slice(a, min(a + LOCAL.chunk, len(out))) for a in range(0, len(out), LOCAL.chunk)]
     for _ in over_threads(part, chunks, threads):
         pass
     return out

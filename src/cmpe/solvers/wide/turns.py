@@ -10,6 +10,7 @@ import numpy as np
 from cmpe.arrays import Assignments, Floats
 from cmpe.bounds.lagrangian import MOST_BYTES, lane_bytes
 from cmpe.core.compiler import timing
+from cmpe.core.settings import EXACT
 from cmpe.errors import Interrupted
 from cmpe.solution import Solutions
 from cmpe.solvers import exact
@@ -17,7 +18,7 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.local import Local
 from cmpe.solvers.milp import Milp
-from cmpe.solvers.reduction import NARROW_BYTES, BestFirst, Splits
+from cmpe.solvers.reduction import BestFirst, Splits
 from cmpe.solvers.search import Search
 from cmpe.solvers.wide.elimination import eliminate_all
 from cmpe.solvers.wide.network import RowNetwork
@@ -322,9 +323,9 @@ class EliminationTurns:
         self._until = until
         problem = reduced.instances.problem
         self._alone = not problem.constraints and not problem.evidence_variables
-        most = min(memory, MOST_BYTES if self._alone else NARROW_BYTES)
+        most = min(memory, MOST_BYTES if self._alone else EXACT.narrow_bytes)
         narrow = lane_bytes(problem) <= most
-        each = SECONDS_PER_ENTRY if self._alone else exact.SECONDS_PER_ENTRY
+        each = SECONDS_PER_ENTRY if self._alone else EXACT.seconds_per_entry
         self.seconds = each * problem.plan.operations if narrow else np.inf
         self.finished = timing.now() + self.seconds > until
 
@@ -339,6 +340,6 @@ class EliminationTurns:
             bound = float(found.models[0].value(np.zeros((1, 0), dtype=np.int32))[0])
             self._best.offer(self._reduced.lift(found.lift(np.zeros(0, dtype=np.int32))))
             return bound if bound == -np.inf else bound + ROUNDING * abs(bound)
-        answer = exact.eliminate(self._reduced.instances, exact.MOST_ROUNDS)
+        answer = exact.eliminate(self._reduced.instances, EXACT.rounds)
         _take(answer, self._reduced, self._best)
         return float(answer.bound[0])
