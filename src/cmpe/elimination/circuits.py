@@ -140,7 +140,7 @@ class _Layout:
         """Where each input has each entry and value: (inputs, entries, values)."""
         plan, width = self.plan, int(bucket[AXIS_COUNT])
         axes = slice(int(bucket[AXES]), int(bucket[AXES]) + width)
-        digits = np.indices(plan.axis_cards[axes]).reshape(width, int(bucket[SIZE]))
+        digits = np.indices(tuple(plan.axis_cards[axes].tolist())).reshape(width, int(bucket[SIZE]))
         values = np.arange(bucket[CARD])
         parts = []
         for place in plan.inputs[bucket[INPUTS] : bucket[INPUTS] + bucket[INPUT_COUNT]]:
