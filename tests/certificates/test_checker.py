@@ -118,9 +118,9 @@ def cube_with(**changes):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (cube_with(multipliers=[-1.0]), "multipliers must be at least 0"),
-        (cube_with(multipliers=[]), "every constraint needs a multiplier"),
-        (cube_with(moved=[0.0] * 99), "numbers, found 99"),
+        (cube_with(multipliers=[-1.0]), "every constraint needs a multiplier of at least 0"),
+        (cube_with(multipliers=[]), "every constraint needs a multiplier of at least 0"),
+        (cube_with(moved=[[0, [0.0] * 99]]), "numbers, found 99"),
         (cube_with(infeasible=True), "the sum of the maxima is"),
     ],
 )
