@@ -247,7 +247,7 @@ def evaluate(settings: Json, inputs: Inputs) -> Artifact:
         metrics |= {
             "mean_reference": _mean(against.solutions.objective[known]),
             "mean_objective": _mean(answers.objective[known]),
-            "unproved": int((against.solutions.status > cmpe.Status.INFEASIBLE).sum()),
+            "unproved": int((against.solutions.status > cmpe.Status.INFEASIBLE.code).sum()),
             "overlap": overlap(rows.test, rows.train),
         }
     relaxed = inputs["answers"].arrays(ANSWERS).get("relaxed")
