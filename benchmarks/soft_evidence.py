@@ -73,7 +73,7 @@ def _case(rng: np.random.Generator, net: cmpe.LogLinearModel, row: dict[str, str
     likelihoods = {}
     for variable in order[: ASKED // 2]:
         size = net.cardinalities[net.domain.variable(variable)]
-        likelihoods[variable] = np.round(rng.dirichlet(np.ones(size)) + 0.01, 3).tolist()
+        likelihoods[variable] = np.round(0.98 * rng.dirichlet(np.ones(size)) + 0.01, 3).tolist()
     return {variable: row[variable] for variable in order[ASKED:]}, likelihoods
 
 
