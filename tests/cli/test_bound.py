@@ -133,3 +133,21 @@ def test_evidence_may_observe_other_variables(monkeypatch, capsys, directory, tm
     )
     assert code == 0
     assert len(out.splitlines()) == 2
+
+
+def test_model_files_are_a_problem(monkeypatch, capsys, directory):
+    content = cmpe.read_directory(directory)
+    np.save(directory.parent / "rows.npy", content.test)
+    models = (
+        "--objective",
+        directory / "objective.uai",
+        "--constraint",
+        directory / "constraint.uai",
+    )
+    limits = ("--at-most", *map(str, content.problem.limits.tolist()))
+    rows = ("--evidence", directory.parent / "rows.npy")
+    _, given, _ = run(monkeypatch, capsys, "bound", directory)
+    code, out, _ = run(monkeypatch, capsys, "bound", *models, *limits, *rows)
+    pairs = zip(map(json.loads, out.splitlines()), map(json.loads, given.splitlines()), strict=True)
+    assert code == 0
+    assert all(one["bound"] == pytest.approx(other["bound"]) for one, other in pairs)

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
+from typer.main import get_command
 
 from cmpe import CutsetNetwork, LogLinearModel, write_network
 from cmpe.cli import options
+from cmpe.cli.main import make_app
 from cmpe.cli.options import (
     DEVICE_HELP,
     METHOD_HELP,
@@ -143,7 +146,9 @@ def test_model_files_become_one_problem(tmp_path):
     first, second = tmp_path / "h.uai", tmp_path / "t.LG"
     first.write_text(MODEL)
     second.write_text("MARKOV 2 2 3 1 1 0 2 0 1")
-    problem, directory = options.posed_problem(None, first, [second, second], [0.5, 1.5])
+    context = typer.Context(get_command(make_app([])), obj=())
+    models = options.ProblemOptions(None, first, [second, second], [0.5, 1.5])
+    problem, directory = models.read(context)
     assert directory is None
     assert (problem.name, problem.limits.tolist()) == ("h", [0.5, 1.5])
     assert problem.evidence_variables == ()
