@@ -164,14 +164,13 @@ def train_runs(out: Path, file: Path) -> None:
     from cmpe.learning.runs import Calibration, Trained
     from cmpe.learning.training.config import paper, tuned
     from cmpe.learning.training.data import split
-    from cmpe.learning.training.distributed import Ranks
     from cmpe.learning.training.fitting import Session, TrainingRun
 
     data = unpack(file)
     if file.stem.startswith("tuned"):
         for seed in range(3):
             begin = time.perf_counter()
-            run = TrainingRun(data, tuned(seed=seed), Session(device="cuda"), Ranks(), len(data))
+            run = TrainingRun(data, tuned(seed=seed), Session(device="cuda"), len(data))
             trained = run.train().trained
             spent = round(time.perf_counter() - begin, 2)
             keep(trained, out / f"{file.stem}-{seed}.pt", seconds=spent)

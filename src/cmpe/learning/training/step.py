@@ -8,7 +8,7 @@ lowers alpha_x by the feasible rounded outputs it sees; with alpha "paper" every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -98,7 +98,6 @@ class Program:
         self.shares = torch.zeros((len(configs), 0), device=self.device)
         self.losses = torch.zeros(len(configs), device=self.device)  # summed over steps
         self.sums = torch.zeros((len(configs), len(MEASURES)), device=self.device)
-        self.reduce: Callable[[Tensor], None] = lambda gradient: None  # data-parallel: all-reduce
         self.dual: DualNetwork | None = None
         if self.config.kind.dual:
             sizes = self.network.sizes[0], len(self.tensors.limits)
@@ -224,7 +223,6 @@ class Program:
     def _descend(self, adam: Adam, loss: Tensor, share: Tensor) -> None:
         adam.differentiate(loss, share)
         with torch.no_grad():
-            self.reduce(adam.gradient)
             adam.step()
             self.losses += (share * loss).sum(-1)
 
