@@ -233,7 +233,7 @@ def train_entries() -> Entries:
     problem, drawn = cases.adversarial(62, (8, 10, 3), 60)
     images: Any = drawn
     directory = cmpe.ProblemDirectory(problem, images[:50], images[50:])
-    for head in ("plain", "residual", "linear"):
+    for head in ("plain", "residual"):
         config = replace(small, head=head, loss="ss_cmpe_pen", beta=1.0, skip=head == "residual")
         yield from trained(f"{head}-ss_cmpe_pen/adversarial", directory, config)
 

@@ -269,7 +269,7 @@ def test_the_help_names_every_stage():
 def test_stages_go_with_a_run(refused):
     line = refused("solve", "--objective", "nowhere.uai", "--stages", "repair=no")
     assert line == (
-        "--stages (margins, repair, certificate, search_passes, sweeps, levels) goes "
+        "--stages (margins, repair, certificate, search_passes, sweeps) goes "
         "with a trained run, found method auto"
     )
 
@@ -280,5 +280,5 @@ def test_stages_are_refused_before_files_are_read(refused, monkeypatch):
     line = refused("solve", "nowhere", "--method", "run", "--stages", "magic=1")
     assert line == (
         "stages are NAME=VALUE, each NAME once of margins, repair, certificate, search_passes, "
-        "sweeps, levels; found 'magic=1'"
+        "sweeps; found 'magic=1'"
     )

@@ -103,8 +103,8 @@ TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .
 CERTIFICATE_HELP = "Write proofs of the bounds here, as JSON; `cmpe check` verifies them."
 EXPLAIN_HELP = "Say on stderr why infeasible rows have no answer, as `cmpe conflict` does."
 STAGES_HELP = (
-    "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
-    "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
+    "For a trained run: what follows its pass, as in repair=no or sweeps=2. Names: "
+    "margins (as in 0:1.2), repair, certificate, search_passes, sweeps."
 )
 _ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
 DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."

@@ -223,27 +223,6 @@ def test_one_row_is_enough():
     assert solver.solve(ONE.problem, ONE.train[:1]).labels[0] in ("optimal", "feasible")
 
 
-@pytest.mark.parametrize("loss", ["ss_cmpe", "distill_pen"])
-def test_more_rows_are_trained_on_and_never_held_out(monkeypatch, loss):
-    seen = []
-    trainer = fitting.Trainer
-
-    def noted(data, configs, splits, **how):
-        seen.append((len(data), splits[0], np.flatnonzero(np.isfinite(data.reference))))
-        return trainer(data, configs, splits, **how)
-
-    monkeypatch.setattr(fitting, "Trainer", noted)
-    config = replace(CONFIG, loss=loss, mix=1.0, epochs=1)
-    own, more = ONE.train[:30], ONE.train[30:40]
-    alone, both = (fit(ONE.problem, own, config, more=m) for m in (None, more))
-    (count, (train, held), _), (whole, (more_train, more_held), known) = seen
-    assert (count, whole) == (30, 40)
-    np.testing.assert_array_equal(held, more_held)
-    np.testing.assert_array_equal(np.concatenate([train, np.arange(30, 40)]), more_train)
-    assert set(held) <= set(known)  # their regret can be told
-    assert not same_weights(alone, both)
-
-
 # Warnings.
 
 

@@ -13,7 +13,7 @@ from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
 from cmpe.problem import Problem
 
 QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
-HEADS = ("plain", "residual", "linear")
+HEADS = ("plain", "residual")
 ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
 MEMBER_FIELDS = frozenset({
@@ -45,7 +45,6 @@ class TrainingConfig:
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
     mix: float = 0.0  # weight of ss_cmpe in distill and of ssl_pen in distill_pen
-    mix_after: float = 0.0  # the share of the first epochs that go without it
     penalty_start: float = 1.0  # lambda_x at first; of pdl too
     penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
     penalty_limit: float = 1e4  # the largest lambda_x; of pdl too
@@ -102,7 +101,7 @@ class TrainingConfig:
         for name in ("plateau_factor", "cooling", "cooldown", "dual_enough"):
             if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
                 raise MethodError(f"{name} must be above 0 and at most 1")
-        for name in ("validation_share", "mix_after", "allowed_violation"):
+        for name in ("validation_share", "allowed_violation"):
             if not 0 <= getattr(self, name) < 1:
                 raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
 
@@ -165,7 +164,7 @@ _LEAST = {
 }  # fmt: skip
 UNBOUNDED = frozenset({"beta", "penalty_limit"})
 # Fields that runs of earlier versions have; with any other value they are refused.
-GONE = {"network": "mlp", "steps": 0, "mask_inputs": False}
+GONE = {"network": "mlp", "steps": 0, "mask_inputs": False, "mix_after": 0.0}
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:

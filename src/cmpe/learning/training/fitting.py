@@ -89,13 +89,11 @@ def fit(
     config: TrainingConfig | None = None,
     session: Session | None = None,
     *,
-    more: Evidence | None = None,
     network: nn.Module | str | None = None,
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
-    With `config.rows`, as many are drawn from the objective and trained on as well. `more` rows,
-    say altered copies, are trained on and never held out to validate on.
+    With `config.rows`, as many are drawn from the objective and trained on as well.
 
     `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
@@ -113,7 +111,7 @@ def fit(
         raise MethodError("this config is of a network of yours; give fit the network")
     own = None if network is None else Own.of(network, problem)
     config = config if own is None else config.of_module()
-    rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
+    rows = [problem.given(evidence).evidence]
     begin = time.monotonic()
     if config.rows:
         rows.append(draw(problem, config.rows, config.seed))

@@ -76,7 +76,7 @@ class Program:
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
         self.examples = self._examples()
         self._loss = loss_named(self.config.loss)
-        # without a mix only codes are compared: functions are evaluated only to be measured
+        # without a mix only labels are compared: functions are evaluated only to be measured
         alone = self.config.kind.family is Family.distilled and not any(c.mix for c in configs)
         self._lean_steps = alone and not self.relaxation.head.compares_points
         if alone:
@@ -87,7 +87,6 @@ class Program:
         self._refines = self.config.kind.alpha and self.config.alpha != "precomputed" and finite
         self._always_refines = self._refines and self.config.alpha == "paper" and not alone
         self._rho, self._mix, self._gamma = (self._numbers(n) for n in ("rho", "mix", "gamma"))
-        self._whole_mix = self._mix.clone()
         betas = self._numbers("beta")
         self._beta = None if betas.isinf().all() else betas
         self.temperature = torch.zeros((len(configs), 1), device=self.device)
@@ -155,10 +154,6 @@ class Program:
             self.losses.zero_()
             self.sums.zero_()
 
-    def begin_mixing(self, begun: bool) -> None:
-        """Whether losses have their mix yet."""
-        self._mix.copy_(self._whole_mix * begun)
-
     def step(self, position: int, *, dual: bool = False) -> None:
         """One step of every member: the `position`-th of its epoch."""
         if dual:
@@ -182,7 +177,7 @@ class Program:
         outputs = self.network(parameters, encoded)
         if lean:
             return Forward(encoded, known, outputs, NOTHING, NOTHING, NOTHING)
-        points = self.relaxation.head.points(known, outputs.logits, margin)
+        points = self.relaxation.head.points(known, outputs.logits)
         functions = self.tensors.minimisation(known, points, margin)
         return Forward(encoded, known, outputs, points, *functions)
 
@@ -245,7 +240,7 @@ class Program:
         """The loss of every example (M, B), with the entropy terms and the multiplier's error."""
         total = self._loss(self.evaluated(forward, examples))
         if self._uses_entropy:
-            entropy = self.relaxation.head.code.entropy(forward.outputs.logits)
+            entropy = self.relaxation.coordinates.entropy(forward.outputs.logits)
             total = total + (self._gamma - self.temperature) * entropy
         if self.network.predict_multiplier:
             total = total + self._multiplier_error(forward, examples)

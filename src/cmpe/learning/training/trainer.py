@@ -103,7 +103,6 @@ class Trainer:
         self._renew()
         program.load_epoch(*self.order(), self.position)
         program.temperature.copy_(self.temperatures())
-        program.begin_mixing(self.epoch >= self.config.mix_after * self.config.epochs)
         if dual is not None and not self.position:
             dual.begin(self.epoch)
         return dual is not None and dual.is_dual(self.epoch)
