@@ -38,7 +38,6 @@ ORDER = (
     ("solvers",),
     ("learning",),
     ("solving",),
-    ("estimator",),
     ("evaluation",),
     ("inspection", "pictures"),
     ("tradeoffs", "certificates"),

@@ -30,7 +30,6 @@ EXPECTED = [
     "Distance",
     "Domain",
     "Engine",
-    "Explainer",
     "Factor",
     "Front",
     "Instances",
