@@ -291,7 +291,7 @@ _CURES = {
     Family.supervised: "a lower learning_rate helps",
     Family.self_supervised: "a temperature above 0 and a lower rho help",
     Family.consistent: "a temperature and a fixed alpha with contrast 3 (preset stable) help",
-    Family.distilled: "a lower learning_rate or mix helps",
+    Family.distilled: "a lower learning_rate helps",
 }
 
 

@@ -76,17 +76,15 @@ class Program:
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
         self.examples = self._examples()
         self._loss = loss_named(self.config.loss)
-        # without a mix only labels are compared: functions are evaluated only to be measured
-        alone = self.config.kind.family is Family.distilled and not any(c.mix for c in configs)
-        self._lean_steps = alone and not self.relaxation.head.compares_points
-        if alone:
-            self._loss = lambda batch: batch.surprise
-        self._penalised = self.config.kind.penalty and not (alone or self.config.kind.dual)
+        # only labels are compared: functions are evaluated only to be measured
+        distilled = self.config.kind.family is Family.distilled
+        self._lean_steps = distilled and not self.relaxation.head.compares_points
+        self._penalised = self.config.kind.penalty and not self.config.kind.dual
         # the f of a floored potential is too low to bound p*
         finite = data.problem.objective.is_finite
         self._refines = self.config.kind.alpha and self.config.alpha != "precomputed" and finite
-        self._always_refines = self._refines and self.config.alpha == "paper" and not alone
-        self._rho, self._mix, self._gamma = (self._numbers(n) for n in ("rho", "mix", "gamma"))
+        self._always_refines = self._refines and self.config.alpha == "paper"
+        self._rho, self._gamma = self._numbers("rho"), self._numbers("gamma")
         betas = self._numbers("beta")
         self._beta = None if betas.isinf().all() else betas
         self.temperature = torch.zeros((len(configs), 1), device=self.device)
@@ -257,7 +255,7 @@ class Program:
         """The batch as the loss sees it."""
         kind = self.config.kind
         found = Evaluated(forward.f, forward.g, forward.points)
-        found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
+        found = found._replace(beta=self._beta, rho=self._rho)
         found = found._replace(gate_gradient=self.config.gate_gradient)
         if len(self.tensors.targets):
             targets = self.tensors.targets[examples].to(forward.f.dtype)
