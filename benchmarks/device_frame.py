@@ -73,8 +73,8 @@ def run_modes(
     prepare: Callable[[Path, list[Path]], None],
     measure: Callable[[Path], Iterable[Record]],
 ) -> None:
-    """`FILE.py MODE FIRST PATH...`: mode `prepare` runs here; mode `time`, there, writes the records
-    of `measure` for each path to FIRST.
+    """`FILE.py MODE FIRST PATH...`: mode `prepare` runs here; mode `time`, there, writes the
+    records of `measure` for each path to FIRST.
     """
     mode, first, *rest = sys.argv[1:]
     paths = [Path(path) for path in rest]
