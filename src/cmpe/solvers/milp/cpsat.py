@@ -7,8 +7,9 @@ HiGHS and cannot share one. CP-SAT counts in integers, so the program becomes
 
 with 0/1 columns x and a power of two s for each row and for the objective. Multiplying by s is
 exact, and every rounding goes outwards, after b, a sum of floating-point numbers, is raised by the
-tolerance that other back-ends have. No point of the program is lost, and the maximum is never lower.
-So what CP-SAT proves of its program holds for this one, that nothing is feasible included. What rounding lets through is tested and cut off by the caller.
+tolerance that other back-ends have. No point of the program is lost, and the maximum never falls.
+So what CP-SAT proves of its program holds for this one, that nothing is feasible included.
+What rounding lets through is tested and cut off by the caller.
 """
 
 from __future__ import annotations
