@@ -15,7 +15,7 @@ from cmpe.bounds.loss import loss_bounds, printed_bounds
 from cmpe.errors import MethodError
 from cmpe.learning.losses import losses
 from cmpe.learning.losses.alpha import Examples
-from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
+from cmpe.learning.losses.catalogue import LOSS_KINDS
 from cmpe.learning.losses.losses import LOSSES, Evaluated, loss_named
 from cmpe.learning.losses.relaxation import floored
 from tests.learning.cases import one_choice
