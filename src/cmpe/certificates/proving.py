@@ -29,8 +29,9 @@ from cmpe.problem.groups import by_observed
 from cmpe.problem.rows import Potential, Rows
 
 MOST_CUBES = 2000  # rows that need more by elimination are proved by a tree
-MOST_ENTRIES = 1 << 17  # the messages of one cube have at most so many
-BLOCK = 256  # cubes that are bounded at once
+MOST_ENTRIES = 1 << 20  # the messages of one cube have at most so many
+MOST_KEPT = 1 << 25  # numbers in the messages of all cubes of a row
+BLOCK, BLOCK_ENTRIES = 256, 1 << 23  # cubes that are bounded at once, and their messages' entries
 ROOM = 1e-11  # The rounding of the checker takes at most such a share of all numbers.
 
 Values = tuple[int, ...]
@@ -183,17 +184,26 @@ class _Prover:
                 block = nodes[begin : begin + BLOCK]
                 for instances, numbers in by_observed(*self._asked(block).asked):
                     part = [block[i] for i in numbers]
-                    if instances.problem.plan.message_entries > MOST_ENTRIES:
+                    entries = instances.problem.plan.message_entries
+                    each = max(1, BLOCK_ENTRIES // max(1, entries))
+                    for first in range(0, len(part) if entries <= MOST_ENTRIES else 0, each):
+                        rows = slice(first, first + each)
+                        split += self._bounded(instances.take(rows), part[rows])
+                    if entries > MOST_ENTRIES:
                         self._grow(instances, part)
-                    else:
-                        split += self._bounded(instances, part)
             counts = Counter(node.row for node in split)
-            many = [r for r, n in counts.items() if n + len(self.proofs[r].cubes) > MOST_CUBES]
+            many = [r for r, n in counts.items() if n + len(self.proofs[r].cubes) > self._most(r)]
             if many:
                 asked = self.rows.take(np.array(many))
                 for instances, numbers in by_observed(*asked.asked):
                     self._grow(instances, [_Open(many[i], ()) for i in numbers])
             nodes = [n for n in split if n.row not in many and not self.proofs[n.row].failure]
+
+    def _most(self, row: int) -> int:
+        """How many cubes a row may have."""
+        cubes = self.proofs[row].cubes
+        numbers = sum(message.numbers.size for message in cubes[0].moved) if cubes else 0
+        return min(MOST_CUBES, MOST_KEPT // max(1, numbers))
 
     def _grow(self, instances: Instances, nodes: list[_Open]) -> None:
         """Prove rows that are too wide, each by a tree of its own."""

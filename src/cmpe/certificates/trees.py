@@ -55,7 +55,6 @@ class Tree:
         shape = NetworkShape(instances.conditioning)
         units = float(self._infeasible) * np.ones(len(instances.problem.constraints))
         self._network = RowNetwork(shape, instances, 0, units)
-        self._steps = FIRST_STEP * self._network.units
         self._work = 0.0
         self._stated: Floats | None = None  # (M,) the messages of the cube before
 
@@ -93,30 +92,29 @@ class Tree:
 
     def _closes(self, network: RowNetwork) -> bool:
         """Whether a cube is proved, after sweeps for as long as they close much of the gap."""
-        gap = math.inf
+        gap, steps = math.inf, FIRST_STEP * network.units
         for _ in range(ROUNDS):
             if network.now <= self._claim or network.now - self._claim > (1.0 - LEAST_FALL) * gap:
                 break
             gap = network.now - self._claim
             self._sweep(network, SWEEPS)
-            if network.now > self._claim and len(self._steps):
-                self._step(network)
+            if network.now > self._claim and len(network.multipliers):
+                steps = steps * (LONGER if self._moves(network, steps) else SHORTER)
         return network.now <= self._claim
 
-    def _step(self, network: RowNetwork) -> None:
-        """Move the multipliers along t_j(z) - q_j, if that lowers the bound."""
+    def _moves(self, network: RowNetwork, steps: Floats) -> bool:
+        """Move the multipliers along t_j(z) - q_j; whether that lowers the bound, else undo it."""
         room = self._room(network)
         if not np.isfinite(room).all():
             room = network.slopes()
         before, messages = network.multipliers, network.state.message.copy()
         bound = network.now
-        network.price(np.maximum(0.0, before - np.sign(room) * self._steps), messages)
+        network.price(np.maximum(0.0, before - np.sign(room) * steps), messages)
         self._sweep(network, SWEEPS)
         is_lower = network.now < bound - LEAST_GAIN * (1.0 + abs(bound))
-        self._steps *= LONGER if is_lower else SHORTER
-        self._steps = np.maximum(self._steps, 1e-6 * network.units)
         if not is_lower:
             network.price(before, messages)
+        return is_lower
 
     def _decided(self, network: RowNetwork) -> bool:
         """Whether a cube of one assignment is proved by multipliers of its own."""
