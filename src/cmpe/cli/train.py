@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from cmpe.learning.training.config import TrainingConfig
     from cmpe.learning.training.fitting import Session
 
-PROCESSES_HELP = "That share every batch, on a Ray cluster; a GPU for each with --device cuda."
-WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
+PROCESSES_HELP = (
+    "Processes that share every batch, on a Ray cluster; with --device cuda each has a GPU."
+)
+WORKERS_HELP = "For labels: rows answered at the same time, or cores of a cluster started here."
 FIGURE, PRICE, CHOICE = "curve.png", "price.json", "cross_validation.json"
 NETWORK_HELP = "package.module:name of a function of (inputs, outputs) that makes a torch module."
 PRESET_HELP = "Settings to start from; default: tuned, with --cross-validate stable."
@@ -57,14 +59,14 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     rows: Annotated[
-        int | None, typer.Option(min=0, help="Rows to draw and train on besides the directory's.")
+        int | None, typer.Option(min=0, help="Rows to draw, in addition to those of the directory.")
     ] = None,
     fresh: Annotated[bool, typer.Option(help="Draw those rows anew for every epoch.")] = False,
     alpha: Annotated[
         str | None, typer.Option(help="Where alpha_x comes from: paper, precomputed or fixed.")
     ] = None,
     contrast: Annotated[
-        float | None, typer.Option(min=1, help="How much infeasible answers cost: times alpha_x.")
+        float | None, typer.Option(min=1, help="A factor on the loss of infeasible answers.")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0, help="Weight of an entropy bonus that falls to 0.")
@@ -90,9 +92,9 @@ def train(
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
     any_evidence: Annotated[
-        bool, typer.Option("--any-evidence", help="One network, whatever is observed.")
+        bool, typer.Option("--any-evidence", help="Train one network for any observed variables.")
     ] = False,
-    any_q: Annotated[bool, typer.Option("--any-q", help="One network for every q.")] = False,
+    any_q: Annotated[bool, typer.Option("--any-q", help="Train one network for any q.")] = False,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     given = {

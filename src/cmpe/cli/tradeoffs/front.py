@@ -59,11 +59,11 @@ def front(
     ] = None,
     over: Annotated[int, typer.Option(min=0, help="Number of the constraint, from 0.")] = 0,
     between: Annotated[
-        tuple[float, float] | None, typer.Option(help="Only limits from the one to the other.")
+        tuple[float, float] | None, typer.Option(help="Only limits between these two.")
     ] = None,
     time_limit: asked.TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Rows traced at the same time.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Rows answered at the same time.")] = 1,
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
     resume: asked.Resume = False,
