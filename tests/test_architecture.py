@@ -38,6 +38,7 @@ ORDER = (
     ("solvers",),
     ("learning",),
     ("solving",),
+    ("estimator",),
     ("evaluation",),
     ("inspection", "pictures"),
     ("tradeoffs", "certificates"),

@@ -19,6 +19,8 @@ def test_states_that_are_numbers_are_kept_as_none():
     assert (WEATHER.name(0), Domain((2,)).name(0)) == ("Rain", "0")
     assert WEATHER.label(0, 1) == "yes"
     assert (Domain((2,)).label(0, 1.0), Domain((2,)).label(0, 0.5)) == (1, 0.5)
+    assert WEATHER.without_names() == Domain((2, 3))
+    assert Domain((2,)).without_names() == Domain((2,))
 
 
 @pytest.mark.parametrize(

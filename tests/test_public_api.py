@@ -30,6 +30,7 @@ EXPECTED = [
     "Distance",
     "Domain",
     "Engine",
+    "Explainer",
     "Factor",
     "Front",
     "Instances",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cmpe.certificates.certificate import Certificate, certify
     from cmpe.domain import Domain
     from cmpe.errors import CmpeError, Interrupted
+    from cmpe.estimator import Explainer
     from cmpe.evaluation import evaluate, reference
     from cmpe.examples import example
     from cmpe.formats.cnf import read_rules
@@ -75,6 +76,7 @@ _HOMES = {
     "cmpe.certificates.certificate": ("Certificate", "certify"),
     "cmpe.domain": ("Domain",),
     "cmpe.errors": ("CmpeError", "Interrupted"),
+    "cmpe.estimator": ("Explainer",),
     "cmpe.evaluation": ("evaluate", "reference"),
     "cmpe.examples": ("example",),
     "cmpe.formats.cnf": ("read_rules",),
@@ -143,6 +145,7 @@ __all__ = [
     "Distance",
     "Domain",
     "Engine",
+    "Explainer",
     "Factor",
     "Front",
     "Instances",

@@ -209,6 +209,10 @@ class Domain:
         """Whether some state of a variable is called by a number."""
         return any(map(_is_number, self.states_of(variable)))
 
+    def without_names(self) -> Domain:
+        """The cardinalities alone."""
+        return Domain(self.cardinalities) if self.names else self
+
 
 class Named:
     """What every function shares: a `domain` made of its cardinalities, names and states."""
