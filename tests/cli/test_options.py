@@ -106,7 +106,7 @@ def test_what_only_an_extra_can_write_is_refused_before_anything_is_solved(
 ):
     assert options.WRITERS[suffix][1] == extra
     monkeypatch.setitem(options.WRITERS, suffix, ("nowhere", extra))
-    monkeypatch.setattr("cmpe.solve", None)
+    monkeypatch.setattr("cmpe.solving.solve", None)
     line = refused(*arguments)
     assert line == f"nowhere is not installed; {how_to_install(extra)}"
 
