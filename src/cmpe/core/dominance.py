@@ -21,8 +21,7 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 from cmpe.core.consistency import drop
-
-FEW = 4  # values: so few are all tried as dominators, of more only the favourite
+from cmpe.core.settings import WIDE
 
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
@@ -126,7 +125,7 @@ def dominate(net, judged, state, first, last, gain, instead):
         for k in range(state.size[v]):
             if state.belief[p + state.left[p + k]] > state.belief[p + state.left[p + best]]:
                 best = k
-        if state.size[v] > FEW:
+        if state.size[v] > WIDE.dominators:
             count += _take_away(net, judged, state, v, state.left[p + best], gain, instead)
             continue
         for b in range(net.place[v + 1] - p):

@@ -76,3 +76,28 @@ class LocalSettings(NamedTuple):
 
 
 LOCAL = LocalSettings()
+
+
+class WideSettings(NamedTuple):
+    """What tunes compiled branch and bound, presolve, and the descents on relaxations of wide rows.
+
+    They were chosen by hand; `benchmarks.competition` measures branch and bound and presolve,
+    `benchmarks.wide_bounds` the descents. No setting may make a bound invalid.
+    """
+
+    # Branch and bound.
+    backtracks: int = 4  # after so many a dive ends
+    rounds: int = 2  # of propagation at a node
+    degree_weight: float = 1e-3  # failures that a table of a variable counts for
+    longer: float = 1.5  # factor of the step of multipliers after a success,
+    shorter: float = 0.5  # and after a failure
+    # Presolve and orders.
+    dominators: int = 4  # values: up to so many are all tried, of more only the favourite
+    exact_fill: int = 1000  # vertices of a graph up to which every change of fill is followed
+    # Descents.
+    message_step: float = 0.7  # share of Polyak's step that mu takes between messages
+    momentum: float = 0.8  # share of a step's velocity that the next step keeps
+    least_aim: float = 1e-9  # a descent ends where the aim is a smaller share of 1 + |D|
+
+
+WIDE = WideSettings()

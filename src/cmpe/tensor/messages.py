@@ -17,8 +17,8 @@ from cmpe.arrays import Integers
 from cmpe.bounds.base import Bounds, Work
 from cmpe.core.compiler import timing
 from cmpe.core.dual import SLACK
-from cmpe.core.mplp import STEP
 from cmpe.core.multipliers import MESSAGE_RULE
+from cmpe.core.settings import WIDE
 from cmpe.problem import Instances
 from cmpe.tensor.device import INF, as_array, batch_steps
 from cmpe.tensor.layout import Bags
@@ -204,7 +204,8 @@ class MessageDual:
         self.best = torch.where(better, torch.minimum(self.best, bound), self.best)
         self.upper = torch.where(better, bound + SLACK * slack, self.upper)
         self.best_mu = torch.where(better, self.mu, self.best_mu)
-        length = torch.where(norm > 0.0, STEP * fall / torch.where(norm > 0.0, norm, 1.0), 0.0)
+        length = WIDE.message_step * fall / torch.where(norm > 0.0, norm, 1.0)
+        length = torch.where(norm > 0.0, length, 0.0)
         self.mu = (self.mu + length * given.units**2 * slope).clamp(min=0.0)
 
     def wait(self) -> bool:

@@ -103,7 +103,7 @@ class _Space:
     """What one thread works in."""
 
     def __init__(self, batch: NarrowBatch) -> None:
-        from cmpe.core.fronts.guesses import PLACES
+        from cmpe.core.fronts.settings import FRONTS
         from cmpe.core.fronts.trees import make_front_space
 
         self._batch = batch
@@ -111,7 +111,7 @@ class _Space:
         self._most = FRONTS.references if self._constraints == 1 else FRONTS.few_references
         plan = batch._plan
         states = max([s for s in SPACES if self._bytes(s) <= batch.memory], default=0)
-        self._guess = np.full((2, PLACES), -1.0)  # nothing was learned yet
+        self._guess = np.full((2, FRONTS.places), -1.0)  # nothing was learned yet
         self._space: Any = make_front_space(
             states or SPACES[0], plan.total - plan.entries, self._constraints, plan
         )

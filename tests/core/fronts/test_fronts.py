@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cmpe.core.buckets import COMPONENT, VARIABLE
 from cmpe.core.fronts.fronts import COMPLETE, IMPOSSIBLE, ROOT, front_row
-from cmpe.core.fronts.guesses import PLACES
 from cmpe.core.fronts.lists import H, T
 from cmpe.core.fronts.reading import recall
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.fronts.trees import FrontRow, Window, make_front_space
 from cmpe.core.fronts.values import one_of_equal, point_values
 from cmpe.core.states import SUM_LIMIT
@@ -36,7 +36,7 @@ def front_of(case, window=(-np.inf, np.inf)):
         plan, case.rows.offsets, tables(0, rows)[0].copy(), t, limits, finite, Window(*window),
         np.zeros((0, 2)),
     )  # fmt: skip
-    return front_row(row, 64, 4, np.full((2, PLACES), -1.0), space)
+    return front_row(row, 64, 4, np.full((2, FRONTS.places), -1.0), space)
 
 
 def expected(case, window=(-np.inf, np.inf)):

@@ -13,7 +13,6 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.settings import RANKS
 from cmpe.core.states import LOSS
 
-BINS = 64  # of losses
 # What rows teach: the gap of the last answer wanted; the logarithm of how many assignments lie
 # within it for each answer wanted; and by how much either misses the gap on average.
 GAP, SURPLUS, GAP_ERROR, SURPLUS_ERROR = range(4)
@@ -21,27 +20,27 @@ GAP, SURPLUS, GAP_ERROR, SURPLUS_ERROR = range(4)
 
 @njit(inner=True, nogil=True)
 def count_losses(space, active, walked, below):
-    """below[b]: about how many assignments have a loss within (b + 1) / BINS of `walked`."""
+    """below[b]: about how many assignments have a loss within (b + 1) / bins of `walked`."""
     values, lows, highs = space.states.values, space.lows, space.highs
-    moved = np.zeros(BINS)
+    moved = np.zeros(RANKS.bins)
     below[:] = 0.0
     below[0] = 1.0
     for c in range(active):
         moved[:] = 0.0
         for i in range(lows[c], highs[c]):
-            shift = int(values[i, LOSS] / walked * BINS + 0.5) if walked > 0.0 else 0
-            for b in range(shift, BINS):
+            shift = int(values[i, LOSS] / walked * RANKS.bins + 0.5) if walked > 0.0 else 0
+            for b in range(shift, RANKS.bins):
                 moved[b] += below[b - shift]
         below[:] = moved
-    for b in range(1, BINS):
+    for b in range(1, RANKS.bins):
         below[b] += below[b - 1]
 
 
 @njit(inner=True, nogil=True, counted=False)
 def gap_of(below, walked, wanted):
     """The gap within which so many assignments lie, beyond `walked` by the power of the last."""
-    if below[BINS - 1] < wanted:
-        last, middle = max(1.0, below[BINS - 1]), max(1.0, below[BINS // 2 - 1])
+    if below[RANKS.bins - 1] < wanted:
+        last, middle = max(1.0, below[RANKS.bins - 1]), max(1.0, below[RANKS.bins // 2 - 1])
         power = np.log(last / middle) / np.log(2.0)
         more = (1.1 * wanted / last) ** (1.0 / max(power, 0.5))
         return walked * min(max(more, 1.1), 2.0)
@@ -49,14 +48,14 @@ def gap_of(below, walked, wanted):
     while below[b] < wanted:
         b += 1
     before = below[b - 1] if b > 0 else 0.0
-    return walked * (b + (wanted - before) / (below[b] - before)) / BINS
+    return walked * (b + (wanted - before) / (below[b] - before)) / RANKS.bins
 
 
 @njit(inner=True, nogil=True, counted=False)
 def number_within(below, walked, gap):
     """How many assignments lie within a gap."""
-    place = gap / walked * BINS if walked > 0.0 else float(BINS)
-    b = min(int(place), BINS - 1)
+    place = gap / walked * RANKS.bins if walked > 0.0 else float(RANKS.bins)
+    b = min(int(place), RANKS.bins - 1)
     before = below[b - 1] if b > 0 else 0.0
     return max(1.0, before + min(1.0, place - b) * (below[b] - before))
 

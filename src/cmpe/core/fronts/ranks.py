@@ -25,15 +25,7 @@ from cmpe.core.dual import INFEASIBLE, rounding
 from cmpe.core.elimination import complete
 from cmpe.core.frontiers import Space, Tilt, list_components, make_space
 from cmpe.core.fronts.columns import BLOCK, FREE, ColumnRoom, H, T
-from cmpe.core.fronts.counting import (
-    BINS,
-    GAP,
-    count_losses,
-    first_gap,
-    gap_of,
-    learn,
-    number_within,
-)
+from cmpe.core.fronts.counting import GAP, count_losses, first_gap, gap_of, learn, number_within
 from cmpe.core.fronts.joins import NOTHING, ColumnSums, joined, merged
 from cmpe.core.fronts.packing import PackedRow, Packing, make_packing, pack
 from cmpe.core.fronts.reading import padded
@@ -246,7 +238,7 @@ def _ranked_row(ranking, lane, slack, guess):
     lists, answers, mu = space.lists, space.sums.h, ranking.block.mu[lane]
     counts = lists.states.counts
     cap = largest_gap(ranking.plan, ranking.block, ranking.limits, lane) + slack
-    below = np.zeros(BINS)
+    below = np.zeros(RANKS.bins)
     gap = RANKS.first_gap * (1.0 + abs(ranking.block.upper[lane]))
     if guess[GAP] > 0.0:  # rows whose answers are all tied teach a gap of next to nothing
         gap = max(RANKS.list_window * guess[GAP], 1e-3 * gap)

@@ -57,6 +57,10 @@ class SearchSettings(NamedTuple):
     # The pool of members.
     pool_share: float = 0.4  # of the time of all rows
     pool_call: float = 0.1  # of what the whole call has left, if that is more
+    # Members and tables.
+    hub: int = 256  # neighbours: a vertex with more is frozen, which keeps lists short
+    roughness_stride: int = 7  # of so many table entries one is looked at for their roughness
+    steep: float = 1e3  # nats: larger steps lead to forbidden entries
 
 
 SETTINGS = SearchSettings()

@@ -23,7 +23,7 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.lanes import LANES, load, minus, plus, spread, store, times
 from cmpe.core.messages import soft_message
-from cmpe.core.search.loop import STEEP, evaluate_all, judge
+from cmpe.core.search.loop import evaluate_all, judge
 from cmpe.core.search.settings import SETTINGS
 
 
@@ -50,7 +50,7 @@ def _measure(tables, entries, gram):
                 one = np.float64(tables[c * entries + e, lane])
                 for d in range(len(gram)):
                     two = np.float64(tables[d * entries + e, lane])
-                    if min(one, two) > -STEEP:
+                    if min(one, two) > -SETTINGS.steep:
                         gram[c, d, lane] += one * two / entries
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.orders import enter, winner
 from cmpe.core.repair import draw
+from cmpe.core.search.settings import SETTINGS
 
 CLOSED, OPEN = 0, 1
-HUB = 256  # neighbours: a vertex with more is frozen, which keeps lists short
 
 
 @njit(cache=True, nogil=True)
@@ -94,7 +94,7 @@ def _prepare(starts, neighbours, allowed, bits, room):
         inside = 0
         for i in range(starts[v], starts[v + 1]):
             inside += status[neighbours[i]] == OPEN
-        if inside > HUB:
+        if inside > SETTINGS.hub:
             status[v] = CLOSED
         else:
             most = max(most, inside)
