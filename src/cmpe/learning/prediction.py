@@ -23,9 +23,8 @@ from cmpe.learning.networks.heads import Linear
 from cmpe.learning.networks.modules import ModuleNetwork, inputs_of
 from cmpe.learning.networks.networks import Network, with_margin_input
 from cmpe.learning.runs import Trained
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Instances, Problem
-
-PASS_ROWS = 4096  # rows of one forward pass at most
 
 # Target classes (B, 2) and slopes of the hidden units (B, H), from a classifier's sums.
 Linearization = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -85,8 +84,8 @@ class Predictor:
     ) -> tuple[NDArray[np.float32], Floats | None]:
         """One pass: the relaxed outputs' coordinates (B, D) and the predicted multipliers."""
         points, prices = [], []
-        for start in range(0, len(instances), PASS_ROWS):
-            evidence = instances.evidence[start : start + PASS_ROWS]
+        for start in range(0, len(instances), TRAINING.pass_rows):
+            evidence = instances.evidence[start : start + TRAINING.pass_rows]
             asked = torch.full((1, len(evidence)), margin, device=self.device)
             head = self.relaxation.head
             config = self.trained.config

@@ -9,8 +9,9 @@ import torch
 from cmpe.errors import MethodError
 from cmpe.flip import adversarial
 from cmpe.learning.losses.functions import FunctionRelaxation
-from cmpe.learning.networks.heads import STILL, nearest
+from cmpe.learning.networks.heads import nearest
 from cmpe.learning.networks.networks import encode
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.fitting import fit
 from cmpe.models.distance import Distance
@@ -116,7 +117,7 @@ def test_small_logits_of_head_residual_move_nothing():
     problem = adversarial(small_network())
     relaxation = FunctionRelaxation(problem, head="residual")
     rows = relaxation.rows(problem.given(images(3)).evidence)
-    still = torch.full((3, 5), 0.9 * STILL)
+    still = torch.full((3, 5), 0.9 * TRAINING.still)
     x = torch.as_tensor(images(3), dtype=torch.float32)
     torch.testing.assert_close(relaxation.head.points(rows, still, torch.zeros(3)), x)
     towards = relaxation.head.points(rows, torch.full((3, 5), 9.0), torch.zeros(3))

@@ -34,7 +34,7 @@ def test_calibration_has_every_trained_margin():
 def test_many_validation_rows_speak_for_themselves(monkeypatch):
     few = fit(ONE.problem, ONE.train, CONFIG).trained.calibration[0]
     assert (few.rows, few.all_rows) == (11, len(ONE.train))
-    monkeypatch.setattr(calibration, "MIN_ROWS", 5)
+    monkeypatch.setattr(calibration, "TRAINING", calibration.TRAINING._replace(calibration_rows=5))
     many = fit(ONE.problem, ONE.train, CONFIG).trained.calibration[0]
     assert (many.rows, many.all_rows) == (11, 11)
     assert many.all_violation == many.violation == few.violation
@@ -66,7 +66,7 @@ def test_head_linear_is_calibrated_by_the_solvers_own_answers(allowed):
     else:
         assert (1.0 - alone.feasible.mean()) == pytest.approx(min(rates))
         assert max(c.margin for c in known) == 0.5
-    assert np.isin(margin, np.linspace(0.0, 0.5, calibration.TRIED_ALONE))
+    assert np.isin(margin, np.linspace(0.0, 0.5, calibration.TRAINING.calibrated_alone))
 
 
 def test_several_passes_are_chosen_that_fare_better_together():

@@ -30,11 +30,9 @@ from cmpe.arrays import Floats
 from cmpe.errors import MethodError
 from cmpe.flip import Flip
 from cmpe.learning.networks.coordinates import Coordinates
+from cmpe.learning.settings import TRAINING
 
-STILL = 0.5  # a logit within it moves nothing
 INK, INK_SPREAD = 0.15, 0.1
-LEAD = 5.0  # where the likeliest target leads by less, the next one is tried, too
-FEW = 128  # hardly any answer moves more inputs, so only these are sorted
 FLAT_STEP = 1e-6  # a hidden unit that moves less has the slope of where it is
 
 
@@ -77,7 +75,7 @@ class Residual(Plain):
     def points(self, rows: Any, logits: Tensor, margin: Tensor) -> Tensor:
         """x moved towards 1 or 0 by a share of the way."""
         x: Tensor = rows.given[..., self._from]
-        shrunk = torch.nn.functional.softshrink(logits, STILL)
+        shrunk = torch.nn.functional.softshrink(logits, TRAINING.still)
         d = (logits + (shrunk - logits).detach()).tanh()  # its gradient is that of the logit
         return x + torch.where(d > 0, d * (1.0 - x), d * x)
 
@@ -150,7 +148,7 @@ class Linear(Plain):
             first = (1 - own).unsqueeze(-1)
             return torch.cat([first, torch.full_like(first, -1)], -1), slopes
         lead, best = self._scores(logits, own).topk(2, dim=-1)
-        close = lead[..., :1] - lead[..., 1:] < LEAD
+        close = lead[..., :1] - lead[..., 1:] < TRAINING.lead
         return torch.cat([best[..., :1], best[..., 1:].where(close, -1)], -1), slopes
 
     def points(self, rows: Any, logits: Tensor, margin: Tensor) -> Tensor:
@@ -203,7 +201,7 @@ def nearest(x: Tensor, gradient: Tensor, need: Tensor) -> Tensor:
     way there; `need` is (...,). Inputs move by the size of their slope, the steepest first."""
     room = torch.where(gradient > 0, x, 1.0 - x)
     sizes = gradient.abs()
-    few = min(FEW, sizes.shape[-1])
+    few = min(TRAINING.few_moved, sizes.shape[-1])
     if x.device.type == "cpu" and few < sizes.shape[-1]:
         steep, order = sizes.topk(few, dim=-1)
         if bool(((steep * room.gather(-1, order)).sum(-1) >= need).all()):

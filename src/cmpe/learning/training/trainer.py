@@ -17,12 +17,13 @@ from torch import Tensor, nn
 
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig
 from cmpe.learning.training.data import TrainingData
 from cmpe.learning.training.distributed import Ranks
 from cmpe.learning.training.looking import JudgedAnswers, Look, Rows, judge, together
 from cmpe.learning.training.optimizer import Plateau
-from cmpe.learning.training.step import MEASURE_EVERY, MEASURES, Program
+from cmpe.learning.training.step import MEASURES, Program
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Trainer:
         """Merge the processes, adapt rates and lambda, look at the validation rows."""
         program, steps = self.program, self.steps
         in_dual = program.dual is not None and program.dual.is_dual(self.epoch)
-        measured = steps if in_dual else -(-steps // MEASURE_EVERY)
+        measured = steps if in_dual else -(-steps // TRAINING.measure_every)
         for numbers in (program.sums, program.losses):
             self.ranks.add_up(numbers)
         self.ranks.merge(program.examples)
