@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import Enum
 
-GRACE = 2.0  # seconds to end after being cancelled
+from cmpe.execution.settings import EXECUTION
 
 
 class Ending(Enum):
@@ -53,7 +53,7 @@ def interruptible(work: Callable[[], object], cancel: Callable[[], object]) -> E
         done.result()
     except KeyboardInterrupt:
         cancel()
-        thread.join(GRACE)
+        thread.join(EXECUTION.thread_grace)
         return Ending.ABANDONED if thread.is_alive() else Ending.CANCELLED
     return Ending.DONE
 

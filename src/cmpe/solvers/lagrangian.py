@@ -19,11 +19,10 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import eliminate
 from cmpe.solvers.local import improve
+from cmpe.solvers.settings import SOLVERS
 from cmpe.solvers.stages import merged
 
 METHOD = "lagrangian"
-LOOSE = 0.005  # of f = C - h
-ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,14 @@ class DualAnswers:
     def _tightened(self, instances: Instances, quick: Solutions, limits: Limits) -> Solutions:
         problem = instances.problem
         with np.errstate(invalid="ignore"):
-            is_loose = quick.gap > LOOSE * (problem.shift - quick.objective)
+            is_loose = quick.gap > SOLVERS.loose * (problem.shift - quick.objective)
         if limits.seconds is not None:
             is_loose &= quick.seconds < limits.seconds
         loose = np.flatnonzero(is_loose)
         if not len(loose):
             return quick
         quiet = replace(limits, progress=None)
-        searched = eliminate(instances.take(loose), ROUNDS, quiet)
+        searched = eliminate(instances.take(loose), SOLVERS.loose_rounds, quiet)
         return quick.replaced(loose, merged(problem, quick.take(loose), searched, METHOD))
 
 

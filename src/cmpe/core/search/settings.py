@@ -61,6 +61,10 @@ class SearchSettings(NamedTuple):
     hub: int = 256  # neighbours: a vertex with more is frozen, which keeps lists short
     roughness_stride: int = 7  # of so many table entries one is looked at for their roughness
     steep: float = 1e3  # nats: larger steps lead to forbidden entries
+    # Estimates of how long messages take.
+    message_seconds: float = 2.5e-8  # an entry of a table for one of its variables, 16 rows
+    cheap_messages: int = 100  # entries a free variable: with fewer, messages cost less than moves
+    pools: int = 8  # pools of members that are kept, of the structures used last
 
 
 SETTINGS = SearchSettings()
