@@ -39,7 +39,7 @@ from cmpe.core.dual import (
     descend_dual,
     load_block,
     load_rows,
-    make_dual,
+    make_block,
     minimise_dual,
     rounding,
 )
@@ -101,48 +101,6 @@ def find_losses(plan, values, losses, reach, second):
                     taken[lane] = 1.0 if is_best else taken[lane]
                     second[component, lane] = min(second[component, lane], away)
             step(buckets, inputs, strides, axis_cards, k, digits, offsets)
-
-
-class LossBlock(NamedTuple):
-    """A block of rows, one lane each: the dual, and the losses at its minimiser.
-
-    The fields of `dual.DualBlock` come first.
-    """
-
-    h: Floats  # (E, L)
-    t: Floats  # (m, E, L)
-    values: Floats  # (total, L) h - mu t with its messages
-    carried: Floats  # (m, total, L) each t along the maximiser
-    mu: Floats  # (L, m) the minimiser
-    upper: Floats  # (L,) the bound
-    lower: Floats  # (L,) the best feasible line
-    kind: Integers  # (L,) INACTIVE, INFEASIBLE or BOUND
-    ends: Floats  # (2, L)
-    choice: Integers  # (K, L) an assignment
-    losses: Floats  # (pairs, L) of each bucket, message entry and value
-    reach: Floats  # (messages, L) the least loss that reaches each message entry
-    second: Floats  # (components, L) the least loss of an assignment other than the maximiser
-
-
-@njit(inner=True, nogil=True)
-def make_block(plan, constraints, lanes):
-    """Room for a block."""
-    dual = make_dual(plan, constraints, lanes)
-    return LossBlock(
-        dual.h,
-        dual.t,
-        dual.values,
-        dual.carried,
-        dual.mu,
-        dual.upper,
-        dual.lower,
-        dual.kind,
-        dual.ends,
-        dual.choice,
-        np.zeros((plan.pairs, lanes)),
-        np.zeros((plan.total - plan.entries, lanes)),
-        np.zeros((len(plan.component_start) - 1, lanes)),
-    )
 
 
 @njit(inner=True, nogil=True)

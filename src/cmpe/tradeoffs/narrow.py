@@ -115,9 +115,8 @@ class _Space:
             [s for s in TRADEOFFS.front_spaces if self._bytes(s) <= batch.memory], default=0
         )
         self._guess = np.full((2, FRONTS.places), -1.0)  # nothing was learned yet
-        self._space: Any = make_front_space(
-            states or TRADEOFFS.front_spaces[0], plan.total - plan.entries, self._constraints, plan
-        )
+        states = states or TRADEOFFS.front_spaces[0]
+        self._space: Any = make_front_space(states, self._constraints, plan)
 
     def _bytes(self, states: int) -> int:
         """Of `make_front_space`: points, nodes of 44 bytes, and as much again while merging."""

@@ -25,7 +25,7 @@ seeds = st.integers(0, 2**32 - 1)
 def front_of(case, window=(-np.inf, np.inf)):
     """The front of row 0 over its first t."""
     plan, count = case.rows.plan, len(case.limits)
-    space = make_front_space(1 << 12, plan.total - plan.entries, count, plan)
+    space = make_front_space(1 << 12, count, plan)
     space.states.counts[SUM_LIMIT] = 1 << 30
     rows, tables = slice(0, 1), case.instances.tables
     t = np.concatenate([tables(1 + j, rows) for j in range(count)])

@@ -21,7 +21,7 @@ GAP, SURPLUS, GAP_ERROR, SURPLUS_ERROR = range(4)
 @njit(inner=True, nogil=True)
 def count_losses(space, active, walked, below):
     """below[b]: about how many assignments have a loss within (b + 1) / bins of `walked`."""
-    values, lows, highs = space.states.values, space.lows, space.highs
+    values, lows, highs = space.states.values, space.walk.lows, space.walk.highs
     moved = np.zeros(RANKS.bins)
     below[:] = 0.0
     below[0] = 1.0

@@ -21,7 +21,7 @@ import numpy as np
 from cmpe.arrays import Floats, Integers, Values
 from cmpe.core.buckets import CompiledPlan
 from cmpe.core.compiler.functions import njit, uncompiled
-from cmpe.core.dual import INFEASIBLE, rounding
+from cmpe.core.dual import INFEASIBLE, DualBlock, make_block, rounding
 from cmpe.core.elimination import complete
 from cmpe.core.frontiers import Space, Tilt, list_components, make_space
 from cmpe.core.fronts.columns import BLOCK, FREE, ColumnRoom, H, T
@@ -31,7 +31,7 @@ from cmpe.core.fronts.packing import PackedRow, Packing, make_packing, pack
 from cmpe.core.fronts.reading import padded
 from cmpe.core.fronts.settings import RANKS
 from cmpe.core.fronts.tilts import TiltBlock, make_tilts, tilt
-from cmpe.core.proof import LossBlock, bound_block, largest_gap, make_block
+from cmpe.core.proof import bound_block, largest_gap
 from cmpe.core.states import (
     COST,
     LOSS,
@@ -75,7 +75,7 @@ class Ranking(NamedTuple):
     limits: Floats  # (m,), or one where there are none: t is 0 then
     wanted: int  # answers that are looked for; `results` may hold more
     tables: Any  # `points.EvaluatedTables`
-    block: LossBlock
+    block: DualBlock
     tilts: TiltBlock
     space: RankSpace
     packing: Packing
@@ -140,7 +140,7 @@ def _as_columns(space, listed, mu, gap, rest):
     sums.shared[:] = FREE
     for c in range(listed):
         low, last = top, 0.0
-        for i in range(lists.lows[c], lists.highs[c]):
+        for i in range(lists.walk.lows[c], lists.walk.highs[c]):
             if states[i, LOSS] > gap:
                 continue
             cost = states[i, COST]
