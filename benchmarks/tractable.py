@@ -263,7 +263,7 @@ def _leaf_record(cell: Cell, options: argparse.Namespace) -> Record:
         "free": len(problem.free),
         "joint_leaves": len(problem.branches),
         "rows": len(cell.rows),
-        "unproved": int((answers.status > cmpe.Status.INFEASIBLE).sum()),
+        "unproved": int((answers.status > cmpe.Status.INFEASIBLE.code).sum()),
         "first_us": 1e6 * first / len(cell.rows),
         "mean_us": 1e6 * mean / len(cell.rows),
         "same_mean_us": 1e6 * same / len(cell.rows),

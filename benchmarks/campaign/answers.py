@@ -80,7 +80,7 @@ def wrong_rows(case: Case, method: str, known: list[Truth]) -> list[tuple[int, s
 
 def _judged(case: Case, row: int, answer: cmpe.Solutions, truth: Truth) -> Iterator[str]:
     problem = case.problem
-    status = cmpe.Status(int(answer.status[0]))
+    status = cmpe.Status.of(answer.status[0])
     objective, bound = float(answer.objective[0]), float(answer.bound[0])
     hair = CLOSE * max(1.0, truth.scale)
     if status is cmpe.Status.INFEASIBLE and truth.strict > -math.inf:

@@ -244,7 +244,7 @@ def evaluate(settings: Json, inputs: Inputs) -> Artifact:
         metrics |= {
             "mean_reference": _mean(against.solutions.objective[known]),
             "mean_objective": _mean(answers.objective[known]),
-            "unproved": int((against.solutions.status > cmpe.Status.INFEASIBLE).sum()),
+            "unproved": int((against.solutions.status > cmpe.Status.INFEASIBLE.code).sum()),
         }
     relaxed = inputs["answers"].arrays(ANSWERS).get("relaxed")
     if relaxed is not None:

@@ -105,7 +105,7 @@ class Answer(Mapping[Any, Any]):
     @property
     def status(self) -> Status:
         """What is known of the answer."""
-        return Status(int(self._all.status[self._number]))
+        return Status.of(self._all.status[self._number])
 
     @property
     def constraints(self) -> list[ConstraintValue]:
