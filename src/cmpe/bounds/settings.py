@@ -17,6 +17,7 @@ class BoundSettings(NamedTuple):
     chunk: int = 64  # rows
     compiled_chunk: int = 512  # rows of one compiled call, for which Ctrl-C waits,
     chunk_bytes: int = 1 << 28  # and bytes of its lanes, one block after the other
+    clock_checked: int = 16  # steps on a device between two looks at the clock
     # Elimination. A block pays for index arithmetic once: the dual of 16 x 16 grids with 5-15 %
     # evidence takes 0.4-0.5 of the time with 16 lanes that it takes with 4.
     working_set: int = 1 << 22  # bytes of the lanes of one block, but

@@ -1,4 +1,4 @@
-"""Vertex splitting: cut the graph into pieces of small width, and let the cuts' copies bargain.
+"""Vertex splitting: cut the graph into pieces of small width; multipliers make copies agree.
 
 Two ways to cut, both followed by mini-buckets, so that no bucket exceeds the width:
 

@@ -174,7 +174,7 @@ def refuse_options(method: Method, limits: Limits, form: Form = Form.TABLES) -> 
         where = " of problems made of tables" if form in BEYOND_TABLES else ""
         takers = _names(row for row in METHODS.values() if row.takes_device)
         raise MethodError(
-            f"methods {takers}{where} and trained networks take a device; found "
+            f"only method {takers}{where} and trained networks take a device; found "
             f"{method.name!r} with device {limits.device!r}"
         )
 

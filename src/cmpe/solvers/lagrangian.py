@@ -102,9 +102,9 @@ def _dual(instances: Instances, running: Running) -> Dual:
     """By compiled code or on a device."""
     if running.device == "cpu":
         return lagrangian_dual(instances, threads=running.cores, memory=running.bytes)
-    from cmpe.tensor import answers
+    from cmpe.tensor.dual import dual
 
-    return answers.dual(instances, running.device)
+    return dual(instances, running.device)
 
 
 def _improved(instances: Instances, dual: Dual, running: Running) -> Assignments:
@@ -112,11 +112,7 @@ def _improved(instances: Instances, dual: Dual, running: Running) -> Assignments
 
     Rows without a feasible extreme answer (several constraints) are repaired from the other.
     """
-    if running.device == "cpu":
-        return improve(instances, extremes(dual), threads=running.cores)
-    from cmpe.tensor import answers
-
-    return answers.improved(instances, extremes(dual), device=running.device)
+    return improve(instances, extremes(dual), threads=running.cores)
 
 
 def extremes(dual: Dual) -> Assignments:

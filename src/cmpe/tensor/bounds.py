@@ -14,8 +14,7 @@ from cmpe.bounds.splitting import Splitting
 from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
-from cmpe.tensor.answers import dual
-from cmpe.tensor.messages import message_bounds
+from cmpe.tensor.dual import dual
 from cmpe.tensor.split import split_bounds
 
 
@@ -29,21 +28,6 @@ class DeviceLagrangian:
         """Bound every row; refuses what is too wide to eliminate."""
         begin = timing.now()
         return dual(instances, self.device).as_bounds(timing.now() - begin)
-
-
-@dataclass(frozen=True)
-class DeviceMessages:
-    """`messages`; equal to 1e-6 without constraints, with them to 5 % of 1 + |bound| on grids.
-
-    A table that has just sent has several maximisers by construction: rounding decides which t
-    the multipliers' step sees.
-    """
-
-    device: str
-
-    def upper_bound(self, instances: Instances, work: Work) -> Bounds:
-        """Bound every row."""
-        return message_bounds(instances, work, self.device)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, MissingExtra
-from cmpe.tensor.settings import TENSOR
 
 try:
     import torch
@@ -49,6 +49,6 @@ def batch_steps(work: Work, rows: int, going: Callable[[], bool]) -> Iterator[in
     """
     until = INF if work.time_limit is None else timing.now() + rows * work.time_limit
     for number in range(1, work.most_steps + 1):
-        if number % TENSOR.clock_checked == 1 and (not going() or timing.now() >= until):
+        if number % SETTINGS.clock_checked == 1 and (not going() or timing.now() >= until):
             return
         yield number
