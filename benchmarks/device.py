@@ -80,7 +80,7 @@ def bound_checks(constraints: int, compiled: bool) -> Iterator[Check]:
 
 def answer_checks(constraints: int) -> Iterator[Check]:
     """The extreme answers of the dual."""
-    from cmpe.tensor.dual import dual
+    from cmpe.tensor.bounds import dual
 
     instances = instances_of(constraints)
 

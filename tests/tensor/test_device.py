@@ -41,7 +41,7 @@ def test_without_torch_the_extra_is_named():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from cmpe.errors import MissingExtra\n"
-        "for name in ('dual', 'bounds'):\n"
+        "for name in ('device', 'bounds'):\n"
         "    try:\n        __import__('cmpe.tensor.' + name)\n"
         "    except MissingExtra as error:\n        print(error)\n"
     )

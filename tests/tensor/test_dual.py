@@ -4,7 +4,8 @@ from hypothesis import given
 
 from cmpe.bounds.lagrangian import lagrangian_dual
 from cmpe.errors import MethodError
-from cmpe.tensor.dual import dual, minimised
+from cmpe.tensor.bounds import dual
+from cmpe.tensor.dual import minimised
 from cmpe.tensor.plan import torch_plan
 from tests.problems import Shape, random_network_problem, random_problem, seeds
 from tests.tensor.cases import DEVICES, optimum, wide_instances

@@ -102,7 +102,7 @@ def _dual(instances: Instances, running: Running) -> Dual:
     """By compiled code or on a device."""
     if running.device == "cpu":
         return lagrangian_dual(instances, threads=running.cores, memory=running.bytes)
-    from cmpe.tensor.dual import dual
+    from cmpe.tensor.bounds import dual
 
     return dual(instances, running.device)
 

@@ -10,12 +10,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cmpe.bounds.base import Bounds, Work
+from cmpe.bounds.lagrangian import Dual, dual_by_branch
 from cmpe.bounds.splitting import Splitting
 from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
-from cmpe.tensor.dual import dual
+from cmpe.tensor.device import scalar_on
+from cmpe.tensor.dual import minimised
 from cmpe.tensor.split import split_bounds
+
+
+def dual(instances: Instances, device: str) -> Dual:
+    """`bounds.lagrangian.lagrangian_dual` of every row, computed on `device` in float64.
+
+    With at most one constraint the bounds equal the compiled ones to 1e-9 of 1 + their size. With
+    several both take the same subgradient steps: bounds are equal to 1e-6, except where several
+    maximisers tie exactly; rounding may choose another of them, and the bound, valid as any, may
+    then end elsewhere. Infeasible rows are the same. Extreme answers may differ where they tie.
+    """
+    if not instances.problem.is_log_linear:
+        scalar_on(device)  # refuses an unknown device even where no branch is left
+        return dual_by_branch(instances, lambda part: dual(part, device))
+    return minimised(instances, device)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from cmpe.bounds.base import PADDING
-from cmpe.bounds.lagrangian import Dual, dual_by_branch
+from cmpe.bounds.lagrangian import Dual
 from cmpe.core.dual import CLOSE, SLACK
 from cmpe.core.multipliers import DUAL_RULE
 from cmpe.core.settings import EXACT
 from cmpe.problem import Instances, Problem
-from cmpe.tensor.device import INF, as_array, scalar_on
+from cmpe.tensor.device import INF, as_array
 from cmpe.tensor.layout import Bags, satisfied
 from cmpe.tensor.plan import TorchPlan, torch_plan
 from cmpe.tensor.steps import Aim
@@ -281,20 +281,6 @@ def captured(work: Callable[[], None]) -> Callable[[], None]:
     with torch.cuda.graph(graph):
         work()
     return graph.replay
-
-
-def dual(instances: Instances, device: str) -> Dual:
-    """`bounds.lagrangian.lagrangian_dual` of every row, computed on `device` in float64.
-
-    With at most one constraint the bounds equal the compiled ones to 1e-9 of 1 + their size. With
-    several both take the same subgradient steps: bounds are equal to 1e-6, except where several
-    maximisers tie exactly; rounding may choose another of them, and the bound, valid as any, may
-    then end elsewhere. Infeasible rows are the same. Extreme answers may differ where they tie.
-    """
-    if not instances.problem.is_log_linear:
-        scalar_on(device)  # refuses an unknown device even where no branch is left
-        return dual_by_branch(instances, lambda part: dual(part, device))
-    return minimised(instances, device)
 
 
 def minimised(instances: Instances, device: str, *, graph: bool = True) -> Dual:
