@@ -91,7 +91,7 @@ class Tree(NamedTuple):
     counts: np.ndarray  # (9,) OPEN nodes; DEPTH of the dive; STAGE: go BACK, DOWN: the state is a
     # node, or DONE; NODES and DIVES so far; BACKTRACKS of the dive; CONFLICT: the variable that
     # failed last, or -1; LAST: the one branched on last, or -1; LOOKED: whether the node's z was
-    # looked at
+    # evaluated
     levels: np.ndarray  # (3,) LOST: the greatest bound that was lost; BEST: h of the answer;
     # BOUND of the present node
     message: np.ndarray  # (M,) of the root
@@ -135,7 +135,7 @@ def _value(net, judged, which, z):
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _is_promising(net, judged, tree, z):
-    """Whether z may be feasible and better than the best; then it is the answer to look at."""
+    """Whether z may be feasible and better than the best; then it becomes the `answer`."""
     if not _value(net, judged, 0, z) > tree.levels[BEST]:
         return False
     for j in range(len(judged.limits)):
@@ -432,8 +432,9 @@ def _propagated(net, state, tree):
 
 @njit(cache=True, nogil=True, counted=False)
 def explore(net, judged, state, tree, nodes):
-    """Go on for so many nodes, or until `answer` deserves a look (True); the stage is DONE when
-    nothing is left to explore."""
+    """Explore so many nodes, or until `answer` is a new candidate (True).
+
+    The stage is DONE when nothing is left to explore."""
     counts, z = tree.counts, tree.leaf
     for _ in range(nodes):
         is_node = True

@@ -22,7 +22,7 @@ from cmpe.core.multipliers import BEST, DUAL_RULE, fall
 from cmpe.core.settings import EXACT
 from cmpe.core.tables import condition_some
 
-# What is known of a row: an INACTIVE constraint holds at the maximiser of h alone.
+# Kinds of rows: an INACTIVE constraint holds at the maximiser of h alone.
 RUNNING, INACTIVE, INFEASIBLE, BOUND = range(4)
 # What rounding can move a sum by, per bucket, as a share of 1 + the largest number added up.
 SLACK = 1e-14
@@ -111,7 +111,7 @@ def load_block(rows, start, h, t):
 
 @njit(inner=True, nogil=True)
 def load_rows(rows, numbers, h, t):
-    """The same for the rows of these numbers (L,)."""
+    """`load_block` for the rows of these numbers (L,)."""
     evidence = np.zeros((rows.evidence.shape[0], len(numbers)), dtype=np.int64)
     for x in range(len(evidence)):
         for lane in range(len(numbers)):

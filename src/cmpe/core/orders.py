@@ -97,7 +97,7 @@ def _lists(starts, neighbours, bits, room):
 def greedy(starts, neighbours, bits, noise, rule, most, work):
     """An elimination order, and the entries of its buckets together (inf: given up).
 
-    The cheapest vertex goes next: by the weight of its neighbours, by the edges that are missing
+    The cheapest vertex is next: by the weight of its neighbours, by the edges that are missing
     between them, or (GIVEN) by `noise`, which then holds positions. In a graph of more than
     `WIDE.exact_fill` vertices only the neighbours of the vertex eliminated get a new fill.
     """

@@ -139,7 +139,7 @@ class RowProof(NamedTuple):
     """What the search of one row has shown."""
 
     gap: float  # of the best feasible assignment, inf if there is none so far
-    covered: float  # every assignment within this gap was looked at; inf: every allowed one
+    covered: float  # every assignment within this gap was covered; inf: every allowed one
     states: int  # most states of a round
 
 
@@ -149,7 +149,7 @@ def _prove(rows, lane, block, slack, guess, rounds, space):
     plan, limits, choice = rows.plan, rows.limits, block.choice
     upper, lower = block.upper[lane], block.lower[lane]
     cap = upper - lower + slack
-    if lower == -np.inf:  # no feasible assignment is known: there may be none
+    if lower == -np.inf:  # there may be no feasible assignment
         cap = largest_gap(plan, block, limits, lane) + slack
     most = min(cap, guess) if guess > 0.0 else min(cap / 4.0, 0.02 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0

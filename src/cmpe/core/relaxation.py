@@ -61,7 +61,7 @@ class CopyState(NamedTuple):
     level: Floats  # (3,) of `multipliers.fall`
     is_over: Any  # (1,) whether more steps cannot help
     values: Floats  # (total,) the rest is scratch
-    winners: Any  # (messages,) who attains each message entry
+    winners: Any  # (messages,) the value that attains each message entry
     choice: Any  # (K,)
     gradient: Floats  # (copies' entries,)
     taken: Integers  # (C,)
@@ -123,7 +123,7 @@ def _any(index, bucket, message, winner, values, winners):
 
 @njit(cache=True, nogil=True)
 def sweep(buckets, index, numbers, values, winners):
-    """Fill the messages of `values` (total,) and who won each entry; return the maximum."""
+    """Fill the messages of `values` (total,) and the winner of each entry; return the maximum."""
     total = values[0]
     for k in range(len(buckets)):
         card, count, size = buckets[k, CARD], buckets[k, INPUTS], buckets[k, SIZE]
@@ -159,7 +159,7 @@ def _decode(relaxed, winners, t, choice, sums):
 
 @njit(cache=True, nogil=True)
 def share_out(relaxed, even, table):
-    """Deal a variable's own table out to its copies, evenly or all to the first one.
+    """Divide a variable's own table among its copies, evenly or all to the first one.
 
     `table` (numbers,) holds the entries of the original tables.
     """

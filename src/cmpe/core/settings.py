@@ -19,7 +19,7 @@ class ExactSettings(NamedTuple):
     # The proof of a narrow row.
     rounds: int = 40  # at most, each with a larger loss
     states: int = 1 << 16  # of the frontiers of one row
-    products: int = 1 << 16  # sums of one combination, where one answer is wanted
+    products: int = 1 << 16  # sums of one combination of lists
     tilt: float = (
         0.2  # share of mu by which two multipliers that prune merged states differ from it
     )
@@ -59,7 +59,7 @@ class LocalSettings(NamedTuple):
 
     # Repair and moves.
     chain: int = 10  # moves of the longest chain
-    tries: int = 32  # rises of h that an exchange after a kick looks at
+    tries: int = 32  # rises of h that an exchange after a kick tries
     kick: int = 6  # moves of the longest kick
     pushes: int = 3  # rises of h that a push takes,
     followers: int = 2  # and the longest walk that each of them may start

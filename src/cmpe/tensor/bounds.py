@@ -1,7 +1,7 @@
 """The bounds that run on a device, each a `Bounder` as its compiled counterpart is.
 
 All of them are valid bounds: what rounding can have taken off is added. How near they come to the
-compiled ones after equal steps is said of each.
+compiled ones after equal steps stands in the docstring of each.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DeviceLagrangian:
 class DeviceSplitting:
     """`splitting`; equal to 1e-6, unless tables tie exactly and rounding breaks the tie.
 
-    After a tie, bounds of large grids were seen to differ by up to 0.3 nats. The split is chosen
+    After a tie, bounds of large grids have differed by up to 0.3 nats. The split is chosen
     as the compiled bound chooses it, on the CPU.
     """
 

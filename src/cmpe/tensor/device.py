@@ -44,7 +44,7 @@ def as_array(tensor: Tensor) -> Floats:
 def batch_steps(work: Work, rows: int, going: Callable[[], bool]) -> Iterator[int]:
     """The steps 1, 2, ... of rows that move together, until the work is done.
 
-    `going` waits for the device and says whether more steps can help. A time limit of so many
+    `going` waits for the device and returns whether more steps can help. A time limit of so many
     seconds a row is that many times `rows` for all of them, on the wall clock.
     """
     until = INF if work.time_limit is None else timing.now() + rows * work.time_limit

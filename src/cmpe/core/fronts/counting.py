@@ -1,8 +1,8 @@
-"""How far to look for the k best: how many assignments lie within a gap, and what rows taught.
+"""Guesses of the gap that holds the k best answers of a row, from the rows before it.
 
-The lists of all components say how many assignments, feasible or not, have a loss of at most G. How
-many of them it takes to have k feasible ones is learned from row to row, and so is the gap itself;
-whichever missed by less is the next guess.
+The lists of all components give the number of assignments, feasible or not, whose loss is at most
+G. Two averages over the rows so far predict the gap: the gaps themselves, and the logarithm of how
+many assignments there were for each feasible one. The prediction that has missed by less is used.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.settings import RANKS
 from cmpe.core.states import LOSS
 
-# What rows teach: the gap of the last answer wanted; the logarithm of how many assignments lie
-# within it for each answer wanted; and by how much either misses the gap on average.
+# Averages over rows: the gap of the k-th answer; the logarithm of how many assignments lie within
+# it for each of the k; and by how much either prediction misses the gap.
 GAP, SURPLUS, GAP_ERROR, SURPLUS_ERROR = range(4)
 
 
@@ -62,7 +62,7 @@ def number_within(below, walked, gap):
 
 @njit(inner=True, nogil=True, counted=False)
 def learn(guess, gap, below, walked, wanted):
-    """Learn from a row whose last answer wanted has this gap."""
+    """Add a row whose k-th answer has this gap to the averages."""
     surplus = np.log(number_within(below, walked, gap) / wanted)
     if guess[GAP] == 0.0:
         guess[GAP], guess[SURPLUS] = gap, surplus
@@ -76,7 +76,7 @@ def learn(guess, gap, below, walked, wanted):
 
 @njit(inner=True, nogil=True, counted=False)
 def first_gap(guess, below, walked, wanted):
-    """Where to look first: by the gap of earlier rows, or by the number of assignments in it."""
+    """The first gap of a row: by the gaps of earlier rows, or by their numbers of assignments."""
     if guess[GAP] > 0.0 and guess[GAP_ERROR] < guess[SURPLUS_ERROR]:
         return guess[GAP] + RANKS.margin * guess[GAP_ERROR]
     by_number = gap_of(below, walked, wanted * np.exp(guess[SURPLUS]))

@@ -1,8 +1,8 @@
-"""What budgets a front will need, as the rows before it taught.
+"""Guesses of the budgets that a front needs, from the rows before it.
 
 Rows of one structure have fronts of about the same number of points, so that at the same place of
-the hull they need about the same budgets. A guess that is too low costs another round there, one
-that is too high costs sums; both are only time.
+the hull they need about the same budgets. A guess that is too low costs another round, and one that
+is too high more sums; neither changes the front.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _nearest(number, count, others):
 
 @njit(inner=True, nogil=True, counted=False)
 def guess_budgets(guess, weight, dear, budget):
-    """Budgets by `guess` (mean, deviation; PLACES), no more than what the first corners cost."""
+    """Budgets by `guess` (mean, deviation; places), no more than what the first corners cost."""
     for k in range(len(weight)):
         if weight[k] > 0.0:
             first, last = _nearest(k, len(weight), FRONTS.places)

@@ -56,7 +56,7 @@ class Window(NamedTuple):
 
 
 class FrontRow(NamedTuple):
-    """A row: its tables, and what is wanted of its front."""
+    """A row: its tables, and the part of its front that is required."""
 
     plan: CompiledPlan
     offsets: Integers  # where each table begins
@@ -271,7 +271,7 @@ def merge_lists(active, whole, known, space):
     """Merge the lists of `active` components into one: (first, end), -1 on overflow.
 
     Sums whose t_j exceeds limit_j whatever the other lists add are dropped, and whole ones that
-    `known` points dominate. `whole.rest` is given as the limits.
+    `known` points dominate. At first `whole.rest` has the limits.
     """
     values, counts = space.states.values, space.states.counts
     lows, highs, order = space.walk.lows, space.walk.highs, space.walk.order
@@ -331,7 +331,7 @@ def _make_whole(row, references, budget, components):
 def row_list(row, references, budget, known, settled, space):
     """The states of a whole row that are near some reference: (first, end), -1 on overflow.
 
-    A budget of -inf: nothing near that reference is wanted. States that `known` points (h, t_1), by
+    A budget of -inf excludes its reference. States that `known` points (h, t_1), by
     falling h, dominate may be left out, and so may those with a t between that of a `settled` point
     and that of the point before. Constants (entry 0 of h and t) are added. A row without buckets is
     one state.

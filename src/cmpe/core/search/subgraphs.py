@@ -1,12 +1,11 @@
 """Subgraphs of bounded width: which variables, in which order.
 
-`grow` plays the elimination game on the allowed vertices: the vertex whose open neighbours have
-the fewest joint values goes next, ties at random. Where these are more than the limit allows, the
-heaviest neighbour is frozen instead. The vertices that are never frozen have an order within the
-limit.
+`grow` eliminates the allowed vertices: next is the vertex whose open neighbours have the fewest
+joint values, ties at random. Where these are more than the limit allows, the heaviest neighbour is
+frozen instead. The vertices that are never frozen have an order within the limit.
 
-A tournament finds the next vertex: a binary tree whose leaves are the vertices and whose inner
-nodes hold the lesser key of their two children.
+A tournament tree finds the next vertex: its leaves are the vertices, and its inner nodes hold the
+lesser key of their two children.
 """
 
 from __future__ import annotations
