@@ -20,7 +20,7 @@ OFTEN = ("auto", "exact", "exhaustive", "lagrangian", "local", "search", "milp")
 # Slower ones, each of which is asked a part of the problems: its package, and the share.
 SELDOM = {
     "milp:scip": ("pyscipopt", 0.2), "milp:gurobi": ("gurobipy", 0.1),
-    "toulbar2": ("pytoulbar2", 0.02),
+    "toulbar2": ("pytoulbar2", 0.02), "cpsat": ("ortools", 0.05),
 }  # fmt: skip
 BEYOND = 0.02  # the share of problems without tables
 CLOSE = 1e-6  # relative to max(1, the numbers added up)

@@ -109,7 +109,9 @@ def test_what_only_an_extra_can_write_is_refused_before_anything_is_solved(
 
 
 def test_a_front_needs_a_constraint(refused):
-    assert "a front needs --constraint MODEL" in refused("front", "--objective", "m.uai")
+    assert "a front needs a --count, or --constraint MODEL" in refused(
+        "front", "--objective", "m.uai"
+    )
 
 
 @pytest.mark.parametrize(("value", "said"), [("three", "found 'three'"), ("", "found ''")])

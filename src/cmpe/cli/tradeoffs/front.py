@@ -57,7 +57,7 @@ def front(
     row: Annotated[
         list[int] | None, typer.Option(min=0, help="Only this row; may be repeated.")
     ] = None,
-    over: Annotated[int, typer.Option(min=0, help="Number of the constraint, from 0.")] = 0,
+    over: Annotated[str, typer.Option(help="The constraint, by its name or its number.")] = "0",
     between: Annotated[
         tuple[float, float] | None, typer.Option(help="Only limits from the one to the other.")
     ] = None,
@@ -82,12 +82,13 @@ def front(
     problem = with_rules(problem, count, require)
     if not problem.constraints:
         raise InputError(
-            "a front needs --constraint MODEL with --at-most or --at-least; found none"
+            "a front needs a --count, or --constraint MODEL with a limit; found no constraint"
         )
+    chosen = problem.constraint_number(int(over) if over.isdecimal() else over, "--over")
     if stream is not None:
         refuse_beside_parts(row=row)
-        options = {"command": "front", "over": over, "between": between, "time_limit": time_limit}
-        job = FrontJob(problem, over, between, time_limit, how.of_a_block())
+        options = {"command": "front", "over": chosen, "between": between, "time_limit": time_limit}
+        job = FrontJob(problem, chosen, between, time_limit, how.of_a_block())
         return answer_parts(stream, directory, job, options)
     import numpy as np
 
@@ -97,7 +98,7 @@ def front(
         raise InputError(
             f"a picture holds at most {MOST_PANELS} rows, found {len(numbers)}: choose with --row"
         )
-    found = _traced(rows.take(np.array(numbers, dtype=np.intp)), (over, between, time_limit), how)
+    found = _traced(rows.take(np.array(numbers, dtype=np.intp)), (chosen, between, time_limit), how)
     cells = [cells_of(carried, number) for number in numbers]
     _write(found, (numbers, cells), output, suffix)
     return int(bool(found) and all(f.infeasible for f in found))

@@ -1,4 +1,4 @@
-"""CMPE by mixed-integer linear programming, one row at a time.
+"""CMPE by mixed-integer linear programming, or by CP-SAT, one row at a time.
 
 The program handed to the back-end is a hair looser than the problem: its limit is
 q + tolerance + PADDING, and large rows are scaled and widened (`scaling`), so no back-end's own
@@ -29,7 +29,7 @@ from cmpe.solvers.milp.scaling import SLACK, scaled
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 from cmpe.solvers.settings import PROGRAMS
 
-BACKENDS = ("highs", "scip", "gurobi")
+BACKENDS = ("highs", "scip", "gurobi", "cpsat")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
 MARGIN = 1e-9  # of |bound|, plus 1e-7, added to a back-end's bound: its own tolerances
 BYTES_PER_ENTRY = 3000  # of the tables, in the program and in what a back-end makes of it
@@ -62,7 +62,7 @@ Backend = Callable[[LinearProgram, Limits, Floats | None], ProgramAnswer]
 
 @dataclass(frozen=True)
 class Milp:
-    """Maximises over the local polytope with HiGHS, SCIP or Gurobi."""
+    """Maximises over the local polytope with HiGHS, SCIP, Gurobi or CP-SAT."""
 
     backend: str = "highs"
 
@@ -82,7 +82,8 @@ class Milp:
                 f"{limits.bytes >> 20} MiB"
             )
         job = _ProgramRow(instances, self.backend, limits.of_a_row(), limits.start)
-        return solve_rows(instances, job, f"milp:{self.backend}", limits)
+        name = self.backend if self.backend == "cpsat" else f"milp:{self.backend}"
+        return solve_rows(instances, job, name, limits)
 
 
 def backend(name: str) -> Backend:
