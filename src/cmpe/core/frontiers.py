@@ -26,7 +26,6 @@ from cmpe.core.states import (
     add_single,
     combine,
     copy_state,
-    make_walk,
     settled,
     shortest_last,
     undominated,
@@ -59,10 +58,10 @@ class Tilt(NamedTuple):
 
 
 @njit(inner=True, nogil=True)
-def make_space(plan, constraints, states, rank, products):
+def make_space(plan, walk, constraints, states, rank, products):
     """Room for so many states of one row, for its `rank` best answers.
 
-    One combination of lists may form so many products.
+    One combination of lists may form so many products. `walk` is of `make_walk`.
     """
     counts = np.zeros(5, dtype=np.int64)
     counts[SUM_LIMIT], counts[PRODUCT_LIMIT] = 1 << 62, products
@@ -73,7 +72,7 @@ def make_space(plan, constraints, states, rank, products):
             np.empty((2 * states, 2), dtype=np.int32),
             counts,
         ),
-        make_walk(plan),
+        walk,
         np.zeros((len(plan.component_start) + 1, 2)),
         np.zeros(constraints),
         np.empty(rank),

@@ -46,7 +46,7 @@ from cmpe.core.dual import (
 from cmpe.core.elimination import add_up, begin, complete, eliminate_max, step, totals
 from cmpe.core.frontiers import OVERFLOW, make_space, search
 from cmpe.core.settings import EXACT
-from cmpe.core.states import STATE_COUNT, read
+from cmpe.core.states import STATE_COUNT, make_walk, read
 
 
 @njit(inner=True, nogil=True)
@@ -242,7 +242,7 @@ def _solve_constrained(rows, waiting, states, rounds, results):
     plan, limits, lanes = rows.plan, rows.limits, rows.lanes
     count, constraints, buckets = len(waiting), len(limits), len(plan.buckets)
     block = make_block(plan, constraints, lanes)
-    space = make_space(plan, constraints, states, 1, EXACT.products)
+    space = make_space(plan, make_walk(plan), constraints, states, 1, EXACT.products)
     numbers = np.zeros(lanes, dtype=np.int64)
     typical = 0.0
     for start in range(0, count, lanes):

@@ -39,6 +39,7 @@ from cmpe.core.states import (
     SUM_COUNT,
     SUM_LIMIT,
     States,
+    make_walk,
 )
 from cmpe.core.states import T as FIRST_T
 
@@ -89,7 +90,8 @@ def make_rank_space(states: int, constraints: int, plan: Any, rank: int) -> Rank
     columns, components = T + constraints + len(RANKS.scales), len(plan.component_start)
     room = max(4 * rank, 1024)
     longest = max(states, room)  # of what is sorted
-    lists = uncompiled(make_space)(plan, constraints, states, rank, RANKS.products)
+    walk = uncompiled(make_walk)(plan)
+    lists = uncompiled(make_space)(plan, walk, constraints, states, rank, RANKS.products)
     scratch = ColumnRoom(
         np.empty(longest),
         np.empty(longest, dtype=np.int64),
