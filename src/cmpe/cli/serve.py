@@ -6,22 +6,17 @@ from typing import Annotated
 
 import typer
 
-from cmpe.cli import options as asked
-from cmpe.cli.options import METHOD_HELP, limits_in_order, posed_problem, refuse_unknown, with_rules
+from cmpe.cli.options import METHOD_HELP, ProblemOptions, refuse_unknown, spread
 from cmpe.errors import MissingExtra
 from cmpe.solvers.base import Limits
 from cmpe.solving import chosen
 
 
+@spread
 def serve(
     context: typer.Context,
-    problem_dir: asked.Directory = None,
-    objective: asked.Objective = None,
-    constraint: asked.Constraints = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
+    models: ProblemOptions,
+    *,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     time_limit: Annotated[
         float, typer.Option(min=0.001, help="Seconds a row at most; requests may ask for less.")
@@ -49,10 +44,7 @@ def serve(
     except ImportError:
         raise MissingExtra.named("uvicorn", "serve") from None
     refuse_unknown(method, Limits(seconds=time_limit, threads=threads))
-    words = context.find_root().obj or ()
-    limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, _ = posed_problem(problem_dir, objective, constraint or [], *limited)
-    problem = with_rules(problem, count, require)
+    problem, _ = models.read(context)
     allowed = Allowed(bytes=most_bytes, rows=most_rows, seconds=time_limit, queue=queue)
     service = Service(problem, chosen(method, problem), allowed, threads)
     uvicorn.run(

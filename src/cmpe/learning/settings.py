@@ -75,13 +75,10 @@ class TrainingSettings(NamedTuple):
     violation_price: float = 1.0  # while training: no answer at all
     choice_price: float = 10.0  # for settings and margins: 1 % of the rows are worth a tenth of f*
     calibrated: int = 33  # margins up to the largest trained one
-    calibrated_alone: int = 65  # margins that are tried for head linear
     telling: float = 0.01  # share of the score that a further pass must save
     calibration_rows: int = 2000  # validation rows that show a rate of violations well enough
-    # Heads for images.
+    # Head `residual`.
     still: float = 0.5  # a logit within it moves nothing
-    lead: float = 5.0  # where the likeliest target leads by less, the next one is tried, too
-    few_moved: int = 128  # hardly any answer moves more inputs, so only these are sorted
     # Sizes of calls, and times.
     dense_coordinates: int = 2048  # up to which the quadratic form is a dense matrix
     dense_coefficients: int = 1 << 24  # up to which their matrix is dense

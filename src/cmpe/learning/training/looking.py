@@ -36,7 +36,7 @@ class Look:
 
     @property
     def choice_score(self) -> Floats:
-        """The same with CHOICE_PRICE: what decides between settings."""
+        """The same with `TRAINING.choice_price`: what decides between settings."""
         return self._score(TRAINING.choice_price)
 
     def _score(self, price: float) -> Floats:
