@@ -122,11 +122,7 @@ _ROWS = (
     Bound("lagrangian", "the exact dual, by elimination", _LEAVES, _lagrangian, _device_lagrangian),
     Bound("minibucket", "mini-buckets, then cost shifting", _TABLES, _minibucket),
     Bound(
-        "splitting",
-        "strips that share copies",
-        _TABLES,
-        _splitting,
-        _device_splitting,
+        "splitting", "strips that share copies of variables", _TABLES, _splitting, _device_splitting
     ),
     Bound("messages", "message passing (MPLP)", _TABLES, _messages),
     Bound("knapsack", "message passing, then a multiple-choice knapsack", _TABLES, _knapsack),
