@@ -3,9 +3,9 @@
     python -m benchmarks.certificates [--parts paper,less,hard,kinds,wide] [--rows 20]
 
 CPU seconds of this process: `solve_ms`, `certify_ms` and `check_ms` are means over rows, `kb` is
-the size of the file a row. `verified` counts what the stand-alone checker verifies, `weaker` those of
-them whose bound is weaker than the answer's; other rows have no certificate within the limits of
-`cmpe.certificates`, and say so.
+the size of the file a row. `verified` counts what the stand-alone checker verifies, `weaker` those
+of them whose bound is weaker than the answer's; other rows have no certificate within the limits
+of `cmpe.certificates`, and say so.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def cells(part: str, settings: Settings, rows: int) -> Iterator[tuple[str, Cell]
     """The cells of a part of `benchmarks.exact`; or wide rows, mostly without a constraint."""
     if part == "wide":
         for instance in instances_of(FOLDER):
-            problem = cmpe.Problem(cmpe.read_model(instance.path))
+            problem = cmpe.Problem(cmpe.read_model(instance.model))
             row = np.full((1, problem.variables), -1)
             if instance.evidence is not None:
                 row = read_rows(instance.evidence, problem).states
-            yield instance.name, Cell({"model": instance.path}, problem, row)
+            yield instance.name, Cell({"model": instance.model}, problem, row)
     if part == "kinds":
         for kind in generated_kinds(settings.seed):
             yield kind.name, generated_cell(kind, settings)

@@ -135,8 +135,8 @@ def test_mini_buckets_bound_what_memory_does_not_hold(seed):
     expected = cmpe.best(problem, evidence, 5, over=over, rest="sum", within=within)[0]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(summed, "MEMORY_LIMIT", 24 * 2**7)
-        patched.setattr(summed, "PART_BYTES", 24 * 2**3)
-        patched.setattr(summed, "FIRST_LISTED", 4)
+        small = summed.TRADEOFFS._replace(part_bytes=24 * 2**3, first_scored=4)
+        patched.setattr(summed, "TRADEOFFS", small)
         ranked = cmpe.best(problem, evidence, 5, over=over, rest="sum", within=within)[0]
     assert ranked.complete
     assert ranked.answers.feasible.all()

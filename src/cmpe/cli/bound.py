@@ -49,8 +49,8 @@ def bound(
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds a row, for each method.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; each answers rows of its own.")] = 1,
     device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
     memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
     format: Annotated[

@@ -49,16 +49,17 @@ SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
 EVIDENCE_HELP = (
-    "E.evid, .npy, .csv (a header of names), .parquet or a folder of it; default: the test rows."
+    "A file .evid, .npy, .csv (with a header of names) or .parquet, or a "
+    "folder of .parquet files; default: the test rows."
 )
 Constraints = Annotated[
     list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
 ]
 AtMost = Annotated[
-    list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
+    list[float] | None, typer.Option(help="One limit q for each constraint t <= q, in their order.")
 ]
 AtLeast = Annotated[
-    list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
+    list[float] | None, typer.Option(help="Lower limits t >= q, in place of --at-most.")
 ]
 Counts = Annotated[
     list[str] | None,
@@ -91,20 +92,23 @@ OUTPUT_HELP = (
     "Write here instead of to stdout; a folder (answers/) gets parts that --resume completes."
 )
 FOLDER_HELP = "A folder (answers/) for parts that --resume completes; default: stdout."
-PROCESSES_HELP = "Processes that answer parts, or cores of a cluster that is started here."
+PROCESSES_HELP = "Processes that answer parts, or cores of a cluster started here."
 ExecutorKind = Annotated[
     str, typer.Option("--executor", help="local: this machine; ray: rows in blocks on a cluster.")
 ]
 Address = Annotated[
-    str | None, typer.Option(help="Of the Ray cluster; default: one of --workers cores, here.")
+    str | None,
+    typer.Option(
+        help="The address of the Ray cluster; default: start one here, with --workers cores."
+    ),
 ]
-MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
-TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
+MEMORY_HELP = "GB of memory that the call may use; default: three quarters of the free memory."
+TRACE_HELP = "Write here how exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
 CERTIFICATE_HELP = "Write proofs of the bounds here, as JSON; `cmpe check` verifies them."
-EXPLAIN_HELP = "Say on stderr why infeasible rows have no answer, as `cmpe conflict` does."
+EXPLAIN_HELP = "Explain on stderr why infeasible rows have no answer, as `cmpe conflict` does."
 STAGES_HELP = (
     "For a trained run: what follows its pass, as in repair=no or sweeps=2. Names: "
-    "margins (as in 0:1.2), repair, certificate, search_passes, sweeps."
+    "Names: margins (as in 0:1.2), repair, certificate, search_passes, sweeps."
 )
 _ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
 DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."
@@ -193,10 +197,13 @@ class PartOptions:
     executor: ExecutorKind = "local"
     address: Address = None
     resume: Annotated[
-        bool, typer.Option("--resume", help="Answer what OUTPUT, a folder, does not hold yet.")
+        bool,
+        typer.Option(
+            "--resume", help="Complete OUTPUT, a folder: answer only the rows that it lacks."
+        ),
     ] = False
     block: Annotated[
-        int | None, typer.Option(min=1, help="Rows of a part, where OUTPUT is a folder.")
+        int | None, typer.Option(min=1, help="Rows in each part, if OUTPUT is a folder.")
     ] = None
 
 
@@ -349,12 +356,14 @@ class RowOptions:
     ] = None
     ignore_extra: Annotated[
         bool,
-        typer.Option("--ignore-extra", help="Ignore columns of the evidence that are no variable."),
+        typer.Option(
+            "--ignore-extra", help="Ignore columns of the evidence that name no variable."
+        ),
     ] = False
     keep: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN", help="Carry a column of the evidence, such as an id, into the output."
+            metavar="COLUMN", help="Copy a column of the evidence, such as an id, to the output."
         ),
     ] = None
 

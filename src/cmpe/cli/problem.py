@@ -11,7 +11,8 @@ from cmpe.cli import options
 from cmpe.errors import InputError
 
 ROWS_HELP = (
-    "Evidence: .evid, .npy, .csv, .parquet or a folder of it; default: samples of the objective."
+    "Evidence: a file .evid, .npy, .csv or .parquet, or a folder of .parquet "
+    "files; default: samples of the objective."
 )
 OBJECTIVE_HELP = (
     "The model h to maximise, of any format, or package.module:name of a function that makes it."
@@ -30,12 +31,15 @@ def problem(
     rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
     evidence_fraction: Annotated[
         float | None,
-        typer.Option(help="Share of observed variables; default: 0.6, or what the rows observe."),
+        typer.Option(
+            help="Share of observed variables; default: 0.6, or the "
+            "variables that the rows observe."
+        ),
     ] = None,
     samples: Annotated[
         int | None, typer.Option(help="Rows to sample, 90 % to train, 10 % to test; default 10000.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every generator.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the problem in OUT.")] = False,
 ) -> int:
     """Write a problem directory from models, counts and rules, with rows to train and test on."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cmpe import solving
 from cmpe.cli.options import (
     CERTIFICATE_HELP,
     DEVICE_HELP,
@@ -119,8 +120,8 @@ def solve(
             f"--output {output.with_suffix('')}/, parts are kept as they finish, for --resume",
             err=True,
         )
-    question = _Question(given.rows, chosen(method, problem, staged), how)
-    solutions = _answer(question, _Destination(shape, output, given.carried))
+    by, to = chosen(method, problem, staged), _Destination(shape, output, given.carried)
+    solutions = _answer(given.rows, by, how, to)
     if trace is not None:
         _write_trace(given.rows.take(slice(0, 1)), trace, time_limit)
     if certificate is not None:
@@ -172,15 +173,6 @@ def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Forma
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What is asked, of whom, and how."""
-
-    rows: Rows
-    method: Chosen
-    limits: Limits
-
-
-@dataclass(frozen=True)
 class _Destination:
     """Where the answers go, and in which format."""
 
@@ -189,15 +181,15 @@ class _Destination:
     carried: Carried
 
 
-def _answer(question: _Question, destination: _Destination) -> Solutions:
+def _answer(rows: Rows, method: Chosen, how: Limits, destination: _Destination) -> Solutions:
     """Solve with progress and write the answers, after Ctrl-C what is known of every row."""
-    from cmpe.solvers.dispatch import answer_rows
-
-    problem = question.rows.problem
+    problem = rows.problem
     with progress_bar("solving") as progress:
-        told = replace(question.limits, progress=progress)
         try:
-            solutions = answer_rows(question.rows, question.method, told)
+            solutions = solving.solve(
+                problem, **rows.keywords, method=method, time_limit=how.seconds, gap=how.gap,
+                seed=how.seed, running=replace(how, progress=progress),
+            )  # fmt: skip
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)
             raise KeyboardInterrupt(f"{stop}; what is known was written") from None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.training.config import TrainingConfig
 
-WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
+WORKERS_HELP = "For labels: rows answered at the same time, or cores of a cluster started here."
 FIGURE, PRICE, CHOICE = "curve.png", "price.json", "cross_validation.json"
 NETWORK_HELP = "package.module:name of a function of (inputs, outputs) that makes a torch module."
 PRESET_HELP = "Settings to start from; default: tuned, with --cross-validate stable."
@@ -54,14 +54,14 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     rows: Annotated[
-        int | None, typer.Option(min=0, help="Rows to draw and train on besides the directory's.")
+        int | None, typer.Option(min=0, help="Rows to draw, in addition to those of the directory.")
     ] = None,
     fresh: Annotated[bool, typer.Option(help="Draw those rows anew for every epoch.")] = False,
     alpha: Annotated[
         str | None, typer.Option(help="Where alpha_x comes from: paper, precomputed or fixed.")
     ] = None,
     contrast: Annotated[
-        float | None, typer.Option(min=1, help="How much infeasible answers cost: times alpha_x.")
+        float | None, typer.Option(min=1, help="A factor on the loss of infeasible answers.")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0, help="Weight of an entropy bonus that falls to 0.")
@@ -86,9 +86,9 @@ def train(
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
     any_evidence: Annotated[
-        bool, typer.Option("--any-evidence", help="One network, whatever is observed.")
+        bool, typer.Option("--any-evidence", help="Train one network for any observed variables.")
     ] = False,
-    any_q: Annotated[bool, typer.Option("--any-q", help="One network for every q.")] = False,
+    any_q: Annotated[bool, typer.Option("--any-q", help="Train one network for any q.")] = False,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     given = {

@@ -33,10 +33,8 @@ from cmpe.problem.expansion import expanded
 from cmpe.problem.problem import Form
 from cmpe.problem.rows import Potential, Rows
 from cmpe.solvers.base import Deadline, Limits
-from cmpe.tradeoffs.chosen import MOST_LISTED, best_over
-
-PART_BYTES = 1 << 25  # of a part of a bucket, where the whole does not fit
-FIRST_LISTED = 32  # assignments by their bounds
+from cmpe.tradeoffs.chosen import best_over
+from cmpe.tradeoffs.settings import TRADEOFFS
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Summed:
 
     def best(self, row: int, k: int, within: float, limits: Limits) -> ScoredAnswers:
         """The k best assignments of a row, no more than `within` nats off."""
-        deadline, count = Deadline(limits), max(FIRST_LISTED, 2 * k)
+        deadline, count = Deadline(limits), max(TRADEOFFS.first_scored, 2 * k)
         own = self.rows.take(np.array([row]))
         chosen = tuple(range(own.problem.variables))
         while True:
@@ -116,7 +114,12 @@ class Summed:
             kept = order[(scores[order] >= least) & (scores[order] > -np.inf)][:k]
             enough = float(scores[kept[-1]]) if len(kept) == k else least
             complete = bound <= enough
-            if complete or not listed.complete or count >= MOST_LISTED or deadline.expired():
+            if (
+                complete
+                or not listed.complete
+                or count >= TRADEOFFS.most_listed
+                or deadline.expired()
+            ):
                 bound = float(np.delete(scores, kept).max(initial=bound))
                 return ScoredAnswers(listed.rows[kept], scores[kept], bool(complete), bound)
             count *= 4
@@ -203,7 +206,7 @@ class _Tables:
                     "rest='sum' needs tables of too many variables; choose fewer variables with "
                     "`over`, or write rest='max'"
                 )
-            most = PART_BYTES
+            most = TRADEOFFS.part_bytes
         for variable in plan.order:
             tables = self._without(tables, variable, most)
         return _joined(tables), most == MEMORY_LIMIT

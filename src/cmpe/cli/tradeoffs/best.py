@@ -62,12 +62,15 @@ def best(
     *,
     k: Annotated[
         int | None,
-        typer.Option("-k", min=1, help="How many answers: 10, with --within all by default."),
+        typer.Option(
+            "-k", min=1, help="How many answers; default: 10, or all of them with --within."
+        ),
     ] = None,
     distance: Annotated[
         int | None,
         typer.Option(
-            min=1, help="In how many variables answers differ from better ones, at least."
+            min=1,
+            help="The least number of variables in which an answer differs from every better one.",
         ),
     ] = None,
     over: Annotated[
@@ -75,15 +78,16 @@ def best(
         typer.Option(help="List distinct assignments of this variable; repeat for more."),
     ] = None,
     rest: Annotated[
-        Others, typer.Option(help="With --over, the other variables: the best, or summed out.")
+        Others,
+        typer.Option(help="With --over: maximise over the other variables, or sum them out."),
     ] = Others.MAX,
     within: Annotated[
-        float | None, typer.Option(min=0.0, help="List answers within so many nats of the best.")
+        float | None, typer.Option(min=0.0, help="List answers within this many nats of the best.")
     ] = None,
     time_limit: TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     format: Annotated[RankFormat | None, typer.Option(help=FORMAT_HELP)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Threads of the bounds.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Threads that compute bounds.")] = 1,
     parts: PartOptions,
 ) -> int:
     """List the k best feasible assignments of every row of evidence, in order."""

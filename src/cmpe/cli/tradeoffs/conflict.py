@@ -19,14 +19,14 @@ def conflict(
     files: RowOptions,
     *,
     relax: Annotated[
-        bool, typer.Option("--relax", help="Say the fewest findings to doubt, too.")
+        bool, typer.Option("--relax", help="Also name the fewest findings to change.")
     ] = False,
     time_limit: TimeLimit = None,
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object a row; table: one line a row.")
     ] = InfoFormat.table,
 ) -> int:
-    """Name the constraints and findings of every row that cannot hold together."""
+    """Name the constraints and findings of every row that contradict each other."""
     from cmpe.formats.results import cells_of
     from cmpe.tradeoffs.conflict import conflict as conflict_of
     from cmpe.tradeoffs.relaxing import relax as relaxed

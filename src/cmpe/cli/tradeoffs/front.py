@@ -50,11 +50,11 @@ def front(
     ] = None,
     over: Annotated[str, typer.Option(help="The constraint, by its name or its number.")] = "0",
     between: Annotated[
-        tuple[float, float] | None, typer.Option(help="Only limits from the one to the other.")
+        tuple[float, float] | None, typer.Option(help="Only limits between these two.")
     ] = None,
     time_limit: TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Rows traced at the same time.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Rows answered at the same time.")] = 1,
     parts: PartOptions,
 ) -> int:
     """Find every trade-off between h and one constraint, for every row of evidence."""

@@ -84,20 +84,21 @@ def probability(
     models: ProblemOptions,
     files: RowOptions,
     *,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many explanations of each row.")] = 2,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of explanations for each row.")] = 2,
     given: Annotated[
-        Given, typer.Option(help="all: evidence and constraints; evidence: leave these out.")
+        Given,
+        typer.Option(help="all: given evidence and constraints; evidence: ignore the constraints."),
     ] = Given.all,
     samples: Annotated[
-        int, typer.Option(min=1, help="Samples of each row, where estimates are needed.")
+        int, typer.Option(min=1, help="Samples for each row, if exact sums do not fit.")
     ] = 10_000,
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     format: Annotated[ProbabilityFormat | None, typer.Option(help=FORMAT_HELP)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Threads; each answers rows of its own.")] = 1,
 ) -> int:
-    """How probable the evidence, every state and the best explanations are, by row."""
+    """Compute probabilities of evidence, states and the best explanations, by row."""
     from cmpe.problem import Problem
     from cmpe.tradeoffs.best import best
     from cmpe.tradeoffs.probability import probability as posterior
