@@ -1,6 +1,9 @@
 """Table: certificates of the cells of `benchmarks.exact` and of wide rows: size, time, verified.
 
-    python -m benchmarks.certificates [--parts paper,less,hard,kinds,wide] [--rows 20]
+    python -m benchmarks.certificates [--parts paper,less,hard,kinds,wide,random] [--rows 20]
+
+The part `random` certifies random problems as the campaign does, half of them by trees alone, and
+tampers with each certificate; enumeration says whether what is verified holds.
 
 CPU seconds of this process: `solve_ms`, `certify_ms` and `check_ms` are means over rows, `kb` is
 the size of the file a row. `verified` counts what the stand-alone checker verifies, `weaker` those
@@ -21,11 +24,14 @@ from typing import Any
 import numpy as np
 
 import cmpe
+from benchmarks.campaign.certificates import unit
+from benchmarks.campaign.journal import Journal
 from benchmarks.competition import FOLDER, instances_of
 from benchmarks.exact_kinds import generated_cell, generated_kinds
 from benchmarks.exact_measure import Cell, Settings
 from benchmarks.exact_paper import cell_of, sources
 from benchmarks.frame import Recorder, parser, print_table
+from cmpe.certificates import proving
 from cmpe.certificates.checker import check
 from cmpe.formats.evidence import read_rows
 
@@ -46,14 +52,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("--parts", default="paper,kinds", help="a list with commas")
     options.add_argument("--rows", type=int, default=20, help="of a cell")
+    options.add_argument("--problems", type=int, default=5000, help="of the part `random`")
     told = options.parse_args(arguments)
     settings = Settings(seed=told.seed, samples=1000, made_rows=100)
     with Recorder("certificates", told) as recorder:
         for part in told.parts.split(","):
+            if part == "random":
+                for name in ("elimination", "trees"):
+                    recorder.add(cell=f"random: {name}", **tried(name, told.problems // 2))
+                continue
             for name, cell in cells(part, settings, told.rows):
                 recorder.add(cell=name, **measured(cell, told.rows))
     print_table(recorder.records, COLUMNS)
     return 0
+
+
+def tried(how: str, problems: int) -> dict[str, Any]:
+    """How many rows are verified, and how many tampered certificates are refused."""
+    journal, begin = Journal(), time.process_time()
+    most = proving.MOST_ENTRIES
+    proving.MOST_ENTRIES = most if how == "elimination" else -1
+    for seed in range(problems):
+        unit(np.random.default_rng([43, len(how), seed]), journal)
+    proving.MOST_ENTRIES = most
+    counts = journal.counts
+    return {
+        "rows": counts["certified rows"],
+        "wrong": len(journal.findings),
+        "tampered": counts["tampered certificates"],
+        "refused": counts["tampered certificates that were refused"],
+        "seconds": time.process_time() - begin,
+    }
 
 
 def cells(part: str, settings: Settings, rows: int) -> Iterator[tuple[str, Cell]]:

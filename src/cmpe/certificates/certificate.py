@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from cmpe.arguments import file_path
 from cmpe.arrays import FREE, Floats
 from cmpe.certificates.checker import Refused, Table, read_model
-from cmpe.certificates.proving import Clustering, Message, Proof, Where, prove
+from cmpe.certificates.proofs import Clustering, Message, Proof, Where
+from cmpe.certificates.proving import prove
 from cmpe.errors import MethodError
 from cmpe.formats.text import write_text
 from cmpe.models.loglinear import Factor, LogLinearModel

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Indices
 from cmpe.bounds.lagrangian import lagrangian_dual
-from cmpe.elimination.plan import Plan
+from cmpe.certificates.proofs import Clustering, Cube, Message, Proof, Values, Where
+from cmpe.certificates.trees import CubeTree
 from cmpe.models.loglinear import Factor
 from cmpe.problem import Instances, Problem
 from cmpe.problem.groups import by_observed
@@ -34,75 +35,8 @@ MOST_KEPT = 1 << 25  # numbers in the messages of all cubes of a row
 BLOCK, BLOCK_ENTRIES = 256, 1 << 23  # cubes that are bounded at once, and their messages' entries
 ROOM = 1e-11  # The rounding of the checker takes at most such a share of all numbers.
 
-Values = tuple[int, ...]
-Where = tuple[tuple[int, Values], ...]
 
-
-class Clustering(NamedTuple):
-    """Clusters of variables, and what moves: (from, to, variables)."""
-
-    clusters: tuple[Values, ...]
-    moves: tuple[tuple[int, int, Values], ...]
-
-    @classmethod
-    def of(cls, plan: Plan) -> Clustering:
-        """The buckets of an elimination, each of which sends its message to its parent."""
-        clusters = tuple(tuple(sorted((b.variable, *b.scope))) for b in plan.buckets)
-        position = {b.variable: k for k, b in enumerate(plan.buckets)}
-        moves = [
-            (k, position[b.scope[0]], tuple(sorted(b.scope)))
-            for k, b in enumerate(plan.buckets)
-            if b.scope
-        ]
-        return cls(clusters or ((),), tuple(moves))
-
-
-class Message(NamedTuple):
-    """What a move adds: a number for each assignment of its variables to these values."""
-
-    values: tuple[Values, ...]
-    numbers: Floats  # an axis for each variable
-
-    def covers(self, other: Message) -> bool:
-        """Whether this one says what the other says."""
-        places = []
-        for all_of, some in zip(self.values, other.values, strict=True):
-            at = {value: i for i, value in enumerate(all_of)}
-            if not at.keys() >= set(some):
-                return False
-            places.append([at[value] for value in some])
-        return bool(np.array_equal(self.numbers[np.ix_(*places)], other.numbers))
-
-
-class Cube(NamedTuple):
-    """Some values of some variables, and why no assignment there is above the claim."""
-
-    where: Where
-    multipliers: Floats  # (m,)
-    moved: list[Message]
-    infeasible: bool  # No assignment in it satisfies the constraints.
-    bound: float
-
-
-@dataclass
-class Proof:
-    """The cubes of a row, or why there are none."""
-
-    structure: Clustering | None = None
-    cubes: list[Cube] = field(default_factory=list)
-    failure: str = ""
-
-    @property
-    def bound(self) -> float:
-        """What the cubes prove."""
-        return max((cube.bound for cube in self.cubes), default=-math.inf)
-
-    def ordered(self) -> list[Cube]:
-        """The cubes split by split, so that neighbours share splits and messages."""
-        return sorted(self.cubes, key=lambda cube: cube.where)
-
-
-class _Open(NamedTuple):
+class _OpenPart(NamedTuple):
     """A cube of a row that is not proved yet."""
 
     row: int
@@ -117,12 +51,12 @@ def prove(rows: Rows, claims: Floats) -> list[Proof]:
     """
     proofs = [Proof() for _ in claims]
     bounded = np.flatnonzero(np.isfinite(claims)).tolist()
-    _Prover(rows, claims, proofs).run([_Open(i, ()) for i in bounded])
+    _Prover(rows, claims, proofs).run([_OpenPart(i, ()) for i in bounded])
     infeasible = np.flatnonzero(np.isneginf(claims)).tolist()
     if infeasible:
         zero = np.zeros(len(claims))
         _Prover(_without_objective(rows), zero, proofs, True).run(
-            [_Open(i, ()) for i in infeasible]
+            [_OpenPart(i, ()) for i in infeasible]
         )
     for i in np.flatnonzero(np.isposinf(claims)).tolist():
         proofs[i].failure = "no bound is claimed"
@@ -176,10 +110,10 @@ class _Prover:
     proofs: list[Proof]
     without: bool = False  # the objective: sums below 0 prove that nothing is feasible
 
-    def run(self, nodes: list[_Open]) -> None:
+    def run(self, nodes: list[_OpenPart]) -> None:
         """Bound all open cubes, and split those that are not proved, until there is none."""
         while nodes:
-            split: list[_Open] = []
+            split: list[_OpenPart] = []
             for begin in range(0, len(nodes), BLOCK):
                 block = nodes[begin : begin + BLOCK]
                 for instances, numbers in by_observed(*self._asked(block).asked):
@@ -196,7 +130,7 @@ class _Prover:
             if many:
                 asked = self.rows.take(np.array(many))
                 for instances, numbers in by_observed(*asked.asked):
-                    self._grow(instances, [_Open(many[i], ()) for i in numbers])
+                    self._grow(instances, [_OpenPart(many[i], ()) for i in numbers])
             nodes = [n for n in split if n.row not in many and not self.proofs[n.row].failure]
 
     def _most(self, row: int) -> int:
@@ -205,22 +139,20 @@ class _Prover:
         numbers = sum(message.numbers.size for message in cubes[0].moved) if cubes else 0
         return min(MOST_CUBES, MOST_KEPT // max(1, numbers))
 
-    def _grow(self, instances: Instances, nodes: list[_Open]) -> None:
+    def _grow(self, instances: Instances, nodes: list[_OpenPart]) -> None:
         """Prove rows that are too wide, each by a tree of its own."""
-        from cmpe.certificates.trees import Tree
-
         for i, node in enumerate(nodes):
             claim = -math.inf if self.without else float(self.claims[node.row])
-            self.proofs[node.row] = Tree(instances.take(slice(i, i + 1)), claim).proof()
+            self.proofs[node.row] = CubeTree(instances.take(slice(i, i + 1)), claim).proof()
 
-    def _asked(self, nodes: Sequence[_Open]) -> Rows:
+    def _asked(self, nodes: Sequence[_OpenPart]) -> Rows:
         """Each cube as a row: its excluded values have potentials of -inf."""
         rows = self.rows.take(np.array([node.row for node in nodes]))
         masks = _masks([node.where for node in nodes], rows.problem.domain.cardinalities)
         more = [Potential((v,), mask) for v, mask in enumerate(masks) if mask.shape[1] > 1]
         return replace(rows, potentials=(*rows.potentials, *more))
 
-    def _bounded(self, instances: Instances, nodes: list[_Open]) -> list[_Open]:
+    def _bounded(self, instances: Instances, nodes: list[_OpenPart]) -> list[_OpenPart]:
         """Keep the cubes that are proved; return the parts of the others."""
         structure = Clustering.of(instances.problem.plan)
         parts = [i for i, node in enumerate(nodes) if node.multipliers is not None]
@@ -249,7 +181,11 @@ class _Prover:
         ]
 
     def _closed(
-        self, instances: Instances, nodes: list[_Open], multipliers: Floats, without: bool = False
+        self,
+        instances: Instances,
+        nodes: list[_OpenPart],
+        multipliers: Floats,
+        without: bool = False,
     ) -> NDArray[np.bool_]:
         """Which cubes are proved under these multipliers; with 0 in place of h, that it is empty.
 
@@ -269,8 +205,8 @@ class _Prover:
         return holds
 
     def _split(
-        self, node: _Open, low: Indices, high: Indices, structure: Clustering
-    ) -> list[_Open]:
+        self, node: _OpenPart, low: Indices, high: Indices, structure: Clustering
+    ) -> list[_OpenPart]:
         """Parts of a cube by a variable in which its two extreme assignments differ."""
         cards = self.rows.problem.domain.cardinalities
         known = dict(node.where)
@@ -285,7 +221,7 @@ class _Prover:
         picked = list(dict.fromkeys(int(each[v]) for each in (low, high) if each[v] in values))
         rest = tuple(x for x in values if x not in (picked or values[:1]))
         parts = [(x,) for x in picked or values[:1]] + ([rest] if rest else [])
-        return [_Open(node.row, (*node.where, (v, part))) for part in parts]
+        return [_OpenPart(node.row, (*node.where, (v, part))) for part in parts]
 
 
 def _inside(message: Floats, scope: Values, where: Where) -> Message:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmpe.arrays import Floats, Integers
-from cmpe.certificates.proving import Clustering, Cube, Message, Proof, Values, Where
+from cmpe.certificates.proofs import Clustering, Cube, Message, Proof, Values, Where
 from cmpe.problem import Instances
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
 from cmpe.solvers.wide.prices import find_prices
@@ -39,14 +39,14 @@ WEAKER = 1e-6  # as a share: bounds above the claim may be so much weaker for sh
 EMPTY = -1e-6  # A bound below this on 0 in place of h proves that a cube is empty.
 
 
-class _Node(NamedTuple):
+class _OpenCube(NamedTuple):
     """A cube that is not proved yet."""
 
     network: RowNetwork
     where: Where
 
 
-class Tree:
+class CubeTree:
     """The cubes of one row; a claim of -inf is that no assignment is feasible, and h is 0."""
 
     def __init__(self, instances: Instances, claim: float) -> None:
@@ -67,7 +67,7 @@ class Tree:
         if root.now > self._claim and len(root.multipliers):
             find_prices(root, np.inf, lambda: self._room(root))
         first = root.copied()
-        nodes = [_Node(root, ())]
+        nodes = [_OpenCube(root, ())]
         while nodes and len(proof.cubes) + len(nodes) <= MOST_CUBES and self._work <= MOST_WORK:
             node = nodes.pop()
             if self._closes(node.network):
@@ -134,7 +134,7 @@ class Tree:
         values = problem.constraint_values(whole[np.newaxis])[0]
         return np.asarray(problem.limits + problem.tolerances - values)
 
-    def _parts(self, node: _Node) -> list[_Node]:
+    def _parts(self, node: _OpenCube) -> list[_OpenCube]:
         """The two parts of a cube; none where it is one assignment."""
         network, shape = node.network, node.network.shape
         z = network.decoded()
@@ -148,7 +148,7 @@ class Tree:
             out[shape.place[v] : shape.place[v + 1]] = np.inf
             out[shape.place[v] + chosen] = 0.0
             split = (shape.structure.free[v], tuple(chosen.tolist()))
-            parts.append(_Node(network.narrowed(0.0, out), (*node.where, split)))
+            parts.append(_OpenCube(network.narrowed(0.0, out), (*node.where, split)))
         return parts
 
     def _cube(self, network: RowNetwork, where: Where, claim: float) -> Cube:
