@@ -77,6 +77,9 @@ PotentialsFile = Annotated[
 LimitsFile = Annotated[
     Path | None, typer.Option(help="Each row's own limits: .csv or .parquet, by constraint.")
 ]
+InputsFile = Annotated[
+    Path | None, typer.Option(help="What networks and modules read of each row: .npy (rows, ...).")
+]
 IgnoreExtra = Annotated[
     bool,
     typer.Option("--ignore-extra", help="Ignore columns of the evidence that are no variable."),
@@ -280,6 +283,7 @@ class RowFiles(NamedTuple):
     limits: Path | None = None
     ignore_extra: bool = False
     keep: Sequence[str] = ()
+    inputs: Path | None = None
 
     @property
     def extra(self) -> ExtraColumns:
@@ -297,7 +301,7 @@ class RowFiles(NamedTuple):
         taken = next((name for name in self.keep if name in (*FIELDS, *problem.domain.names)), None)
         if taken is not None:
             raise InputError(f"--keep {taken}: the output has a column of this name; rename it")
-        return OwnNumbers.read(problem, self.potentials, self.limits)
+        return OwnNumbers.read(problem, self.potentials, self.limits, self.inputs)
 
     def given(self, problem: Problem) -> Values | None:
         """The one row of --evidence-values."""

@@ -78,6 +78,7 @@ def solve(
     evidence_values: asked.EvidenceValues = None,
     potentials: asked.PotentialsFile = None,
     limits: asked.LimitsFile = None,
+    inputs: asked.InputsFile = None,
     ignore_extra: asked.IgnoreExtra = False,
     keep: asked.Keep = None,
     count: asked.Counts = None,
@@ -108,7 +109,9 @@ def solve(
         memory=memory, executor=executor, address=address,
     )  # fmt: skip
     refuse_unknown(method, how)
-    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
+    files = RowFiles(
+        evidence, evidence_values or (), potentials, limits, ignore_extra, keep or (), inputs
+    )
     staged = read_stages(stages, method)
     words = context.find_root().obj or ()
     limited = limits_in_order(words, at_most or [], at_least or [])

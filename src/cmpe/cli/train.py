@@ -24,6 +24,8 @@ from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from cmpe.arrays import Assignments
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.price import Price
@@ -36,6 +38,7 @@ PROCESSES_HELP = "That share every batch, on a Ray cluster; a GPU for each with 
 WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
 FIGURE, PRICE, CHOICE = "curve.png", "price.json", "cross_validation.json"
 NETWORK_HELP = "package.module:name of a function of (inputs, outputs) that makes a torch module."
+INPUTS_HELP = "What it reads of each training row in place of evidence: .npy (rows, ...)."
 PRESET_HELP = "Settings to start from; default: tuned, with --cross-validate stable."
 
 
@@ -70,6 +73,7 @@ def train(
         float | None, typer.Option(min=0, help="Weight of an entropy bonus that falls to 0.")
     ] = None,
     network: Annotated[str | None, typer.Option(help=NETWORK_HELP)] = None,
+    inputs: Annotated[Path | None, typer.Option(help=INPUTS_HELP)] = None,
     cross_validate: Annotated[
         bool, typer.Option("--cross-validate", help="Choose beta and rho from the paper's grid.")
     ] = False,
@@ -103,10 +107,12 @@ def train(
     usual = Preset.stable if cross_validate else Preset.tuned
     running = Running(workers=workers, threads=threads, executor=executor, address=address)
     how = _Training(out, device, resume, force, checkpoint_minutes, running, processes)
+    if inputs is not None and network is None:
+        raise InputError("--inputs goes with --network")
     if not (any_evidence or any_q):
         if network is not None and (cross_validate or processes > 1):
             raise InputError("--network goes with neither --cross-validate nor --processes")
-        recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0, network)
+        recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0, network, inputs)
         return _train_one(problem_dir, recipe, _settings(set_ or [], known, seed), how)
     odd = preset not in (None, Preset.tuned) or cross_validate or loss not in (None, "ss_cmpe")
     odd = odd or network is not None
@@ -128,6 +134,7 @@ class _Recipe:
     loss: str | None
     folds: int  # of the cross-validation; 0: none
     network: str | None  # an import path
+    inputs: Path | None  # what it reads
 
 
 @dataclass(frozen=True)
@@ -160,13 +167,13 @@ def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how:
     with live() as show:
         kept = (out, how.device, how.resume, how.checkpoint_minutes, problem_dir)
         session = Session(*kept, how.running.threads, show, how.running)
-        solver = _fitted(content, config, session, how.processes, recipe.network)
+        solver = _fitted(content, config, session, how.processes, recipe)
     if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
         return 0
     records = read_log(out)
     draw(records, out / FIGURE)
     typer.echo(_summary(out, config, solver, records))
-    price = _price(solver, content.train, records)
+    price = _price(solver, content.train, _inputs(recipe), records)
     write_text(out / PRICE, json.dumps(price.to_json(), indent=1) + "\n")
     typer.echo(price.sentence())
     return 0
@@ -220,7 +227,7 @@ def _fitted(
     config: TrainingConfig,
     session: Session,
     processes: int,
-    network: str | None,
+    recipe: _Recipe,
 ) -> NeuralSolver:
     """Train here, or by several processes of a Ray cluster."""
     from cmpe.learning.launching import fit_on_ray
@@ -228,7 +235,8 @@ def _fitted(
 
     how = session.running()
     if processes == 1:
-        return fit(content.problem, content.train, config, session, network=network)
+        network, inputs = recipe.network, _inputs(recipe)
+        return fit(content.problem, content.train, config, session, network=network, inputs=inputs)
     if not how.is_spread:
         raise InputError(
             "--processes goes with --executor ray; on one machine: torchrun --nproc-per-node "
@@ -238,12 +246,28 @@ def _fitted(
     return fit_on_ray(asked_for, config, session, processes=processes, address=how.address)
 
 
-def _price(solver: NeuralSolver, evidence: Assignments, records: list[Record]) -> Price:
+def _inputs(recipe: _Recipe) -> NDArray[Any] | None:
+    from cmpe.formats.numbers import read_inputs
+
+    return None if recipe.inputs is None else read_inputs(recipe.inputs)
+
+
+def _price(
+    solver: NeuralSolver,
+    evidence: Assignments,
+    inputs: NDArray[Any] | None,
+    records: list[Record],
+) -> Price:
     from cmpe.learning.price import price_of
 
     last = records[-1]
     return price_of(
-        solver, evidence, rows=last["rows"], taught=last["taught_seconds"], trained=last["seconds"]
+        solver,
+        evidence,
+        inputs=inputs,
+        rows=last["rows"],
+        taught=last["taught_seconds"],
+        trained=last["seconds"],
     )
 
 

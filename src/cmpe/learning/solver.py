@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from cmpe.arrays import Assignments, Floats
@@ -34,8 +34,10 @@ from cmpe.learning.prediction import Predictor
 from cmpe.learning.runs import Trained, read_trained, write_trained
 from cmpe.learning.staging import best_of, staged_answer
 from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem.rows import Rows
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import answer_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,16 +129,29 @@ class NeuralSolver:
         *,
         time_limit: float | None = None,
         seed: int = 0,
+        inputs: ArrayLike | None = None,
     ) -> Solutions:
         """One answer per row. A time limit (seconds a row) is spent on search after the pass."""
         if problem is not self.problem:
             _check_problem(problem, self.trained, "the solver")
         limits = Limits.of(self.running, seconds=time_limit, seed=seed)
-        return self.answer(self.problem.given(evidence), limits)
+        given = self.problem.given(evidence)
+        if inputs is None:
+            return self.answer(given, limits)
+        return answer_rows(Rows(self.problem, given.full()).with_inputs(inputs), self, limits)
 
-    def predict(self, rows: Evidence, *, time_limit: float | None = None) -> Solutions:
-        """One answer per row of evidence about the problem it was trained for."""
-        return self.solve(self.problem, rows, time_limit=time_limit)
+    def predict(
+        self,
+        rows: Evidence | None,
+        *,
+        time_limit: float | None = None,
+        inputs: ArrayLike | None = None,
+    ) -> Solutions:
+        """One answer per row of evidence about the problem it was trained for.
+
+        `inputs` (B, ...) are what the network reads, where it was trained on inputs.
+        """
+        return self.solve(self.problem, rows, time_limit=time_limit, inputs=inputs)
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, never worse than its start.
@@ -145,12 +160,36 @@ class NeuralSolver:
         was loaded for; the stages after it use workers x threads cores. Rows whose certified gap
         is within `limits.gap` after the pass are not worked on further.
         """
-        self._check(instances, limits)
-        return staged_answer(self, Instances(self.problem, instances.evidence), limits)
+        self._check(limits)
+        return staged_answer(self, self._asked(instances), limits)
 
-    def _check(self, instances: Instances, limits: Limits) -> None:
-        if instances.problem is not self.problem:
-            _check_problem(instances.problem, self.trained, "the solver")
+    def _asked(self, instances: Instances) -> Instances:
+        """The rows of the problem it was trained for; with inputs, of its lifted problem."""
+        problem, lift, shape = instances.problem, instances.problem.lift, self.trained.inputs
+        if lift is not None and lift.has_tables:
+            raise MethodError(
+                "potentials and limits of rows go with a method by name; found a trained network"
+            )
+        read = () if lift is None or lift.inputs is None else lift.inputs.shape[1:]
+        if read != shape:
+            wanted, found = (", ".join(map(str, each)) or "none" for each in (shape, read))
+            raise EvidenceError(
+                f"inputs must have the shape that the network was trained on, {wanted} for each "
+                f"row; found {found}"
+            )
+        if lift is None:
+            if problem is not self.problem:
+                _check_problem(problem, self.trained, "the solver")
+            return Instances(self.problem, instances.evidence)
+        number = problem.variables - 1
+        seen = [v for v in problem.evidence_variables if v != number]
+        if set(seen) == set(self.problem.evidence_variables):
+            seen = list(self.problem.evidence_variables)
+        _check_problem(lift.problem.observing(seen), self.trained, "the solver")
+        observed = [*seen, number]
+        return Instances(problem.observing(observed), instances.full()[:, observed])
+
+    def _check(self, limits: Limits) -> None:
         if limits.gap > 0.0 and self.stages.certificate == "none":
             raise MethodError("a gap needs a certificate, found a trained network without one")
         if self.stages.levels and not self._is_linear:
@@ -182,15 +221,17 @@ class NeuralSolver:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
         device = self.running.device if limits.device == "cpu" else limits.device
         predictor, cores = self._predictor(device), limits.cores
+        if block.problem is not self.problem:
+            predictor = Predictor(block.problem, self.trained, device)
         if self._is_linear:
             # A repaired answer ends on a flip, so the network is not asked for more than that.
             alone = 0.0 if self.stages.repair else self.calibrated_margin()
             asked = self.stages.margins or (alone,)
             found = [flipped(block, predictor, margin, self.stages, cores) for margin in asked]
-            return best_of(self.problem, found), None
+            return best_of(block.problem, found), None
         asked = self.stages.margins or self.trained.asked_margins
         said = [predictor.predict(block, margin) for margin in asked]
-        return best_of(self.problem, [answers for answers, _ in said]), said[0][1]
+        return best_of(block.problem, [answers for answers, _ in said]), said[0][1]
 
 
 def _check_problem(problem: Problem, trained: Trained, who: str) -> None:

@@ -1,14 +1,15 @@
 """A torch module of the user's in the place of the built-in networks.
 
-It reads the evidence of rows as 0/1 for variables of two values, as the number itself for
-continuous ones, and one-hot otherwise (B, I); it gives one logit for each free variable of two
-values and k for each of k values (B, L). It runs in training mode where gradients are made, and in
-evaluation mode elsewhere.
+It reads the inputs of rows (B, ...), where they are given. Without them it reads the evidence
+(B, I): 0/1 for variables of two values, the number itself for continuous ones, one-hot otherwise.
+It gives one logit for each free variable of two values and k for each of k values (B, L). It runs
+in training mode where gradients are made, and in evaluation mode elsewhere.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,12 +25,18 @@ from cmpe.errors import MethodError, ModelError
 from cmpe.formats.modules import built, described, imported
 from cmpe.learning.networks.networks import Outputs, Parameters, encode
 from cmpe.learning.training.config import TrainingConfig
+from cmpe.models.neural import row_numbers
 from cmpe.problem import Problem
 
 
 def module_inputs(problem: Problem, evidence: NDArray[Any]) -> Tensor:
-    """Evidence (N, |X|) as a module reads it: (N, I)."""
+    """What a module reads of rows of evidence (N, |X|): (N, I), or the inputs (N, ...)."""
     rows = np.asarray(evidence)
+    inputs = None if problem.lift is None else problem.lift.inputs
+    if inputs is not None:
+        numbers, count = rows[:, -1], len(inputs)
+        chosen = row_numbers(numbers, count) if problem.continuous else numbers
+        return torch.as_tensor(inputs[chosen], dtype=torch.float32)
     cards = problem.objective.cardinalities
     columns = []
     for column, v in zip(rows.T, problem.evidence_variables, strict=True):
@@ -48,11 +55,15 @@ def inputs_of(problem: Problem, evidence: NDArray[Any], config: TrainingConfig) 
     return encode(problem, evidence)
 
 
-def sizes_of(problem: Problem) -> tuple[int, int]:
-    """How many numbers a module reads, and how many logits it gives."""
-    none = np.zeros((0, len(problem.evidence_variables)))
+def sizes_of(problem: Problem, inputs: tuple[int, ...] = ()) -> tuple[int, int]:
+    """How many numbers a module reads, and how many logits it gives.
+
+    `inputs` is the shape of a row's inputs, where it reads those in place of evidence.
+    """
+    none = np.zeros((0, len(problem.evidence_variables)), dtype=problem.dtype)
     cards = [problem.objective.cardinalities[v] for v in problem.free]
-    return module_inputs(problem, none).shape[1], sum(k if k > 2 else 1 for k in cards)
+    read = inputs or module_inputs(problem, none).shape[1:]
+    return math.prod(read), sum(k if k > 2 else 1 for k in cards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +74,8 @@ class Own:
     factory: str = ""
 
     @classmethod
-    def of(cls, network: object, problem: Problem) -> Own:
-        """A copy of a module, or the module that an import path makes for the problem."""
+    def of(cls, network: object, sizes: tuple[int, int]) -> Own:
+        """A copy of a module, or what an import path makes of its numbers of inputs and outputs."""
         if isinstance(network, nn.Module):
             return cls(copy.deepcopy(network).float())
         if not isinstance(network, str):
@@ -72,7 +83,7 @@ class Own:
                 "network must be a torch module or an import path package.module:name, found "
                 f"{type(network).__name__}"
             )
-        made = imported(network)(*sizes_of(problem))
+        made = imported(network)(*sizes)
         if not isinstance(made, nn.Module):
             raise ModelError(f"{network}: expected a torch module, found {type(made).__name__}")
         return cls(made.float(), network)
@@ -85,10 +96,10 @@ class Own:
         return {"layers": layers}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any], problem: Problem) -> Own:
+    def from_json(cls, found: Mapping[str, Any], sizes: tuple[int, int]) -> Own:
         """The module again, with weights of its start."""
         if "factory" in found:
-            return cls.of(str(found["factory"]), problem)
+            return cls.of(str(found["factory"]), sizes)
         if "layers" in found:
             return cls(built(str(found["layers"])))
         raise ModelError(

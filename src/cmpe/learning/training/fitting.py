@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.catalogue import Family
-from cmpe.learning.networks.modules import Own
+from cmpe.learning.networks.modules import Own, sizes_of
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -52,7 +52,8 @@ from cmpe.learning.training.data import (
 from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
-from cmpe.problem import Evidence, Form, Problem, need_problem
+from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
+from cmpe.problem.rows import Rows
 from cmpe.solvers.base import Running
 
 # Outputs are called flat when, after MIN_EPOCHS, a share of at least MIN_SATURATED of them has
@@ -86,12 +87,13 @@ class Session:
 
 def fit(
     problem: Problem,
-    evidence: Evidence,
+    evidence: Evidence | None,
     config: TrainingConfig | None = None,
     session: Session | None = None,
     *,
     more: Evidence | None = None,
     network: nn.Module | str | None = None,
+    inputs: ArrayLike | None = None,
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
@@ -102,6 +104,9 @@ def fit(
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
     gives a logit for each free variable of two values, k for each of k. The module itself is left
     as it is; margins, passes and predict_multiplier of the config are left out.
+
+    `inputs` (N, ...) are numbers of each row, such as features or images. The module reads them in
+    place of the evidence; functions of the problem with `features` read them, too.
 
     Under torchrun every process calls this with the same arguments; the first one writes files.
     """
@@ -114,9 +119,14 @@ def fit(
         )
     if network is None and config.module:
         raise MethodError("this config is of a network of yours; give fit the network")
-    own = None if network is None else Own.of(network, problem)
+    if inputs is not None and (network is None or more is not None or config.rows):
+        raise MethodError("inputs go with a network of yours, and with neither more nor drawn rows")
+    whole = _with_inputs(problem.given(evidence), inputs)
+    own = None if network is None else Own.of(network, sizes_of(whole.problem))
     config = config if own is None else config.of_module()
-    rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
+    rows = [whole.evidence]
+    if more is not None:
+        rows.append(problem.given(more).evidence)
     begin = time.monotonic()
     if config.rows:
         rows.append(draw(problem, config.rows, config.seed))
@@ -126,11 +136,22 @@ def fit(
         locked(session.out if ranks.leads else None),
     ):
         data = prepare(
-            problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
+            Instances(whole.problem, np.concatenate(rows)), config,
+            measured=split(len(rows[0]), config)[1],
             cache=session.cache if ranks.leads else None, running=session.running(),
         )  # fmt: skip
         taught = time.monotonic() - begin
         return TrainingRun(data, config, session, ranks, len(rows[0]), taught, own).train()
+
+
+def _with_inputs(given: Instances, inputs: ArrayLike | None) -> Instances:
+    """Rows with inputs as rows of their lifted problem; the row's number is observed last."""
+    if inputs is None:
+        return given
+    problem = given.problem
+    rows = Rows(problem, given.full()).with_inputs(inputs)
+    observed = [*problem.evidence_variables, problem.variables]
+    return Instances(rows.lifted.observing(observed), rows.numbered(rows.evidence)[:, observed])
 
 
 @dataclass
@@ -195,18 +216,22 @@ class TrainingRun:
         program = self.trainer.program
         weights = {k: v.cpu() for k, v in program.adam.member(0).items()}
         weights |= {k: v.cpu().unsqueeze(0) for k, v in program.buffers.items()}
+        lift = self.data.problem.lift
+        problem = self.data.problem if lift is None else lift.problem
+        inputs = () if lift is None or lift.inputs is None else lift.inputs.shape[1:]
         trained = Trained(
             self.config,
-            problem_digest(self.data.problem),
+            problem_digest(problem),
             weights,
             calibrate(self.trainer)[0],
             self.trainer.epoch,
             self.trainer.is_done,
-            self.data.problem.name,
+            problem.name,
             choose_passes(self.trainer)[0],
             self.module,
+            inputs,
         )
-        return NeuralSolver(self.data.problem, trained)
+        return NeuralSolver(problem, trained)
 
     def _report(self, epoch: Epoch) -> None:
         record = self._record(epoch)
