@@ -50,11 +50,6 @@ def test_weights_that_do_not_fit_are_refused():
             broken.solve(GRID.problem, GRID.test)
 
 
-def test_only_head_linear_predicts_a_linearisation(grid_solver):
-    with pytest.raises(MethodError, match="only a network with head linear"):
-        grid_solver.predictor.guide()
-
-
 def test_a_relaxation_can_be_shared(grid_solver):
     own = grid_solver.predictor
     other = Predictor(own.problem, own.trained, shared=own.relaxation)

@@ -227,11 +227,6 @@ def test_a_gap_needs_a_certificate(grid_solver):
         bare.answer(GRID.problem.given(GRID.test), Limits(gap=0.1))
 
 
-def test_levels_need_head_linear(grid_solver):
-    with pytest.raises(MethodError, match="8-bit levels are for networks with head linear"):
-        grid_solver.with_stages(levels=True).solve(GRID.problem, GRID.test)
-
-
 def test_the_network_runs_where_the_limits_say(grid_solver):
     rows = GRID.problem.given(GRID.test)
     limits = Limits(device="meta")  # a device of torch without numbers

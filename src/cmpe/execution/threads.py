@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from enum import Enum
+from typing import TypeVar
 
+Result = TypeVar("Result")
 GRACE = 2.0  # seconds to end after being cancelled
 
 
@@ -39,6 +41,27 @@ def over_threads(
             if stop is not None:
                 stop.set()
             pool.shutdown(cancel_futures=True)
+
+
+def map_rows_in_threads(
+    job: Callable[[int], Result], count: int, stop: threading.Event, *, threads: int
+) -> Iterator[tuple[int, Result]]:
+    """Yield (row, job(row)) for every row below `count`, as they finish, for jobs that wait for a
+    process of their own. Ctrl-C sets `stop`, and goes on when the running rows have returned."""
+    interrupt: KeyboardInterrupt | None = None
+    with ThreadPoolExecutor(threads) as pool:
+        rows = {pool.submit(job, row): row for row in range(count)}
+        try:
+            for future in as_completed(list(rows)):
+                yield rows.pop(future), future.result()
+        except KeyboardInterrupt as caught:
+            interrupt = caught
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    if interrupt is not None:
+        yield from ((row, f.result()) for f, row in rows.items() if not f.cancelled())
+        raise interrupt
 
 
 def interruptible(work: Callable[[], object], cancel: Callable[[], object]) -> Ending:

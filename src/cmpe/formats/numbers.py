@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,20 +45,19 @@ class OwnNumbers:
     files: tuple[Path, ...] = ()
 
     @classmethod
-    def read(
-        cls,
-        problem: Problem,
-        potentials: Path | None,
-        limits: Path | None,
-        inputs: Path | None = None,
-    ) -> OwnNumbers:
+    def read(cls, problem: Problem, potentials: Path | None, limits: Path | None) -> OwnNumbers:
         """Of the files that are given."""
         return cls(
             None if potentials is None else read_potentials(potentials, problem),
             None if limits is None else read_limits(limits),
-            None if inputs is None else read_inputs(inputs),
-            tuple(file for file in (potentials, limits, inputs) if file is not None),
+            files=tuple(file for file in (potentials, limits) if file is not None),
         )
+
+    def with_inputs(self, file: Path | None) -> OwnNumbers:
+        """The same with the inputs in a file."""
+        if file is None:
+            return self
+        return replace(self, inputs=read_inputs(file), files=(*self.files, file))
 
     @property
     def rows(self) -> int | None:
@@ -73,8 +72,12 @@ class OwnNumbers:
     def part(self, first: int, count: int) -> OwnNumbers:
         """The numbers of some rows: views."""
         rows = slice(first, first + count)
-        parts = [_part(each, rows) for each in (self.potentials, self.limits, self.inputs)]
-        return OwnNumbers(parts[0], parts[1], parts[2], self.files)
+        return replace(
+            self,
+            potentials=_part(self.potentials, rows),
+            limits=_part(self.limits, rows),
+            inputs=_part(self.inputs, rows),
+        )
 
     def of(self, rows: Rows) -> Rows:
         """The same rows, with these numbers added to what they have."""

@@ -36,11 +36,6 @@ class Passing(Protocol):
         """What runs after the pass."""
         ...
 
-    @property
-    def improves(self) -> bool:
-        """Whether repair or search follow; else the pass has done it."""
-        ...
-
     def stages_for(self, block: Instances) -> Pipeline:
         """The same for rows of one mask."""
         ...
@@ -79,10 +74,8 @@ def _answer_block(
     answers, multipliers = network.passes(block, limits)
     draft = Draft(block, best_of(problem, [answers, *start]), multipliers)
     proved = CERTIFICATES[stages.certificate](block, multipliers, cores)
-    answers = draft.answers
-    if network.improves:
-        rows = _open_rows(draft, proved, limits.gap)
-        answers = draft.improved_where(rows, stages, time_left(limits, begin, len(block)))
+    rows = _open_rows(draft, proved, limits.gap)
+    answers = draft.improved_where(rows, stages, time_left(limits, begin, len(block)))
     return Solutions.of(
         problem, best_of(problem, [answers, *start]),
         bound=proved.bound, infeasible=proved.infeasible,

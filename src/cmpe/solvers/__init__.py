@@ -94,6 +94,13 @@ _ROWS = (
         "gurobi",
         "gurobi",
     ),
+    Method(
+        "cpsat",
+        "OR-tools' CP-SAT, with weights as integers",
+        {Form.TABLES: _engine("milp", "Milp", backend="cpsat")},
+        proves=True,
+        needs="cpsat",
+    ),
     _toulbar2("toulbar2", "branch and bound with soft local consistency", "default"),
     _toulbar2("toulbar2:vac", "the same with virtual arc consistency and RASPS", "vac"),
     _toulbar2("toulbar2:vns", "variable neighbourhood search by toulbar2", "vns"),

@@ -48,7 +48,7 @@ def forced_objectives(instances: Instances, answers: Solutions, limits: Limits) 
 
 def _with_answer(forced: Forced, answers: Solutions, row: int, problem: Problem) -> Forced:
     """The answer's own values lose nothing, to the last bit."""
-    optimal = Status(int(answers.status[row])) is Status.OPTIMAL
+    optimal = Status.of(answers.status[row]) is Status.OPTIMAL
     for (values, exact), v in zip(forced, problem.free, strict=True):
         own = int(answers.assignments[row, v])
         if optimal:

@@ -64,4 +64,4 @@ def test_refusals(models):
 
     refused(call(*models, "--output", "x.pdb"), "expected a suffix")
     refused(call(*models, "--evidence", "e.evid", "--row", "5"), "--row must be below 2")
-    refused(call("--objective", "h.uai"), "needs --constraint MODEL")
+    refused(call("--objective", "h.uai"), "a front needs a --count, or --constraint MODEL")

@@ -40,7 +40,6 @@ from tests.learning.losses.test_functions import small_network
         ({"plateau_factor": 0.0}, "plateau_factor must be above 0 and at most 1"),
         ({"cooling": 1.5}, "cooling must be above 0 and at most 1"),
         ({"validation_share": 1.0}, "validation_share must be below 1"),
-        ({"mix_after": 1.0}, "mix_after must be below 1"),
         ({"margins": (1.0,)}, "margins must be finite and contain 0"),
         ({"margins": (0.0, math.inf)}, "margins must be finite and contain 0"),
         ({"hidden": (8, 0)}, "hidden layers must be at least 1 wide"),

@@ -99,11 +99,6 @@ class AmortisedSolver:
         """None is needed: q may be any."""
         return 0.0
 
-    @property
-    def improves(self) -> bool:
-        """Repair or search always follow."""
-        return True
-
     def solve(
         self,
         problem: Problem,
@@ -135,8 +130,6 @@ class AmortisedSolver:
             raise EvidenceError(f"the network was trained for q = {list(asked.limits)} only")
         if limits.gap > 0.0 and self.stages.certificate == "none":
             raise MethodError("a gap needs a certificate, found a trained network without one")
-        if self.stages.levels:
-            raise MethodError("8-bit levels are for networks with head linear")
         if self.stages.margins is not None:
             raise MethodError("margins are for networks of one question; this one is told q")
         device = limits.device if self.running.device == "cpu" else self.running.device

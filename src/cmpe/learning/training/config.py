@@ -13,11 +13,11 @@ from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
 from cmpe.problem import Problem
 
 QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
-HEADS = ("plain", "residual", "linear")
+HEADS = ("plain", "residual")
 ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
 MEMBER_FIELDS = frozenset({
-    "learning_rate", "beta", "contrast", "rho", "gamma", "mix", "penalty_start", "temperature",
+    "learning_rate", "beta", "contrast", "rho", "gamma", "penalty_start", "temperature",
     "dual_growth", "seed", "plateau_factor",
 })  # fmt: skip
 
@@ -28,7 +28,7 @@ class TrainingConfig:
 
     loss: str = "ss_cmpe"
     module: bool = False  # a torch module that `fit` is given, in the place of the mlp
-    head: str = "plain"  # plain, residual or linear: how its numbers become an answer
+    head: str = "plain"  # plain or residual: how its numbers become an answer
     hidden: tuple[int, ...] = (128, 256, 512)
     skip: bool = False  # a linear map from the inputs to the logits
     predict_multiplier: bool = False  # a head for mu*, for the cheap certificate
@@ -44,8 +44,6 @@ class TrainingConfig:
     gate_gradient: bool = True  # whether the smooth gate itself is differentiated
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
-    mix: float = 0.0  # weight of ss_cmpe in distill and of ssl_pen in distill_pen
-    mix_after: float = 0.0  # the share of the first epochs that go without it
     penalty_start: float = 1.0  # lambda_x at first; of pdl too
     penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
     penalty_limit: float = 1e4  # the largest lambda_x; of pdl too
@@ -102,7 +100,7 @@ class TrainingConfig:
         for name in ("plateau_factor", "cooling", "cooldown", "dual_enough"):
             if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
                 raise MethodError(f"{name} must be above 0 and at most 1")
-        for name in ("validation_share", "mix_after", "allowed_violation"):
+        for name in ("validation_share", "allowed_violation"):
             if not 0 <= getattr(self, name) < 1:
                 raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
 
@@ -158,14 +156,14 @@ def _number(name: str, kind: str, value: Any) -> int | float:
 
 _LEAST = {
     "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
-    "beta": 0.0, "contrast": 1.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0,
+    "beta": 0.0, "contrast": 1.0, "rho": 0.0, "penalty_start": 0.0,
     "penalty_factor": 1.0, "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0,
     "dual_hidden": 1, "primal_epochs": 1, "dual_epochs": 1, "dual_growth": 1.0,
     "evaluate_every": 1, "passes": 1, "patience": 0, "seed": 0, "rows": 0, "gamma": -1e9,
 }  # fmt: skip
 UNBOUNDED = frozenset({"beta", "penalty_limit"})
 # Fields that runs of earlier versions have; with any other value they are refused.
-GONE = {"network": "mlp", "steps": 0, "mask_inputs": False}
+GONE = {"network": "mlp", "steps": 0, "mask_inputs": False, "mix": 0.0, "mix_after": 0.0}
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:

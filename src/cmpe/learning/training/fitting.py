@@ -49,7 +49,6 @@ from cmpe.learning.training.data import (
     prepare,
     split,
 )
-from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
@@ -91,14 +90,12 @@ def fit(
     config: TrainingConfig | None = None,
     session: Session | None = None,
     *,
-    more: Evidence | None = None,
     network: nn.Module | str | None = None,
     inputs: ArrayLike | None = None,
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
-    With `config.rows`, as many are drawn from the objective and trained on as well. `more` rows,
-    say altered copies, are trained on and never held out to validate on.
+    With `config.rows`, as many are drawn from the objective and trained on as well.
 
     `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
@@ -107,8 +104,6 @@ def fit(
 
     `inputs` (N, ...) are numbers of each row, such as features or images. The module reads them in
     place of the evidence; functions of the problem with `features` read them, too.
-
-    Under torchrun every process calls this with the same arguments; the first one writes files.
     """
     need_problem(problem, "fit")
     config, session = config or tuned(problem=problem), session or Session()
@@ -119,29 +114,23 @@ def fit(
         )
     if network is None and config.module:
         raise MethodError("this config is of a network of yours; give fit the network")
-    if inputs is not None and (network is None or more is not None or config.rows):
-        raise MethodError("inputs go with a network of yours, and with neither more nor drawn rows")
+    if inputs is not None and (network is None or config.rows):
+        raise MethodError("inputs go with a network of yours, and not with drawn rows")
     whole = _with_inputs(problem.given(evidence), inputs)
     own = None if network is None else Own.of(network, sizes_of(whole.problem))
     config = config if own is None else config.of_module()
     rows = [whole.evidence]
-    if more is not None:
-        rows.append(problem.given(more).evidence)
     begin = time.monotonic()
     if config.rows:
         rows.append(draw(problem, config.rows, config.seed))
-    with (
-        torch_threads(session.threads),
-        ranks_from_environment(session.device) as ranks,
-        locked(session.out if ranks.leads else None),
-    ):
+    with torch_threads(session.threads), locked(session.out):
         data = prepare(
             Instances(whole.problem, np.concatenate(rows)), config,
-            measured=split(len(rows[0]), config)[1],
-            cache=session.cache if ranks.leads else None, running=session.running(),
+            measured=split(len(rows[0]), config)[1], cache=session.cache,
+            running=session.running(),
         )  # fmt: skip
         taught = time.monotonic() - begin
-        return TrainingRun(data, config, session, ranks, len(rows[0]), taught, own).train()
+        return TrainingRun(data, config, session, len(rows[0]), taught, own).train()
 
 
 def _with_inputs(given: Instances, inputs: ArrayLike | None) -> Instances:
@@ -161,7 +150,6 @@ class TrainingRun:
     data: TrainingData
     config: TrainingConfig
     session: Session
-    ranks: Ranks
     own: int  # the first rows, some of which are held out; the others are all trained on
     taught: float = 0.0  # seconds of drawing, labels and bounds
     module: Own | None = None  # the user's network
@@ -172,7 +160,7 @@ class TrainingRun:
         train = np.concatenate([train, np.arange(self.own, len(self.data))])
         self._fresh = self._fresh_rows() if self.config.fresh else None
         self.trainer = Trainer(
-            self.data, [self.config], [(train, held)], device=self.session.device, ranks=self.ranks,
+            self.data, [self.config], [(train, held)], device=self.session.device,
             fresh=self._fresh, module=None if self.module is None else self.module.module,
         )  # fmt: skip
         self._about = describe(self.data.problem, self.config, self.data.evidence)
@@ -181,14 +169,10 @@ class TrainingRun:
         self._warned: set[str] = set()
         if self.session.resume:
             self._load()
-        self._board = Board(self._out)
+        self._board = Board(self.session.out)
 
     def _fresh_rows(self) -> FreshRows:
         return FreshRows(self.data.problem, self.config, self.session.running())
-
-    @property
-    def _out(self) -> Path | None:
-        return self.session.out if self.ranks.leads else None
 
     def train(self) -> NeuralSolver:
         """Run the epochs; on Ctrl-C keep what there is and say so."""
@@ -204,11 +188,11 @@ class TrainingRun:
         self._keep()
         self.trainer.finish()
         solver = self._solver()
-        if self._out is not None:
-            solver.save(self._out)
-        self.ranks.wait()
+        if self.session.out is not None:
+            solver.save(self.session.out)
         if stopped:
-            where = f"; {self._out} holds what there is, --resume continues" if self._out else ""
+            out = self.session.out
+            where = f"; {out} holds what there is, --resume continues" if out else ""
             raise KeyboardInterrupt(f"stopped after {self.trainer.epoch} epochs{where}")
         return solver
 
@@ -237,10 +221,8 @@ class TrainingRun:
         record = self._record(epoch)
         self.records.append(record)
         self._diagnose(record)
-        if not self.ranks.leads:
-            return
-        if self._out is not None:
-            write_log(self._out, self.records)
+        if self.session.out is not None:
+            write_log(self.session.out, self.records)
         self._board.show(record)
         if self.session.progress is not None:
             self.session.progress(record)
@@ -272,7 +254,7 @@ class TrainingRun:
                 f"the loss is not a number in epoch {record['epoch']}; lower the learning rate"
             )
         spread, number = record.get("dependence"), record["epoch"]
-        if spread is None or number < MIN_EPOCHS or not self.ranks.leads:
+        if spread is None or number < MIN_EPOCHS:
             return
         few = record["distinct"] < MIN_DISTINCT * self._optima
         if (few or spread < self._least_spread) and record["saturated"] > MIN_SATURATED:
@@ -311,10 +293,10 @@ class TrainingRun:
 
     def _keep(self) -> None:
         self._kept = time.monotonic()
-        if self._out is not None:
+        if self.session.out is not None:
             spent = self._before + time.monotonic() - self._begin
             about = {**self._about, "seconds": spent, "records": json.dumps(self.records)}
-            write_checkpoint(self._out, self.trainer.state(), about)
+            write_checkpoint(self.session.out, self.trainer.state(), about)
 
     def _load(self) -> None:
         if self.session.out is None or not (self.session.out / CHECKPOINT).exists():
@@ -332,7 +314,7 @@ _CURES = {
     Family.supervised: "a lower learning_rate helps",
     Family.self_supervised: "a temperature above 0 and a lower rho help",
     Family.consistent: "a temperature and a fixed alpha with contrast 3 (preset stable) help",
-    Family.distilled: "a lower learning_rate or mix helps",
+    Family.distilled: "a lower learning_rate helps",
 }
 
 

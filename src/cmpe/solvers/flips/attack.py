@@ -10,19 +10,16 @@ input at a time (docs/adversarial.md). The network itself confirms every flip in
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cmpe.arrays import Floats
-from cmpe.errors import EvidenceError, MethodError
+from cmpe.errors import MethodError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.batch import Attacked, ImageBatch, checked_images, round_outward
-from cmpe.solvers.flips.layers import Classes, Single
-from cmpe.solvers.flips.rounds import HOPEFUL, START, Block, Directions, joined
+from cmpe.solvers.flips.rounds import START, Block, Directions, joined
 
 # How sharp the first slopes are; the later guesses serve few classes, or rows without a flip.
 GUESSES = (3.0, 1.0, 10.0)
@@ -34,21 +31,10 @@ NOISE = 0.3  # A restart's slopes have this standard deviation around the best a
 
 __all__ = [
     "AttackSettings",
-    "AttackStages",
     "Attacked",
-    "Guide",
     "attack",
-    "guided_attack",
     "round_outward",
 ]
-
-# (sums, classes) -> (targets, slopes): see guided_attack
-Guide = Callable[[Floats, Classes], tuple[Classes, Single]]
-
-
-def _check_margin(margin: float) -> None:
-    if not 0.0 <= margin < np.inf:
-        raise MethodError(f"a margin must be at least 0 and finite, found {margin}")
 
 
 @dataclass(frozen=True)
@@ -64,23 +50,8 @@ class AttackSettings:
     def __post_init__(self) -> None:
         if self.targets < 1 or min(self.rounds, self.restarts) < 0:
             raise MethodError("an attack needs targets >= 1 and rounds and restarts >= 0")
-        _check_margin(self.margin)
-
-
-@dataclass(frozen=True)
-class AttackStages:
-    """What follows a predicted linearisation."""
-
-    search: Literal["step", "walk"] = "walk"  # the shortest closed form; the exact walk
-    rounds: int = 0  # linearisations after the predicted one
-    margin: float = 1e-3
-    safety: float = 0.0  # a closed-form step asks for so much beyond the margin
-    levels: bool = False
-
-    def __post_init__(self) -> None:
-        if self.search not in ("step", "walk"):
-            raise MethodError(f"search is step or walk, found {self.search!r}")
-        _check_margin(self.margin)
+        if not 0.0 <= self.margin < np.inf:
+            raise MethodError(f"a margin must be at least 0 and finite, found {self.margin}")
 
 
 def attack(
@@ -111,46 +82,6 @@ def attack(
         _rescue(block, rng)
 
     return batch.run(work, config.margin, config.levels)
-
-
-def guided_attack(
-    network: ReluNetwork,
-    images: ArrayLike,
-    guide: Guide,
-    *,
-    classes: ArrayLike | None = None,
-    config: AttackStages = AttackStages(),
-    threads: int = 1,
-) -> Attacked:
-    """One pass with predictions: the guide predicts, block by block, from what is computed anyway.
-
-    It is given the sums of all hidden units and the logits, (b, hidden + K), and the classes to
-    leave; a network with one output has the logits (0, F). It gives target classes, (b,), or
-    (b, T): the most likely first, -1 for none; and slopes of the hidden units, (b, hidden).
-    """
-    batch = ImageBatch.of(network, images, classes, threads)
-
-    def work(block: Block, part: slice) -> None:
-        targets, slopes = guide(block.sums, block.own)
-        _follow(block, _columns(targets), slopes, config)
-
-    return batch.run(work, config.margin, config.levels)
-
-
-def _columns(targets: Classes) -> Classes:
-    return targets[:, None] if targets.ndim == 1 else targets
-
-
-def _follow(block: Block, targets: Classes, slopes: Single, config: AttackStages) -> None:
-    """The stages that were asked for, from a predicted linearisation."""
-    _check_predictions(block, targets, slopes)
-    if config.search == "walk":
-        rows, order = np.nonzero(targets >= 0)
-        ways = block.walk(rows, targets[rows, order], slopes[rows], HOPEFUL)
-    else:
-        _step(block, targets, slopes, config)
-        ways = block.best(block.rows)
-    _rounds(block, ways, config.rounds, NEAR)
 
 
 def _start(block: Block, count: int) -> Directions:
@@ -197,36 +128,3 @@ def _offer(block: Block, start: Floats) -> None:
     block.adopt(start[better], better)
     block.shrink(better)
     _rounds(block, block.best(better), len(LOCAL))
-
-
-def _step(block: Block, targets: Classes, slopes: Single, config: AttackStages) -> None:
-    """Adopt the closed-form answers to the linearised problem, the shortest of each image."""
-    from cmpe.core import flips as kernels
-
-    logits = block.sums[:, block.layers.hidden :]
-    least = np.full(len(block.rows), np.inf)
-    for towards in targets.T:
-        rows = np.flatnonzero(towards >= 0)
-        gaps = logits[rows, block.own[rows]] - logits[rows, towards[rows]]
-        amounts = gaps + config.margin + config.safety
-        amounts[block.left[rows]] = 0.0
-        found = np.empty_like(block.changed[rows])
-        gradients = block.slopes(rows, towards[rows], slopes[rows])
-        kernels.step(block.images[rows], gradients, amounts, found)
-        lengths = np.abs(found - block.images[rows]).sum(axis=1)
-        shorter = lengths < least[rows]
-        least[rows[shorter]] = lengths[shorter]
-        block.changed[rows[shorter]] = found[shorter]
-    block.adopt(block.changed, block.rows)
-
-
-def _check_predictions(block: Block, targets: Classes, slopes: Single) -> None:
-    count, hidden = len(block.rows), block.layers.hidden
-    if len(targets) != count or slopes.shape != (count, hidden):
-        raise EvidenceError(
-            f"predictions must be ({count},) targets and ({count}, {hidden}) slopes, "
-            f"found {targets.shape} and {slopes.shape}"
-        )
-    wrong = (targets < -1) | (targets >= block.layers.classes) | (targets == block.own[:, None])
-    if wrong.any() or (targets[:, :1] < 0).any():
-        raise EvidenceError("targets must be classes other than the image's own")

@@ -29,7 +29,6 @@ class Attacked:
     margin: Floats  # what the network says of the answer
     found: NDArray[np.bool_]  # margin <= -m; or the image was of another class as it came
     target: Classes  # the class in front of all others but the image's own
-    slopes: Floats  # (B, hidden): (relu(a') - relu(a)) / (a' - a) of every unit from x to x'
 
     def __len__(self) -> int:
         return len(self.images)
@@ -138,7 +137,6 @@ def _unanswered(batch: ImageBatch) -> Attacked:
         margin=np.empty(count),
         found=np.empty(count, dtype=np.bool_),
         target=np.empty(count, dtype=np.int64),
-        slopes=np.empty((count, batch.layers.hidden)),
     )
 
 
@@ -149,7 +147,6 @@ def _fill(answer: Attacked, part: slice, block: Block, margin: Floats) -> None:
     answer.margin[part] = margin
     answer.found[part] = block.left | (margin <= -block.margin)
     answer.target[part] = block.layers.rivals(block.after, block.own)
-    answer.slopes[part] = block.secants(block.rows, block.after, 0.0)
 
 
 def checked_images(network: ReluNetwork, images: ArrayLike, count: int | None = None) -> Floats:

@@ -1,4 +1,4 @@
-"""CMPE by mixed-integer linear programming, one row at a time.
+"""CMPE by mixed-integer linear programming, or by CP-SAT, one row at a time.
 
 The program handed to the back-end is a hair looser than the problem: its limit is
 q + tolerance + PADDING, and large rows are scaled and widened (`scaling`), so no back-end's own
@@ -28,7 +28,7 @@ from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.milp.scaling import SLACK, scaled
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
 
-BACKENDS = ("highs", "scip", "gurobi")
+BACKENDS = ("highs", "scip", "gurobi", "cpsat")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
 MARGIN = 1e-9  # of |bound|, plus 1e-7, added to a back-end's bound: its own tolerances
 MOST_CUTS = 50
@@ -64,7 +64,7 @@ Backend = Callable[[LinearProgram, Limits, Floats | None], ProgramAnswer]
 
 @dataclass(frozen=True)
 class Milp:
-    """Maximises over the local polytope with HiGHS, SCIP or Gurobi."""
+    """Maximises over the local polytope with HiGHS, SCIP, Gurobi or CP-SAT."""
 
     backend: str = "highs"
 
@@ -84,7 +84,8 @@ class Milp:
                 f"{limits.bytes >> 20} MiB"
             )
         job = _ProgramRow(instances, self.backend, limits.of_a_row(), limits.start)
-        return solve_rows(instances, job, f"milp:{self.backend}", limits)
+        name = self.backend if self.backend == "cpsat" else f"milp:{self.backend}"
+        return solve_rows(instances, job, name, limits)
 
 
 def backend(name: str) -> Backend:
