@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,14 +70,6 @@ class Planned:
     compiled: CompiledPlan | None = None
 
 
-class Lift(NamedTuple):
-    """Of a problem whose last variable is the row's number: what its rows are about."""
-
-    problem: Problem
-    inputs: NDArray[Any] | None  # (B, ...)
-    has_tables: bool  # whether rows have potentials or limits of their own
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Problem:
     """An objective, any number of constraints, and the variables that evidence fixes.
@@ -95,7 +87,7 @@ class Problem:
     name: str = ""
     continuous: tuple[int, ...] = ()
     rules: tuple[str, ...] = field(default=(), init=False)  # in words: the objective contains them
-    lift: Lift | None = field(default=None, init=False)  # what this is the lifted problem of
+    lift: Any = field(default=None, init=False, compare=False)  # the `Rows` that it is lifted of
 
     def __init__(
         self,

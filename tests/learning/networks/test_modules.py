@@ -338,8 +338,10 @@ def test_a_network_reads_images_beside_an_exact_problem():
         solver.predict(made.test)
     with pytest.raises(EvidenceError, match="trained on, 1, 1, 5 for each row; found 5"):
         solver.predict(made.test, inputs=made.test)
-    with pytest.raises(MethodError, match="potentials and limits of rows go with a method"):
-        cmpe.solve(made.problem, made.test, method=solver, inputs=test, limits=made.problem.limits)
+    limited = cmpe.solve(
+        made.problem, made.test, method=solver, inputs=test, limits=made.problem.limits
+    )
+    assert limited.objective.tolist() == found.objective.tolist()
 
 
 def test_a_run_on_inputs_is_used_from_the_command_line(mine):

@@ -28,6 +28,7 @@ from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.networks.modules import Own, sizes_of
+from cmpe.learning.networks.reading import Reads
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -52,7 +53,8 @@ from cmpe.learning.training.data import (
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
-from cmpe.problem.rows import Rows
+from cmpe.problem.evidence import FullRows
+from cmpe.problem.rows import Limits, Potentials, Rows
 from cmpe.solvers.base import Running
 
 # Outputs are called flat when, after MIN_EPOCHS, a share of at least MIN_SATURATED of them has
@@ -84,7 +86,7 @@ class Session:
         return self.labelling or Running(threads=self.threads)
 
 
-def fit(
+def fit(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None,
     config: TrainingConfig | None = None,
@@ -92,6 +94,8 @@ def fit(
     *,
     network: nn.Module | str | None = None,
     inputs: ArrayLike | None = None,
+    potentials: Potentials | None = None,
+    limits: Limits | None = None,
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
@@ -104,9 +108,15 @@ def fit(
 
     `inputs` (N, ...) are numbers of each row, such as features or images. The module reads them in
     place of the evidence; functions of the problem with `features` read them, too.
+
+    `potentials` and `limits` are those of each row, as in `solve`, and soft evidence is potentials.
+    A network reads them after the evidence, those of inputs the inputs alone: of each table all
+    entries but the first, less the first; of each limit how far it is from the mean, in deviations.
     """
     need_problem(problem, "fit")
-    config, session = config or tuned(problem=problem), session or Session()
+    has_own = not (inputs is None and potentials is None and limits is None)
+    usual: dict[str, Any] = {"rows": 0} if has_own else {}
+    config, session = config or tuned(problem=problem, **usual), session or Session()
     if problem.form is Form.RULES:
         raise MethodError(
             "fit needs rules of at most 256 joint states, found one of many variables; write it "
@@ -114,10 +124,19 @@ def fit(
         )
     if network is None and config.module:
         raise MethodError("this config is of a network of yours; give fit the network")
-    if inputs is not None and (network is None or config.rows):
-        raise MethodError("inputs go with a network of yours, and not with drawn rows")
-    whole = _with_inputs(problem.given(evidence), inputs)
-    own = None if network is None else Own.of(network, sizes_of(whole.problem))
+    if inputs is not None and network is None:
+        raise MethodError("inputs go with a network of yours")
+    whole = _given(Rows.of(problem, evidence, potentials, limits, inputs=inputs))
+    if whole.problem.lift is not None and config.rows:
+        raise MethodError(
+            f"rows with potentials, limits or inputs are those given; found {config.rows} to draw: "
+            "give a config with rows=0"
+        )
+    own = None
+    if network is not None:
+        reads = Reads.of(whole.problem.lift)
+        shape = () if inputs is None else np.shape(inputs)[1:]
+        own = Own.of(network, sizes_of(problem, shape, reads))
     config = config if own is None else config.of_module()
     rows = [whole.evidence]
     begin = time.monotonic()
@@ -133,14 +152,15 @@ def fit(
         return TrainingRun(data, config, session, len(rows[0]), taught, own).train()
 
 
-def _with_inputs(given: Instances, inputs: ArrayLike | None) -> Instances:
-    """Rows with inputs as rows of their lifted problem; the row's number is observed last."""
-    if inputs is None:
+def _given(rows: Rows) -> Instances:
+    """The rows; with numbers of their own those of their lifted problem, its number last."""
+    problem = rows.problem
+    given = problem.instances(FullRows(rows.evidence))
+    if not rows.has_numbers:
         return given
-    problem = given.problem
-    rows = Rows(problem, given.full()).with_inputs(inputs)
     observed = [*problem.evidence_variables, problem.variables]
-    return Instances(rows.lifted.observing(observed), rows.numbered(rows.evidence)[:, observed])
+    numbered = rows.numbered(rows.evidence)[:, observed]
+    return Instances(rows.lifted.observing(observed), numbered)
 
 
 @dataclass
@@ -214,6 +234,7 @@ class TrainingRun:
             choose_passes(self.trainer)[0],
             self.module,
             inputs,
+            self.data.reads,
         )
         return NeuralSolver(problem, trained)
 
