@@ -106,7 +106,7 @@ def test_what_only_an_extra_can_write_is_refused_before_anything_is_solved(
 ):
     assert options.WRITERS[suffix][1] == extra
     monkeypatch.setitem(options.WRITERS, suffix, ("nowhere", extra))
-    monkeypatch.setattr("cmpe.solve", None)
+    monkeypatch.setattr("cmpe.solving.solve", None)
     line = refused(*arguments)
     assert line == f"nowhere is not installed; {how_to_install(extra)}"
 
@@ -243,7 +243,7 @@ def test_a_folder_with_another_config(refused):
 def test_a_device_for_a_method_without_one_is_refused_before_files_are_read(refused, method):
     line = refused("solve", "--objective", "nowhere.uai", "--method", method, "--device", "cuda")
     assert line == (
-        "methods lagrangian and local and trained networks take a device; found "
+        "only method lagrangian and trained networks take a device; found "
         f"{method!r} with device 'cuda'"
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import cmpe
+from cmpe import solving
 from cmpe.cli.options import (
     CERTIFICATE_HELP,
     DEVICE_HELP,
@@ -186,7 +186,7 @@ def _answer(rows: Rows, method: Chosen, how: Limits, destination: _Destination) 
     problem = rows.problem
     with progress_bar("solving") as progress:
         try:
-            solutions = cmpe.solve(
+            solutions = solving.solve(
                 problem, **rows.keywords, method=method, time_limit=how.seconds, gap=how.gap,
                 seed=how.seed, running=replace(how, progress=progress),
             )  # fmt: skip

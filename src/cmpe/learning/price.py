@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments
 from cmpe.core.compiler import timing
 from cmpe.errors import CmpeError
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.solver import NeuralSolver
 from cmpe.problem.rows import Rows
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import answer_rows
 
-SOME, FEW = 256, 4  # rows that the network answers, and the other methods
-LIMIT = 0.25  # seconds a row that another method may take here
 OTHERS = ("exact", "search")
 
 
@@ -84,9 +83,10 @@ def price_of(
 
     def by_method(name: str, count: int) -> Solutions:
         asked = Rows.of(solver.problem, evidence[:count], inputs=part(count))
-        return answer_rows(asked, name, Limits(seconds=LIMIT))
+        return answer_rows(asked, name, Limits(seconds=TRAINING.compared_seconds))
 
-    some, few = min(SOME, len(evidence)), min(FEW, len(evidence))
+    few = min(TRAINING.compared_rows, len(evidence))
+    some = min(TRAINING.priced_rows, len(evidence))
     others = {}
     for name in OTHERS:
         with suppress(CmpeError):  # a kind of problem that it does not take

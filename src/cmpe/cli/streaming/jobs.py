@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import cmpe
+from cmpe import solving
 from cmpe.cli.streaming.rows import bound_values, bounds_by_name, front_values, rank_lines
 from cmpe.errors import CmpeError, InputError
 from cmpe.formats.results import cells_of
@@ -60,7 +60,7 @@ class SolveJob:
 
         rows, carried = read_piece(self.problem, first, piece)
         how = self.limits
-        found = cmpe.solve(
+        found = solving.solve(
             self.problem, **rows.keywords, method=self.method, time_limit=how.seconds, gap=how.gap,
             seed=how.seed, running=how,
         )  # fmt: skip
