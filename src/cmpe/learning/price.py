@@ -85,8 +85,8 @@ def price_of(
         asked = Rows.of(solver.problem, evidence[:count], inputs=part(count))
         return answer_rows(asked, name, Limits(seconds=TRAINING.compared_seconds))
 
-    some = min(TRAINING.priced_rows, len(evidence))
     few = min(TRAINING.compared_rows, len(evidence))
+    some = min(TRAINING.priced_rows, len(evidence))
     others = {}
     for name in OTHERS:
         with suppress(CmpeError):  # a kind of problem that it does not take
