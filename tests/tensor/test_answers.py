@@ -102,7 +102,7 @@ def test_the_compiled_climb_ends_where_this_one_does(seed):
     problem, evidence = random_problem(seed, Shape(zeros=False))
     instances = problem.given(evidence)
     here = improved(instances, device="cpu")
-    there = local.improve(instances, here, pair_moves=False)
+    there = local.improve(instances, here, sweeps=0)
     back = improved(instances, there, device="cpu")
     reached, feasible = score(problem, there), problem.is_feasible(here)
     assert np.allclose(reached[feasible], score(problem, here)[feasible], atol=1e-8)
@@ -129,7 +129,7 @@ def test_grids_are_repaired_and_climbed(device, constraints):
     start = random_starts(instances, 1)
     found = improved(instances, start, device=device)
     assert problem.is_feasible(found).all()
-    compiled = local.improve(instances, start, pair_moves=False)
+    compiled = local.improve(instances, start, sweeps=0)
     ours, theirs = problem.objective.value(found), problem.objective.value(compiled)
     assert ours.mean() >= theirs.mean() - 2.0
     assert np.array_equal(found, improved(instances, start, device=device))
