@@ -114,7 +114,7 @@ def test_the_help_lists_every_bound_and_who_takes_a_device(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--method", "knapsack", "--device", "cuda"), "only lagrangian, splitting, messages take"),
+        (("--method", "knapsack", "--device", "cuda"), "only lagrangian, splitting take"),
         (("--device", "cuda:99"), "device 'cuda:99' cannot be used: "),
         (("--device", "cuda", "--threads", "2"), "threads are for device cpu, found 2"),
         (("--method", "rlt"), "rlt bounds log-linear models with variables in [0, 1]; found"),

@@ -243,7 +243,7 @@ def test_a_folder_with_another_config(refused):
 def test_a_device_for_a_method_without_one_is_refused_before_files_are_read(refused, method):
     line = refused("solve", "--objective", "nowhere.uai", "--method", method, "--device", "cuda")
     assert line == (
-        "methods lagrangian and local and trained networks take a device; found "
+        "only method lagrangian and trained networks take a device; found "
         f"{method!r} with device 'cuda'"
     )
 

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from cmpe.errors import BackendError, InputError
 from cmpe.execution.base import Executor
 from cmpe.execution.local import LocalProcesses
+from cmpe.execution.settings import EXECUTION
 
 Result = TypeVar("Result")
-AHEAD = 2  # blocks for each core: one that runs, one that waits
 
 
 def map_rows(
@@ -38,7 +38,7 @@ def map_blocks(
     shared, waiting, running = work.share(job), iter(blocks), 0
     is_more = True
     while is_more or running:
-        while is_more and running < AHEAD * work.capacity:
+        while is_more and running < EXECUTION.ahead * work.capacity:
             block = next(waiting, None)
             is_more = block is not None
             if block is not None:

@@ -11,8 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from enum import Enum
 from typing import TypeVar
 
+from cmpe.execution.settings import EXECUTION
+
 Result = TypeVar("Result")
-GRACE = 2.0  # seconds to end after being cancelled
 
 
 class Ending(Enum):
@@ -76,7 +77,7 @@ def interruptible(work: Callable[[], object], cancel: Callable[[], object]) -> E
         done.result()
     except KeyboardInterrupt:
         cancel()
-        thread.join(GRACE)
+        thread.join(EXECUTION.thread_grace)
         return Ending.ABANDONED if thread.is_alive() else Ending.CANCELLED
     return Ending.DONE
 

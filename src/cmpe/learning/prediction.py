@@ -21,9 +21,8 @@ from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.modules import ModuleNetwork, inputs_of
 from cmpe.learning.networks.networks import Network, with_margin_input
 from cmpe.learning.runs import Trained
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Instances, Problem
-
-PASS_ROWS = 4096  # rows of one forward pass at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +77,8 @@ class Predictor:
     ) -> tuple[NDArray[np.float32], Floats | None]:
         """One pass: the relaxed outputs' coordinates (B, D) and the predicted multipliers."""
         points, prices = [], []
-        for start in range(0, len(instances), PASS_ROWS):
-            evidence = instances.evidence[start : start + PASS_ROWS]
+        for start in range(0, len(instances), TRAINING.pass_rows):
+            evidence = instances.evidence[start : start + TRAINING.pass_rows]
             asked = torch.full((1, len(evidence)), margin, device=self.device)
             head = self.relaxation.head
             config = self.trained.config

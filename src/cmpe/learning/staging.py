@@ -19,13 +19,11 @@ from cmpe.errors import Interrupted
 from cmpe.learning.certificates import CERTIFICATES, Certified
 from cmpe.learning.improvement import Draft, time_left
 from cmpe.learning.pipeline import Pipeline
-from cmpe.learning.prediction import PASS_ROWS
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
-
-SEARCHED_TOGETHER = 16  # rows that one core searches side by side
 
 
 class Passing(Protocol):
@@ -94,10 +92,10 @@ def best_of(problem: Problem, candidates: list[Assignments]) -> Assignments:
 
 def _parts(count: int, limits: Limits) -> Iterator[slice]:
     """Rows that are answered together: under a time limit about a second's work."""
-    rows = PASS_ROWS
+    rows = TRAINING.pass_rows
     if limits.seconds is not None:
         cores = limits.cores
-        rows = min(rows, max(SEARCHED_TOGETHER * cores, math.ceil(cores / limits.seconds)))
+        rows = min(rows, max(TRAINING.searched_together * cores, math.ceil(cores / limits.seconds)))
     yield from (slice(first, first + rows) for first in range(0, max(1, count), rows))
 
 

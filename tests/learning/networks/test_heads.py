@@ -9,7 +9,7 @@ import torch
 from cmpe.errors import MethodError
 from cmpe.flip import adversarial
 from cmpe.learning.losses.functions import FunctionRelaxation
-from cmpe.learning.networks.heads import STILL
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.fitting import fit
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -32,7 +32,7 @@ def test_small_logits_of_head_residual_move_nothing():
     problem = adversarial(small_network())
     relaxation = FunctionRelaxation(problem, head="residual")
     rows = relaxation.rows(problem.given(images(3)).evidence)
-    still = torch.full((3, 5), 0.9 * STILL)
+    still = torch.full((3, 5), 0.9 * TRAINING.still)
     x = torch.as_tensor(images(3), dtype=torch.float32)
     torch.testing.assert_close(relaxation.head.points(rows, still), x)
     towards = relaxation.head.points(rows, torch.full((3, 5), 9.0))

@@ -26,7 +26,7 @@ def test_calibration_has_every_trained_margin():
 def test_many_validation_rows_speak_for_themselves(monkeypatch):
     few = fit(ONE.problem, ONE.train, CONFIG).trained.calibration[0]
     assert (few.rows, few.all_rows) == (11, len(ONE.train))
-    monkeypatch.setattr(calibration, "MIN_ROWS", 5)
+    monkeypatch.setattr(calibration, "TRAINING", calibration.TRAINING._replace(calibration_rows=5))
     many = fit(ONE.problem, ONE.train, CONFIG).trained.calibration[0]
     assert (many.rows, many.all_rows) == (11, 11)
     assert many.all_violation == many.violation == few.violation

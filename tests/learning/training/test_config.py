@@ -13,9 +13,9 @@ from cmpe.errors import MethodError
 from cmpe.flip import adversarial
 from cmpe.generation import grid
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import (
     MEMBER_FIELDS,
-    STABLE_MARGINS,
     TrainingConfig,
     has_cheap_labels,
     paper,
@@ -123,7 +123,7 @@ def test_stable_gives_every_self_supervised_loss_the_same():
     for loss in ("ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen"):
         config = stable(loss)
         alpha = {"alpha": config.alpha, "contrast": config.contrast} if config.kind.alpha else {}
-        assert config == paper(loss, temperature=2.0, margins=STABLE_MARGINS, **alpha)
+        assert config == paper(loss, temperature=2.0, margins=TRAINING.stable_margins, **alpha)
         assert config.temperature == 2.0
         assert len(config.margins) > 1
     assert (stable().alpha, stable().contrast) == ("fixed", 3.0)

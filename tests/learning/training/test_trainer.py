@@ -11,9 +11,9 @@ import torch
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.errors import MethodError
 from cmpe.learning.losses.losses import LOSSES
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import MEMBER_FIELDS
 from cmpe.learning.training.data import folds, prepare, split
-from cmpe.learning.training.looking import VIOLATION_PRICE
 from cmpe.learning.training.trainer import Trainer
 from tests.learning.cases import (
     mixed_problem,
@@ -335,7 +335,7 @@ def test_looks_are_what_enumeration_says():
     best = trainer.data.reference[held]
     regret = best - problem.objective.value(full)
     assert look.regret[0] == pytest.approx(regret[feasible].mean(), abs=1e-4)
-    price = VIOLATION_PRICE * (problem.shift - best).mean()
+    price = TRAINING.violation_price * (problem.shift - best).mean()
     wanted = np.where(feasible, regret, 0.0).mean() + price * (~feasible).mean()
     assert look.score[0] == pytest.approx(wanted, abs=1e-4)
     assert look.distinct[0] == len(np.unique(values, axis=0))

@@ -79,7 +79,7 @@ def test_sound_against_enumeration(shape, seed):
     assert (found.objective[both] <= truth.objective[both] + 1e-9).all()
     assert (found.bound == np.inf).all()
     assert set(found.method) <= {"local"}
-    assert set(found.status) <= {Status.FEASIBLE, Status.VIOLATED, Status.UNKNOWN}
+    assert set(found.labels) <= {"feasible", "violated", "unknown"}
     assert (found.objective[found.status == Status.UNKNOWN] == -np.inf).all()
     observed = list(problem.evidence_variables)
     np.testing.assert_array_equal(found.assignments[:, observed], evidence)

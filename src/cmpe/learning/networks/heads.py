@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from cmpe.learning.networks.coordinates import Coordinates
-
-STILL = 0.5  # a logit within it moves nothing
+from cmpe.learning.settings import TRAINING
 
 
 class Plain:
@@ -50,7 +49,7 @@ class Residual(Plain):
     def points(self, rows: Any, logits: Tensor) -> Tensor:
         """x moved towards 1 or 0 by a share of the way."""
         x: Tensor = rows.given[..., self._from]
-        shrunk = torch.nn.functional.softshrink(logits, STILL)
+        shrunk = torch.nn.functional.softshrink(logits, TRAINING.still)
         d = (logits + (shrunk - logits).detach()).tanh()  # its gradient is that of the logit
         return x + torch.where(d > 0, d * (1.0 - x), d * x)
 

@@ -11,13 +11,10 @@ import math
 import numpy as np
 
 from cmpe.learning.runs import Calibration
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
-from cmpe.learning.training.looking import CHOICE_PRICE, JudgedAnswers
+from cmpe.learning.training.looking import JudgedAnswers
 from cmpe.learning.training.trainer import Trainer
-
-TRIED = 33  # margins up to the largest trained one
-TELLING = 0.01  # what a further pass must save of the score
-MIN_ROWS = 2000  # validation rows that show a rate of violations well enough
 
 
 def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
@@ -33,7 +30,7 @@ def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
     found: list[list[Calibration]] = [[] for _ in held]
     for margin in _tried(trainer.config):
         look = trainer.look(margin)
-        whole = look if min(held) >= MIN_ROWS else trainer.look(margin, every)
+        whole = look if min(held) >= TRAINING.calibration_rows else trainer.look(margin, every)
         for k, rows in enumerate(held):
             violation = float(look.violation[k]), float(whole.violation[k])
             regret = _number(look.regret[k])
@@ -62,13 +59,13 @@ def _greedy(
     tried: list[float], judged: list[JudgedAnswers], member: int, most: int
 ) -> tuple[float, ...]:
     counts = judged[0].counts[member]
-    price = CHOICE_PRICE * float(np.nanmean(judged[0].best[member][counts]))
+    price = TRAINING.choice_price * float(np.nanmean(judged[0].best[member][counts]))
     cost = np.stack([np.where(j.violated, price, j.regret)[member][counts] for j in judged])
     best, chosen = np.full(cost.shape[1], price), list[int]()
     while len(chosen) < most:
         totals = np.minimum(cost, best).mean(axis=1)
         following = int(np.argmin(totals))
-        if chosen and totals[following] > (1.0 - TELLING) * best.mean():
+        if chosen and totals[following] > (1.0 - TRAINING.telling) * best.mean():
             break
         chosen.append(following)
         best = np.minimum(best, cost[following])
@@ -79,7 +76,7 @@ def _tried(config: TrainingConfig) -> list[float]:
     trained = config.margins
     if len(trained) == 1:
         return [0.0]
-    return sorted({*trained, *np.linspace(0.0, max(trained), TRIED).tolist()})
+    return sorted({*trained, *np.linspace(0.0, max(trained), TRAINING.calibrated).tolist()})
 
 
 def _number(value: float) -> float | None:

@@ -10,9 +10,9 @@ from cmpe.arguments import real_number, whole_number
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Problem
 
-QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
 HEADS = ("plain", "residual")
 ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
@@ -181,9 +181,6 @@ def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     return replace(base, **changes)
 
 
-STABLE_MARGINS = (0.0, 2.0, 4.0, 8.0)
-
-
 def stable(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """`paper` with what keeps answers feasible and different: not the paper's, and the same for
     every self-supervised loss.
@@ -193,15 +190,10 @@ def stable(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """
     base = paper(loss)
     if base.kind.family in (Family.self_supervised, Family.consistent):
-        base = replace(base, temperature=2.0, margins=STABLE_MARGINS)
+        base = replace(base, temperature=2.0, margins=TRAINING.stable_margins)
     if base.kind.family is Family.consistent:
         base = replace(base, alpha="fixed", contrast=3.0)
     return replace(base, **changes)
-
-
-MARGINS = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 24.0, 32.0)
-WIDEST, WIDER = 2048, 8  # a first hidden layer of 8 units a variable, at most 2048; then half of it
-MOST_DRAWN, DRAWN = 40_000, 200  # 200 rows a variable, at most 40,000
 
 
 def tuned(loss: str = "", problem: Problem | None = None, **changes: Any) -> TrainingConfig:
@@ -213,7 +205,7 @@ def tuned(loss: str = "", problem: Problem | None = None, **changes: Any) -> Tra
     """
     name = loss or ("distill" if problem is None or has_cheap_labels(problem) else "ss_cmpe")
     common = TrainingConfig(
-        loss=name, skip=True, predict_multiplier=True, margins=MARGINS, passes=8
+        loss=name, skip=True, predict_multiplier=True, margins=TRAINING.margins, passes=8
     )
     if not common.kind.labels:
         recipe = replace(
@@ -221,10 +213,11 @@ def tuned(loss: str = "", problem: Problem | None = None, **changes: Any) -> Tra
             temperature=1.0, contrast=3.0, beta=1.0,
         )  # fmt: skip
         return replace(recipe, **changes)
-    size = WIDEST if problem is None else problem.variables
-    first = min(WIDEST, 1 << max(0, WIDER * size - 1).bit_length())
+    size = TRAINING.widest if problem is None else problem.variables
+    first = min(TRAINING.widest, 1 << max(0, TRAINING.wider * size - 1).bit_length())
+    rows = min(TRAINING.most_drawn, TRAINING.drawn * size)
     recipe = replace(
-        common, hidden=(first, max(1, first // 2)), rows=min(MOST_DRAWN, DRAWN * size), epochs=60,
+        common, hidden=(first, max(1, first // 2)), rows=rows, epochs=60,
         batch_size=512, learning_rate=1e-3, cooldown=0.7, keep_best=False, evaluate_every=5,
     )  # fmt: skip
     return replace(recipe, **changes)
@@ -234,7 +227,7 @@ def has_cheap_labels(problem: Problem) -> bool:
     """Whether proved answers to thousands of rows take seconds."""
     if not problem.has_tables:
         return False
-    return not problem.is_log_linear or lane_bytes(problem) <= QUICK_BYTES
+    return not problem.is_log_linear or lane_bytes(problem) <= TRAINING.quick_bytes
 
 
 PRESETS = ("paper", "stable", "tuned")

@@ -38,6 +38,7 @@ from cmpe.learning.runs import (
     write_checkpoint,
     write_log,
 )
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.calibration import calibrate, choose_passes
 from cmpe.learning.training.config import TrainingConfig, tuned
@@ -53,16 +54,6 @@ from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Form, Problem, need_problem
 from cmpe.solvers.base import Running
-
-# Outputs are called flat when, after MIN_EPOCHS, a share of at least MIN_SATURATED of them has
-# hardly any gradient left, and they vary over the rows by less than MIN_SPREAD times what the
-# labels vary by (without labels, by less than MIN_DEVIATION), or there are fewer different answers
-# than MIN_DISTINCT times the different optima.
-MIN_EPOCHS = 5
-MIN_SPREAD = 0.01
-MIN_DEVIATION = 1e-3
-MIN_SATURATED = 0.5
-MIN_DISTINCT = 0.02
 
 
 @dataclass(frozen=True)
@@ -231,10 +222,10 @@ class TrainingRun:
                 f"the loss is not a number in epoch {record['epoch']}; lower the learning rate"
             )
         spread, number = record.get("dependence"), record["epoch"]
-        if spread is None or number < MIN_EPOCHS:
+        if spread is None or number < TRAINING.flat_epochs:
             return
-        few = record["distinct"] < MIN_DISTINCT * self._optima
-        if (few or spread < self._least_spread) and record["saturated"] > MIN_SATURATED:
+        few = record["distinct"] < TRAINING.flat_distinct * self._optima
+        if (few or spread < self._least_spread) and record["saturated"] > TRAINING.flat_saturated:
             self._warn(
                 "flat",
                 f"epoch {number}: outputs hardly depend on the evidence (they vary by "
@@ -258,8 +249,12 @@ class TrainingRun:
     def _least_spread(self) -> float:
         known = self._known_optima
         if len(known) < 2 or not known.size:
-            return MIN_DEVIATION if len(np.unique(self.data.evidence, axis=0)) > 1 else -math.inf
-        return MIN_SPREAD * float(
+            return (
+                TRAINING.flat_deviation
+                if len(np.unique(self.data.evidence, axis=0)) > 1
+                else -math.inf
+            )
+        return TRAINING.flat_spread * float(
             self.trainer.program.relaxation.coordinates.of(known).std(0).mean()
         )
 

@@ -25,15 +25,13 @@ from cmpe.learning.losses.losses import (
 from cmpe.learning.losses.relaxation import Coefficients
 from cmpe.learning.networks.modules import ModuleNetwork
 from cmpe.learning.networks.networks import Network, Outputs, Parameters
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.cuda_graphs import Replay
 from cmpe.learning.training.data import TrainingData
 from cmpe.learning.training.optimizer import Adam
 from cmpe.learning.training.primal_dual import DualNetwork
 from cmpe.learning.training.tensors import Tensors
-
-MEASURE_EVERY = 8  # steps from one that measures to the next
-SATURATED = 1e-3  # an output this close to 0 or 1 hardly has a gradient
 
 # What measuring steps add up, each a weighted mean over the rows of a batch.
 MEASURES = (
@@ -156,7 +154,7 @@ class Program:
         """One step of every member: the `position`-th of its epoch."""
         if dual:
             self._dual()
-        elif position % MEASURE_EVERY == 0:
+        elif position % TRAINING.measure_every == 0:
             self._measured()
         else:
             self._lean()
@@ -287,7 +285,7 @@ class Program:
             self._refine(forward, examples, share, f, g)
         allowed = margin.unsqueeze(-1) + self.tensors.tolerances  # g includes the margin
         alpha = self.examples.alpha(examples)
-        near = torch.minimum(forward.points, 1.0 - forward.points) < SATURATED
+        near = torch.minimum(forward.points, 1.0 - forward.points) < TRAINING.saturated
         columns = [
             self.tensors.data.problem.shift - f,
             (forward.g > allowed).any(-1).to(f.dtype),

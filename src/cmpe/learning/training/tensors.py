@@ -13,10 +13,9 @@ from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.modules import inputs_of
 from cmpe.learning.networks.networks import with_margin_input
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData
-
-SCALE_ROWS = 1000  # the mean field of that many rows tells the scale of a problem
 
 
 class Tensors:
@@ -72,7 +71,9 @@ class Tensors:
 
     def _field_scale(self) -> float:
         """The mean size of h's gradient at the uniform point: the unit of temperatures."""
-        some = self.rows.take(torch.arange(min(SCALE_ROWS, len(self.encoded)), device=self.device))
+        some = self.rows.take(
+            torch.arange(min(TRAINING.scale_rows, len(self.encoded)), device=self.device)
+        )
         count = self.relaxation.coordinates.count
         logits = torch.zeros((len(some.constant), count), device=self.device)
         points = self.relaxation.coordinates.probabilities(logits).requires_grad_()

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig
 from cmpe.learning.training.data import TrainingData
 from cmpe.learning.training.looking import JudgedAnswers, Look, Rows, judge, together
 from cmpe.learning.training.optimizer import Plateau
-from cmpe.learning.training.step import MEASURE_EVERY, MEASURES, Program
+from cmpe.learning.training.step import MEASURES, Program
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class Trainer:
         """Adapt rates and lambda, look at the validation rows."""
         program, steps = self.program, self.steps
         in_dual = program.dual is not None and program.dual.is_dual(self.epoch)
-        measured = steps if in_dual else -(-steps // MEASURE_EVERY)
+        measured = steps if in_dual else -(-steps // TRAINING.measure_every)
         sums, losses = program.sums / measured, program.losses / steps
         if not in_dual:
             self.plateau.see(losses, program.adam.rates)

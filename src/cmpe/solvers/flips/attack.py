@@ -19,15 +19,8 @@ from cmpe.arrays import Floats
 from cmpe.errors import MethodError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.batch import Attacked, ImageBatch, checked_images, round_outward
-from cmpe.solvers.flips.rounds import START, Block, Directions, joined
-
-# How sharp the first slopes are; the later guesses serve few classes, or rows without a flip.
-GUESSES = (3.0, 1.0, 10.0)
-# Rounds take in turn average slopes (0), the answer's gradient (1), or the mean of both.
-LOCAL = (0.0, 0.5, 1.0)
-NEAR = (0.5, 1.0)  # Rounds take these where the first slopes are good already.
-DRAWS = 16  # So many random points are tried where nothing else flips.
-NOISE = 0.3  # A restart's slopes have this standard deviation around the best answer's.
+from cmpe.solvers.flips.rounds import Block, Directions, joined
+from cmpe.solvers.flips.settings import FLIPS
 
 __all__ = [
     "AttackSettings",
@@ -88,12 +81,14 @@ def _start(block: Block, count: int) -> Directions:
     """`count` ways for every image; where classes are few, with several guesses of the slopes."""
     others = block.layers.classes - 1
     if not block.layers.hidden:  # exact as it is, so all classes can be tried
-        return block.start(block.rows, others, GUESSES[0])
-    guesses = GUESSES[: max(1, count // others)]
+        return block.start(block.rows, others, FLIPS.guesses[0])
+    guesses = FLIPS.guesses[: max(1, count // others)]
     return joined([block.start(block.rows, count, sharpness) for sharpness in guesses])
 
 
-def _rounds(block: Block, ways: Directions, rounds: int, local: tuple[float, ...] = LOCAL) -> None:
+def _rounds(
+    block: Block, ways: Directions, rounds: int, local: tuple[float, ...] = FLIPS.local
+) -> None:
     for turn in range(rounds if block.layers.hidden else 0):
         ways = block.again(ways, local[turn % len(local)])
 
@@ -102,19 +97,19 @@ def _restart(block: Block, rng: np.random.Generator) -> None:
     """A walk with the best answer's slopes, shaken, and two rounds from there."""
     ways = block.best(np.flatnonzero(np.isfinite(block.lengths)))
     slopes = block.secants(ways.rows, ways.after, 0.0)
-    slopes = np.clip(slopes + NOISE * rng.normal(size=slopes.shape), 0.0, 1.0)
-    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), START)
-    _rounds(block, ways, len(NEAR), NEAR)
+    slopes = np.clip(slopes + FLIPS.noise * rng.normal(size=slopes.shape), 0.0, 1.0)
+    ways = block.walk(ways.rows, ways.targets, slopes.astype(np.float32), FLIPS.first_hopeful)
+    _rounds(block, ways, len(FLIPS.near), FLIPS.near)
 
 
 def _rescue(block: Block, rng: np.random.Generator) -> None:
     """Rows without a flip: all classes with other slopes, then random points of the box."""
-    for sharpness in GUESSES[1:]:
+    for sharpness in FLIPS.guesses[1:]:
         lost = np.flatnonzero(np.isinf(block.lengths))
         if len(lost):
             block.start(lost, block.layers.classes, sharpness)
     lost = np.flatnonzero(np.isinf(block.lengths))
-    for draw in range(DRAWS if len(lost) else 0):
+    for draw in range(FLIPS.draws if len(lost) else 0):
         points = rng.random((len(block.rows), block.images.shape[1]))
         points[lost] = np.rint(points[lost]) if draw % 2 else points[lost]
         _offer(block, np.where(np.isin(block.rows, lost)[:, None], points, block.images))
@@ -127,4 +122,4 @@ def _offer(block: Block, start: Floats) -> None:
     better = np.flatnonzero(flipped & (length < block.lengths))
     block.adopt(start[better], better)
     block.shrink(better)
-    _rounds(block, block.best(better), len(LOCAL))
+    _rounds(block, block.best(better), len(FLIPS.local))
