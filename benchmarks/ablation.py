@@ -5,9 +5,9 @@
 
 FOLDER holds instances as `benchmarks.competition` takes them. Every instance is asked as it is,
 and, where `--constrained` names it, with the constraint that `cmpe generate` makes of it (q at the
-30th percentile). Each row has a process of one thread and so many seconds by the wall clock, with
-all contestants and with each of them removed, for every seed. `--processes` rows run at once, so
-leave no more than there are idle cores. Without highspy, `milp` is in no race and is not removed.
+30th percentile). Each row has a process of one thread and so many seconds of its CPU, for every
+seed: with all contestants, and, unless that proves it within SOON seconds, with each of them
+removed. Without highspy, `milp` is in no race and is not removed.
 
 A run that is broken off goes on where it stopped: what is done is in results/ablation.jsonl.part.
 `--within` begins no row after so many seconds. Seeds come one after the other, so the tables of a
@@ -17,7 +17,7 @@ writes it into a page, between its marks.
 A run is compared with the one with all contestants and the same seed. `worse, better`: runs whose
 value is (an answer counts as better than none). `value` and `bound`: how much lower the value and
 how much higher the bound is on average, in percent of the best value known. `time`: the geometric
-mean of the seconds to the proof, by those with all contestants, of runs proved in both. The row
+mean of the CPU seconds to the proof, by those with all contestants, of runs proved in both. The row
 *another seed* compares runs with all contestants with each other: what is no more than chance.
 """
 
@@ -26,11 +26,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,6 +50,7 @@ CONSTRAINED = (
 )  # fmt: skip
 PROVED = ("optimal", "infeasible")
 SAME = 1e-6  # of a value's size
+SOON = 1.0  # seconds: rows that all contestants prove so soon are asked with all of them only
 HEAD = ("without", "runs", "worse, better", "value", "bound", "proved", "time")
 COMPILED = ("search", "wide", "exact", "lagrangian", "sampling")  # ahead, of `cmpe.warming`
 Key = tuple[str, int, str]
@@ -62,7 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     options.add_argument("--seconds", type=float, default=10.0, help="of a row")
     options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    options.add_argument("--processes", type=int, default=os.cpu_count(), help="rows at once")
     options.add_argument("--only", nargs="+", help="names of instances")
     options.add_argument("--constrained", nargs="*", default=CONSTRAINED, help="names of instances")
     options.add_argument("--problems", type=Path, default=Path("problems"), help="where they lie")
@@ -97,34 +95,37 @@ def measure(options: argparse.Namespace) -> None:
     if not has_milp:
         print("highspy is not installed: milp is in no race and is not removed", flush=True)
     removed = ["", *(name for name in CONTESTANTS if has_milp or name != "milp")]
-    compile_parts(COMPILED, options.processes)
-    with ThreadPoolExecutor(options.processes) as pool, part.open("a", encoding="utf-8") as file:
-        instances = [i for i in instances_of(options.folder) if _is_asked(i, options.only)]
-        rows = list(pool.map(lambda i: _versions(i, options), instances))
+    compile_parts(COMPILED, 1)
+    with part.open("a", encoding="utf-8") as file:
+        for instance, seed, name in _asked_in_turn(options, removed, path, done):
+            if time.monotonic() >= over:
+                print("runs are left: the same command goes on with them", flush=True)
+                return
+            record = _asked(instance, seed, name, options.seconds, has_milp)
+            file.write(json.dumps(plain(record)) + "\n")
+            file.flush()
+    part.replace(path)
 
-        def asked(instance: Instance, seed: int, name: str) -> Record | None:
-            late = time.monotonic() >= over
-            return None if late else _asked(instance, seed, name, options.seconds, has_milp)
 
-        tasks = [
-            pool.submit(asked, instance, seed, name)
-            for seed in options.seeds
-            for versions in rows
-            for instance in versions
-            for name in removed
-            if (instance.name, seed, name) not in done
-        ]
-        left = len(tasks)
-        for task in as_completed(tasks):
-            record = task.result()
-            if record is not None:
-                left -= 1
-                file.write(json.dumps(plain(record)) + "\n")
-                file.flush()
-    if left:
-        print(f"{left} runs are left: the same command goes on with them", flush=True)
-    else:
-        part.replace(path)
+def _asked_in_turn(
+    options: argparse.Namespace, removed: Sequence[str], path: Path, done: set[Key]
+) -> Iterator[tuple[Instance, int, str]]:
+    """Runs that have not been made yet; those with all contestants decide what follows."""
+    instances = [i for i in instances_of(options.folder) if _is_asked(i, options.only)]
+    rows = [version for i in instances for version in _versions(i, options)]
+    for seed in options.seeds:
+        for instance in rows:
+            for name in removed:
+                if name and _is_proved_soon(path, instance.name, seed):
+                    break
+                if (instance.name, seed, name) not in done:
+                    yield instance, seed, name
+
+
+def _is_proved_soon(path: Path, name: str, seed: int) -> bool:
+    """Whether all contestants together proved a row so fast that none of them matters."""
+    whole = next(r for r in kept(path) if _key(r) == (name, seed, ""))
+    return whole["status"] in PROVED and whole["cpu_s"] < SOON
 
 
 def part_of(path: Path) -> Path:
@@ -146,7 +147,7 @@ def _versions(instance: Instance, options: argparse.Namespace) -> list[Instance]
 def _asked(instance: Instance, seed: int, removed: str, seconds: float, has_milp: bool) -> Record:
     """One row without a contestant; '' removes none."""
     absent = [name for name in (removed, "" if has_milp else "milp") if name]
-    found = run(instance, Question("auto", seconds, seed, "wall", without=tuple(absent)))
+    found = run(instance, Question("auto", seconds, seed, "cpu", without=tuple(absent)))
     kept = {k: found.get(k) for k in ("status", "value", "bound", "wall_s", "cpu_s", "peak_mib")}
     is_constrained = instance.model.is_dir()
     known = instance.known if np.isfinite(instance.known) else None
@@ -216,7 +217,7 @@ def _compared(pairs: Sequence[tuple[Record, Record]], best: Record) -> list[str]
         if run_["bound"] is not None and other["bound"] is not None:
             higher.append(100.0 * (run_["bound"] - other["bound"]) / size)
         if run_["status"] in PROVED and other["status"] in PROVED:
-            times.append(np.log(run_["wall_s"] / other["wall_s"]))
+            times.append(np.log(run_["cpu_s"] / other["cpu_s"]))
     proved = sum(one["status"] in PROVED for one, _ in pairs)
     ratio = f"{np.exp(np.mean(times)):.2f}" if times else ""
     changes = [f"{np.mean(each):+.2f} %" if each else "" for each in (lower, higher)]

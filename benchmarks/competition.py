@@ -61,7 +61,6 @@ from cmpe.formats.registry import SUFFIXES, read_model
 from cmpe.formats.text import suffix_of
 from cmpe.generation import Recipe, generate, grid
 from cmpe.pictures.figures import new_figure, save
-from cmpe.solvers.wide.accounts import Account
 from cmpe.solvers.wide.race import Race
 
 if TYPE_CHECKING:
@@ -295,12 +294,13 @@ def one(told: Record) -> Record:
 
 def leave_out(names: Sequence[str]) -> None:
     """Let races of this process do without the contestants of these names."""
-    enter = Race._enter
+    begin = Race.__post_init__
 
-    def others(self: Race) -> list[Account]:
-        return [account for account in enter(self) if account.contestant.name not in names]
+    def others(self: Race) -> None:
+        begin(self)
+        self.left_out.update(names)
 
-    Race._enter = others  # type: ignore[method-assign]
+    Race.__post_init__ = others  # type: ignore[method-assign]
 
 
 def _read(told: Record) -> tuple[cmpe.Problem, np.ndarray | None]:

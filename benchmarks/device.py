@@ -2,18 +2,20 @@
 
     python benchmarks/device.py [--device cuda] [--compiled]      with PYTHONPATH=src
 
-Each line compares one function of the torch back-end on the device with the same function on the
-CPU, or with `--compiled` (which needs numba) with the compiled code: constraints, rows, the largest
-difference as a share of 1 + size, the tolerance, and the seconds of the third call. Exit 1 if a
-tolerance is exceeded.
+Each line compares one function of the torch back-end, or of `cmpe.torch.Layer`, on the device with
+the same function on the CPU, or with `--compiled` (which needs numba) with the compiled code:
+constraints, rows, the largest difference as a share of 1 + size, the tolerance, and the seconds of
+the third call. Exit 1 if a tolerance is exceeded.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +62,6 @@ def bound_checks(constraints: int, compiled: bool) -> Iterator[Check]:
     tolerances = {
         "lagrangian": 1e-9 if constraints < 2 else 1e-6,
         "splitting": 1e-6,
-        "messages": 0.05 if constraints else 1e-6,
     }
     for name in ON_DEVICE:
         row = BOUNDS[name]
@@ -78,23 +79,49 @@ def bound_checks(constraints: int, compiled: bool) -> Iterator[Check]:
 
 
 def answer_checks(constraints: int) -> Iterator[Check]:
-    """The extreme answers of the dual, and h of repaired and climbed assignments."""
-    from cmpe.tensor.answers import dual, improved
+    """The extreme answers of the dual."""
+    from cmpe.tensor.bounds import dual
 
     instances = instances_of(constraints)
-    start = np.random.default_rng(1).integers(0, 2, (ROWS, SIDE * SIDE))
 
     def extremes(device: str) -> np.ndarray:
         found = dual(instances, device)
         return np.stack([instances.problem.objective.value(found.violating), found.bound])
 
-    def climbed(device: str) -> np.ndarray:
-        rows = improved(instances, start, device=device)
-        assert instances.problem.is_feasible(rows).all()
-        return np.asarray(instances.problem.objective.value(rows))
-
     yield Check("dual", extremes, lambda: extremes("cpu"), 1e-6)
-    yield Check("local moves", climbed, lambda: climbed("cpu"), 1e-6)
+
+
+def layer_checks(constraints: int) -> Iterator[Check]:
+    """What `cmpe.torch.Layer` computes from scores on a device, gradients and samples included."""
+    import torch
+
+    import cmpe
+
+    names = [f"x{v}" for v in range(SIDE)]
+    rng = np.random.default_rng(0)
+    counts = [
+        cmpe.count(dict.fromkeys(rng.choice(names, 6, replace=False), 1)) <= 3
+        for _ in range(constraints)
+    ]
+    chain = [(pair, rng.normal(size=(3, 3))) for pair in itertools.pairwise(range(SIDE))]
+    model = cmpe.LogLinearModel.from_tables([3] * SIDE, chain, names)
+    layer = cmpe.torch.Layer(cmpe.Problem(model, [cmpe.implies({"x0": 1}, {"x5": 2}), *counts]))
+    for kind, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
+        given = torch.randn(ROWS, SIDE, 3, generator=torch.Generator().manual_seed(0)).to(kind)
+
+        def computed(device: str, given: Any = given) -> np.ndarray:
+            scores = given.to(device, copy=True).requires_grad_()
+            torch.manual_seed(0)
+            p = layer(scores)
+            torch.autograd.backward((p.log_prob(p.argmax) - p.log_partition).sum())
+            found = [p.argmax, p.sample(3), p.marginals, p.log_partition, p.entropy]
+            found += [p.log_prob(p.argmax).detach(), scores.grad]
+            assert all(f.device == scores.device for f in found)
+            assert all(f.dtype == given.dtype for f in found[2:])
+            return np.concatenate([f.detach().cpu().double().numpy().ravel() for f in found])
+
+        name = f"layer {str(kind).removeprefix('torch.')}"
+        yield Check(name, computed, partial(computed, "cpu"), tolerance)
 
 
 def failed(check: Check, device: str, constraints: int) -> bool:
@@ -126,6 +153,7 @@ def main() -> int:
     wrong = 0
     for constraints in (0, 1, 3):
         checks = [*bound_checks(constraints, given.compiled), *answer_checks(constraints)]
+        checks += layer_checks(constraints)
         wrong += sum(failed(check, given.device, constraints) for check in checks)
     print(f"{wrong} beyond their tolerance")
     return 1 if wrong else 0

@@ -72,10 +72,9 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 def run_modes(
     prepare: Callable[[Path, list[Path]], None],
     measure: Callable[[Path], Iterable[Record]],
-    **others: Callable[[Path, list[Path]], None],
 ) -> None:
-    """`FILE.py MODE FIRST PATH...`: `prepare` here; there `time` writes what `measure` finds in
-    each path to FIRST, and `others` are what they say.
+    """`FILE.py MODE FIRST PATH...`: mode `prepare` runs here; mode `time`, there, writes the
+    records of `measure` for each path to FIRST.
     """
     mode, first, *rest = sys.argv[1:]
     paths = [Path(path) for path in rest]
@@ -84,7 +83,4 @@ def run_modes(
         return
     without_numba()
     without_safetensors()
-    if mode in others:
-        others[mode](Path(first), paths)
-    else:
-        write_records(Path(first), (record for path in paths for record in measure(path)))
+    write_records(Path(first), (record for path in paths for record in measure(path)))

@@ -4,19 +4,14 @@ Two steps, because the machine with the GPU may lack numba:
 
     python -m benchmarks.learned_gpu prepare DIR PROBLEM_DIR...   here: labels, bounds, coefficients
     python benchmarks/learned_gpu.py time OUT.jsonl FILE.pkl...   there, with PYTHONPATH=src
-    python benchmarks/learned_gpu.py runs DIR FILE.pkl...         there: what learned.py evaluates
 
 PROBLEM_DIR is what `cmpe generate` writes. The schedule is the preset `paper` with ss_cmpe_pen and
 ALPHA: 9,000 rows, batches of 128, 300 epochs; the stack is its grid of 6 x 5 settings on 5 folds.
-`runs` trains the preset `tuned` with seeds 0-2, and `paper` with its eight losses; beta and rho
-are chosen from two values each on a tenth of the training rows, all settings of a loss in one
-stack.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import pickle
 import sys
 import time
@@ -126,71 +121,5 @@ def measure(file: Path) -> Iterator[Record]:
         }
 
 
-PENALTIES = [{"rho": r} for r in (0.1, 10.0)]
-STEEPNESSES: list[dict[str, Any]] = [{"beta": b, **ALPHA} for b in (1.0, 10.0)]
-GRIDS: dict[str, list[dict[str, Any]]] = {
-    "mse": [{}],
-    "mae": [{}],
-    "mse_pen": PENALTIES,
-    "mae_pen": PENALTIES,
-    "ssl_pen": PENALTIES,
-    "pdl": [{}],
-    "ss_cmpe": STEEPNESSES,
-    "ss_cmpe_pen": [b | r for b in STEEPNESSES for r in PENALTIES],
-}
-
-
-def keep(trained: Any, path: Path, **more: Any) -> None:
-    """Write a trained network so that `learned.py` reads it where safetensors is installed."""
-    from dataclasses import asdict
-
-    import torch
-
-    about = {**asdict(trained), "config": trained.config.to_json(), **more}
-    torch.save(about, path)
-    print(path.name, json.dumps(more), flush=True)
-
-
-def runs(out: Path, files: list[Path]) -> None:
-    """Train all runs of packed problems."""
-    out.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        train_runs(out, file)
-
-
-def train_runs(out: Path, file: Path) -> None:
-    """Train all runs of one packed problem."""
-    from cmpe.formats.labels import problem_digest
-    from cmpe.learning.runs import Calibration, Trained
-    from cmpe.learning.training.config import paper, tuned
-    from cmpe.learning.training.data import split
-    from cmpe.learning.training.distributed import Ranks
-    from cmpe.learning.training.fitting import Session, TrainingRun
-
-    data = unpack(file)
-    if file.stem.startswith("tuned"):
-        for seed in range(3):
-            begin = time.perf_counter()
-            run = TrainingRun(data, tuned(seed=seed), Session(device="cuda"), Ranks(), len(data))
-            trained = run.train().trained
-            spent = round(time.perf_counter() - begin, 2)
-            keep(trained, out / f"{file.stem}-{seed}.pt", seconds=spent)
-        return
-    for loss, grid in GRIDS.items():
-        configs = [paper(loss, **setting) for setting in grid]
-        parts = [split(len(data), configs[0])] * len(configs)
-        trainer, seconds = train(data, configs, parts)
-        look = trainer.look(0.0)
-        best = int(np.argmin(look.score))
-        weights = {k: v.cpu() for k, v in trainer.program.adam.member(best).items()}
-        finite = all(bool(w.isfinite().all()) for w in weights.values())
-        regret = float(look.regret[best])
-        seen = Calibration(0.0, regret, len(parts[0][1]), float(look.violation[best]))
-        digest = problem_digest(data.problem)
-        trained = Trained(configs[best], digest, weights, (seen,), trainer.epoch)
-        more = {"seconds": round(seconds, 2), "setting": grid[best], "finite": finite}
-        keep(trained, out / f"{file.stem}-{loss}.pt", members=len(grid), **more)
-
-
 if __name__ == "__main__":
-    run_modes(prepare, measure, runs=runs)
+    run_modes(prepare, measure)

@@ -50,6 +50,7 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
     "gurobipy",
     "matplotlib",
+    "ortools",
     "pandas",
     "pgmpy",
     "pyagrum",

@@ -39,6 +39,7 @@ COMMANDS_RUN = {
     "python -m study adversarial ": [sys.executable, "-m", "study", "adversarial"],
 }
 FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOTICE = re.compile(r"^cmpe: compiling .*\n", re.MULTILINE)  # of a cold cache
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -112,7 +113,8 @@ def run_commands(block: Block) -> None:
             )  # fmt: skip
             code, shown = done.returncode, done.returncode == 0
             if expected:
-                check_output(f"{block}: {command}", expected, done.stdout + done.stderr)
+                printed = done.stdout + NOTICE.sub("", done.stderr)
+                check_output(f"{block}: {command}", expected, printed)
             elif not shown:
                 expected = done.stderr
     assert shown, f"{block}: exit code {code}: {expected}"

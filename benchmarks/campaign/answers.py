@@ -20,7 +20,7 @@ OFTEN = ("auto", "exact", "exhaustive", "lagrangian", "local", "search", "milp")
 # Slower ones, each of which is asked a part of the problems: its package, and the share.
 SELDOM = {
     "milp:scip": ("pyscipopt", 0.2), "milp:gurobi": ("gurobipy", 0.1),
-    "toulbar2": ("pytoulbar2", 0.02),
+    "toulbar2": ("pytoulbar2", 0.02), "cpsat": ("ortools", 0.05),
 }  # fmt: skip
 BEYOND = 0.02  # the share of problems without tables
 CLOSE = 1e-6  # relative to max(1, the numbers added up)
@@ -80,7 +80,7 @@ def wrong_rows(case: Case, method: str, known: list[Truth]) -> list[tuple[int, s
 
 def _judged(case: Case, row: int, answer: cmpe.Solutions, truth: Truth) -> Iterator[str]:
     problem = case.problem
-    status = cmpe.Status(int(answer.status[0]))
+    status = cmpe.Status.of(answer.status[0])
     objective, bound = float(answer.objective[0]), float(answer.bound[0])
     hair = CLOSE * max(1.0, truth.scale)
     if status is cmpe.Status.INFEASIBLE and truth.strict > -math.inf:

@@ -137,7 +137,7 @@ def judged(
         best = max(best, said)
     hair = CLOSE * max(1.0, abs(best)) if np.isfinite(best) else 0.0
     for method, answer in answers.items():
-        status, bound = cmpe.Status(int(answer.status[0])), float(answer.bound[0])
+        status, bound = cmpe.Status.of(answer.status[0]), float(answer.bound[0])
         if bound < best - hair:
             wrong.append(f"{method}: bound {bound!r} is below {best!r}")
         if status is cmpe.Status.INFEASIBLE and best > -np.inf:

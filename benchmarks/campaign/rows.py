@@ -209,7 +209,7 @@ def wrong_answers(case: Case, method: str) -> Iterator[str]:
     strict, loose = case.within(0.999).max(axis=1), case.within(1.001).max(axis=1)
     for row in range(len(case.h)):
         hair = CLOSE * max(1.0, abs(strict[row]) if np.isfinite(strict[row]) else 1.0)
-        status, h = cmpe.Status(int(found.status[row])), found.objective[row]
+        status, h = cmpe.Status.of(found.status[row]), found.objective[row]
         if found.bound[row] < strict[row] - hair:
             yield f"row {row}: bound {found.bound[row]} below {strict[row]}"
         if status is cmpe.Status.INFEASIBLE and strict[row] > -np.inf:

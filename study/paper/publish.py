@@ -25,7 +25,8 @@ from study.reporting.results import CELLS
 # What the report reads of a cell; the rest says how it was made and stays behind.
 FIELDS = (
     "dataset", "group", "q", "method", "seed", "status", "reason", "every", "constrained",
-    "mean_reference", "mean_objective", "relaxed_violation", "train_seconds", "device",
+    "mean_reference", "mean_objective", "overlap", "relaxed_violation", "train_seconds",
+    "device",
 )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def _cell(cell: Cell, store: Store, failed: Mapping[str, str]) -> Json:
     record: Json = {
         "dataset": cell.dataset, "group": cell.group, "q": cell.q, "method": cell.method,
         "seed": cell.seed, "every": None, "constrained": None,
-        "mean_reference": None, "mean_objective": None, "relaxed_violation": None,
+        "mean_reference": None, "mean_objective": None, "overlap": None, "relaxed_violation": None,
         "train_seconds": None, "device": None, "settings": None, "budget": cell.budget,
     }  # fmt: skip
     if not store.has(cell.evaluate):

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from cmpe.evaluation import Evaluation, Reference
+from cmpe.evaluation import Evaluation, Reference, chosen, constants, overlap
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.solution import Solutions
 from study.paper import training
@@ -44,7 +44,7 @@ from study.paper.artifacts import (
 from study.paper.store import Artifact, Json, Task, arrays_file, json_file
 
 FACTS, METRICS, BOUND = "facts.json", "metrics.json", "bound.npz"
-REPAIR = "repair"
+REPAIR, CONSTANT = "repair", "constant"
 QUICK = 0.05  # seconds
 
 Inputs = dict[str, Artifact]
@@ -161,19 +161,21 @@ def teach(settings: Json, inputs: Inputs) -> Artifact:
 
 
 def solve(settings: Json, inputs: Inputs) -> Artifact:
-    """Answers to the first `rows` test rows (0: all), from a solver or by repair."""
+    """Answers to the first `rows` test rows (0: all), from a solver, a constant or by repair."""
     import cmpe
 
     rows = rows_of(inputs["problem"], settings["q"])
     evidence = rows.test[: settings["rows"] or len(rows.test)]
     method, limit = settings["method"], settings["time_limit"]
     more: dict[str, Any] = {}
-    if method != REPAIR:  # loads the method's code, which no row should be charged with
+    if method not in (REPAIR, CONSTANT):  # loads code, which no row should be charged with
         quick = None if limit is None else min(limit, QUICK)
         cmpe.solve(rows.problem, evidence[:1], method=method, time_limit=quick)
     begin = time.perf_counter()
     if method == REPAIR:
         answers = _repaired(rows, inputs["network"], settings.get("kicks", 0))
+    elif method == CONSTANT:
+        answers = chosen(constants(rows.problem, rows.train)).answers(rows.problem, evidence)
     elif method == "exact" and len(evidence) == len(rows.test):
         known = cmpe.reference(rows.problem, evidence)
         answers, more["constrained"] = known.solutions, np.packbits(known.constrained)
@@ -226,7 +228,8 @@ def _certified(rows: Rows, answers: Solutions, found: Artifact) -> Solutions:
 
 
 def evaluate(settings: Json, inputs: Inputs) -> Artifact:
-    """Metrics of the answers to the rows that there are, for all and for the constrained ones."""
+    """Metrics of the answers to the rows that there are, for all and for the constrained ones;
+    `overlap` is the share of test rows that are also training rows."""
     import cmpe
 
     rows = rows_of(inputs["problem"], settings["q"])
@@ -244,7 +247,8 @@ def evaluate(settings: Json, inputs: Inputs) -> Artifact:
         metrics |= {
             "mean_reference": _mean(against.solutions.objective[known]),
             "mean_objective": _mean(answers.objective[known]),
-            "unproved": int((against.solutions.status > cmpe.Status.INFEASIBLE).sum()),
+            "unproved": int((against.solutions.status > cmpe.Status.INFEASIBLE.code).sum()),
+            "overlap": overlap(rows.test, rows.train),
         }
     relaxed = inputs["answers"].arrays(ANSWERS).get("relaxed")
     if relaxed is not None:
@@ -280,7 +284,7 @@ STAGES: dict[str, tuple[int, Stage | None]] = {
     "train": (1, training.train),
     "solve": (1, solve),
     "certify": (1, certify),
-    "evaluate": (1, evaluate),
+    "evaluate": (2, evaluate),
 }
 
 

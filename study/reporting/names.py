@@ -15,7 +15,15 @@ PAPER_METHODS = PAPER_LOSSES
 MAIN_METHODS = ("mse_pen", "ssl_pen", "pdl", "ss_cmpe")  # of the paper's Tables 1 and 2
 BEYOND = (
     *("tuned", "tuned+moves", "tuned+repair", "network+moves", "network+repair", "network+search"),
-    *("constant+search", "icm+search", "random+search", "search", "lagrangian", "exact"),
+    *(
+        "constant+search",
+        "icm+search",
+        "random+search",
+        "search",
+        "constant",
+        "lagrangian",
+        "exact",
+    ),
     *("milp:highs", "milp:scip", "toulbar2"),
 )
 METHODS = ("ilp", *PAPER_METHODS, *BEYOND)
@@ -32,6 +40,7 @@ LABELS = {
     "constant+search": "constant start + search",
     "icm+search": "ICM + search",
     "random+search": "random start + search",
+    "constant": "one constant answer",
     "lagrangian": "Lagrangian + local search",
     "exact": "exact",
     "milp:highs": "HiGHS",
@@ -73,6 +82,7 @@ _STYLES = {
     "icm+search": Style("#c51b7d", (7, 1, 0), "-.", "OO"),
     "random+search": Style("#8c510a", (8, 1, 0), ":", "**"),
     "search": Style("#009e73", (4, 0, 20), "-", "\\\\"),
+    "constant": Style("#4d4d4d", (8, 0, 0), "-.", "\\\\||"),
     "lagrangian": Style("#009e73", "s", "--", "++"),
     "exact": Style("#d55e00", "d", "-", "///"),
     "milp:highs": Style("#0072b2", "h", "-.", "xxx"),

@@ -39,7 +39,7 @@ DIFFERENT = (
     "SS-CMPE as trained here may have a contrast and an entropy bonus (temperature), which the "
     "paper does not mention."
 )
-SHOWN_BEYOND = ("tuned", "tuned+moves", "tuned+repair", "lagrangian", "exact")
+SHOWN_BEYOND = ("constant", "tuned", "tuned+moves", "tuned+repair", "lagrangian", "exact")
 Pair = tuple[Entry, Entry]
 
 

@@ -45,6 +45,7 @@ class Cell:
     constrained: Numbers  # and of the constrained ones
     mean_reference: float | None
     mean_objective: float | None
+    overlap: float | None  # the share of rows that are also training rows
     relaxed_violation: float | None
     train_seconds: float | None
     device: str | None
@@ -271,7 +272,7 @@ def _cell(row: Record) -> Cell:
         seed=row.whole("seed") if row.values.get("seed") is not None else 0,
         every=every or {},
         constrained=row.numbers("constrained") or {},
-        **row.rest("mean_reference", "mean_objective"),
+        **row.rest("mean_reference", "mean_objective", "overlap"),
         **row.rest("relaxed_violation", "train_seconds"),
         device=row.text("device"),
         measured=status == "measured",

@@ -3,10 +3,10 @@
 from benchmarks.ablation import tables
 
 
-def record(without, seed, value, bound, status="feasible", wall_s=4.0):
+def record(without, seed, value, bound, status="feasible", cpu_s=4.0):
     return {
         "instance": "a", "constrained": False, "seed": seed, "without": without, "known": 100.0,
-        "status": status, "value": value, "bound": bound, "wall_s": wall_s,
+        "status": status, "value": value, "bound": bound, "cpu_s": cpu_s,
     }  # fmt: skip
 
 

@@ -119,6 +119,15 @@ def test_every_command_reads_them(folder, file, command):
         assert [row["patient"] for row in rows] == [IDS[row["index"]] for row in rows]
 
 
+def test_a_front_is_over_a_constraint_by_its_name(call, folder):
+    counted = ["front", folder / "problem", "--count", "wet: rain=yes sea=rough <= 1", "--over"]
+    named, numbered, first = (rows_of(output(*counted, over)) for over in ("wet", "1", "0"))
+    assert named[0]["points"] == numbered[0]["points"] != first[0]["points"]
+    code, _, err = call(*counted, "dry")
+    assert code == 2
+    assert "--over: there is no constraint 'dry'; there is 'wet'" in only_line(err)
+
+
 @pytest.fixture
 def own(folder):
     """The options of all numbers."""

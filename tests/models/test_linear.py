@@ -44,6 +44,11 @@ def test_costs_add_up():
     assert (-costs).costs["a"] == {"yes": 2.0}
 
 
+def test_two_names_of_one_state_cost_the_sum():
+    table = linear({"a": {"yes": 1, 1: 2}}).over(Domain.of({"a": ("no", "yes")}))
+    assert table.value([[0], [1]]).tolist() == [0.0, 3.0]
+
+
 def test_a_count_limits_an_answer():
     h = model((("a",), [0, 1]), (("b",), [0, 2, 3]), (("c",), [0, 4]))
     findings = {"a": "yes", "b": ["mid", "high"], "c": 1}

@@ -125,6 +125,7 @@ WRONG = {
     "length": ([{"wind": [0.5, 0.5]}], "row 0, variable 'wind': likelihoods must be 3 numbers"),
     "state": ({"wind": {"low": 1, "mid": 1, "strong": 1}}, "has no state 'strong'"),
     "missing": ({"wind": {"low": 1, "mid": 1}}, "for every state; found none for 'high'"),
+    "twice": ({"wind": {"low": 1, "mid": 1, "high": 1, 0: 1}}, "'low' has two likelihoods"),
     "text": ([{"wind": ["low", "mid", "high"]}], "likelihoods must be numbers"),
     "column": (
         pandas.DataFrame({"wind=low": [1.0], "wind=mid": [0.5]}),

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -112,3 +114,15 @@ def test_reprs_are_short():
     assert "<th>t &lt;= 4</th>" in page
     assert "<td>b=1</td>" in page
     assert repr(answers[:0]) == "Solutions(0 rows: none)"
+
+
+def test_a_status_is_a_word_that_equals_its_code():
+    codes = np.arange(len(Status), dtype=np.int8)
+    for status in Status:
+        assert (codes == status).tolist() == [code == status.code for code in codes]
+        assert (codes != status).tolist() == [code != status.code for code in codes]
+        assert Status(codes[status.code]) is status is Status(status.label)
+        assert json.loads(json.dumps({"status": status})) == {"status": status.label}
+        assert int(status) == status.code == status == status.label
+    with pytest.raises(ValueError, match="99"):
+        Status(99)

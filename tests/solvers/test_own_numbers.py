@@ -1,6 +1,7 @@
 """Rows with potentials and limits of their own, by every method, against enumeration."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 
@@ -165,6 +166,34 @@ def test_lower_limits_are_given_as_they_were_written():
     assert found[1].constraints[0].limit == 2.0
 
 
+def test_the_name_of_an_equality_stands_for_both_of_its_limits():
+    problem = Problem(SMALL, [cmpe.count({"a": 1, "b": 1}, name="ones") == 1])
+    found = cmpe.solve(problem, limits={"ones": [0, 1, 2]})
+    assert found.constraint_values.tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
+    refused(
+        lambda: cmpe.solve(problem, limits={"ones": 0, 1: 2}),
+        "constraint 1 is given twice",
+        EvidenceError,
+    )
+    between = Problem(SMALL, [cmpe.count({"a": 1, "b": 1}, name="ones").between(1, 2)])
+    refused(lambda: cmpe.solve(between, limits={"ones": 1}), "'ones' has 2 limits", EvidenceError)
+
+
+def test_a_column_that_limits_are_taken_from_is_no_evidence():
+    frame = pd.DataFrame({"a": [0, 1], "budget": [0.0, 1.0]})
+    found = cmpe.solve(PROBLEM, frame, limits={0: frame["budget"]})
+    assert (
+        found.objective.tolist()
+        == cmpe.solve(PROBLEM, frame[["a"]], limits=[[0.0], [1.0]]).objective.tolist()
+    )
+    refused(lambda: cmpe.solve(PROBLEM, frame, limits=[[0.0], [1.0]]), "'budget'", EvidenceError)
+
+
+def test_values_of_a_front_are_exact():
+    (front,) = cmpe.front(PROBLEM, limits={0: 1.0})
+    assert front.traced.t.tolist() == [0.0, 1.0, 2.0]
+
+
 def test_rows_are_equal_only_with_all_their_numbers():
     asked = []
 
@@ -236,6 +265,7 @@ WRONG = {
         "there is one constraint: .*; found number 1",
     ),
     "columns": ({"limits": np.zeros((2, 2))}, r"limits must have shape \(rows, 1\)"),
+    "matrix": ({"limits": {0: [[1.0]]}}, "constraint 0 must be one number per row"),
     "infinite": ({"limits": [[np.inf]]}, "row 0, constraint 0: a limit must be a finite number"),
 }
 

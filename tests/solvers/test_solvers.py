@@ -161,7 +161,7 @@ def test_a_time_limit_leaves_a_true_answer(method):
 @pytest.mark.parametrize(
     ("method", "package", "extra"),
     [("milp:scip", "pyscipopt", "scip"), ("toulbar2", "pytoulbar2", "toulbar2"),
-     ("milp:gurobi", "gurobipy", "gurobi")],
+     ("cpsat", "ortools", "cpsat"), ("milp:gurobi", "gurobipy", "gurobi")],
 )  # fmt: skip
 def test_a_missing_extra_is_named(monkeypatch, method, package, extra):
     monkeypatch.setitem(sys.modules, package, None)

@@ -46,7 +46,7 @@ def table_text(
         table.add_row(
             str(i),
             *(Text(str(cells[i])) for cells in (carried or {}).values()),
-            Status(int(solutions.status[i])).label,
+            Status.of(solutions.status[i]).label,
             *(_cell(n, "10.4f") for n in numbers),
             _cell(solutions.gap[i], ".2g"),
             f"{1e3 * solutions.seconds[i]:.1f}",

@@ -92,7 +92,7 @@ def row_values(
     """What the JSON object of one answer says, but for its index."""
     row = solutions.assignments[i].tolist()
     return {
-        "status": Status(int(solutions.status[i])).label,
+        "status": Status.of(solutions.status[i]).label,
         "objective": float(solutions.objective[i]),
         "bound": float(solutions.bound[i]),
         "gap": gap,

@@ -8,6 +8,7 @@ in one compiled pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -73,6 +74,7 @@ class Conditioning:
     """
 
     def __init__(self, models: Sequence[LogLinearModel], observed: Sequence[int]) -> None:
+        self._structure = self
         cards = models[0].cardinalities
         self.cardinalities = cards
         self.observed = tuple(observed)
@@ -131,10 +133,26 @@ class Conditioning:
             flat.values, flat.offsets, *(array.astype(np.int64, copy=False) for array in arrays)
         )
 
+    def with_values(self, models: Sequence[LogLinearModel] = ()) -> Conditioning:
+        """The same structure with the numbers of models of equal scopes, or with none."""
+        values = [model.flat.values for model in models] or [np.zeros(0)] * len(self.gathers)
+        other = copy(self)
+        other.__dict__.pop("every", None)
+        other.gathers = [g._replace(values=v) for g, v in zip(self.gathers, values, strict=True)]
+        if not models:
+            other._structure = other
+        return other
+
     @cached_property
     def every(self) -> Gathers:
         """How the entries of all models flow into the shared tables."""
-        return Gathers.of(self.gathers)
+        gather, first = self._structure._joined
+        return Gathers(gather._replace(values=end_to_end([g.values for g in self.gathers])), first)
+
+    @cached_property
+    def _joined(self) -> Gathers:
+        """The same without numbers."""
+        return Gathers.of([g._replace(values=np.zeros(0)) for g in self.gathers])
 
     def tables(self, which: int, evidence: NDArray[np.integer]) -> Floats:
         """The entries of model `which` for every row of `evidence` (B, |observed|): (B, E)."""

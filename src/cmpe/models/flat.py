@@ -65,10 +65,28 @@ class FlatTables:
         filled = np.zeros(int(offsets[-1])) if values is None else values
         return cls(cards, filled, offsets, starts, variables, strides)
 
+    def followed_by(self, more: FlatTables, values: Floats) -> FlatTables:
+        """These tables and then others, which lie end to end in `values`."""
+        if not more.count:
+            return replace(self, cardinalities=more.cardinalities, values=values)
+        return FlatTables(
+            more.cardinalities,
+            values,
+            np.concatenate([self.offsets[:-1], more.offsets + self.offsets[-1]]),
+            np.concatenate([self.starts[:-1], more.starts + self.starts[-1]]),
+            np.concatenate([self.variables, more.variables]),
+            np.concatenate([self.strides, more.strides]),
+        )
+
     @property
     def count(self) -> int:
         """How many tables."""
         return len(self.offsets) - 1
+
+    @property
+    def scopes(self) -> tuple[bytes, bytes]:
+        """Equal for tables of equal scopes."""
+        return self.starts.tobytes(), self.variables.tobytes()
 
     @property
     def largest_sum(self) -> float:

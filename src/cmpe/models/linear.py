@@ -145,7 +145,8 @@ def count(states: Mapping[Any, State | Collection[State]], *, name: str = "") ->
 def linear(costs: Mapping[Any, Mapping[Any, float]], *, name: str = "") -> Costs:
     """The sum over variables of the cost of their state; states that are not listed cost 0.
 
-    `name` is that of the constraints made of it.
+    A state that is given by its name and by its number costs the sum of both. `name` is that of the
+    constraints made of it.
     """
     _need_mapping(costs, 'linear({"A": {"yes": 2.5}})')
     for variable, by_state in costs.items():

@@ -157,6 +157,24 @@ class LogLinearModel(Bounded):
         model.__dict__["flat"] = FlatTables.shaped(domain.cardinalities, scopes, values)
         return model
 
+    def extended(
+        self, domain: Domain, scopes: Sequence[tuple[int, ...]], values: Floats
+    ) -> LogLinearModel:
+        """These tables and those of more scopes, over a domain with more variables.
+
+        All of them lie end to end in `values`, which becomes read-only; scopes must be valid.
+        """
+        values.setflags(write=False)
+        cards, size = domain.cardinalities, len(self.flat.values)
+        more = FlatTables.shaped(cards, scopes, values[size:])
+        tables = [
+            values[size + a : size + b].reshape([cards[v] for v in scope])
+            for scope, a, b in zip(scopes, more.offsets[:-1], more.offsets[1:], strict=True)
+        ]
+        model = self._unchecked(domain, (*self.factors, *map(Factor.unchecked, scopes, tables)))
+        model.__dict__["flat"] = self.flat.followed_by(more, values)
+        return model
+
     @classmethod
     def _unchecked(cls, domain: Domain, factors: tuple[Factor, ...]) -> LogLinearModel:
         """Factors that fit the domain, as it is known already."""

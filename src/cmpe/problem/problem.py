@@ -220,6 +220,16 @@ class Problem:
         other._take(domain, whole, **{each: getattr(self, each) for each in kept})
         return other
 
+    def lifted(
+        self, domain: Domain, objective: Function, constraints: Sequence[Constraint]
+    ) -> Problem:
+        """A problem with one more variable, which is observed, and which shares plans with this."""
+        other = object.__new__(Problem)
+        last = (domain.variables - 1,)
+        parts = Parts(objective, tuple(constraints), ())
+        other._take(domain, parts, evidence_variables=last, name="", continuous=())
+        return other.planned_as(self)
+
     def observing(self, variables: Sequence[int | str]) -> Problem:
         """The same problem with another set of evidence variables."""
         chosen = numbers_of(self.domain, variables, "evidence_variables")
@@ -248,7 +258,14 @@ class Problem:
     @cached_property
     def conditioning(self) -> Conditioning:
         """What evidence leaves of each function, shared by all rows."""
-        return Conditioning(self.models, self.evidence_variables)
+        scopes = tuple(model.flat.scopes for model in self.models)
+        key = (self.evidence_variables, self.domain.cardinalities, scopes)
+        found = self.conditionings.get(key)
+        if found is None:
+            _make_room(self.conditionings)
+            found = Conditioning(self.models, self.evidence_variables).with_values()
+            self.conditionings[key] = found
+        return found.with_values(self.models)
 
     @cached_property
     def plan(self) -> Plan:
@@ -273,8 +290,7 @@ class Problem:
         key = (structure.scopes, structure.free, sizes)
         found = self.plans.get(key)
         if found is None:
-            while len(self.plans) >= MOST_PLANS:
-                self.plans.pop(next(iter(self.plans)), None)
+            _make_room(self.plans)
             plan = make_plan(structure.cardinalities, structure.scopes, variables=structure.free)
             found = self.plans[key] = Planned(plan)
         return found
@@ -284,9 +300,14 @@ class Problem:
         """The last few plans, by scopes, free variables and their cardinalities."""
         return {}
 
+    @cached_property
+    def conditionings(self) -> dict[Any, Conditioning]:
+        """What evidence leaves of the last few sets of scopes, without numbers."""
+        return {}
+
     def planned_as(self, other: Problem) -> Problem:
         """This problem, which shares plans with another one of the same first variables."""
-        self.__dict__["plans"] = other.plans
+        self.__dict__.update(plans=other.plans, conditionings=other.conditionings)
         return self
 
     def given(self, evidence: Evidence | None = None) -> Instances:
@@ -400,6 +421,7 @@ class Problem:
             number = whole_number(what, key, -1, error)
             if not 0 <= number < count:
                 only = "limits={0: ...}" if what == "limits" else f"{what}=0"
+                only = "--over 0" if what == "--over" else only
                 there = (
                     f"there is one constraint: {only}"
                     if count == 1
@@ -430,6 +452,12 @@ class Problem:
     def minimisation(self, assignments: ArrayLike) -> tuple[Floats, Floats]:
         """(f, g) with f = C - h >= 1 (B,) and g = t - q (B, m): the form of the losses."""
         return self.shift - self.objective.value(assignments), self.violations(assignments)
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Forget the oldest entries where there are too many."""
+    while len(kept) >= MOST_PLANS:
+        kept.pop(next(iter(kept)), None)
 
 
 def _need_sums(objective: Function, constraints: Sequence[Constraint]) -> None:

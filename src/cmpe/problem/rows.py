@@ -70,6 +70,7 @@ class Rows:
 
         That is where they have no numbers of their own, and the problem no rules of many variables.
         """
+        evidence = _without_limits(problem.domain, evidence, limits)
         separate = separated(problem.domain, evidence, problem.continuous)
         is_plain = potentials is None and limits is None and not separate.potentials
         if is_plain and problem.form is not Form.RULES:
@@ -88,6 +89,7 @@ class Rows:
         ignore_extra: bool = False,
     ) -> Rows:
         """What people give, checked, with or without numbers of rows' own."""
+        evidence = _without_limits(problem.domain, evidence, limits)
         separate = separated(problem.domain, evidence, problem.continuous)
         return cls._separate(problem, separate, ignore_extra).with_numbers(potentials, limits)
 
@@ -174,6 +176,8 @@ class Rows:
         Rows are equal where evidence, potentials and limits are, and the `start` of each.
         """
         count = len(self)
+        if count < 2:
+            return np.arange(count), np.arange(count), np.ones(count, dtype=np.intp)
         numbers = [self.evidence, *(p.values for p in self.potentials)]
         numbers += [each for each in (self.limits, start) if each is not None]
         keys = np.zeros(count, dtype=np.uint64)
@@ -213,7 +217,7 @@ class Rows:
                 problem.constraints, functions, self._most, strict=True
             )
         ]
-        return Problem(objective, constraints, (number,)).planned_as(problem)
+        return problem.lifted(domain, objective, constraints)
 
     @cached_property
     def _expansion(self) -> Expansion:
@@ -234,8 +238,8 @@ class Rows:
         """What the lifted problem adds to each constraint's value: (B, m)."""
         if self.limits is None:
             return np.zeros((len(self), len(self.problem.constraints)))
-        most = self._most + tolerance_of(self._most)
-        return np.asarray(most - self.limits - tolerance_of(self.limits))
+        tolerances = tolerance_of(self._most) - tolerance_of(self.limits)
+        return np.asarray((self._most - self.limits) + tolerances)  # 0 where limits are shared
 
     @property
     def asked(self) -> tuple[Problem, Values]:
@@ -277,6 +281,14 @@ def _same(values: NDArray[Any], other: Indices) -> bool:
     return values[moved].tobytes() == values[other[moved]].tobytes()
 
 
+def _without_limits(domain: Domain, evidence: Any, limits: Any) -> Any:
+    """A frame without the columns that limits are taken from, as in {"faults": frame["budget"]}."""
+    if not isinstance(limits, Mapping) or not hasattr(evidence, "columns"):
+        return evidence
+    taken = {getattr(q, "name", None) for q in limits.values()} - {*domain.names}
+    return evidence.drop(columns=[c for c in evidence.columns if isinstance(c, str) and c in taken])
+
+
 def _need_tables(problem: Problem, *, is_needed: bool) -> None:
     if is_needed and not (problem.is_log_linear or problem.form is Form.RULES):
         raise MethodError(
@@ -295,28 +307,26 @@ def _extended(
     All tables lie in one array, so that what reads them copies no row's numbers again.
     """
     bases = [f.base if isinstance(f, RuledModel) else f for f in functions]
-    tables: list[list[tuple[tuple[int, ...], Floats]]] = []
-    for base, more in zip(bases, own, strict=True):
-        assert isinstance(base, LogLinearModel)
-        tables.append([*((f.scope, f.log_table) for f in base.factors), *more])
-    sizes = [sum(table.size for _, table in each) for each in tables]
+    models = [base for base in bases if isinstance(base, LogLinearModel)]
+    pairs = list(zip(functions, models, own, strict=True))
+    sizes = [len(base.flat.values) + sum(u.size for _, u in more) for _, base, more in pairs]
     whole = np.empty(sum(sizes))
     out: list[LogLinearModel | RuledModel] = []
-    end = 0
-    for function, each, size in zip(functions, tables, sizes, strict=True):
-        begin, end = end, end + size
-        at = begin
-        for _, table in each:
-            whole[at : at + table.size].reshape(table.shape)[...] = table
+    for (function, base, more), end in zip(pairs, np.cumsum(sizes), strict=True):
+        values = whole[end - sizes[len(out)] : end]
+        at = len(base.flat.values)
+        values[:at] = base.flat.values
+        for _, table in more:
+            values[at : at + table.size].reshape(table.shape)[...] = table
             at += table.size
-        model = LogLinearModel.from_flat(domain, [scope for scope, _ in each], whole[begin:end])
+        model = base.extended(domain, [scope for scope, _ in more], values)
         out.append(replace(function, base=model) if isinstance(function, RuledModel) else model)
     return out
 
 
 def _repeated(values: NDArray[Any], count: int) -> NDArray[Any]:
     """The one row as often as there are rows; others as they are."""
-    return np.broadcast_to(values, (count, *values.shape[1:])) if len(values) == 1 else values
+    return np.broadcast_to(values, (count, *values.shape[1:])) if len(values) != count else values
 
 
 def _potentials(domain: Domain, potentials: Potentials) -> list[Potential]:
@@ -332,7 +342,12 @@ def _potentials(domain: Domain, potentials: Potentials) -> list[Potential]:
             f"potentials must have shape (rows, {len(cards)}, {max(cards)}), or be a mapping from "
             f"variables to arrays (rows, states); found {whole.shape}"
         )
-    return [_checked(domain, (v,), whole[:, v, :k]) for v, k in enumerate(cards)]
+    is_state = np.arange(whole.shape[2]) < np.array(cards)[:, np.newaxis]
+    wrong = np.argwhere(~(whole < np.inf) & is_state)  # NaN or inf
+    if len(wrong):
+        row, v, state = wrong[0].tolist()
+        raise _not_a_potential(domain, row, (v,), whole[row, v, state])
+    return [Potential((v,), whole[:, v, :k]) for v, k in enumerate(cards)]
 
 
 def _of_scope(domain: Domain, key: Any, values: Any) -> Potential:
@@ -355,33 +370,34 @@ def _of_scope(domain: Domain, key: Any, values: Any) -> Potential:
 
 
 def _checked(domain: Domain, scope: tuple[int, ...], values: NDArray[Any]) -> Potential:
-    wrong = np.isnan(values) | np.isposinf(values)
+    wrong = ~(values < np.inf)  # NaN or inf
     if wrong.any():
         row = int(np.argwhere(wrong)[0][0])
-        called = " and ".join(domain.called(v) for v in scope)
-        raise EvidenceError(
-            f"row {row}, {called}: log-potentials must be finite, or -inf to forbid; found "
-            f"{values[wrong][0]}"
-        )
+        raise _not_a_potential(domain, row, scope, values[wrong][0])
     return Potential(scope, values)
+
+
+def _not_a_potential(
+    domain: Domain, row: int, scope: tuple[int, ...], found: float
+) -> EvidenceError:
+    called = " and ".join(domain.called(v) for v in scope)
+    return EvidenceError(
+        f"row {row}, {called}: log-potentials must be finite, or -inf to forbid; found {found}"
+    )
 
 
 def _limits(problem: Problem, limits: Limits) -> Floats:
     """Limits (B, m) as in t <= q, given in the sense in which each constraint was written."""
     count = len(problem.constraints)
     if isinstance(limits, Mapping):
-        given = {
-            problem.constraint_number(key, "limits", EvidenceError): _numbers("limits", q)
-            for key, q in limits.items()
-        }
-        longest = max((q.size for q in given.values()), default=1)
+        columns = _limits_by_constraint(problem, limits)
+        longest = max((q.size for q in columns.values()), default=1)
         out = np.tile(problem.limits, (longest, 1))
-        for j, q in given.items():
-            if q.ndim > 1 or q.size not in (1, longest):
-                called = repr(problem.constraints[j].name) if problem.constraints[j].name else j
+        for j, q in columns.items():
+            if q.size not in (1, longest):
                 raise EvidenceError(
-                    f"limits of constraint {called} must be one number per row; found shape "
-                    f"{q.shape}"
+                    f"limits must have as many rows for every constraint; found {q.size} and "
+                    f"{longest}"
                 )
             out[:, j] = problem.signs[j] * q
     else:
@@ -404,6 +420,29 @@ def _limits(problem: Problem, limits: Limits) -> Floats:
             f"row {row}, constraint {called}: a limit must be a finite number, found "
             f"{out[row, j]}; for none, write one that always holds"
         )
+    return out
+
+
+def _limits_by_constraint(problem: Problem, limits: Mapping[Any, Any]) -> dict[int, Floats]:
+    """One limit per row, by the number of the constraint.
+
+    The name of an equality, which is two limits, stands for both.
+    """
+    out: dict[int, Floats] = {}
+    for key, given in limits.items():
+        q = _numbers("limits", given)
+        named = [j for j, c in enumerate(problem.constraints) if c.name == key]
+        written = (problem.signs * problem.limits)[named]
+        if len(named) != 2 or written[0] != written[1]:
+            named = [problem.constraint_number(key, "limits", EvidenceError)]
+        if q.ndim > 1:
+            raise EvidenceError(
+                f"limits of constraint {key!r} must be one number per row; found shape {q.shape}"
+            )
+        for j in named:
+            if j in out:
+                raise EvidenceError(f"limits: constraint {key!r} is given twice; give it once")
+            out[j] = q
     return out
 
 

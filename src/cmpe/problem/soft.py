@@ -209,9 +209,13 @@ class _Reader(NamedTuple):
         out: list[Any] = [None] * size
         for state, weight in weights.items():
             try:
-                out[self.domain.state(variable, state)] = weight
+                number = self.domain.state(variable, state)
             except ModelError as error:
                 raise EvidenceError(f"{where}: {error}") from None
+            if out[number] is not None:
+                label = self.domain.label(variable, number)
+                raise EvidenceError(f"{where}: state {label!r} has two likelihoods; give it one")
+            out[number] = weight
         if any(weight is None for weight in out):
             lacks = self.domain.label(variable, out.index(None))
             raise EvidenceError(

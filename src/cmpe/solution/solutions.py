@@ -131,7 +131,7 @@ class Solutions:
             values = np.where(proved[:, np.newaxis], np.nan, values)
         upper = np.where(proved, -np.inf, bound)
         upper = np.where(feasible, np.maximum(upper, objective), upper)
-        status = np.full(count, Status.UNKNOWN, dtype=np.int8)
+        status = np.full(count, Status.UNKNOWN.code, dtype=np.int8)
         status[objective > -np.inf] = Status.VIOLATED
         status[feasible] = Status.FEASIBLE
         status[feasible & _closed(upper, objective)] = Status.OPTIMAL
@@ -184,7 +184,7 @@ class Solutions:
     @property
     def labels(self) -> list[str]:
         """The status of each row as a word."""
-        return [Status(int(s)).label for s in self.status]
+        return [Status.of(s).label for s in self.status]
 
     @property
     def gap(self) -> Floats:
@@ -303,7 +303,7 @@ class Solutions:
         """The same feasible answers, each with this bound on the best objective and its status."""
         bound = np.maximum(upper, self.objective)
         closed = _closed(bound, self.objective)
-        status = np.where(closed, Status.OPTIMAL, Status.FEASIBLE).astype(self.status.dtype)
+        status = np.where(closed, Status.OPTIMAL.code, Status.FEASIBLE.code).astype(np.int8)
         return replace(self, bound=bound, status=status)
 
     def replaced(self, rows: NDArray[np.integer], new: Solutions) -> Solutions:

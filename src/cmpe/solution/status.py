@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import StrEnum
+from typing import Any, SupportsInt
+
+import numpy as np
 
 
-class Status(IntEnum):
-    """What is known of one answer; `sentence` says it to a person."""
+class Status(StrEnum):
+    """What is known of one answer, as a word; `sentence` says it to a person.
 
-    OPTIMAL = 0
-    FEASIBLE = 1
-    INFEASIBLE = 2
-    VIOLATED = 3
-    UNKNOWN = 4
+    `Solutions.status` holds one whole number per row, its `code`. A status equals its word and its
+    code: `answers.status == Status.OPTIMAL` marks rows, and JSON has the word.
+    """
 
-    def __str__(self) -> str:
-        return self.label
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    VIOLATED = "violated"
+    UNKNOWN = "unknown"
+
+    __array_ufunc__ = None  # numpy leaves the comparison of an array with a status to the status
+
+    @classmethod
+    def of(cls, code: SupportsInt) -> Status:
+        """The status that a number stands for; `Status(code)` is the same."""
+        return list(cls)[int(code)]
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        if isinstance(value, (int, np.integer)) and 0 <= value < len(cls):
+            return cls.of(value)
+        return None
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, str):
+            return str.__eq__(self, other)
+        return self.code == other
+
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, str):
+            return str.__ne__(self, other)
+        return self.code != other
+
+    __hash__ = str.__hash__
+
+    def __int__(self) -> int:
+        return self.code
+
+    @property
+    def code(self) -> int:
+        """The number that stands for the status in `Solutions.status`."""
+        return list(Status).index(self)
 
     @property
     def label(self) -> str:
         """The word used in files and tables."""
-        return self.name.lower()
+        return self.value
 
     @property
     def sentence(self) -> str:

@@ -77,7 +77,6 @@ _ROWS = (
         "local",
         "repair and local moves from a start; gradients where there are no tables",
         {Form.TABLES: _engine("local", "Local"), **_beyond_tables("LocalFlips")},
-        takes_device=True,
         eliminates=True,
     ),
     Method(
@@ -93,6 +92,13 @@ _ROWS = (
         "mixed-integer linear programming with Gurobi, where it is licensed",
         "gurobi",
         "gurobi",
+    ),
+    Method(
+        "cpsat",
+        "OR-tools' CP-SAT, with weights as integers",
+        {Form.TABLES: _engine("milp", "Milp", backend="cpsat")},
+        proves=True,
+        needs="cpsat",
     ),
     _toulbar2("toulbar2", "branch and bound with soft local consistency", "default"),
     _toulbar2("toulbar2:vac", "the same with virtual arc consistency and RASPS", "vac"),

@@ -531,7 +531,7 @@ class FrontEnds:
 
     def _lowest_of(self, answers: Solutions, row: int) -> TracedPoints:
         problem = self._instances.problem
-        status = Status(int(answers.status[row]))
+        status = Status.of(answers.status[row])
         if status is Status.INFEASIBLE:
             return nothing_found(problem)
         points = ListedPoints(answers.assignments[row : row + 1])

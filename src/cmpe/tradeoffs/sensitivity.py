@@ -234,7 +234,7 @@ def _batch(instances: Instances, limits: Limits) -> list[Sensitivity]:
                 lost = best - values
                 regrets[keys[v]] = np.where(lost < 1e-9 * max(1.0, abs(best)), 0.0, lost)
                 exact[keys[v]] = sure
-        proved = Status(int(answers.status[row])) in (Status.OPTIMAL, Status.INFEASIBLE)
+        proved = Status.of(answers.status[row]) in (Status.OPTIMAL, Status.INFEASIBLE)
         known = proved and not any(math.isnan(h[row]) for h in highs)
         found = Sensitivity(
             answers[row], multipliers[row], intervals, known, regrets, exact, _scopes(problem)

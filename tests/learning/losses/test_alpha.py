@@ -255,15 +255,29 @@ def test_the_printed_form_is_lowered_at_every_step(monkeypatch, form, steps):
 @settings(max_examples=60)
 @given(seeds)
 def test_one_alpha_is_the_largest_of_those_of_single_constraints(seed):
-    """So alpha per constraint, which the paper's source mentions, would ask for nothing more."""
+    """One factor per constraint, which the paper's source mentions without a formula, would lower
+    the loss of infeasible assignments, and never below p*."""
     problem, evidence = random_problem(seed, Shape(zeros=False, variables=4, constraints=3))
-    bounds = loss_bounds(problem.given(evidence))
-    alone = [
-        loss_bounds(replace(problem, constraints=(c,)).given(evidence)).q_lower
-        for c in problem.constraints
-    ]
-    least = np.fmin.reduce([np.full(len(bounds.q_lower), np.nan), *alone])
+    instances = problem.given(evidence)
+    truth = cmpe.solve(problem, evidence, method="exhaustive")
+    bounds = loss_bounds(instances)
+    alone = np.array(
+        [
+            loss_bounds(replace(problem, constraints=(c,)).given(evidence)).q_lower
+            for c in problem.constraints
+        ]
+    )  # (constraints, rows)
+    least = np.fmin.reduce([np.full(len(evidence), np.nan), *alone])
     np.testing.assert_allclose(bounds.q_lower, least)
+    for row in np.flatnonzero(truth.feasible & ~np.isnan(bounds.q_lower)):
+        best = problem.shift - truth.objective[row]
+        one, separate = best / bounds.q_lower[row], best / alone[:, row]
+        whole = completions(instances, row)
+        over = np.maximum(problem.violations(whole), 0.0)  # (assignments, constraints)
+        for f, broken in zip(problem.shift - problem.objective.value(whole), over, strict=True):
+            for factor in separate[broken > 1e-6]:  # whichever is chosen where several are broken
+                loss = factor * (f + broken.sum())
+                assert best - 1e-6 * abs(best) <= loss <= one * (f + broken.sum()) + 1e-9
 
 
 def test_contrast_multiplies_alpha_and_ratios_below_one_count_as_one():

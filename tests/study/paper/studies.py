@@ -12,6 +12,7 @@ TINY: dict[str, Any] = {
     "datasets": {"grid": {"group": "uai", "stand_in": {"grid": [4, 4], "seed": 1}}},
     "methods": {
         "exact": {"solver": "exact"},
+        "constant": {"solver": "constant"},
         "lagrangian": {"solver": "lagrangian"},
         "milp:highs": {"solver": "milp:highs", "few": True},
         "mse": {"network": "paper"},

@@ -177,7 +177,7 @@ def test_only_what_depends_on_a_change_is_redone(store):
 def test_stages_can_be_left_out_with_all_that_needs_them(plan, tmp_path):
     store = Store(tmp_path)
     report = run(plan, store, InProcess(), without=["train"])
-    assert report.counts()["evaluate"] == 4  # of the solvers: exact, lagrangian, two budgets
+    assert report.counts()["evaluate"] == 5  # exact, lagrangian, the constant, two budgets
     assert {t.stage for t in missing(plan.tasks.values(), store)} == {"train", "solve", "evaluate"}
 
 
@@ -192,12 +192,16 @@ def test_results_are_complete(plan, store, tmp_path):
     (tmp_path / "run" / "adversarial.jsonl").write_text("{}\n", encoding="utf-8")
     origin = Origin(tiny(), paper, tmp_path / "run", ("make paper",))
     cells = write_results(plan, store, tmp_path, origin, {})
-    assert len(cells) == 3 + 5 * 2
+    assert len(cells) == 4 + 5 * 2
     by = {(c["method"], c["seed"]): c for c in cells}
     assert all(c["status"] == "measured" for c in cells)
     exact, tuned, highs = by["exact", 0], by["tuned", 1], by["milp:highs", 0]
     assert exact["every"]["regret"] == 0.0
     assert exact["every"]["optimal"] == 1.0
+    assert by["constant", 0]["every"]["distinct_answers"] == 1
+    rows = rows_of(store.read(plan.generated["grid"]), 30)
+    seen = {row.tobytes() for row in rows.train}
+    assert exact["overlap"] == pytest.approx(np.mean([r.tobytes() in seen for r in rows.test]))
     assert highs["budget"] == 5.0
     assert highs["every"]["rows"] == 2
     assert highs["every"]["regret"] == pytest.approx(0.0, abs=1e-6)

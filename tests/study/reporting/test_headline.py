@@ -13,6 +13,10 @@ def test_one_line_for_each_data_set_at_80(study):
     assert binding.value == study.binding("Grids_17", 80.0).mean
     assert row["exact: regret (nats)"].text == "0.00"
     assert row["exact: rows proved"].text == "100.0 %"
+    constant = study.figure(("Grids_17", 80.0, "constant"), "regret").mean
+    assert row["one constant answer: regret (nats)"].value == constant
+    assert row["distinct answers: tuned + repair"].value == 300
+    assert row[": rows also in training"].value == 0.25
     times = [e for t, e in row.items() if "time a row" in t]
     assert len(times) == 6
     assert min(e.value for e in times) in [e.value for e in times if e.best]

@@ -27,7 +27,7 @@ def test_table_1_has_the_papers_lines_and_ours(study):
     assert [c.title for c in table.columns[2:]] == ["ours", "paper"] * 2
     methods = list(dict.fromkeys(r.method for r in table.rows))
     assert methods == [
-        "ilp", *MAIN_METHODS, "tuned", "tuned+repair", "lagrangian", "exact"
+        "ilp", *MAIN_METHODS, "constant", "tuned", "tuned+repair", "lagrangian", "exact"
     ]  # fmt: skip
     row = line(table, "PDL", "gap")
     assert row.entries[2].value == study.figure(("Grids_17", 80.0, "pdl"), "gap").mean

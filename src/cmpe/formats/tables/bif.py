@@ -22,7 +22,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError
 from cmpe.formats.tables.bayes import BayesBuilder, conditionals, numbers_in
-from cmpe.formats.text import read_text, write_text
+from cmpe.formats.text import check_marked, read_text, write_text
 from cmpe.models.loglinear import LogLinearModel
 
 _QUOTED_OR_COMMENT = re.compile(r'"([^"]*)"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -46,6 +46,7 @@ class _BifReader:
     def __init__(self, path: Path | str, text: str) -> None:
         self.network = BayesBuilder(path)
         self._quoted: list[str] = []
+        check_marked(path, text, ('"', "//", "/*"))
         text = text.replace(_MARK, " ")
         if '"' in text or "//" in text or "/*" in text:
             text = _QUOTED_OR_COMMENT.sub(self._mark, text)

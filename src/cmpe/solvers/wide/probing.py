@@ -14,11 +14,7 @@ from cmpe.core.compiler import timing
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.wide.network import RowNetwork
 from cmpe.solvers.wide.reduced import Reduced
-
-SHARES = 0.9, 0.5, 0.97, 0.25, 0.75  # of the gap: the levels that are tried, one after the other
-TURNS = 3  # that a level has
-SWEEPS = 8  # before branching
-TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
+from cmpe.solvers.wide.settings import SETTINGS
 
 
 class ProbingTurns:
@@ -48,7 +44,7 @@ class ProbingTurns:
     def play(self, until: float) -> float:
         """Find something above the level, or refute it: then it is a bound."""
         self._turns += 1
-        if self._turns > TURNS:
+        if self._turns > SETTINGS.probing_turns:
             self._probe, self.tries, self._turns = None, self.tries + 1, 1
         while not self.finished and timing.now() < until:
             probe = self._probe
@@ -63,12 +59,12 @@ class ProbingTurns:
 
     def _begun(self, until: float) -> RowNetwork:
         """A tree at the next level."""
-        best, share = self._best, SHARES[self.tries % len(SHARES)]
+        best, share = self._best, SETTINGS.probed[self.tries % len(SETTINGS.probed)]
         self._level = max(best.enough, (1.0 - share) * best.objective + share * self.upper)
         probe = self._network.copied()
         probe.require(self._level)
-        probe.tighten(until, SWEEPS, -1.0)
-        probe.plant(int(TREE_SHARE * self._memory))
+        probe.tighten(until, SETTINGS.probing_sweeps, -1.0)
+        probe.plant(int(SETTINGS.tree_share * self._memory))
         return probe
 
     def _explore(self, probe: RowNetwork, until: float) -> None:

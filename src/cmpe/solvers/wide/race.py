@@ -63,7 +63,7 @@ class Race:
         self.until = min(self.begin + self.seconds, self.limits.until)
         self.reduced = Reduced.of(self.instances, self.row)
         self.shrunk = False
-        self.failed: set[str] = set()
+        self.left_out: set[str] = set()  # names of contestants that failed
         self.network: RowNetwork
         self._dominated: tuple[RowNetwork, int] | None = None  # when that was last tried
         self._begun: tuple[RowNetwork, int] | None = None  # what `_tree` grows on
@@ -208,7 +208,7 @@ class Race:
 
     def _is_due(self, elimination: EliminationTurns) -> bool:
         """Whether so much time has passed that elimination is no great loss if it is in vain."""
-        if elimination.finished:
+        if elimination.finished or elimination.name in self.left_out:
             return False
         return self._passed >= self.settings.elimination_due * elimination.seconds
 
@@ -225,7 +225,7 @@ class Race:
             return contestant.play(until)
         except (CmpeError, MemoryError, ArithmeticError) as error:
             warnings.warn(f"{contestant.name} failed: {error}", RuntimeWarning, stacklevel=2)
-            self.failed.add(contestant.name)
+            self.left_out.add(contestant.name)
             return np.inf
 
     def _once(self, contestant: Contestant, seconds: float = 0.0) -> str:
@@ -326,10 +326,10 @@ class Race:
             wait = settings.milp_wait * seconds
             accounts.append(Account(program, slack=settings.slack_search, played=wait))
         self._waiting = self._elimination()
-        return accounts
+        return [account for account in accounts if self._goes_on(account)]
 
     def _goes_on(self, account: Account) -> bool:
-        return not (account.contestant.finished or account.contestant.name in self.failed)
+        return not (account.contestant.finished or account.contestant.name in self.left_out)
 
     def _next(self, accounts: list[Account]) -> Account:
         if self._is_due(self._waiting):
