@@ -22,7 +22,7 @@ from study.adversarial.study import AttackStudy, StudyConfig
 
 MNIST = HERE.parent.parent / "shared" / "data" / "mnist"
 KNOWN = ("foolbox:ead", "foolbox:brendel_bethge", "foolbox:sparse_descent")
-OURS = ("ilp", "linear", "linear+search", "linear+refine", "attack", "attack+8bit")
+OURS = ("ilp", "attack", "attack+8bit")
 PARTS = {
     "multi-class": (ClassifierConfig(hidden=(64,)), (*METHODS, *KNOWN), 110),
     "one-vs-all": (ClassifierConfig(hidden=(64,), one_vs_all=True), OURS, 110),

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from cmpe.bounds.linearization import LinearProgram
 from cmpe.bounds.networks.neurons import contrasts
-from cmpe.errors import MissingExtra
+from cmpe.errors import InputError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.base import Limits
 from cmpe.solvers.flips.proof import WANTED
@@ -66,7 +66,7 @@ def encoder_scip(network: ReluNetwork, image: Floats, start: Floats | None, limi
         from pyscipopt import Model, quicksum
         from pyscipopt_ml.add_predictor import add_predictor_constr
     except ImportError:
-        raise MissingExtra.named("PySCIPOpt-ML", "encoders") from None
+        raise InputError("needs PySCIPOpt-ML: pip install pyscipopt-ml") from None
     model = Model()
     model.hideOutput()
     model.setParam("limits/time", limit)
@@ -103,7 +103,7 @@ def encoder_gurobi(
         import gurobipy
         from gurobi_ml.torch import add_sequential_constr
     except ImportError:
-        raise MissingExtra.named("gurobi-machinelearning", "encoders") from None
+        raise InputError("needs pip install gurobi-machinelearning") from None
     try:
         with gurobipy.Env(params={"OutputFlag": 0}) as env, gurobipy.Model(env=env) as model:
             model.setParam("TimeLimit", limit)
@@ -126,7 +126,7 @@ def encoder_gurobi(
             found = np.asarray(inside.X)[0] if model.SolCount else None
             bound, nodes = float(model.ObjBound), int(model.NodeCount)
     except gurobipy.GurobiError as error:
-        raise MissingExtra(f"Gurobi needs a licence for this size ({error})") from None
+        raise InputError(f"Gurobi needs a licence for this size ({error})") from None
     return answer_of(network, image, found, bound, nodes)
 
 

@@ -8,7 +8,6 @@ Parts, each of which leaves results/exact_PART.jsonl (with --quick: in another f
   hard        the same with noise variance 0.001 and q at the 1st percentile
   kinds       several constraints, 3-5 values, tables of three variables
   less        the paper's models with 30 % and 10 % evidence
-  lagrangian  method `lagrangian` and the loss bounds, training rows too
   growth      grids of growing side
 
 Times are wall-clock, one thread; compiled code and back-ends are loaded before. `mean_us` is one
@@ -31,7 +30,6 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from benchmarks.exact_kinds import growth, kinds
-from benchmarks.exact_lagrangian import lagrangian
 from benchmarks.exact_measure import QUICK, Settings, warm_up
 from benchmarks.exact_paper import HIGHS, SCIP, TOULBAR2, hard, less, paper
 from benchmarks.frame import MODELS, Recorder, parser
@@ -42,7 +40,6 @@ PARTS: Mapping[str, Callable[[Settings, Recorder], list[Check]]] = {
     "hard": hard,
     "kinds": kinds,
     "less": less,
-    "lagrangian": lagrangian,
     "growth": growth,
 }
 

@@ -49,7 +49,6 @@ TOLERANCE = 1e-9  # of 1 + the size of a number
 BOUNDS = ("lagrangian", "minibucket", "splitting", "messages", "knapsack", "rlt")
 LOSSES = (
     "mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen", "distill",
-    "distill_pen",
 )  # fmt: skip
 ENDLESS = ("toulbar2:vac", "toulbar2:vns")  # on some small problems they do not end
 REFUSED: Entry = {"kind": "value", "refused": True}
@@ -224,7 +223,7 @@ def train_entries() -> Entries:
     tables = cmpe.generate(grid, recipe)
     several = replace(small, margins=(0.0, 1.0), predict_multiplier=True)
     for loss in LOSSES:
-        mlp = replace(several, loss=loss, beta=2.0, mix=0.5)
+        mlp = replace(several, loss=loss, beta=2.0)
         yield from trained(f"mlp-{loss}/grid", tables, mlp)
     for name in ("cutset", "tables"):
         made = cmpe.generate(cases.learned_models()[name], recipe)
@@ -233,7 +232,7 @@ def train_entries() -> Entries:
     problem, drawn = cases.adversarial(62, (8, 10, 3), 60)
     images: Any = drawn
     directory = cmpe.ProblemDirectory(problem, images[:50], images[50:])
-    for head in ("plain", "residual", "linear"):
+    for head in ("plain", "residual"):
         config = replace(small, head=head, loss="ss_cmpe_pen", beta=1.0, skip=head == "residual")
         yield from trained(f"{head}-ss_cmpe_pen/adversarial", directory, config)
 

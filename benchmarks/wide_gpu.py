@@ -1,13 +1,12 @@
-"""Wide problems in torch on a GPU: microseconds a row of local search, messages and split bounds.
+"""Wide problems in torch on a GPU: microseconds a row of split bounds.
 
 Two steps, because the machine with the GPU may lack numba:
 
     python -m benchmarks.wide_gpu prepare DIR PROBLEM_DIR...   here: rows, a split, CPU bounds
     python benchmarks/wide_gpu.py time OUT.jsonl FILE.pkl...   there, with PYTHONPATH=src
 
-PROBLEM_DIR is what `cmpe generate` writes. A record holds the median of five runs of each, how far
-the split bounds are from the compiled ones, and in how many rows single moves from the messages'
-decoding reach a feasible assignment (counted on the first 200 rows).
+PROBLEM_DIR is what `cmpe generate` writes. A record holds the median of five runs, and how far the
+bounds of the first 200 rows are from the compiled ones.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ if __package__ in (None, ""):  # run as a file: the repository's root is one fol
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.device_frame import Record, median_seconds, pack_problems, run_modes
-from cmpe.tensor.settings import TENSOR
 
 ROWS, CHECKED, REPEATS, STEPS = 4096, 200, 5, 65
 
@@ -45,30 +43,16 @@ def prepare(out: Path, folders: list[Path]) -> None:
     pack_problems(out, folders, ROWS, bounds)
 
 
-def moved(instances: Any, starts: np.ndarray, device: str) -> np.ndarray:
-    """`tensor.answers.improved` less its last look in float64, which needs numba to be fast."""
-    from cmpe.tensor.moves import walked
-    from cmpe.tensor.tables import WideTables
-
-    return np.asarray(walked(WideTables(instances, device), starts, TENSOR.moves))
-
-
 def measure(file: Path, device: str = "cuda") -> Iterator[Record]:
     """One record."""
     from cmpe.bounds import Work
-    from cmpe.tensor.max_product import max_product
-    from cmpe.tensor.messages import message_bounds
     from cmpe.tensor.split import split_bounds
 
     problem, rows, split, bound, cpu = pickle.loads(file.read_bytes())
     instances, work = problem.given(rows), Work(steps=STEPS)
     record: Record = {"model": problem.name, "rows": len(rows), "steps": STEPS}
     record["us_per_row_split_cpu"] = round(1e6 * cpu, 2)
-    starts = max_product(instances, device)
     calls: dict[str, Callable[[], Any]] = {
-        "max_product": lambda: max_product(instances, device),
-        "local": lambda: moved(instances, starts, device),
-        "messages": lambda: message_bounds(instances, work, device),
         "split": lambda: split_bounds(instances, split, work, device, graph=False),
         "split_graphs": lambda: split_bounds(instances, split, work, device),
     }
@@ -80,7 +64,6 @@ def measure(file: Path, device: str = "cuda") -> Iterator[Record]:
     for name in ("split", "split_graphs"):
         away = np.abs(found[name].upper[:CHECKED] - bound)[known]
         record[f"largest_difference_{name}"] = float(away.max(initial=0.0))
-    record["feasible_of_200"] = int(problem.is_feasible(found["local"][:CHECKED]).sum())
     yield record
 
 

@@ -137,7 +137,7 @@ def test_unknown_names_are_refused():
 
 @pytest.mark.parametrize("method", [name for name in BOUNDS if name not in ON_DEVICE])
 def test_a_bound_without_a_device_says_which_have_one(method):
-    message = f"only lagrangian, splitting, messages take a device, found '{method}' on 'cuda'"
+    message = f"only lagrangian, splitting take a device, found '{method}' on 'cuda'"
     with pytest.raises(MethodError, match=message):
         cmpe.bound(worked_example(), [[1, 1]], method=method, device="cuda")
 

@@ -35,6 +35,22 @@ def test_files_give_what_solve_gives(name, tmp_path):
     assert frame["wind"].tolist() == expected["wind"]
 
 
+def test_rows_have_the_numbers_of_other_files(tmp_path):
+    FRAME.to_csv(tmp_path / "e.csv", index=False)
+    scores = np.random.default_rng(0).normal(size=(len(FRAME), 2, 3))
+    limits = np.arange(len(FRAME)) % 3
+    np.save(tmp_path / "p.npy", scores)
+    (tmp_path / "l.csv").write_text("\n".join(map(str, limits)))
+    options = {"potentials": tmp_path / "p.npy", "limits": str(tmp_path / "l.csv")}
+    parts = list(
+        cmpe.solve_stream(PROBLEM, tmp_path / "e.csv", block=4, ignore_extra=True, **options)
+    )
+    own = cmpe.solve(PROBLEM, FRAME[["rain"]], potentials=scores, limits=limits)
+    assert [len(part) for part in parts] == [4, 4, 2]
+    np.testing.assert_array_equal(np.concatenate([p.objective for p in parts]), own.objective)
+    refused(lambda: list(cmpe.solve_stream(PROBLEM, [FRAME], **options)), "with a file of evidence")
+
+
 def test_iterables_give_an_answer_for_each_item():
     frames = (FRAME[i : i + 3] for i in range(0, 9, 3))
     parts = cmpe.solve_stream(PROBLEM, frames, keep="id")

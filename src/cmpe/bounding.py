@@ -117,18 +117,14 @@ def _device_splitting(setting: Setting) -> Bounder:
     return DeviceSplitting(setting.device, Splitting().fitted(setting.training, setting.work))
 
 
-def _device_messages(setting: Setting) -> Bounder:
-    from cmpe.tensor.bounds import DeviceMessages
-
-    return DeviceMessages(setting.device)
-
-
 _TABLES, _LEAVES = (Form.TABLES,), (Form.TABLES, Form.LEAVES)
 _ROWS = (
     Bound("lagrangian", "the exact dual, by elimination", _LEAVES, _lagrangian, _device_lagrangian),
     Bound("minibucket", "mini-buckets, then cost shifting", _TABLES, _minibucket),
-    Bound("splitting", "strips whose copies bargain", _TABLES, _splitting, _device_splitting),
-    Bound("messages", "message passing (MPLP)", _TABLES, _messages, _device_messages),
+    Bound(
+        "splitting", "strips that share copies of variables", _TABLES, _splitting, _device_splitting
+    ),
+    Bound("messages", "message passing (MPLP)", _TABLES, _messages),
     Bound("knapsack", "message passing, then a multiple-choice knapsack", _TABLES, _knapsack),
     Bound("rlt", "reformulation-linearisation in [0, 1]", (Form.CONTINUOUS,), _rlt),
     Bound("spans", "linear bounds of neural functions", (Form.OTHER,), _spans),

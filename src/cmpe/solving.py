@@ -19,6 +19,7 @@ import numpy as np
 from cmpe.arguments import whole_number
 from cmpe.arrays import Values
 from cmpe.errors import EvidenceError, MethodError, MissingExtra
+from cmpe.formats.numbers import OwnNumbers
 from cmpe.formats.tables.columns import ExtraColumns
 from cmpe.problem import Evidence, Problem, need_problem
 from cmpe.problem.groups import full_rows
@@ -28,7 +29,7 @@ from cmpe.solution import Solutions
 from cmpe.solvers import METHODS
 from cmpe.solvers.base import Limits, Progress, Running
 from cmpe.solvers.dispatch import Chosen, answer, answer_rows
-from cmpe.streams.pieces import source_of
+from cmpe.streams.pieces import NumberedSource, Source, source_of
 
 STREAMED = 8192  # rows of a block
 BAR = 30  # characters of a progress bar
@@ -102,6 +103,8 @@ def solve_stream(  # noqa: PLR0913
     workers: int | None = None,
     ignore_extra: bool = False,
     keep: Sequence[str] = (),
+    potentials: Path | str | None = None,
+    limits: Path | str | None = None,
     running: Running | None = None,
 ) -> Iterator[Solutions]:
     """Answer evidence that memory does not hold: the answers to one block of rows after another.
@@ -109,6 +112,9 @@ def solve_stream(  # noqa: PLR0913
     evidence: a `.csv`, `.npy`, `.evid` or `.parquet` file or a folder of Parquet files, of which
     `block` rows are read at a time; or any iterable whose items are what `solve` takes. In frames
     the answers of a file are numbered by its rows. Everything else is as in `solve`.
+
+    potentials, limits: files of the rows' own numbers beside a file of evidence; `.npz`, `.npy`
+    (mapped into memory) or `.parquet` of potentials, `.csv` or `.parquet` of limits.
     """
     need_problem(problem, "solve_stream")
     options: dict[str, Any] = {
@@ -116,12 +122,17 @@ def solve_stream(  # noqa: PLR0913
         "running": running,
     }  # fmt: skip
     if not isinstance(evidence, str | Path):
+        if potentials is not None or limits is not None:
+            raise EvidenceError("files of potentials and limits go with a file of evidence")
         for rows in evidence:
             yield solve(problem, rows, ignore_extra=ignore_extra, keep=keep, **options)
         return
     size = whole_number("block", block, 1)
     names = (keep,) if isinstance(keep, str) else tuple(keep)
-    source = source_of(evidence, problem, ExtraColumns(ignore_extra, names))
+    source: Source = source_of(evidence, problem, ExtraColumns(ignore_extra, names))
+    files = (None if file is None else Path(file) for file in (potentials, limits))
+    own = OwnNumbers.read(problem, *files)
+    source = NumberedSource(source, own) if own.files else source
     for found in source.blocks(size, lambda _: True):
         given, carried = found.piece.read(problem)
         answers = solve(problem, **given.keywords, **options)

@@ -139,15 +139,13 @@ def _learning() -> None:
 
 def _attacks() -> None:
     from cmpe.models.relu import ReluNetwork
-    from cmpe.solvers.flips.attack import AttackSettings, AttackStages, attack, guided_attack
+    from cmpe.solvers.flips.attack import AttackSettings, attack
 
     drawn = np.random.default_rng(0)
     weights = drawn.normal(size=(4, 5)), drawn.normal(size=(3, 4))
     network = ReluNetwork(weights, (drawn.normal(size=4), drawn.normal(size=3)))
     images = drawn.random((3, 5))
     attack(network, images, config=AttackSettings(levels=True))
-    found = (network.decide(images) + 1) % 3, np.full((3, 4), 0.5, dtype=np.float32)
-    guided_attack(network, images, lambda sums, own: found, config=AttackStages("step"))
 
 
 PARTS: dict[str, Callable[[], None]] = {  # the longest first

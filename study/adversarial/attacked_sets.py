@@ -6,7 +6,6 @@ of that class. Only images that are decided rightly are attacked.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,22 +46,6 @@ class Part:
         """Write the problem and its test images as a problem directory, unless they are there."""
         if not (folder / DESCRIPTION).exists():
             write_directory(ProblemDirectory(self.problem, self.test[:0], self.test), folder)
-
-
-def shifted(images: Floats, seed: int) -> Floats:
-    """Square images, each moved a little in both directions at random; zeros come in.
-
-    By at most a fourteenth of their side, and at least one pixel. Images of no square: none.
-    """
-    side = math.isqrt(images.shape[1])
-    if side**2 != images.shape[1]:
-        return images[:0]
-    most = max(1, side // 14)
-    padded = np.pad(images.reshape(-1, side, side), ((0, 0), (most, most), (most, most)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(1, 2))
-    down, right = np.random.default_rng(seed).integers(0, 2 * most + 1, (2, len(images)))
-    moved: Floats = windows[np.arange(len(images)), down, right].reshape(images.shape)
-    return moved
 
 
 def parts_of(

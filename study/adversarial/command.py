@@ -98,19 +98,19 @@ class Asked:
 def _config(asked: Asked, effort: StudyEffort, *, small: bool) -> StudyConfig:
     """Settings that suit the size of the data, with what was asked for."""
     from study.adversarial.classifier import FEW, MANY
-    from study.adversarial.methods import LINEAR, METHODS
+    from study.adversarial.methods import METHODS
     from study.adversarial.study import StudyConfig
 
     base = FEW if small else MANY
     sizes = _sizes(asked.hidden) if asked.hidden is not None else base.hidden
-    methods = METHODS if len(sizes) == 1 else tuple(m for m in METHODS if m not in LINEAR)
+    methods = METHODS
     if asked.methods is not None:
         methods = tuple(m.strip() for m in asked.methods.split(","))
     epochs = asked.epochs or (60 if small else 20)
     return StudyConfig(
         replace(base, hidden=sizes, one_vs_all=asked.one_vs_all, seed=effort.seed),
         methods,
-        replace(effort, epochs=epochs, linear_epochs=150 if small else 30),
+        replace(effort, epochs=epochs),
         asked.rows,
     )
 

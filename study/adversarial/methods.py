@@ -4,9 +4,6 @@ ilp                    the proved optimum, on a few images
 copy                   the paper's autoencoder trained to copy: what any such network pays
 mse, ..., ss_cmpe_pen  the paper's autoencoder under each of its losses
 residual               a network that changes the image instead of drawing it anew
-linear                 a network that predicts the linearisation: one pass
-linear+search          the same, following the classifier on the way
-linear+refine          and linearised twice more, in 8-bit levels
 attack                 the classical attack, without a network
 attack+8bit            the same in 8-bit levels
 foolbox:NAME           known attacks of foolbox (extra `study`), on a few images
@@ -14,7 +11,7 @@ foolbox:NAME           known attacks of foolbox (extra `study`), on a few images
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,25 +27,17 @@ from cmpe.learning.losses.catalogue import PAPER_LOSSES
 from cmpe.learning.runs import CHECKPOINT, CONFIG, Record, read_log, read_trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import TrainingConfig, paper
-from cmpe.learning.training.data import split
 from cmpe.learning.training.fitting import Session, fit
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.flips.attack import AttackSettings, attack
 from cmpe.solving import solve
-from study.adversarial.attacked_sets import Part, shifted
+from study.adversarial.attacked_sets import Part
 from study.adversarial.foolbox import NAMES as FOOLBOX
 from study.adversarial.foolbox import known_attack, need_foolbox
 
-# The stages of `NeuralSolver.with_stages` for each method that uses the network with head linear.
-LINEAR: Mapping[str, Mapping[str, Any]] = {
-    "linear": {"repair": False},
-    "linear+search": {"sweeps": 0},
-    "linear+refine": {"sweeps": 2, "levels": True},
-}
-METHODS = ("ilp", "copy", *PAPER_LOSSES, "residual", *LINEAR, "attack", "attack+8bit")
+METHODS = ("ilp", "copy", *PAPER_LOSSES, "residual", "attack", "attack+8bit")
 FOOLBOX_PREFIX = "foolbox:"
 EVERY = (*METHODS, *(f"{FOOLBOX_PREFIX}{name}" for name in FOOLBOX))
-ALLOWED = 0.0105  # share of one-pass answers that may miss
 CONTRAST = 3.0  # of ss_cmpe and ss_cmpe_pen; with 1 two of three seeds collapse
 
 
@@ -57,7 +46,6 @@ class StudyEffort:
     """How long each kind of method may take."""
 
     epochs: int = 20  # for the paper's autoencoders, the copy and the residual network
-    linear_epochs: int = 30
     few: int = 10  # images that ilp and foolbox get, of all networks together
     seconds: float = 20.0  # per image, for ilp
     seed: int = 0
@@ -65,8 +53,8 @@ class StudyEffort:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.linear_epochs, self.few, self.threads) < 1:
-            raise MethodError("epochs, linear_epochs, few and threads must be at least 1")
+        if min(self.epochs, self.few, self.threads) < 1:
+            raise MethodError("epochs, few and threads must be at least 1")
         Limits(seconds=self.seconds)  # refused now, not after hours
 
 
@@ -80,15 +68,11 @@ class Answers:
     seconds: float  # per image
 
 
-def check(methods: Sequence[str], hidden: Sequence[int]) -> None:
+def check(methods: Sequence[str]) -> None:
     """Refuse what no study could do, before any work is done."""
     for method in methods:
         if method not in EVERY:
             raise _unknown(method)
-        if method in LINEAR and len(hidden) != 1:
-            raise MethodError(
-                f"method {method} needs a classifier with one hidden layer, found {len(hidden)}"
-            )
     if any(method.startswith(FOOLBOX_PREFIX) for method in methods):
         need_foolbox()
 
@@ -114,20 +98,11 @@ def config_of(method: str, effort: StudyEffort) -> TrainingConfig:
             loss="ss_cmpe_pen", head="residual", hidden=(512,), skip=True, epochs=effort.epochs,
             beta=1.0, rho=1.0, margins=(0.0, 0.5, 1.0), **common,
         )  # fmt: skip
-    if method in LINEAR:
-        return TrainingConfig(
-            loss="distill_pen", mix=20.0, mix_after=0.35, penalty_start=20.0, rho=0.0,
-            head="linear", hidden=(512,), epochs=effort.linear_epochs, batch_size=256,
-            learning_rate=2e-3, plateau_factor=1.0, cooldown=0.8, margins=(0.0, 1.2),
-            allowed_violation=ALLOWED, evaluate_every=effort.linear_epochs, **common,
-        )  # fmt: skip
     raise _unknown(method)
 
 
 def run_of(method: str) -> str | None:
     """The name of the network that a method uses; None if it needs none."""
-    if method in LINEAR:
-        return "linear"
     return method if method in (*PAPER_LOSSES, "copy", "residual") else None
 
 
@@ -142,8 +117,7 @@ def answer(
     if run_of(method) is None:
         return _without_network(method, part, effort, progress)
     solver, train = _network(method, part, effort, run, progress)
-    stages = LINEAR.get(method, {"repair": False})
-    alone = solver.with_stages(certificate="none", **stages)
+    alone = solver.with_stages(certificate="none", repair=False)
     solve(part.problem, part.test[:64], method=alone)  # compiles
     begin = timing.now()
     found = solve(part.problem, part.test, method=alone)
@@ -177,15 +151,8 @@ def _network(
             out=run, device=effort.device, resume=(run / CHECKPOINT).exists(),
             threads=effort.threads, progress=progress,
         )  # fmt: skip
-        fit(part.problem, part.train, config, session, more=_copies(method, part, config))
+        fit(part.problem, part.train, config, session)
     return NeuralSolver.load(run, part.problem), float(read_log(run)[-1]["seconds"])
-
-
-def _copies(method: str, part: Part, config: TrainingConfig) -> Floats | None:
-    """Moved copies of the images that head `linear` is not validated on: it overfits without."""
-    if method not in LINEAR:
-        return None
-    return shifted(part.train[split(len(part.train), config)[0]], config.seed)
 
 
 def _without_network(

@@ -47,7 +47,7 @@ class StudyConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "methods", tuple(dict.fromkeys(self.methods)))  # each once
-        check(self.methods, self.classifier.hidden)
+        check(self.methods)
 
 
 @dataclass(frozen=True)

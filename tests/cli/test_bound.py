@@ -13,6 +13,7 @@ from cmpe.cli.main import main
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
 from cmpe.problem import Form
+from cmpe.problem.groups import full_rows
 
 OF_TABLES = [name for name, row in BOUNDS.items() if Form.TABLES in row.takes]
 
@@ -113,7 +114,7 @@ def test_the_help_lists_every_bound_and_who_takes_a_device(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--method", "knapsack", "--device", "cuda"), "only lagrangian, splitting, messages take"),
+        (("--method", "knapsack", "--device", "cuda"), "only lagrangian, splitting take"),
         (("--device", "cuda:99"), "device 'cuda:99' cannot be used: "),
         (("--device", "cuda", "--threads", "2"), "threads are for device cpu, found 2"),
         (("--method", "rlt"), "rlt bounds log-linear models with variables in [0, 1]; found"),
@@ -133,3 +134,21 @@ def test_evidence_may_observe_other_variables(monkeypatch, capsys, directory, tm
     )
     assert code == 0
     assert len(out.splitlines()) == 2
+
+
+def test_model_files_are_a_problem(monkeypatch, capsys, directory):
+    content = cmpe.read_directory(directory)
+    np.save(directory.parent / "rows.npy", full_rows(content.problem, content.test))
+    models = (
+        "--objective",
+        directory / "objective.uai",
+        "--constraint",
+        directory / "constraint.uai",
+    )
+    limits = ("--at-most", *map(str, content.problem.limits.tolist()))
+    rows = ("--evidence", directory.parent / "rows.npy")
+    _, given, _ = run(monkeypatch, capsys, "bound", directory)
+    code, out, err = run(monkeypatch, capsys, "bound", *models, *limits, *rows)
+    pairs = zip(map(json.loads, out.splitlines()), map(json.loads, given.splitlines()), strict=True)
+    assert (code, err) == (0, "")
+    assert all(one["bound"] == pytest.approx(other["bound"]) for one, other in pairs)

@@ -121,7 +121,7 @@ def test_out_of_memory(refused, monkeypatch):
     def exhausted(*_, **__):
         raise MemoryError("Unable to allocate 8 TiB")
 
-    monkeypatch.setattr("cmpe.solvers.dispatch.answer_rows", exhausted)
+    monkeypatch.setattr("cmpe.solving.answer", exhausted)
     assert refused(*SOLVE) == "out of memory: Unable to allocate 8 TiB"
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
+from typer.main import get_command
 
 from cmpe import CutsetNetwork, LogLinearModel, write_network
 from cmpe.cli import options
+from cmpe.cli.main import make_app
 from cmpe.cli.options import (
     DEVICE_HELP,
     METHOD_HELP,
@@ -145,7 +148,9 @@ def test_model_files_become_one_problem(tmp_path):
     first, second = tmp_path / "h.uai", tmp_path / "t.LG"
     first.write_text(MODEL)
     second.write_text("MARKOV 2 2 3 1 1 0 2 0 1")
-    problem, directory = options.posed_problem(None, first, [second, second], [0.5, 1.5])
+    context = typer.Context(get_command(make_app([])), obj=())
+    models = options.ProblemOptions(None, first, [second, second], [0.5, 1.5])
+    problem, directory = models.read(context)
     assert directory is None
     assert (problem.name, problem.limits.tolist()) == ("h", [0.5, 1.5])
     assert problem.evidence_variables == ()
@@ -238,7 +243,7 @@ def test_a_folder_with_another_config(refused):
 def test_a_device_for_a_method_without_one_is_refused_before_files_are_read(refused, method):
     line = refused("solve", "--objective", "nowhere.uai", "--method", method, "--device", "cuda")
     assert line == (
-        "methods lagrangian and local and trained networks take a device; found "
+        "only method lagrangian and trained networks take a device; found "
         f"{method!r} with device 'cuda'"
     )
 
@@ -266,7 +271,7 @@ def test_the_help_names_every_stage():
 def test_stages_go_with_a_run(refused):
     line = refused("solve", "--objective", "nowhere.uai", "--stages", "repair=no")
     assert line == (
-        "--stages (margins, repair, certificate, search_passes, sweeps, levels) goes "
+        "--stages (margins, repair, certificate, search_passes, sweeps) goes "
         "with a trained run, found method auto"
     )
 
@@ -277,5 +282,5 @@ def test_stages_are_refused_before_files_are_read(refused, monkeypatch):
     line = refused("solve", "nowhere", "--method", "run", "--stages", "magic=1")
     assert line == (
         "stages are NAME=VALUE, each NAME once of margins, repair, certificate, search_passes, "
-        "sweeps, levels; found 'magic=1'"
+        "sweeps; found 'magic=1'"
     )

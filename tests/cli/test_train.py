@@ -7,7 +7,6 @@ import os
 import pickle
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,11 +18,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from cmpe import Constraint, ProblemDirectory, Recipe, read_directory, write_directory
-from cmpe.errors import InputError
 from cmpe.formats.results import read_mpe
 from cmpe.formats.uai import storable
 from cmpe.generation import generate, grid
-from cmpe.learning import launching
 from cmpe.learning.runs import read_trained
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.config import preset
@@ -220,33 +217,6 @@ def _wait_until(true):
         time.sleep(0.02)
 
 
-def test_two_processes_train_as_one(problem, run, tmp_path):
-    """What torchrun sets, for two processes of the command itself."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    shared = {**os.environ, **group, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    command = [COMMAND, "train", str(problem), "--out", str(tmp_path / "two"), *QUICK]
-    started = [
-        subprocess.Popen(command, env={**shared, "RANK": str(rank)}, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for rank in range(2)
-    ]  # fmt: skip
-    try:
-        said = [process.communicate(timeout=120) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], said
-    assert said[0][0].startswith(f"{tmp_path / 'two'}: mlp trained with distill, 3 epochs")
-    alone, both = (load_file(r / "weights.safetensors") for r in (run, tmp_path / "two"))
-    assert set(alone) == set(both)
-    for name, value in alone.items():
-        np.testing.assert_allclose(both[name], value, atol=1e-4)
-    assert [record["epoch"] for record in logged(tmp_path / "two")] == [1, 2, 3]
-
-
 NAMES = "--set needs NAME=VALUE with NAME one of allowed_violation, alpha, batch_size, "
 BAD = [
     (["--loss", "magic"], "a loss is one of mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, "),
@@ -354,23 +324,6 @@ def test_a_run_refuses_another_problem(refused, problem, run, tmp_path):
         assert line.startswith(f"{run}: trained for another problem (grid): its models, limits ")
     line = refused("solve", problem, "--method", problem)
     assert line.endswith(f"found the directory '{problem}', which holds no run")
-
-
-def test_several_processes_need_a_cluster(call, problem, tmp_path, monkeypatch):
-    code, out, err = call("train", problem, "--out", tmp_path / "run", *QUICK, "--processes", 2)
-    assert (code, out) == (2, "")
-    assert "--processes goes with --executor ray; on one machine: torchrun" in only_line(err)
-    seen = []
-
-    def fitted(asked, config, session, **how):
-        seen.append((len(asked[1]), session.out, how))
-        raise InputError("no cluster here")
-
-    monkeypatch.setattr(launching, "fit_on_ray", fitted)
-    options = ["--processes", 2, "--executor", "ray", "--address", "head:6379"]
-    code, _, err = call("train", problem, "--out", tmp_path / "run", *QUICK, *options)
-    assert only_line(err) == "no cluster here"
-    assert seen == [(72, tmp_path / "run", {"processes": 2, "address": "head:6379"})]
 
 
 def test_a_run_answers_in_parts(call, problem, run, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
-from scipy.optimize import brentq, linprog
+from scipy.optimize import brentq
 
 from cmpe.core.flips import (
     Images,
@@ -15,7 +15,6 @@ from cmpe.core.flips import (
     outward,
     secants,
     shares,
-    step,
     walk,
 )
 from cmpe.solvers.flips.layers import Layers
@@ -86,31 +85,6 @@ def test_walks_are_those_of_numpy(seed):
             assert np.isclose(np.abs(best[1][row] - case.images[row]).sum(), best[0][row])
             assert case.margin(best[1][row], row) <= case.goals[row] + 1e-9
             assert np.allclose(best[2][row], layers.sums(best[1][row : row + 1])[0], atol=1e-9)
-
-
-@given(seeds)
-@examples(60)
-def test_steps_are_the_nearest_points_of_a_half_space(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 24))
-    images = np.clip(rng.random((3, n)) * 1.6 - 0.3, 0.0, 1.0)
-    slopes = rng.normal(size=(3, n)).astype(np.float32)
-    slopes[rng.random(slopes.shape) < 0.2] = 0.0
-    amounts, changed = rng.exponential(size=3) - 0.3, np.zeros((3, n))
-    step(images, slopes, amounts, changed)
-    for image, slope, amount, after in zip(images, slopes, amounts, changed, strict=True):
-        assert ((after >= 0.0) & (after <= 1.0)).all()
-        both = np.concatenate([slope, -slope]).astype(float)
-        wanted = linprog(
-            np.ones(2 * n), A_ub=both[np.newaxis], b_ub=[-amount],
-            bounds=[(0, 1 - x) for x in image] + [(0, x) for x in image],
-        )  # fmt: skip
-        if wanted.status == 0:
-            assert slope @ (after - image) <= -amount + 1e-9
-            assert np.isclose(np.abs(after - image).sum(), wanted.fun, atol=1e-9)
-        else:
-            room = np.where(slope > 0, image, 1.0 - image)
-            assert np.isclose(slope @ (after - image), -np.abs(slope) @ room)
 
 
 @given(seeds)

@@ -2,8 +2,9 @@ import pytest
 
 from cmpe.errors import BackendError, InputError
 from cmpe.execution import Workplace
-from cmpe.execution.blocks import AHEAD, map_blocks
+from cmpe.execution.blocks import map_blocks
 from cmpe.execution.local import InProcess, LocalProcesses
+from cmpe.execution.settings import EXECUTION
 from tests.execution.work import refuse, square, wait_for_the_last
 
 
@@ -26,7 +27,7 @@ def test_blocks_are_read_when_there_is_room_for_them():
     found = map_blocks(InProcess(), square, blocks())
     for done in range(4):
         next(found)
-        assert len(read) == done + AHEAD
+        assert len(read) == done + EXECUTION.ahead
 
 
 def test_a_free_process_takes_what_a_slow_one_leaves(tmp_path):

@@ -78,7 +78,7 @@ def test_a_time_limit_stops_a_call(process):
 
 
 def test_a_call_that_does_not_stop_is_killed(process, monkeypatch):
-    monkeypatch.setattr(isolated, "GRACE", 0.2)
+    monkeypatch.setattr(isolated, "EXECUTION", isolated.EXECUTION._replace(process_grace=0.2))
     number = process.call(os.getpid).value
     assert process.call(deaf, seconds=0.1) == Reply(stopped=True)
     assert not is_running(number)

@@ -87,7 +87,7 @@ def test_parcels_are_read_and_removed():
 
 KILLED = """
 import multiprocessing, threading, time
-from cmpe.execution.rows import map_rows
+from cmpe.execution.blocks import map_rows
 from tests.execution.work import sleeps
 
 def tell():

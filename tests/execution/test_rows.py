@@ -10,8 +10,9 @@ from operator import getitem
 import pytest
 
 from cmpe.errors import BackendError, MethodError
+from cmpe.execution.blocks import map_rows
 from cmpe.execution.processes import DIED
-from cmpe.execution.rows import map_rows, map_rows_in_threads
+from cmpe.execution.threads import map_rows_in_threads
 from tests.execution.work import die_at_three, square
 
 # A job larger than a pipe holds, in a script without a guard: its workers die as they start.
@@ -19,7 +20,7 @@ LARGE_JOB = """
 import multiprocessing.spawn, os, signal, sys, threading
 from functools import partial
 from operator import getitem
-from cmpe.execution.rows import map_rows
+from cmpe.execution.blocks import map_rows
 {before}
 print(list(map_rows(partial(getitem, bytes(1_000_000)), 4, workers=2)))
 """

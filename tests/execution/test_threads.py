@@ -55,7 +55,7 @@ def test_ctrl_c_cancels_the_work():
 
 
 def test_work_that_does_not_hear_is_abandoned(monkeypatch):
-    monkeypatch.setattr(threads, "GRACE", 0.1)
+    monkeypatch.setattr(threads, "EXECUTION", threads.EXECUTION._replace(thread_grace=0.1))
     stop = threading.Event()
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     assert interruptible(lambda: stop.wait(30), lambda: None) is Ending.ABANDONED

@@ -13,6 +13,7 @@ from cmpe import Status
 from cmpe.errors import MethodError
 from cmpe.flip import adversarial
 from cmpe.learning.certificates import CERTIFICATES
+from cmpe.learning.settings import TRAINING
 from tests.learning.cases import GRID, untrained
 from tests.learning.losses.test_functions import images, small_network
 
@@ -52,7 +53,7 @@ def test_what_is_too_wide_has_no_bound(grid_solver, monkeypatch):
 def test_wide_rows_are_bounded_by_splitting(grid_solver, monkeypatch):
     from cmpe.learning import certificates as module
 
-    monkeypatch.setattr(module, "QUICK_BYTES", 0)
+    monkeypatch.setattr(module, "TRAINING", TRAINING._replace(quick_bytes=0))
     problem, rows = GRID.problem, GRID.test
     truth = cmpe.solve(problem, rows, method="exhaustive")
     found = grid_solver.solve(problem, rows)

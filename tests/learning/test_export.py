@@ -96,10 +96,10 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
         untrained(GRID).export(tmp_path / "nowhere" / "network.pt2")
 
 
-@pytest.mark.parametrize("head", ["plain", "residual", "linear"])
+@pytest.mark.parametrize("head", ["plain", "residual"])
 def test_continuous_variables_and_other_heads_are_refused(tmp_path, head):
     problem = adversarial(small_network())
-    config = quick("distill" if head == "linear" else "ss_cmpe", head=head, epochs=1)
+    config = quick("ss_cmpe", head=head, epochs=1)
     solver = fit(problem, images(20), config)
     with pytest.raises(MethodError, match="only networks with head plain and variables of whole"):
         solver.export(tmp_path / "network.pt2")

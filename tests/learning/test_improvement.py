@@ -6,8 +6,9 @@ import numpy as np
 
 import cmpe
 from cmpe.flip import adversarial
-from cmpe.learning.improvement import LEAST_SECONDS, Draft, searches, time_left
+from cmpe.learning.improvement import Draft, searches, time_left
 from cmpe.learning.pipeline import Pipeline
+from cmpe.learning.settings import TRAINING
 from cmpe.solvers.base import Limits
 from cmpe.solvers.local import improve
 from cmpe.solvers.local.mixing import mixed
@@ -81,7 +82,7 @@ def test_what_a_stage_took_is_taken_from_the_time_of_a_row(monkeypatch):
     monkeypatch.setattr("cmpe.core.compiler.timing.now", lambda: 10.0)
     assert time_left(Limits(), 4.0, 3) == Limits()
     assert time_left(Limits(seconds=5.0), 4.0, 3).seconds == 3.0
-    assert time_left(Limits(seconds=1.0), 4.0, 3).seconds == LEAST_SECONDS
+    assert time_left(Limits(seconds=1.0), 4.0, 3).seconds == TRAINING.least_search
 
 
 def test_fewer_sweeps_are_a_cheaper_repair(grid_solver):

@@ -47,21 +47,19 @@ def test_counts_are_not_negative(name):
 
 def test_stages_as_text():
     assert parse_stages("repair=no") == {"repair": False}
-    assert parse_stages(" sweeps=2 , levels=yes,certificate=none") == {
-        "sweeps": 2, "levels": True, "certificate": "none"
-    }  # fmt: skip
+    assert parse_stages(" sweeps=2 , certificate=none") == {"sweeps": 2, "certificate": "none"}
     assert parse_stages("margins=0:1.2,search_passes=3") == {
         "margins": (0.0, 1.2), "search_passes": 3
     }  # fmt: skip
 
 
 def test_every_stage_has_a_text():
-    texts = {"margins": "1", "certificate": "none", "repair": "no", "levels": "no"}
+    texts = {"margins": "1", "certificate": "none", "repair": "no"}
     for stage in fields(Pipeline):
         assert set(parse_stages(f"{stage.name}={texts.get(stage.name, '1')}")) == {stage.name}
 
 
-NAMES = "NAME once of margins, repair, certificate, search_passes, sweeps, levels; found"
+NAMES = "NAME once of margins, repair, certificate, search_passes, sweeps; found"
 
 
 @pytest.mark.parametrize(

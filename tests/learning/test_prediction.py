@@ -10,6 +10,7 @@ import torch
 
 from cmpe.errors import MethodError
 from cmpe.learning.prediction import Predictor
+from cmpe.learning.settings import TRAINING
 from tests.learning.cases import GRID, untrained
 
 
@@ -24,7 +25,7 @@ def test_a_larger_margin_violates_less(grid_solver):
 
 def test_chunks_of_rows_give_the_same_answers(grid_solver, monkeypatch):
     whole = grid_solver.solve(GRID.problem, GRID.train)
-    monkeypatch.setattr("cmpe.learning.prediction.PASS_ROWS", 7)
+    monkeypatch.setattr("cmpe.learning.prediction.TRAINING", TRAINING._replace(pass_rows=7))
     again = grid_solver.solve(GRID.problem, GRID.train)
     np.testing.assert_array_equal(again.assignments, whole.assignments)
     assert len(grid_solver.solve(GRID.problem, GRID.train[:0])) == 0
@@ -48,11 +49,6 @@ def test_weights_that_do_not_fit_are_refused():
             MethodError, match=r"the weights do not fit the network of config\.json"
         ):
             broken.solve(GRID.problem, GRID.test)
-
-
-def test_only_head_linear_predicts_a_linearisation(grid_solver):
-    with pytest.raises(MethodError, match="only a network with head linear"):
-        grid_solver.predictor.guide()
 
 
 def test_a_relaxation_can_be_shared(grid_solver):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 import cmpe
 from cmpe import Constraint, Status
 from cmpe.errors import EvidenceError, Interrupted, MethodError
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.solver import NeuralSolver
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
@@ -158,7 +159,7 @@ def test_cores_change_no_answer(grid_solver, stages):
 
 
 def test_progress_counts_rows(grid_solver, monkeypatch):
-    monkeypatch.setattr("cmpe.learning.staging.PASS_ROWS", 12)
+    monkeypatch.setattr("cmpe.learning.staging.TRAINING", TRAINING._replace(pass_rows=12))
     seen = []
     running = Limits(progress=lambda done, total: seen.append((done, total)))
     whole = grid_solver.answer(GRID.problem.given(GRID.train), running)
@@ -169,7 +170,7 @@ def test_progress_counts_rows(grid_solver, monkeypatch):
 
 
 def test_ctrl_c_leaves_what_is_finished(grid_solver, monkeypatch):
-    monkeypatch.setattr("cmpe.learning.staging.PASS_ROWS", 10)
+    monkeypatch.setattr("cmpe.learning.staging.TRAINING", TRAINING._replace(pass_rows=10))
     progress, _ = interrupted_after(2)
     rows = GRID.problem.given(GRID.train)
     with pytest.raises(Interrupted) as stop:
@@ -225,11 +226,6 @@ def test_a_gap_needs_a_certificate(grid_solver):
     bare = grid_solver.with_stages(certificate="none")
     with pytest.raises(MethodError, match="a gap needs a certificate"):
         bare.answer(GRID.problem.given(GRID.test), Limits(gap=0.1))
-
-
-def test_levels_need_head_linear(grid_solver):
-    with pytest.raises(MethodError, match="8-bit levels are for networks with head linear"):
-        grid_solver.with_stages(levels=True).solve(GRID.problem, GRID.test)
 
 
 def test_the_network_runs_where_the_limits_say(grid_solver):

@@ -19,7 +19,6 @@ class Zeros:
     """Answers 0 everywhere; with `stop`, Ctrl-C comes at the second block."""
 
     stages: Pipeline = field(default_factory=Pipeline)
-    improves: bool = True
     stop: bool = False
     blocks: int = 0
 
@@ -41,7 +40,7 @@ def test_answers_are_improved_bounded_and_named():
     found = staged_answer(Zeros(), rows, Limits())
     check_honest(GRID.problem, GRID.test, found)
     assert set(found.method) == {"zeros"}
-    plain = staged_answer(Zeros(improves=False), rows, Limits())
+    plain = staged_answer(Zeros(Pipeline(repair=False)), rows, Limits())
     np.testing.assert_array_equal(plain.assignments, rows.complete(0))
 
 
@@ -49,7 +48,7 @@ def test_a_start_that_is_better_is_kept_and_progress_told():
     rows, told = GRID.problem.given(GRID.test), []
     better = staged_answer(Zeros(), rows, Limits()).assignments
     running = Limits(start=better, progress=lambda done, total: told.append((done, total)))
-    found = staged_answer(Zeros(improves=False), rows, running)
+    found = staged_answer(Zeros(Pipeline(repair=False)), rows, running)
     np.testing.assert_array_equal(found.assignments, better)
     assert told == [(len(rows), len(rows))]
 
@@ -58,7 +57,7 @@ def test_ctrl_c_gives_back_what_is_finished():
     many = GRID.problem.given(np.tile(GRID.test, (4, 1)))
     with pytest.raises(Interrupted) as stop:
         staged_answer(
-            Zeros(Pipeline(certificate="none"), stop=True, improves=False),
+            Zeros(Pipeline(certificate="none", repair=False), stop=True),
             many,
             Limits(seconds=1.0),
         )

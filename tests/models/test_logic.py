@@ -15,7 +15,7 @@ from tests.problems import all_assignments
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 1, 3), (2, 3, 2, 2)])
 def test_tables_hold_the_rule_of_every_assignment(monkeypatch, shape):
-    monkeypatch.setattr(logic, "_ROWS", 5)
+    monkeypatch.setattr(logic, "ROWS", 5)
     table = tabulated(shape, lambda rows: rows @ (10.0 ** np.arange(len(shape))))
     assert table.shape == shape
     for row in itertools.product(*map(range, shape)):
@@ -31,7 +31,7 @@ def test_counts_and_distances():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_automata_by_all_their_paths(monkeypatch, seed):
-    monkeypatch.setattr(logic, "_REACHED", 20)
+    monkeypatch.setattr(logic, "REACHED", 20)
     rng = np.random.default_rng(seed)
     states, length = int(rng.integers(1, 4)), int(rng.integers(0, 4))
 

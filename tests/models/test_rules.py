@@ -1,6 +1,7 @@
 """Rules against plain Python, and the words they are written in."""
 
 import numpy as np
+import pandas
 import pytest
 from benchmarks.campaign.rules import random_rule, worth
 from hypothesis import given
@@ -67,6 +68,14 @@ def test_a_rule_says_itself():
 def test_mistakes(make, message):
     with pytest.raises(ModelError, match=message):
         make()
+
+
+def test_allowed_rows_may_be_those_of_a_frame():
+    frame = pandas.DataFrame({"b": ["mid", "low"], "note": ["", ""], "a": ["yes", "no"]})
+    rows = [("yes", "mid"), ("no", "low")]
+    assert cmpe.allowed(["a", "b"], frame) == cmpe.allowed(["a", "b"], rows)
+    with pytest.raises(ModelError, match="there is no column 'c' in the frame"):
+        cmpe.allowed(["a", "c"], frame)
 
 
 def test_soft_rules_with_too_many_states_are_refused():

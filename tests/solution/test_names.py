@@ -30,6 +30,7 @@ def test_answers_show_names():
     assert [c["name"] for c in json.loads(line)["constraints"]] == ["faults", "score"]
     for text in (answers._repr_html_(), table_text(PROBLEM, answers), repr(PROBLEM)):
         assert "faults <= 1" in text.replace("&lt;", "<")
+    assert "; faults 1 &lt;= 1; score 4 &lt;= 4.5<" in answers[0]._repr_html_()
     assert "1 rule)" in repr(PROBLEM)
     assert "Pump=ok implies Level=low" in PROBLEM._repr_html_()
     faults = answers[0].constraint("faults")

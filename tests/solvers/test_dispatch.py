@@ -226,7 +226,8 @@ def test_many_patterns_share_a_plan_and_no_answer_changes(method, monkeypatch):
     monkeypatch.setattr(engine, "answer", count)
     together = cmpe.solve(problem, rows, method=method)
     assert len(asked) == 1
-    monkeypatch.setattr(dispatch, "PREPARATION", 0.0)  # a plan of each pattern
+    each_pattern = dispatch.SOLVERS._replace(preparation=0.0)
+    monkeypatch.setattr(dispatch, "SOLVERS", each_pattern)
     apart = cmpe.solve(problem, rows, method=method)
     assert len(asked) > 90
     assert together.labels == apart.labels
@@ -235,12 +236,12 @@ def test_many_patterns_share_a_plan_and_no_answer_changes(method, monkeypatch):
     assert (rows == together.assignments)[(rows >= 0) & together.feasible[:, np.newaxis]].all()
 
 
-@pytest.mark.parametrize("preparation", [0.0, dispatch.PREPARATION])
+@pytest.mark.parametrize("preparation", [0.0, dispatch.SOLVERS.preparation])
 def test_what_patterns_share_is_charged(preparation, monkeypatch):
     """The plan takes 2 s on a clock of its own: they are in the rows' seconds, as one or apart."""
     problem, rows = chain_with_gaps()
     cmpe.solve(problem, rows[:1])  # compiled code is loaded
-    monkeypatch.setattr(dispatch, "PREPARATION", preparation)
+    monkeypatch.setattr(dispatch, "SOLVERS", dispatch.SOLVERS._replace(preparation=preparation))
     late, of = [0.0], Twins.of
 
     def slow(batches):

@@ -56,7 +56,7 @@ def test_the_first_of_equal_answers_is_taken():
 def test_chunks_change_nothing(monkeypatch, chunk):
     problem, rows = worked_example(), [[0, 0], [0, 1], [1, 0], [1, 1]]
     whole = ask(Exhaustive(), problem, rows)
-    monkeypatch.setattr(exhaustive, "CHUNK", chunk)
+    monkeypatch.setattr(exhaustive, "SOLVERS", exhaustive.SOLVERS._replace(chunk=chunk))
     parts = ask(Exhaustive(), problem, rows)
     np.testing.assert_array_equal(parts.assignments, whole.assignments)
     np.testing.assert_array_equal(parts.status, whole.status)
@@ -64,7 +64,7 @@ def test_chunks_change_nothing(monkeypatch, chunk):
 
 def test_a_time_limit_leaves_what_was_seen_and_no_bound(monkeypatch):
     """One assignment a chunk: only the first of four is seen, and it is no proof."""
-    monkeypatch.setattr(exhaustive, "CHUNK", 1)
+    monkeypatch.setattr(exhaustive, "SOLVERS", exhaustive.SOLVERS._replace(chunk=1))
     h = LogLinearModel.from_tables([2, 2], [((0, 1), [[1.0, 2.0], [3.0, 4.0]])])
     found = ask(Exhaustive(), Problem(h), time_limit=1e-9)
     assert found.assignments.tolist() == [[0, 0]]
@@ -109,7 +109,7 @@ def test_observed_numbers_between_0_and_1_are_allowed():
 
 
 def test_blocks_of_rows_give_what_single_rows_give(monkeypatch):
-    monkeypatch.setattr(exhaustive, "BLOCK", 1 << 8)
+    monkeypatch.setattr(exhaustive, "SOLVERS", exhaustive.SOLVERS._replace(block=1 << 8))
     for seed in range(60):
         problem, _ = random_problem(seed, Shape(constraints=3, variables=7))
         rng = np.random.default_rng(seed)

@@ -77,7 +77,7 @@ def test_a_stage_keeps_what_was_known_before_it():
 
 
 def test_exhaustive_keeps_the_best_so_far(monkeypatch):
-    monkeypatch.setattr(exhaustive, "CHUNK", 2)
+    monkeypatch.setattr(exhaustive, "SOLVERS", exhaustive.SOLVERS._replace(chunk=2))
     monkeypatch.setattr(exhaustive, "judged", after(1, exhaustive.judged))
     with pytest.raises(Interrupted, match="after 0 of 1 rows") as caught:
         ask(Exhaustive(), worked_example(), [[1, 1]])

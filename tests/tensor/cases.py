@@ -32,17 +32,6 @@ def wide_instances(rows: int = 40, constraints: int = 1) -> Instances:
     return problem.given(rng.integers(0, 2, (rows, len(problem.evidence_variables))))
 
 
-def random_starts(instances: Instances, seed: int) -> np.ndarray:
-    cards = instances.problem.objective.cardinalities
-    draws = np.random.default_rng(seed).integers(0, cards, (len(instances), len(cards)))
-    return instances.complete(draws[:, list(instances.problem.free)])
-
-
-def score(problem: Problem, rows: np.ndarray) -> np.ndarray:
-    """h where feasible, else -inf."""
-    return np.where(problem.is_feasible(rows), problem.objective.value(rows), -np.inf)
-
-
 def optimum(instances: Instances, method: str = "exhaustive") -> np.ndarray:
     found = solve(instances.problem, instances.evidence, method=method)
     return np.where(found.feasible, found.objective, -np.inf)

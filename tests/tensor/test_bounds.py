@@ -14,7 +14,6 @@ from tests.tensor.cases import DEVICES, optimum, wide_instances
 TOLERANCES = {  # by bound and number of constraints
     "lagrangian": {0: 1e-9, 1: 1e-9, 3: 1e-6},
     "splitting": {0: 1e-6, 1: 1e-6, 3: 1e-6},
-    "messages": {0: 1e-6, 1: 0.05, 3: 0.05},
 }
 
 

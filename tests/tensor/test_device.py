@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from cmpe.bounds.base import Work
+from cmpe.bounds.settings import SETTINGS
 from cmpe.errors import MethodError, how_to_install
 from cmpe.tensor.device import as_array, batch_steps, device_named, scalar_on
-from cmpe.tensor.settings import TENSOR
 
 
 def test_a_scalar_is_zero_in_double_precision():
@@ -34,14 +34,14 @@ def test_steps_end_with_the_work_with_the_clock_or_with_the_rows():
     assert list(batch_steps(Work(time_limit=0.0), 5, lambda: True)) == []
     assert list(batch_steps(Work(), 5, lambda: False)) == []
     asked = iter([True, True, False])
-    assert len(list(batch_steps(Work(), 5, lambda: next(asked)))) == 2 * TENSOR.clock_checked
+    assert len(list(batch_steps(Work(), 5, lambda: next(asked)))) == 2 * SETTINGS.clock_checked
 
 
 def test_without_torch_the_extra_is_named():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from cmpe.errors import MissingExtra\n"
-        "for name in ('answers', 'bounds'):\n"
+        "for name in ('device', 'bounds'):\n"
         "    try:\n        __import__('cmpe.tensor.' + name)\n"
         "    except MissingExtra as error:\n        print(error)\n"
     )

@@ -1,10 +1,14 @@
 import numpy as np
 import pytest
+from hypothesis import given
 
 from cmpe.bounds.lagrangian import lagrangian_dual
+from cmpe.errors import MethodError
+from cmpe.tensor.bounds import dual
 from cmpe.tensor.dual import minimised
 from cmpe.tensor.plan import torch_plan
-from tests.tensor.cases import DEVICES, wide_instances
+from tests.problems import Shape, random_network_problem, random_problem, seeds
+from tests.tensor.cases import DEVICES, optimum, wide_instances
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -51,3 +55,52 @@ def test_no_rows_are_no_bounds(constraints):
     found = minimised(instances.problem.given(instances.evidence[:0]), "cpu")
     assert found.bound.shape == (0,)
     assert found.multipliers.shape == (0, constraints)
+
+
+@pytest.mark.parametrize("constraints", [0, 1, 3])
+@given(seed=seeds)
+def test_the_dual_bounds_every_feasible_assignment_and_answers_are_feasible(constraints, seed):
+    problem, evidence = random_problem(seed, Shape(constraints=constraints))
+    instances = problem.given(evidence)
+    found = dual(instances, "cpu")
+    assert not np.isnan(found.bound).any()
+    assert (found.bound >= optimum(instances)).all()
+    assert (found.multipliers >= 0).all()
+    known = (found.feasible >= 0).all(axis=1)
+    assert problem.is_feasible(found.feasible[known]).all()
+    observed = list(problem.evidence_variables)
+    assert (found.violating[:, observed] == instances.evidence).all()
+
+
+@given(seed=seeds)
+def test_the_dual_of_one_constraint_is_the_compiled_one(seed):
+    problem, evidence = random_problem(seed, Shape(constraints=1))
+    instances = problem.given(evidence)
+    here, there = dual(instances, "cpu"), lagrangian_dual(instances)
+    np.testing.assert_allclose(here.bound, there.bound, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(here.infeasible, there.infeasible)
+    np.testing.assert_array_equal(here.feasible < 0, there.feasible < 0)
+
+
+def test_the_dual_of_several_constraints_is_the_compiled_one():
+    """The seeds are fixed: where maximisers tie, rounding may choose another."""
+    for seed in range(60):
+        problem, evidence = random_problem(seed, Shape(constraints=3))
+        here, there = dual(problem.given(evidence), "cpu"), lagrangian_dual(problem.given(evidence))
+        np.testing.assert_allclose(here.bound, there.bound, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(here.infeasible, there.infeasible)
+
+
+@given(seed=seeds)
+def test_cutset_networks_are_bounded_leaf_by_leaf(seed):
+    problem, evidence = random_network_problem(seed)
+    instances = problem.given(evidence)
+    here, there = dual(instances, "cpu"), lagrangian_dual(instances)
+    np.testing.assert_array_equal(here.infeasible, there.infeasible)
+    assert (here.bound >= optimum(instances)).all()
+
+
+def test_an_unknown_device_is_refused_for_networks_too():
+    problem, evidence = random_network_problem(1)
+    with pytest.raises(MethodError, match="device 'abacus' cannot be used"):
+        dual(problem.given(evidence), "abacus")

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 
 from cmpe import Constraint, Factor, LogLinearModel, Problem
@@ -8,11 +7,8 @@ from cmpe.bounds.base import Work, row_tables
 from cmpe.bounds.splitting import by_size
 from cmpe.errors import TooLarge
 from cmpe.tensor import tables as wide_tables
-from cmpe.tensor.answers import improved
-from cmpe.tensor.max_product import max_product
-from cmpe.tensor.messages import message_bounds
 from cmpe.tensor.split import split_bounds
-from cmpe.tensor.tables import Runs, WideTables
+from cmpe.tensor.tables import WideTables
 from tests.problems import random_problem, seeds
 from tests.tensor.cases import wide_instances
 
@@ -21,14 +17,6 @@ WORK = Work(steps=10)
 
 def split_upper(instances):
     return split_bounds(instances, by_size(instances.conditioning, WORK), WORK, "cpu").upper
-
-
-EVERYTHING = [
-    lambda instances: improved(instances, device="cpu"),
-    lambda instances: max_product(instances, "cpu"),
-    lambda instances: message_bounds(instances, WORK, "cpu").upper,
-    split_upper,
-]
 
 
 @given(seed=seeds)
@@ -43,34 +31,23 @@ def test_the_tables_are_those_of_the_compiled_bounds(seed):
         assert np.allclose(here.units[:, row], there.units)
 
 
-def test_runs_find_the_first_maximum():
-    runs = Runs(np.array([0, 2, 5]), np.array([2, 3, 2]), torch.device("cpu"))
-    numbers = torch.tensor([[1.0], [1.0], [0.0], [4.0], [4.0], [-torch.inf], [-torch.inf]])
-    most, place = runs.max(numbers)
-    assert most[:, 0].tolist() == [1.0, 4.0, -np.inf]
-    assert place[:, 0].tolist() == [0, 1, 0]
-
-
-@pytest.mark.parametrize("call", EVERYTHING)
-def test_rows_go_in_chunks_where_memory_is_short(call, monkeypatch):
+def test_rows_go_in_chunks_where_memory_is_short(monkeypatch):
     instances = wide_instances(6)
-    whole = call(instances)
+    whole = split_upper(instances)
     monkeypatch.setattr(wide_tables, "MEMORY_LIMIT", 1 << 19)
     sizes = [s.stop - s.start for s in WideTables(instances, "cpu").chunks(10_000)]
     assert len(sizes) > 1
-    assert np.allclose(call(instances), whole)
+    assert np.allclose(split_upper(instances), whole)
 
 
-@pytest.mark.parametrize("call", EVERYTHING)
-def test_a_row_that_does_not_fit_is_refused(call, monkeypatch):
+def test_a_row_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(wide_tables, "MEMORY_LIMIT", 1000)
     with pytest.raises(TooLarge, match="one row needs"):
-        call(wide_instances(2))
+        split_upper(wide_instances(2))
 
 
-@pytest.mark.parametrize("call", EVERYTHING)
-def test_constants_and_single_values(call):
+def test_constants_and_single_values():
     model = LogLinearModel((1, 3), (Factor((), np.array(2.0)), Factor((0, 1), np.eye(3)[:1])))
     problem = Problem(model, (Constraint(model, 5.0),))
-    found = call(problem.given())
-    assert found.tolist() == [[0, 0]] if found.ndim == 2 else np.allclose(found, [3.0])
+    found = split_upper(problem.given())
+    assert np.allclose(found, [3.0])

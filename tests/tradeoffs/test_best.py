@@ -144,7 +144,7 @@ def test_ties_are_broken_by_the_assignment():
 def test_a_cut_search_leaves_a_bound(monkeypatch):
     made = cmpe.generate(grid(6, 6, seed=1), cmpe.Recipe(samples=40, percentile=30))
     whole = cmpe.best(made.problem, made.test[:1], 51)[0]
-    monkeypatch.setattr(module, "SPACES", (1 << 7,))
+    monkeypatch.setattr(module, "TRADEOFFS", module.TRADEOFFS._replace(best_spaces=(1 << 7,)))
     ranked = cmpe.best(made.problem, made.test[:1], 50)[0]
     assert not ranked.complete
     assert ranked.bound >= whole.objective[len(ranked)]
@@ -209,7 +209,7 @@ def test_answers_that_miss_the_tolerance_make_room_for_others(count):
 
 
 def test_too_many_of_them_leave_a_bound(monkeypatch):
-    monkeypatch.setattr(module, "MOST_RANK", 16)
+    monkeypatch.setattr(module, "TRADEOFFS", module.TRADEOFFS._replace(most_rank=16))
     ranked = cmpe.best(barely_infeasible(60, 5), k=2)[0]
     assert (len(ranked), ranked.complete) == (0, False)
     assert ranked.bound >= -60 / 7
@@ -226,7 +226,7 @@ def test_what_is_kept_holds_no_array_of_all_rows():
 def test_tied_rows_are_ranked_again_a_few_at_a_time(monkeypatch):
     model = LogLinearModel.from_tables([3] + [2] * 8, [((0,), np.array([0.0, 1.0, 2.0]))])
     problem = Problem(model, (), (0,))
-    monkeypatch.setattr(module, "CHUNK_ENTRIES", 1 << 11)
+    monkeypatch.setattr(module, "TRADEOFFS", module.TRADEOFFS._replace(chunk_entries=1 << 11))
     found = cmpe.best(problem, [[0], [1], [2]], k=3)
     assert [r.assignments[:, 5:].tolist() for r in found] == 3 * [
         [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]

@@ -255,7 +255,7 @@ def test_a_short_time_limit_leaves_a_valid_bound(monkeypatch):
 
     made = generate(grid(8, 8, seed=1), Recipe(samples=40, percentile=30))
     whole = cmpe.front(made.problem, made.test[:2])
-    monkeypatch.setattr(narrow, "SUMS_PER_SECOND", 0.0)
+    monkeypatch.setattr(narrow, "TRADEOFFS", narrow.TRADEOFFS._replace(sums_per_second=0.0))
     for front, truth in zip(
         cmpe.front(made.problem, made.test[:2], time_limit=1e-3), whole, strict=True
     ):

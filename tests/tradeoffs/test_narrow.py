@@ -10,7 +10,7 @@ from cmpe.tradeoffs import narrow
 def test_too_little_space_leaves_a_valid_band(monkeypatch):
     made = generate(grid(6, 6, seed=1), Recipe(samples=40, percentile=30))
     whole = cmpe.front(made.problem, made.test[:1])[0]
-    monkeypatch.setattr(narrow, "SPACES", (1 << 7,))
+    monkeypatch.setattr(narrow, "TRADEOFFS", narrow.TRADEOFFS._replace(front_spaces=(1 << 7,)))
     front = cmpe.front(made.problem, made.test[:1])[0]
     assert not front.complete
     assert len(front) > 2
@@ -29,7 +29,9 @@ def test_too_little_space_leaves_a_valid_band(monkeypatch):
 def test_a_larger_space_is_taken_when_one_is_too_small(monkeypatch):
     made = generate(grid(6, 6, seed=1), Recipe(samples=40, percentile=30))
     whole = cmpe.front(made.problem, made.test[:1])[0]
-    monkeypatch.setattr(narrow, "SPACES", (1 << 7, 1 << 16))
+    monkeypatch.setattr(
+        narrow, "TRADEOFFS", narrow.TRADEOFFS._replace(front_spaces=(1 << 7, 1 << 16))
+    )
     front = cmpe.front(made.problem, made.test[:1])[0]
     assert front.complete
     np.testing.assert_array_equal(front.objective, whole.objective)
@@ -49,7 +51,9 @@ def test_one_front_answers_every_limit():
 
 def test_a_space_beyond_the_memory_is_not_taken(monkeypatch):
     made = generate(grid(6, 6, seed=1), Recipe(samples=40, percentile=30))
-    monkeypatch.setattr(narrow, "SPACES", (1 << 7, 1 << 16))
+    monkeypatch.setattr(
+        narrow, "TRADEOFFS", narrow.TRADEOFFS._replace(front_spaces=(1 << 7, 1 << 16))
+    )
     monkeypatch.setattr(narrow, "allowed_bytes", lambda _: 1 << 20)
     front = cmpe.front(made.problem, made.test[:1])[0]
     assert not front.complete

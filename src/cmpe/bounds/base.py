@@ -74,7 +74,7 @@ class Work:
         return 300 if self.time_limit is None else 1 << 40
 
     def slices(self, begin: float) -> Iterator[int]:
-        """Steps to do next, until the work is done: short ones, so that the clock is heard."""
+        """Numbers of steps, until the work is done: small enough for the time limit."""
         done, size = 0, 1
         while done < self.most_steps:
             size = min(size, self.most_steps - done)
@@ -113,7 +113,7 @@ class Bounds:
         )
 
     def put(self, rows: Indices, part: Bounds) -> None:
-        """Write what is known of some rows."""
+        """Write the bounds of some rows."""
         for field in fields(self):
             getattr(self, field.name)[rows] = getattr(part, field.name)
 

@@ -32,7 +32,7 @@ MOST_BYTES = 1 << 31  # A problem whose lanes need more is too wide to eliminate
 
 @dataclass(frozen=True)
 class Dual:
-    """What the dual says of every row."""
+    """The minimum of the dual of every row."""
 
     multipliers: Floats  # (B, m); of several branches, the one that sets the bound
     bound: Floats  # (B,) on the best feasible objective; -inf where infeasible
@@ -41,7 +41,7 @@ class Dual:
     violating: Assignments  # (B, n) the extreme answer on the other side
 
     def as_bounds(self, seconds: float) -> Bounds:
-        """The same as a bounder says it; `seconds` are those of all rows."""
+        """As the result of a bounder; `seconds` are those of all rows."""
         each = np.full(len(self.bound), seconds / max(1, len(self.bound)))
         steps = np.zeros(len(self.bound), dtype=np.int64)
         return Bounds(self.bound, self.infeasible, self.multipliers, steps, each)

@@ -63,7 +63,7 @@ def loss_bounds(instances: Instances, *, threads: int = 1) -> LossBounds:
 def printed_bounds(instances: Instances, *, threads: int = 1, narrow: bool = True) -> LossBounds:
     """p_upper is the greatest f of every row, with no regard to the constraints.
 
-    `narrow` says whether elimination fits. Where it does not, mini-buckets or a linear program
+    `narrow`: whether elimination fits. Where it does not, mini-buckets or a linear program
     bound -h for p_upper and, with Lagrange multipliers, h - t subject to t >= q for q_lower.
     """
     problem = instances.problem
@@ -94,7 +94,7 @@ _RELAXED: Mapping[Form, tuple[Bounder, int | None]] = {
 
 
 def _span_bounds(instances: Instances) -> LossBounds:
-    """f alone bounds f + v: spans know nothing of both together."""
+    """f alone bounds f + v: spans bound one function at a time."""
     problem = instances.problem
     objective, *others = spans_of(instances)
     can_violate = np.zeros(len(instances), dtype=bool)

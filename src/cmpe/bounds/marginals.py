@@ -2,7 +2,7 @@
 
 At the best multipliers of a relaxation, the best total in which some copy of v takes the value k
 is an upper bound on h of every feasible assignment with z_v = k. Where it lies below the value of
-a known answer, k is out (reduced-cost fixing).
+a feasible answer, k is out (reduced-cost fixing).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Message passing with a valid dual (MPLP) for whole batches; see `core.mplp`.
 
 Block-coordinate descent never raises the bound, needs no step length for the messages, and costs
-one look at every table entry a step, but it can stop above the minimum, and its minimum is that of
-the local polytope: looser than what wider relaxations reach.
+one pass over the table entries a step. But it can stop above the minimum, and its minimum is that
+of the local polytope: looser than the bounds of wider relaxations.
 """
 
 from __future__ import annotations

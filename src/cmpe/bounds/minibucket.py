@@ -150,7 +150,7 @@ def at_most_entries(
 ) -> Callable[[Iterable[int]], bool]:
     """A test of size, for variables of many values: at most 2^(bits + 1) entries.
 
-    Copies made on the way are never asked about: they are gone as soon as they are made.
+    Copies made on the way are not tested: they are eliminated as soon as they are made.
     """
     logs = [math.log2(structure.cardinalities[v]) for v in origin]
     return lambda variables: sum(logs[v] for v in variables) <= bits + 1 + 1e-9

@@ -1,7 +1,8 @@
-"""Relaxations by copies: a variable that is split into copies need not agree with itself.
+"""Relaxations by copies: the copies of a variable may take different values.
 
-Every table keeps its entries, but the occurrences of a variable v in the tables are dealt out to
-copies v_1, ..., v_n that are variables of their own. What is left is narrow enough to eliminate.
+Every table keeps its entries, but the occurrences of a variable v in the tables are divided among
+copies v_1, ..., v_n, which are variables of their own, so that the graph is narrow enough to
+eliminate.
 Any multipliers l_c with
 
     sum over the copies c of v of l_c(k) = 0   for every value k

@@ -17,6 +17,7 @@ class BoundSettings(NamedTuple):
     chunk: int = 64  # rows
     compiled_chunk: int = 512  # rows of one compiled call, for which Ctrl-C waits,
     chunk_bytes: int = 1 << 28  # and bytes of its lanes, one block after the other
+    clock_checked: int = 16  # steps on a device between two readings of the clock
     # Elimination. A block pays for index arithmetic once: the dual of 16 x 16 grids with 5-15 %
     # evidence takes 0.4-0.5 of the time with 16 lanes that it takes with 4.
     working_set: int = 1 << 22  # bytes of the lanes of one block, but
@@ -26,7 +27,7 @@ class BoundSettings(NamedTuple):
     message_share: float = 0.7  # of the time; branching has the rest
     knapsack_nodes: int = 64  # of one knapsack
     # Mini-buckets.
-    planned: int = 3000  # variables above which no order of small width is looked for
+    planned: int = 3000  # variables above which no order of small width is searched for
     plain_steps: int = 20  # first steps that move the constraints' multipliers alone
     # Relaxations by copies.
     places: int = 1 << 27  # of 4 bytes each, and 8 while they are made

@@ -58,7 +58,7 @@ def _span_of_tables(function: LogLinearModel, rows: Values) -> Span:
 def _span_of_distance(function: Distance, rows: Values) -> Span:
     first, second = (rows[:, column].astype(np.float64) for column in function.columns)
     one, other = first == FREE, second == FREE
-    given = np.where(one, second, first)  # the known end, if there is one
+    given = np.where(one, second, first)  # the observed end, if there is one
     most = np.where(one | other, np.maximum(given, 1.0 - given), np.abs(first - second))
     most = np.where(one & other, 1.0, most)
     least = np.where(one | other, 0.0, most)

@@ -1,4 +1,4 @@
-"""Vertex splitting: cut the graph into pieces of small width, and let the cuts' copies bargain.
+"""Vertex splitting: cut the graph into pieces of small width; multipliers make copies agree.
 
 Two ways to cut, both followed by mini-buckets, so that no bucket exceeds the width:
 
@@ -10,7 +10,7 @@ Two ways to cut, both followed by mini-buckets, so that no bucket exceeds the wi
 - leaves: eliminate by smallest degree; where it exceeds the width, freeze a neighbour of large
   degree. A frozen vertex has one copy per table, a leaf that is eliminated at once.
 
-Which split is best varies by several nats and cannot be told from the graph: `Splitting.fitted`
+Which split is best varies by several nats and does not follow from the graph: `Splitting.fitted`
 measures the bounds of candidates on training rows. Without those the fewest copies win among the
 splits that leave time for enough steps.
 """
@@ -49,7 +49,7 @@ class Cut:
     tied: int = 2
 
     def relaxation(self, structure: Conditioning, work: Work | None = None) -> Relaxation:
-        """The split of a structure; `work` says until when it may be made."""
+        """The split of a structure; `work` limits the time for making it."""
         work = work or Work()
         generator = np.random.default_rng((self.seed, self.size))
         if self.kind == "layers":
@@ -128,8 +128,8 @@ class Splitting:
 def by_size(structure: Conditioning, work: Work, tied: int = 2) -> Relaxation:
     """The longest strips that leave time for enough steps, else the shortest.
 
-    Short strips are quick to make. How much more the last ones read than those before tells
-    whether the next are worth a try.
+    Short strips are quick to make. Longer ones are tried as long as the number of entries that they
+    read does not grow too fast.
     """
     chosen: Relaxation | None = None
     places, growth = 0.0, 1.0

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cmpe.bounding import AUTO, BOUNDS, ON_DEVICE
-from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import (
     FOLDER_HELP,
     MEMORY_HELP,
     PROCESSES_HELP,
-    RowFiles,
-    posed_problem,
-    read_rows,
-    with_rules,
+    PartOptions,
+    ProblemOptions,
+    RowOptions,
+    spread,
 )
 from cmpe.cli.streaming.rows import bound_values, bounds_by_name
 from cmpe.cli.streaming.running import StreamAsked, answer_parts, need_folder, stream_asked
@@ -40,25 +39,18 @@ METHOD_HELP = (
 DEVICE_HELP = f"cpu, or cuda with torch: for {', '.join(ON_DEVICE)}."
 
 
+@spread
 def bound(
     context: typer.Context,
-    problem_dir: Annotated[
-        Path, typer.Argument(help="A problem directory, or a .wcsp or .cfn file.")
-    ],
-    evidence: asked.EvidenceFile = None,
-    evidence_values: asked.EvidenceValues = None,
-    potentials: asked.PotentialsFile = None,
-    limits: asked.LimitsFile = None,
-    ignore_extra: asked.IgnoreExtra = False,
-    keep: asked.Keep = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
+    models: ProblemOptions,
+    files: RowOptions,
+    *,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = AUTO,
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds a row, for each method.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything random.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; each answers rows of its own.")] = 1,
     device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
     memory: Annotated[float | None, typer.Option(help=MEMORY_HELP)] = None,
     format: Annotated[
@@ -66,31 +58,25 @@ def bound(
     ] = InfoFormat.json,
     output: Annotated[Path | None, typer.Option(help=FOLDER_HELP)] = None,
     workers: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
-    executor: asked.ExecutorKind = "local",
-    address: asked.Address = None,
-    resume: asked.Resume = False,
-    block: asked.BlockRows = None,
+    parts: PartOptions,
 ) -> int:
     """Bound every row by one method or by all, with the multipliers of the best bound."""
     from cmpe.bounds.base import Work
     from cmpe.cli.streaming.jobs import BoundJob
 
-    problem, directory = posed_problem(problem_dir, None, [], [])
-    problem = with_rules(problem, count, require)
+    problem, directory = models.read(context)
     names = tuple(_names(method, problem, device))
-    how = Running(workers=workers, threads=threads, executor=executor, address=address)
+    how = Running(workers=workers, threads=threads, executor=parts.executor, address=parts.address)
     work = Work(time_limit=time_limit, seed=seed, threads=threads, memory=memory)
     train = None
     if directory is not None and len(directory.train):
         train = directory.train[:FITTING_ROWS]
     job = BoundJob(problem, names, work, train, device)
-    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
-    words = context.find_root().obj or ()
-    stream = stream_asked(words, (output, files, None), how, resume=resume, block=block)
+    stream = stream_asked(context, (output, files, None), how, parts)
     if stream is not None:
         return _bound_parts(stream, job, directory)
     need_folder(output, how)
-    rows, carried = read_rows(problem, directory, files)
+    rows, carried = files.read(problem, directory)
     known = bounds_by_name(job, rows, how.place if how.is_spread else None)
     if format is InfoFormat.json:
         for i in range(len(rows)):

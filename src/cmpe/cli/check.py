@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-FILE = typer.Argument(metavar="CERTIFICATE", help="What `cmpe solve --certificate` wrote.")
+FILE = typer.Argument(
+    metavar="CERTIFICATE", help="A certificate written by `cmpe solve --certificate`."
+)
 
 
 def check(certificate: Annotated[Path, FILE]) -> int:
-    """Verify the proofs of a certificate, or say the first step that fails."""
+    """Verify the proofs of a certificate, or name the first step that fails."""
     from cmpe.certificates.checker import check as verdicts
     from cmpe.formats.text import read_bytes
 

@@ -32,10 +32,11 @@ def convert(
         Path, typer.Argument(metavar="OUT", help=f"Its suffix names the format: {listed(TARGETS)}.")
     ],
     row: Annotated[
-        int | None, typer.Option(min=0, help="For a directory: this test row's evidence alone.")
+        int | None,
+        typer.Option(min=0, help="For a problem directory: only the evidence of this test row."),
     ] = None,
 ) -> int:
-    """Write IN in the format that OUT's suffix names."""
+    """Convert the file IN to the format named by the suffix of OUT."""
     suffix = suffix_of(target)
     if suffix not in TARGETS:
         raise InputError(

@@ -48,12 +48,12 @@ class Shown:
 
 
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     seconds: Annotated[
-        float, typer.Option(min=0.01, help="Longest time of a wide row, for every method.")
+        float, typer.Option(min=0.01, help="The time limit of a wide row, for every method.")
     ] = 2.0,
     side: Annotated[int, typer.Option(min=4, max=100, help="Side of the wide grid.")] = 24,
-    out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("demo.png"),
+    out: Annotated[Path, typer.Option(help="The file to write the figure to.")] = Path("demo.png"),
 ) -> int:
     """Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem."""
     shown = Shown()

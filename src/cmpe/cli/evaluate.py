@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 LATENCY_ROWS = 20
 BLOCK_ROWS = 8192
 EVIDENCE_HELP = (
-    "Other rows, read in blocks: .npy, CSV, Parquet or a folder of it; default: the test rows."
+    "Other rows, read in blocks: a file .npy, .csv or .parquet, or a folder "
+    "of .parquet files; default: the test rows."
 )
-WORKERS_HELP = "Of the proved optima: rows at the same time, or cores of a cluster started here."
+WORKERS_HELP = (
+    "For the proved optima: rows answered at the same time, or cores of a cluster started here."
+)
 # The stages that are compared, by name, as `with_stages` takes them; "all" is every trained margin.
 VARIANTS: dict[str, dict[str, Any]] = {
     "network": {"repair": False, "certificate": "none"},
@@ -49,9 +52,9 @@ def evaluate(
     ] = None,
     evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None,
     block: Annotated[
-        int, typer.Option(min=1, help="Rows of the evidence to hold at a time.")
+        int, typer.Option(min=1, help="Rows of the evidence held in memory at a time.")
     ] = BLOCK_ROWS,
-    threads: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; each answers rows of its own.")] = 1,
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object; table: for people.")
     ] = InfoFormat.table,

@@ -15,15 +15,18 @@ def generate(
     noise_variance: Annotated[
         float, typer.Option(help="Variance of the noise that makes M2.")
     ] = 0.1,
-    percentile: Annotated[int, typer.Option(help="q: which of 100 sorted samples of M2.")] = 80,
+    percentile: Annotated[
+        int, typer.Option(help="q is this percentile of sampled values of M2.")
+    ] = 80,
     samples: Annotated[int, typer.Option(help="Evidence rows; 90 % train, 10 % test.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every generator.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the problem in OUT.")] = False,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for sampling: shorter chains where it is slow.")
     ] = None,
     memory: Annotated[
-        float | None, typer.Option(help="GB for exact sampling by elimination; default 4.3.")
+        float | None,
+        typer.Option(help="GB of memory for exact sampling by elimination; default: 4.3."),
     ] = None,
 ) -> int:
     """Make a constrained problem from a model as the paper does, and write it to a directory."""

@@ -25,7 +25,7 @@ def info(
         Path, typer.Argument(metavar="PATH", help="A model file or a problem directory.")
     ],
     format: Annotated[
-        InfoFormat, typer.Option(help="For a person or for a program.")
+        InfoFormat, typer.Option(help="table: for people; json: for programs.")
     ] = InfoFormat.table,
 ) -> int:
     """Show counts, sizes, zeros, induced width, and for a directory its rows and limits."""

@@ -35,28 +35,40 @@ def learn(
         typer.Option(help="MODEL.json (and MODEL.npz beside it), or tables: MODEL.uai, MODEL.LG."),
     ],
     valid: Annotated[
-        Path | None, typer.Option(help="Data that choose the smoothing and prune.")
+        Path | None,
+        typer.Option(help="Validation data, which choose the smoothing and the pruning."),
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="Data to report on.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Test data, whose log-likelihood is reported.")
+    ] = None,
     model: Annotated[
         LearnedKind, typer.Option(help="A tree, or a network of trees.")
     ] = LearnedKind.cutset,
-    depth: Annotated[int, typer.Option(min=0, help="Of a cutset network, at most.")] = 5,
+    depth: Annotated[int, typer.Option(min=0, help="The greatest depth of a cutset network.")] = 5,
     minimum_rows: Annotated[
-        float, typer.Option(help="What a leaf of a cutset network must hold.")
+        float, typer.Option(help="The fewest training rows in a leaf of a cutset network.")
     ] = 10.0,
     candidates: Annotated[
-        int, typer.Option(min=1, help="Splits compared by likelihood; 1: information gain.")
+        int,
+        typer.Option(
+            min=1,
+            help="Splits compared by likelihood; with 1, the split of "
+            "largest information gain is taken.",
+        ),
     ] = 1,
     smoothing: Annotated[
-        float | None, typer.Option(help="Pseudo-rows; default: chosen by --valid, else 1.")
+        float | None,
+        typer.Option(help="Number of pseudo-rows; default: chosen by --valid, otherwise 1."),
     ] = None,
     inheritance: Annotated[
         float | None,
-        typer.Option(help="Pseudo-rows from the parent node; default: chosen by --valid, else 30."),
+        typer.Option(
+            help="Number of pseudo-rows from the parent node; default: "
+            "chosen by --valid, otherwise 30."
+        ),
     ] = None,
     format: Annotated[
-        InfoFormat, typer.Option(help="For a person or for a program.")
+        InfoFormat, typer.Option(help="table: for people; json: for programs.")
     ] = InfoFormat.table,
 ) -> int:
     """Learn a tractable model from data and report its mean log-likelihood, in nats."""

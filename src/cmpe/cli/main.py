@@ -32,10 +32,10 @@ COMMANDS = {
     "solve": "Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence.",
     "front": "Find every trade-off between h and one constraint, for every row of evidence.",
     "best": "List the k best feasible assignments of every row of evidence, in order.",
-    "probability": "How probable the evidence, every state and the best explanations are, by row.",
+    "probability": "Compute probabilities of evidence, states and the best explanations, by row.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
-    "conflict": "Name the constraints and findings of every row that cannot hold together.",
-    "check": "Verify the proofs of a certificate, or say the first step that fails.",
+    "conflict": "Name the constraints and findings of every row that contradict each other.",
+    "check": "Verify the proofs of a certificate, or name the first step that fails.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
     ),
@@ -44,10 +44,10 @@ COMMANDS = {
     ),
     "learn": "Learn a tractable model from data and report its mean log-likelihood, in nats.",
     "info": "Show counts, sizes, zeros, induced width, and for a directory its rows and limits.",
-    "convert": "Write IN in the format that OUT's suffix names.",
+    "convert": "Convert the file IN to the format named by the suffix of OUT.",
     "train": "Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint.",
     "evaluate": "Measure regret, violations, certified gap and time on test rows or on others.",
-    "compile": "Compile everything ahead, on all cores, so that no first use has to wait for it.",
+    "compile": "Compile everything in advance, on all cores, so that no later call waits for it.",
     "serve": "Answer rows over HTTP, with certificates, and serve a page to explore the problem.",
     "demo": "Diagnose a patient, draw what a budget costs, and race HiGHS on a wide problem.",
 }
@@ -97,7 +97,7 @@ def _root(
         False, "--version", help="Show the version.", callback=_show_version, is_eager=True
     ),
     _quiet: bool = typer.Option(
-        False, QUIET, help="Show no progress on stderr; before the command or after it."
+        False, QUIET, help="Show no progress on stderr; may stand before or after the command."
     ),
 ) -> None:
     """Constrained most probable explanation in graphical models: fast, batched, certified."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
+from functools import wraps
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 
@@ -46,46 +49,17 @@ SMALL_EXPANSION = 1 << 16  # A cutset network of at most so many entries becomes
 
 METHOD_HELP = f"One of {', '.join(METHODS)}; or the directory of a trained run."
 EVIDENCE_HELP = (
-    "E.evid, .npy, .csv (a header of names), .parquet or a folder of it; default: the test rows."
+    "A file .evid, .npy, .csv (with a header of names) or .parquet, or a "
+    "folder of .parquet files; default: the test rows."
 )
-# The question that several commands are asked: models, limits and evidence.
-Directory = Annotated[
-    Path | None,
-    typer.Argument(help="A problem directory (see `cmpe generate`), or a .wcsp or .cfn file."),
-]
-Objective = Annotated[
-    Path | None, typer.Option(help="The model h to maximise, or package.module:name of a function.")
-]
 Constraints = Annotated[
     list[Path] | None, typer.Option(help="A model t to bound; may be repeated.")
 ]
 AtMost = Annotated[
-    list[float] | None, typer.Option(help="t <= q for each constraint, in their order.")
+    list[float] | None, typer.Option(help="One limit q for each constraint t <= q, in their order.")
 ]
 AtLeast = Annotated[
-    list[float] | None, typer.Option(help="The same for t >= q, in place of --at-most.")
-]
-EvidenceFile = Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)]
-EvidenceValues = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=STATE ...", help="One row of evidence, in place of a file."),
-]
-PotentialsFile = Annotated[
-    Path | None,
-    typer.Option(help="Log-potentials that each row adds to h: .npz, .npy or .parquet."),
-]
-LimitsFile = Annotated[
-    Path | None, typer.Option(help="Each row's own limits: .csv or .parquet, by constraint.")
-]
-IgnoreExtra = Annotated[
-    bool,
-    typer.Option("--ignore-extra", help="Ignore columns of the evidence that are no variable."),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN", help="Carry a column of the evidence, such as an id, into the output."
-    ),
+    list[float] | None, typer.Option(help="Lower limits t >= q, in place of --at-most.")
 ]
 Counts = Annotated[
     list[str] | None,
@@ -118,29 +92,57 @@ OUTPUT_HELP = (
     "Write here instead of to stdout; a folder (answers/) gets parts that --resume completes."
 )
 FOLDER_HELP = "A folder (answers/) for parts that --resume completes; default: stdout."
-PROCESSES_HELP = "Processes that answer parts, or cores of a cluster that is started here."
+PROCESSES_HELP = "Processes that answer parts, or cores of a cluster started here."
 ExecutorKind = Annotated[
     str, typer.Option("--executor", help="local: this machine; ray: rows in blocks on a cluster.")
 ]
 Address = Annotated[
-    str | None, typer.Option(help="Of the Ray cluster; default: one of --workers cores, here.")
+    str | None,
+    typer.Option(
+        help="The address of the Ray cluster; default: start one here, with --workers cores."
+    ),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Answer what OUTPUT, a folder, does not hold yet.")
-]
-BlockRows = Annotated[
-    int | None, typer.Option("--block", min=1, help="Rows of a part, where OUTPUT is a folder.")
-]
-MEMORY_HELP = "GB that the call may take; default: three quarters of what is free."
-TRACE_HELP = "How exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
+MEMORY_HELP = "GB of memory that the call may use; default: three quarters of the free memory."
+TRACE_HELP = "Write here how exact solves the first row: .jsonl, or a figure (.svg, .png, .pdf)."
 CERTIFICATE_HELP = "Write proofs of the bounds here, as JSON; `cmpe check` verifies them."
-EXPLAIN_HELP = "Say on stderr why infeasible rows have no answer, as `cmpe conflict` does."
+EXPLAIN_HELP = "Explain on stderr why infeasible rows have no answer, as `cmpe conflict` does."
 STAGES_HELP = (
-    "For a trained run: what follows its pass, as in repair=no or sweeps=2,levels=yes. Names: "
-    "margins (as in 0:1.2), repair, certificate, search_passes, sweeps, levels."
+    "For a trained run: what follows its pass, as in repair=no or sweeps=2. Names: "
+    "Names: margins (as in 0:1.2), repair, certificate, search_passes, sweeps."
 )
 _ON_DEVICE = ", ".join(row.name for row in METHODS.values() if row.takes_device)
 DEVICE_HELP = f"cpu, or cuda for {_ON_DEVICE} and trained runs."
+
+
+def spread(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with the fields of its records as options of its own, which the parser reads."""
+    hints = get_type_hints(command, include_extras=True)
+    records: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[Parameter] = []
+    for name, one in signature(command).parameters.items():
+        if name in records:
+            own = get_type_hints(records[name], include_extras=True)
+            parameters += [
+                Parameter(f.name, one.KEYWORD_ONLY, default=f.default, annotation=own[f.name])
+                for f in fields(records[name])
+            ]
+        else:
+            parameters.append(one.replace(kind=one.KEYWORD_ONLY, annotation=hints[name]))
+
+    @wraps(command)
+    def called(**given: Any) -> int:
+        for name, kind in records.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        return command(**given)
+
+    called.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
+def words_of(context: typer.Context) -> Sequence[str]:
+    """The words of the command line, which `main` hands to its commands."""
+    return context.find_root().obj or ()
 
 
 def read_any(path: Path) -> Any:
@@ -188,27 +190,73 @@ PICTURES = (".svg", ".png", ".pdf")
 WRITERS = {".parquet": ("pyarrow", "frames")} | dict.fromkeys(PICTURES, ("matplotlib", "report"))
 
 
-def posed_problem(
-    directory: Path | None,
-    objective: Path | None,
-    constraints: Sequence[Path],
-    limits: Sequence[float],
-    mirrored: Sequence[bool] = (),
-) -> tuple[Problem, ProblemDirectory | None]:
-    """The problem of a directory, or of model files; `mirrored` limits are lower ones.
+@dataclass(frozen=True)
+class PartOptions:
+    """Where rows are answered, and in which pieces."""
 
-    The bound of a cost function network comes after the other constraints.
-    """
-    from cmpe.formats.directory import read_directory
-    from cmpe.formats.problems import has_bound, read_problem
-    from cmpe.formats.text import stem_of
-    from cmpe.problem import Problem
+    executor: ExecutorKind = "local"
+    address: Address = None
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Complete OUTPUT, a folder: answer only the rows that it lacks."
+        ),
+    ] = False
+    block: Annotated[
+        int | None, typer.Option(min=1, help="Rows in each part, if OUTPUT is a folder.")
+    ] = None
 
-    if (directory is None) == (objective is None):
-        found = "neither" if directory is None else "both"
-        raise InputError(f"give either a problem directory or --objective MODEL; found {found}")
-    if directory is not None:
-        if constraints:
+
+@dataclass(frozen=True)
+class ProblemOptions:
+    """The problem that a command is asked about: models, limits, counts and rules."""
+
+    problem_dir: Annotated[
+        Path | None,
+        typer.Argument(help="A problem directory (see `cmpe generate`), or a .wcsp or .cfn file."),
+    ] = None
+    objective: Annotated[
+        Path | None,
+        typer.Option(help="The model h to maximise, or package.module:name of a function."),
+    ] = None
+    constraint: Constraints = None
+    at_most: AtMost = None
+    at_least: AtLeast = None
+    count: Counts = None
+    require: Rules = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the tables come from."""
+        if self.problem_dir is not None and self.problem_dir.is_dir():
+            return sorted(self.problem_dir.glob("*.uai"))
+        given = (self.problem_dir, self.objective, *(self.constraint or ()))
+        return [file for file in given if file is not None]
+
+    def read(self, context: typer.Context) -> tuple[Problem, ProblemDirectory | None]:
+        """The problem, and the directory that it was read from.
+
+        Counts and rules come after the other constraints.
+        """
+        problem, directory = self.read_models(context)
+        return self.with_rules(problem), directory
+
+    def read_models(self, context: typer.Context) -> tuple[Problem, ProblemDirectory | None]:
+        """The problem without counts and rules.
+
+        The bound of a cost function network comes after the other constraints.
+        """
+        from cmpe.formats.directory import read_directory
+        from cmpe.formats.problems import has_bound, read_problem
+
+        limits, mirrored = self._limits(words_of(context))
+        directory = self.problem_dir
+        if (directory is None) == (self.objective is None):
+            found = "neither" if directory is None else "both"
+            raise InputError(f"give either a problem directory or --objective MODEL; found {found}")
+        if directory is None:
+            return self._of_files(limits, mirrored), None
+        if self.constraint:
             raise InputError("--constraint goes with --objective, not with a directory")
         if has_bound(directory):
             return _with_limits(read_problem(directory), limits, mirrored), None
@@ -219,48 +267,67 @@ def posed_problem(
             )
         content = read_directory(directory)
         return _with_limits(content.problem, limits, mirrored), content
-    if len(constraints) != len(limits):
-        raise InputError(
-            "every --constraint needs one --at-most or --at-least: found "
-            f"{len(constraints)} and {len(limits)}"
-        )
-    assert objective is not None
-    if has_bound(objective):
-        bounded = read_problem(objective)
-        model, own = bounded.objective, bounded.constraints
-    else:
-        model, own = read_any(objective), ()
-    senses = mirrored or [False] * len(limits)
-    functions = [read_any(file) for file in constraints]
-    asked = [
-        t >= limit if is_least else t <= limit
-        for t, limit, is_least in zip(functions, limits, senses, strict=True)
-    ]
-    try:
-        return Problem(model, [*asked, *own], name=stem_of(objective)), None
-    except ModelError as error:
-        text = str(error).replace("the objective", str(objective))
-        for j, file in enumerate(constraints):
-            text = text.replace(f"constraint {j} ", f"{file} ")
-        raise InputError(text) from None
 
+    def with_rules(self, problem: Problem) -> Problem:
+        """The problem with the counts and rules of the command line after its own constraints."""
+        if not (self.count or self.require):
+            return problem
+        from cmpe.problem.wording import count_from_text, rule_from_text
 
-def with_rules(
-    problem: Problem, counts: Sequence[str] | None, rules: Sequence[str] | None
-) -> Problem:
-    """The problem with the counts and rules of the command line after its own constraints."""
-    if not (counts or rules):
-        return problem
-    from cmpe.problem.wording import count_from_text, rule_from_text
+        domain = problem.domain
+        more = [limit for text in self.count or () for limit in count_from_text(text, domain)]
+        return problem.under([*more, *(rule_from_text(t, domain) for t in self.require or ())])
 
-    more = [limit for text in counts or () for limit in count_from_text(text, problem.domain)]
-    return problem.under([*more, *(rule_from_text(text, problem.domain) for text in rules or ())])
+    def _limits(self, words: Sequence[str]) -> tuple[list[float], list[bool]]:
+        """The limits of --at-most and --at-least in the order of the command line; which are least.
+
+        The parser keeps the order of the values of one option only.
+        """
+        at_most, at_least = self.at_most or [], self.at_least or []
+        if not (at_most and at_least):
+            return [*at_most, *at_least], [bool(at_least)] * (len(at_most) + len(at_least))
+        upper, lower = iter(at_most), iter(at_least)
+        senses = [
+            word.startswith("--at-least")
+            for word in words
+            if word.partition("=")[0] in ("--at-most", "--at-least")
+        ]
+        return [next(lower if is_least else upper) for is_least in senses], senses
+
+    def _of_files(self, limits: Sequence[float], mirrored: Sequence[bool]) -> Problem:
+        """The problem of model files; `mirrored` limits are lower ones."""
+        from cmpe.formats.problems import has_bound, read_problem
+        from cmpe.formats.text import stem_of
+        from cmpe.problem import Problem
+
+        objective, constraints = self.objective, self.constraint or []
+        if len(constraints) != len(limits):
+            raise InputError(
+                "every --constraint needs one --at-most or --at-least: found "
+                f"{len(constraints)} and {len(limits)}"
+            )
+        assert objective is not None
+        if has_bound(objective):
+            bounded = read_problem(objective)
+            model, own = bounded.objective, bounded.constraints
+        else:
+            model, own = read_any(objective), ()
+        functions = [read_any(file) for file in constraints]
+        asked = [
+            t >= limit if is_least else t <= limit
+            for t, limit, is_least in zip(functions, limits, mirrored, strict=True)
+        ]
+        try:
+            return Problem(model, [*asked, *own], name=stem_of(objective))
+        except ModelError as error:
+            text = str(error).replace("the objective", str(objective))
+            for j, file in enumerate(constraints):
+                text = text.replace(f"constraint {j} ", f"{file} ")
+            raise InputError(text) from None
 
 
 def _with_limits(problem: Problem, limits: Sequence[float], mirrored: Sequence[bool]) -> Problem:
     """The problem of a directory with other limits, each in the sense it has there."""
-    from dataclasses import replace
-
     if not limits:
         return problem
     senses = [c.sign < 0 for c in problem.constraints]
@@ -271,30 +338,50 @@ def _with_limits(problem: Problem, limits: Sequence[float], mirrored: Sequence[b
     return replace(problem, constraints=tuple(replace(c, at_most=c.sign * q) for c, q in pairs))
 
 
-class RowFiles(NamedTuple):
-    """Where rows come from, as a command was told."""
+@dataclass(frozen=True)
+class RowOptions:
+    """Where the rows of a command come from."""
 
-    evidence: Path | None = None
-    values: Sequence[str] = ()  # NAME=STATE
-    potentials: Path | None = None
-    limits: Path | None = None
-    ignore_extra: bool = False
-    keep: Sequence[str] = ()
+    evidence: Annotated[Path | None, typer.Option(help=EVIDENCE_HELP)] = None
+    evidence_values: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=STATE ...", help="One row of evidence, in place of a file."),
+    ] = None
+    potentials: Annotated[
+        Path | None,
+        typer.Option(help="Log-potentials that each row adds to h: .npz, .npy or .parquet."),
+    ] = None
+    limits: Annotated[
+        Path | None, typer.Option(help="Each row's own limits: .csv or .parquet, by constraint.")
+    ] = None
+    ignore_extra: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-extra", help="Ignore columns of the evidence that name no variable."
+        ),
+    ] = False
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="Copy a column of the evidence, such as an id, to the output."
+        ),
+    ] = None
 
     @property
     def extra(self) -> ExtraColumns:
         """What becomes of columns that are no variables."""
         from cmpe.formats.tables.columns import ExtraColumns
 
-        return ExtraColumns(self.ignore_extra, tuple(self.keep))
+        return ExtraColumns(self.ignore_extra, tuple(self.keep or ()))
 
     def own(self, problem: Problem) -> OwnNumbers:
         """The numbers of rows' own; refuses columns that would stand twice in the output."""
         from cmpe.formats.numbers import OwnNumbers
 
-        if self.evidence is not None and self.values:
+        if self.evidence is not None and self.evidence_values:
             raise InputError("give either --evidence FILE or --evidence-values; found both")
-        taken = next((name for name in self.keep if name in (*FIELDS, *problem.domain.names)), None)
+        columns = (*FIELDS, *problem.domain.names)
+        taken = next((name for name in self.keep or () if name in columns), None)
         if taken is not None:
             raise InputError(f"--keep {taken}: the output has a column of this name; rename it")
         return OwnNumbers.read(problem, self.potentials, self.limits)
@@ -303,9 +390,42 @@ class RowFiles(NamedTuple):
         """The one row of --evidence-values."""
         from cmpe.problem.groups import full_rows
 
-        if not self.values:
+        if not self.evidence_values:
             return None
-        return full_rows(problem, _states(problem, self.values))
+        return full_rows(problem, _states(problem, self.evidence_values))
+
+    def read(self, problem: Problem, directory: ProblemDirectory | None) -> FileRows:
+        """The rows that were given, else the directory's test rows, else one without evidence.
+
+        Numbers of rows' own are added to them.
+        """
+        from cmpe.formats.evidence import plain_rows, read_rows
+        from cmpe.problem.groups import full_rows
+
+        own = self.own(problem)
+        if self.evidence is not None and self.evidence.is_dir():
+            read = self._read_folder(problem)
+        elif self.evidence is not None:
+            read = read_rows(self.evidence, problem, self.extra)
+        else:
+            given = self.given(problem)
+            if given is None and directory is not None:
+                given = directory.test
+            read = plain_rows("the evidence", problem, full_rows(problem, given), self.extra)
+        return read._replace(rows=own.of(read.rows))
+
+    def _read_folder(self, problem: Problem) -> FileRows:
+        from cmpe.formats.tables.columns import FileRows
+        from cmpe.problem.rows import Rows
+        from cmpe.streams.pieces import source_of
+
+        assert self.evidence is not None
+        source = source_of(self.evidence, problem, self.extra)
+        blocks = source.blocks(GATHERED, lambda number: True)
+        parts = [block.piece.read(problem) for block in blocks]
+        names = self.keep or ()
+        carried = {n: [cell for part in parts for cell in part.carried[n]] for n in names}
+        return FileRows(Rows.concatenate([part.rows for part in parts]), carried)
 
 
 def _states(problem: Problem, words: Sequence[str]) -> dict[Any, Any]:
@@ -322,40 +442,6 @@ def _states(problem: Problem, words: Sequence[str]) -> dict[Any, Any]:
     return found
 
 
-def read_rows(problem: Problem, directory: ProblemDirectory | None, files: RowFiles) -> FileRows:
-    """The rows that a command was given, else the directory's test rows, else one without evidence.
-
-    Numbers of rows' own are added to them.
-    """
-    from cmpe.formats.evidence import plain_rows
-    from cmpe.formats.evidence import read_rows as rows_of
-    from cmpe.problem.groups import full_rows
-
-    own = files.own(problem)
-    if files.evidence is not None and files.evidence.is_dir():
-        read = _rows_in_folder(files, problem)
-    elif files.evidence is not None:
-        read = rows_of(files.evidence, problem, files.extra)
-    else:
-        given = files.given(problem)
-        if given is None and directory is not None:
-            given = directory.test
-        read = plain_rows("the evidence", problem, full_rows(problem, given), files.extra)
-    return read._replace(rows=own.of(read.rows))
-
-
-def _rows_in_folder(files: RowFiles, problem: Problem) -> FileRows:
-    from cmpe.formats.tables.columns import FileRows
-    from cmpe.problem.rows import Rows
-    from cmpe.streams.pieces import source_of
-
-    assert files.evidence is not None
-    blocks = source_of(files.evidence, problem, files.extra).blocks(GATHERED, lambda number: True)
-    parts = [block.piece.read(problem) for block in blocks]
-    carried = {n: [cell for part in parts for cell in part.carried[n]] for n in files.keep}
-    return FileRows(Rows.concatenate([part.rows for part in parts]), carried)
-
-
 def checked_suffix(output: Path | None, known: Sequence[str]) -> str:
     """The suffix of a file that can be written, one of those that are known; "" without a file."""
     from cmpe.formats.text import check_writable, suffix_of
@@ -370,29 +456,21 @@ def checked_suffix(output: Path | None, known: Sequence[str]) -> str:
     return suffix
 
 
+def write_or_print(output: Path | None, text: str) -> None:
+    """Write a file, or stdout without one."""
+    from cmpe.formats.text import write_text
+
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(output, text)
+
+
 def need_writer(suffix: str) -> None:
     """Refuse, before anything is computed, a file that only an extra can write."""
     package, extra = WRITERS.get(suffix, ("", ""))
     if package and find_spec(package) is None:
         raise MissingExtra.named(package, extra)
-
-
-def limits_in_order(
-    arguments: Sequence[str], at_most: Sequence[float], at_least: Sequence[float]
-) -> tuple[list[float], list[bool]]:
-    """The limits of --at-most and --at-least in the order of the command line, and which are least.
-
-    The parser keeps the order of the values of one option only.
-    """
-    if not (at_most and at_least):
-        return [*at_most, *at_least], [bool(at_least)] * (len(at_most) + len(at_least))
-    upper, lower = iter(at_most), iter(at_least)
-    senses = [
-        word.startswith("--at-least")
-        for word in arguments
-        if word.partition("=")[0] in ("--at-most", "--at-least")
-    ]
-    return [next(lower if is_least else upper) for is_least in senses], senses
 
 
 def is_quiet() -> bool:
@@ -462,8 +540,6 @@ def read_stages(text: str | None, method: str) -> dict[str, Any] | None:
     """The stages that a trained run is asked for; None: its own."""
     if text is None:
         return None
-    from dataclasses import fields
-
     from cmpe.learning.pipeline import Pipeline, parse_stages
 
     if method in METHODS:

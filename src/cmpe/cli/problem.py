@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from cmpe.cli import options as asked
+from cmpe.cli import options
 from cmpe.errors import InputError
 
 ROWS_HELP = (
-    "Evidence: .evid, .npy, .csv, .parquet or a folder of it; default: samples of the objective."
+    "Evidence: a file .evid, .npy, .csv or .parquet, or a folder of .parquet "
+    "files; default: samples of the objective."
 )
 OBJECTIVE_HELP = (
     "The model h to maximise, of any format, or package.module:name of a function that makes it."
@@ -22,20 +23,23 @@ def problem(
     context: typer.Context,
     objective: Annotated[Path, typer.Option(help=OBJECTIVE_HELP)],
     out: Annotated[Path, typer.Option(help="The directory to write.")],
-    constraint: asked.Constraints = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
+    constraint: options.Constraints = None,
+    count: options.Counts = None,
+    require: options.Rules = None,
+    at_most: options.AtMost = None,
+    at_least: options.AtLeast = None,
     rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
     evidence_fraction: Annotated[
         float | None,
-        typer.Option(help="Share of observed variables; default: 0.6, or what the rows observe."),
+        typer.Option(
+            help="Share of observed variables; default: 0.6, or the "
+            "variables that the rows observe."
+        ),
     ] = None,
     samples: Annotated[
         int | None, typer.Option(help="Rows to sample, 90 % to train, 10 % to test; default 10000.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every generator.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the problem in OUT.")] = False,
 ) -> int:
     """Write a problem directory from models, counts and rules, with rows to train and test on."""
@@ -50,16 +54,15 @@ def problem(
         raise InputError(f"{out}: holds a problem already; add --force, or choose another --out")
     told = {"evidence_fraction": evidence_fraction, "samples": samples}
     recipe = Recipe(seed=seed, **{k: v for k, v in told.items() if v is not None})  # type: ignore[arg-type]
-    words = context.find_root().obj or ()
-    limits, mirrored = asked.limits_in_order(words, at_most or [], at_least or [])
     if not (constraint or count or require):
         raise InputError("a problem needs a --constraint with its limit, a --count or a --require")
-    posed, _ = asked.posed_problem(None, objective, constraint or [], limits, mirrored)
+    models = options.ProblemOptions(None, objective, constraint, at_most, at_least, count, require)
+    posed, _ = models.read_models(context)
     stored = tuple(replace(c, function=as_stored(c.function)) for c in posed.constraints)
     posed = replace(posed, objective=as_stored(posed.objective), constraints=stored)
-    posed = asked.with_rules(posed, count, require)
-    files = asked.RowFiles(evidence=rows)
-    given = None if rows is None else asked.read_rows(posed, None, files).states
+    posed = models.with_rules(posed)
+    files = options.RowOptions(evidence=rows)
+    given = None if rows is None else files.read(posed, None).states
     made = from_pair(posed, recipe, given)
     if given is not None and evidence_fraction is not None and (given < 0).any():
         raise InputError(

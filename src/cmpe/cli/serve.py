@@ -6,38 +6,43 @@ from typing import Annotated
 
 import typer
 
-from cmpe.cli import options as asked
-from cmpe.cli.options import METHOD_HELP, limits_in_order, posed_problem, refuse_unknown, with_rules
+from cmpe.cli.options import METHOD_HELP, ProblemOptions, refuse_unknown, spread
 from cmpe.errors import MissingExtra
 from cmpe.solvers.base import Limits
 from cmpe.solving import chosen
 
 
+@spread
 def serve(
     context: typer.Context,
-    problem_dir: asked.Directory = None,
-    objective: asked.Objective = None,
-    constraint: asked.Constraints = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
+    models: ProblemOptions,
+    *,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     time_limit: Annotated[
-        float, typer.Option(min=0.001, help="Seconds a row at most; requests may ask for less.")
+        float,
+        typer.Option(
+            min=0.001,
+            help="The largest time limit, in seconds per row; a request may set a smaller one.",
+        ),
     ] = 1.0,
     threads: Annotated[int, typer.Option(min=1, help="Threads that answer a batch.")] = 1,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 8000,
-    most_rows: Annotated[int, typer.Option(min=1, help="Rows of a request at most.")] = 10_000,
+    most_rows: Annotated[int, typer.Option(min=1, help="The most rows in a request.")] = 10_000,
     most_bytes: Annotated[
-        int, typer.Option(min=1, help="Bytes of a request at most.")
+        int, typer.Option(min=1, help="The most bytes in a request.")
     ] = 10_000_000,
     queue: Annotated[
-        int, typer.Option(min=1, help="Rows that may wait; a request beyond them gets a 503.")
+        int,
+        typer.Option(
+            min=1, help="The most rows that may wait; further requests are answered with 503."
+        ),
     ] = 20_000,
     connections: Annotated[
-        int, typer.Option(min=1, help="Connections at once; one beyond them gets a 503.")
+        int,
+        typer.Option(
+            min=1, help="The most connections at a time; further ones are answered with 503."
+        ),
     ] = 256,
 ) -> int:
     """Answer rows over HTTP, with certificates, and serve a page to explore the problem."""
@@ -49,10 +54,7 @@ def serve(
     except ImportError:
         raise MissingExtra.named("uvicorn", "serve") from None
     refuse_unknown(method, Limits(seconds=time_limit, threads=threads))
-    words = context.find_root().obj or ()
-    limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, _ = posed_problem(problem_dir, objective, constraint or [], *limited)
-    problem = with_rules(problem, count, require)
+    problem, _ = models.read(context)
     allowed = Allowed(bytes=most_bytes, rows=most_rows, seconds=time_limit, queue=queue)
     service = Service(problem, chosen(method, problem), allowed, threads)
     uvicorn.run(

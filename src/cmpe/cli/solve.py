@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cmpe.cli import options as asked
+from cmpe import solving
 from cmpe.cli.options import (
     CERTIFICATE_HELP,
     DEVICE_HELP,
@@ -27,16 +27,17 @@ from cmpe.cli.options import (
     TRACE_HELP,
     WORKERS_HELP,
     Format,
-    RowFiles,
+    PartOptions,
+    ProblemOptions,
+    RowOptions,
+    Seed,
+    TimeLimit,
     is_quiet,
-    limits_in_order,
     need_writer,
-    posed_problem,
     progress_bar,
-    read_rows,
     read_stages,
     refuse_unknown,
-    with_rules,
+    spread,
 )
 from cmpe.cli.streaming.running import (
     QUICK,
@@ -54,8 +55,6 @@ from cmpe.solvers.base import Limits
 from cmpe.solving import chosen, run_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cmpe.arrays import Values
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.formats.results import Carried
@@ -67,26 +66,17 @@ if TYPE_CHECKING:
 TABLE_ROWS = 25
 
 
+@spread
 def solve(
     context: typer.Context,
-    problem_dir: asked.Directory = None,
-    objective: asked.Objective = None,
-    constraint: asked.Constraints = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
-    evidence: asked.EvidenceFile = None,
-    evidence_values: asked.EvidenceValues = None,
-    potentials: asked.PotentialsFile = None,
-    limits: asked.LimitsFile = None,
-    ignore_extra: asked.IgnoreExtra = False,
-    keep: asked.Keep = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
+    models: ProblemOptions,
+    files: RowOptions,
+    *,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
-    time_limit: asked.TimeLimit = None,
+    time_limit: TimeLimit = None,
     gap: Annotated[float, typer.Option(min=0, help=GAP_HELP)] = 0.0,
-    seed: asked.Seed = 0,
+    seed: Seed = 0,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     format: Annotated[Format | None, typer.Option(help=FORMAT_HELP)] = None,
     workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
@@ -97,36 +87,29 @@ def solve(
     trace: Annotated[Path | None, typer.Option(help=TRACE_HELP)] = None,
     certificate: Annotated[Path | None, typer.Option(help=CERTIFICATE_HELP)] = None,
     explain: Annotated[bool, typer.Option("--explain", help=EXPLAIN_HELP)] = False,
-    executor: asked.ExecutorKind = "local",
-    address: asked.Address = None,
-    resume: asked.Resume = False,
-    block: asked.BlockRows = None,
+    parts: PartOptions,
 ) -> int:
     """Maximise h(x, y) subject to t(x, y) <= q for every row x of evidence."""
     how = Limits(
         seconds=time_limit, seed=seed, gap=gap, workers=workers, threads=threads, device=device,
-        memory=memory, executor=executor, address=address,
+        memory=memory, executor=parts.executor, address=parts.address,
     )  # fmt: skip
     refuse_unknown(method, how)
-    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
     staged = read_stages(stages, method)
-    words = context.find_root().obj or ()
-    limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
-    problem = with_rules(problem, count, require)
-    stream = stream_asked(words, (output, files, format), how, resume=resume, block=block)
+    problem, directory = models.read(context)
+    stream = stream_asked(context, (output, files, format), how, parts)
     if stream is not None:
         refuse_beside_parts(
             start=start, trace=trace, certificate=certificate, explain=explain or None
         )
         return _answer_parts(stream, (problem, directory), (method, stages, staged), how)
-    given = read_rows(problem, directory, files)
+    given = files.read(problem, directory)
     begun = _read_start(start, problem, len(given.rows))
     for file in (output, trace, certificate):
         if file is not None:
             check_writable(file)
     shape = _shape(format, output, problem)
-    if keep and shape is Format.uai:
+    if files.keep and shape is Format.uai:
         raise InputError("--keep goes with json, csv, parquet or table; found uai")
     for suffix in (f".{shape.value}", "" if trace is None else trace.suffix):
         need_writer(suffix)
@@ -137,13 +120,12 @@ def solve(
             f"--output {output.with_suffix('')}/, parts are kept as they finish, for --resume",
             err=True,
         )
-    question = _Question(given.rows, chosen(method, problem, staged), how)
-    solutions = _answer(question, _Destination(shape, output, given.carried))
+    by, to = chosen(method, problem, staged), _Destination(shape, output, given.carried)
+    solutions = _answer(given.rows, by, how, to)
     if trace is not None:
         _write_trace(given.rows.take(slice(0, 1)), trace, time_limit)
     if certificate is not None:
-        models = _model_files(problem_dir, [objective, *(constraint or [])])
-        _write_certificate(given.rows, solutions, certificate, models)
+        _write_certificate(given.rows, solutions, certificate, models.files)
     if explain:
         _explain(given.rows, solutions, time_limit)
     infeasible = [label == "infeasible" for label in solutions.labels]
@@ -191,15 +173,6 @@ def _shape(asked: Format | None, output: Path | None, problem: Problem) -> Forma
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What is asked, of whom, and how."""
-
-    rows: Rows
-    method: Chosen
-    limits: Limits
-
-
-@dataclass(frozen=True)
 class _Destination:
     """Where the answers go, and in which format."""
 
@@ -208,15 +181,15 @@ class _Destination:
     carried: Carried
 
 
-def _answer(question: _Question, destination: _Destination) -> Solutions:
+def _answer(rows: Rows, method: Chosen, how: Limits, destination: _Destination) -> Solutions:
     """Solve with progress and write the answers, after Ctrl-C what is known of every row."""
-    from cmpe.solvers.dispatch import answer_rows
-
-    problem = question.rows.problem
+    problem = rows.problem
     with progress_bar("solving") as progress:
-        told = replace(question.limits, progress=progress)
         try:
-            solutions = answer_rows(question.rows, question.method, told)
+            solutions = solving.solve(
+                problem, **rows.keywords, method=method, time_limit=how.seconds, gap=how.gap,
+                seed=how.seed, running=replace(how, progress=progress),
+            )  # fmt: skip
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)
             raise KeyboardInterrupt(f"{stop}; what is known was written") from None
@@ -240,13 +213,6 @@ def _write_trace(rows: Rows, path: Path, seconds: float | None) -> None:
         save(draw_trace(events), path)
     else:
         write_text(path, "".join(f"{json_line(asdict(event))}\n" for event in events))
-
-
-def _model_files(directory: Path | None, models: Sequence[Path | None]) -> list[Path]:
-    """The files that the tables came from."""
-    if directory is not None and directory.is_dir():
-        return sorted(directory.glob("*.uai"))
-    return [model for model in (directory, *models) if model is not None]
 
 
 def _write_certificate(rows: Rows, solutions: Solutions, path: Path, models: list[Path]) -> None:

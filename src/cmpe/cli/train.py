@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
     from cmpe.learning.runs import Record
     from cmpe.learning.solver import NeuralSolver
     from cmpe.learning.training.config import TrainingConfig
-    from cmpe.learning.training.fitting import Session
 
-PROCESSES_HELP = "That share every batch, on a Ray cluster; a GPU for each with --device cuda."
-WORKERS_HELP = "Of label making: rows at the same time, or cores of a cluster started here."
+WORKERS_HELP = "For labels: rows answered at the same time, or cores of a cluster started here."
 FIGURE, PRICE, CHOICE = "curve.png", "price.json", "cross_validation.json"
 NETWORK_HELP = "package.module:name of a function of (inputs, outputs) that makes a torch module."
 PRESET_HELP = "Settings to start from; default: tuned, with --cross-validate stable."
@@ -57,14 +54,14 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every generator.")] = 0,
     rows: Annotated[
-        int | None, typer.Option(min=0, help="Rows to draw and train on besides the directory's.")
+        int | None, typer.Option(min=0, help="Rows to draw, in addition to those of the directory.")
     ] = None,
     fresh: Annotated[bool, typer.Option(help="Draw those rows anew for every epoch.")] = False,
     alpha: Annotated[
         str | None, typer.Option(help="Where alpha_x comes from: paper, precomputed or fixed.")
     ] = None,
     contrast: Annotated[
-        float | None, typer.Option(min=1, help="How much infeasible answers cost: times alpha_x.")
+        float | None, typer.Option(min=1, help="A factor on the loss of infeasible answers.")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0, help="Weight of an entropy bonus that falls to 0.")
@@ -85,14 +82,13 @@ def train(
         float, typer.Option(min=0, help="Time between checkpoints.")
     ] = 5.0,
     threads: Annotated[int, typer.Option(min=1, help="Threads of training and engines.")] = 1,
-    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
     workers: Annotated[int, typer.Option(min=1, help=WORKERS_HELP)] = 1,
     executor: asked.ExecutorKind = "local",
     address: asked.Address = None,
     any_evidence: Annotated[
-        bool, typer.Option("--any-evidence", help="One network, whatever is observed.")
+        bool, typer.Option("--any-evidence", help="Train one network for any observed variables.")
     ] = False,
-    any_q: Annotated[bool, typer.Option("--any-q", help="One network for every q.")] = False,
+    any_q: Annotated[bool, typer.Option("--any-q", help="Train one network for any q.")] = False,
 ) -> int:  # fmt: skip
     """Train a network on the directory's training rows; Ctrl-C leaves a usable checkpoint."""
     given = {
@@ -102,10 +98,10 @@ def train(
     known = {k: v for k, v in given.items() if v is not None}
     usual = Preset.stable if cross_validate else Preset.tuned
     running = Running(workers=workers, threads=threads, executor=executor, address=address)
-    how = _Training(out, device, resume, force, checkpoint_minutes, running, processes)
+    how = _Training(out, device, resume, force, checkpoint_minutes, running)
     if not (any_evidence or any_q):
-        if network is not None and (cross_validate or processes > 1):
-            raise InputError("--network goes with neither --cross-validate nor --processes")
+        if network is not None and cross_validate:
+            raise InputError("--network does not go with --cross-validate")
         recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0, network)
         return _train_one(problem_dir, recipe, _settings(set_ or [], known, seed), how)
     odd = preset not in (None, Preset.tuned) or cross_validate or loss not in (None, "ss_cmpe")
@@ -140,7 +136,6 @@ class _Training:
     force: bool
     checkpoint_minutes: float
     running: Running
-    processes: int
 
 
 def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how: _Training) -> int:
@@ -149,7 +144,7 @@ def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how:
     from cmpe.formats.text import write_text
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.config import preset as preset_named
-    from cmpe.learning.training.fitting import Session
+    from cmpe.learning.training.fitting import Session, fit
 
     check_device(how.device)
     content, out = read_directory(problem_dir), how.out
@@ -160,9 +155,7 @@ def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how:
     with live() as show:
         kept = (out, how.device, how.resume, how.checkpoint_minutes, problem_dir)
         session = Session(*kept, how.running.threads, show, how.running)
-        solver = _fitted(content, config, session, how.processes, recipe.network)
-    if os.environ.get("RANK", "0") != "0":  # one process of torchrun speaks for all
-        return 0
+        solver = fit(content.problem, content.train, config, session, network=recipe.network)
     records = read_log(out)
     draw(records, out / FIGURE)
     typer.echo(_summary(out, config, solver, records))
@@ -213,29 +206,6 @@ def _cross_validated(
 def _fold_line(record: Record) -> str:
     left = record["seconds"] * (record["epochs"] / record["epoch"] - 1.0)
     return f"cross-validation  {left:.0f} s left"
-
-
-def _fitted(
-    content: ProblemDirectory,
-    config: TrainingConfig,
-    session: Session,
-    processes: int,
-    network: str | None,
-) -> NeuralSolver:
-    """Train here, or by several processes of a Ray cluster."""
-    from cmpe.learning.launching import fit_on_ray
-    from cmpe.learning.training.fitting import fit
-
-    how = session.running()
-    if processes == 1:
-        return fit(content.problem, content.train, config, session, network=network)
-    if not how.is_spread:
-        raise InputError(
-            "--processes goes with --executor ray; on one machine: torchrun --nproc-per-node "
-            f"{processes} --no-python cmpe train ..."
-        )
-    asked_for = (content.problem, content.train)
-    return fit_on_ray(asked_for, config, session, processes=processes, address=how.address)
 
 
 def _price(solver: NeuralSolver, evidence: Assignments, records: list[Record]) -> Price:

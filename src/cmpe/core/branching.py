@@ -42,15 +42,12 @@ from cmpe.core.consistency import (
     propagate,
     touch,
 )
+from cmpe.core.settings import WIDE
 
 OPEN, DEPTH, STAGE, NODES, DIVES, BACKTRACKS, CONFLICT, LAST, LOOKED = range(9)  # Tree.counts
 BACK, DOWN, DONE = range(3)  # values of Tree.counts[STAGE]
 LOST, BEST, BOUND = range(3)  # Tree.levels
-MOST_BACKTRACKS = 4  # a dive ends after so many
-ROUNDS = 2  # of propagation at a node
-MORE = 1e-3  # failures that a table counts for
 HUGE = 1e30  # the slack of an entry without weight
-LONGER, SHORTER = 1.5, 0.5  # steps of multipliers after a success, after a failure
 ROUNDING = 1e-11  # this share of the tables' largest number is added to bounds
 
 
@@ -94,7 +91,7 @@ class Tree(NamedTuple):
     counts: np.ndarray  # (9,) OPEN nodes; DEPTH of the dive; STAGE: go BACK, DOWN: the state is a
     # node, or DONE; NODES and DIVES so far; BACKTRACKS of the dive; CONFLICT: the variable that
     # failed last, or -1; LAST: the one branched on last, or -1; LOOKED: whether the node's z was
-    # looked at
+    # evaluated
     levels: np.ndarray  # (3,) LOST: the greatest bound that was lost; BEST: h of the answer;
     # BOUND of the present node
     message: np.ndarray  # (M,) of the root
@@ -138,7 +135,7 @@ def _value(net, judged, which, z):
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _is_promising(net, judged, tree, z):
-    """Whether z may be feasible and better than the best; then it is the answer to look at."""
+    """Whether z may be feasible and better than the best; then it becomes the `answer`."""
     if not _value(net, judged, 0, z) > tree.levels[BEST]:
         return False
     for j in range(len(judged.limits)):
@@ -213,11 +210,11 @@ def _step_multipliers(net, judged, state, tree):
     for j in range(len(tree.moved)):  # `moved` becomes what the multipliers were
         tree.multipliers[j], tree.moved[j] = tree.moved[j], tree.multipliers[j]
     price(net, judged, state, tree.multipliers)
-    if not begin(net, state) or propagate(net, state, ROUNDS) < 0:
+    if not begin(net, state) or propagate(net, state, WIDE.rounds) < 0:
         return False
     now = state.levels[TOTAL] + state.levels[MARGIN]
     tree.levels[BOUND] = min(before, now)
-    factor = LONGER if now < total else SHORTER
+    factor = WIDE.longer if now < total else WIDE.shorter
     for j in range(len(tree.steps)):
         tree.steps[j] *= factor
     if now < total:
@@ -322,7 +319,7 @@ def _next(net, judged, state, tree):
     """Go back a level, or begin another dive; whether a node is the state. DONE if none is left."""
     counts, dive = tree.counts, tree.dive
     counts[LOOKED] = 0
-    if counts[BACKTRACKS] >= MOST_BACKTRACKS:
+    if counts[BACKTRACKS] >= WIDE.backtracks:
         for d in range(counts[DEPTH]):
             if dive.bound[d] > state.levels[ENOUGH]:
                 v, a = dive.variable[d], dive.value[d]
@@ -354,7 +351,7 @@ def _by_conflicts(net, state, tree):
     for v in range(len(state.size)):
         if state.size[v] > 1:
             degree = net.own[v + 1] - net.own[v]
-            key = state.size[v] / (1.0 + tree.failures[v] + MORE * degree)
+            key = state.size[v] / (1.0 + tree.failures[v] + WIDE.degree_weight * degree)
             if key < least:
                 chosen, least = v, key
     return chosen
@@ -426,7 +423,7 @@ def _propagated(net, state, tree):
     enough = state.levels[ENOUGH]
     if tree.levels[BOUND] <= enough or state.levels[TOTAL] + state.levels[MARGIN] <= enough:
         return False
-    if propagate(net, state, ROUNDS) < 0:
+    if propagate(net, state, WIDE.rounds) < 0:
         return False
     bound = state.levels[TOTAL] + state.levels[MARGIN]
     tree.levels[BOUND] = min(tree.levels[BOUND], bound)
@@ -435,8 +432,9 @@ def _propagated(net, state, tree):
 
 @njit(cache=True, nogil=True, counted=False)
 def explore(net, judged, state, tree, nodes):
-    """Go on for so many nodes, or until `answer` deserves a look (True); the stage is DONE when
-    nothing is left to explore."""
+    """Explore so many nodes, or until `answer` is a new candidate (True).
+
+    The stage is DONE when nothing is left to explore."""
     counts, z = tree.counts, tree.leaf
     for _ in range(nodes):
         is_node = True

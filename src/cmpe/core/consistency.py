@@ -1,16 +1,16 @@
-"""Compiled soft consistency: what the tables of a row say about values, without elimination.
+"""Compiled soft consistency: bounds on the values of a row by messages, without elimination.
 
 Every table of two and more variables sends each of them a message, a number per value. With the
 messages taken out of the tables and added to the variables' own beliefs,
 
     sum over v of max b_v  +  sum over f of max (table_f - messages of f)
 
-is an upper bound on the maximum whatever the messages are. `visit` collects all that the tables of
-a variable say about its values and deals it out again to the tables that are still to come, in
-equal shares: sequential reweighted message passing (Kolmogorov 2006, 2015), which never raises the
-bound. A value without support in some table is out; so is one whose bound, the total less what
-it loses against the best value of its variable, does not exceed `enough`. The totals are kept up
-to date: after a visit the maxima of all tables visited are known.
+is an upper bound on the maximum whatever the messages are. `visit` adds the max-marginals of a
+variable's tables to its belief, and divides the belief equally among those of its tables that have
+a variable yet to be visited: sequential reweighted message passing (Kolmogorov 2006, 2015), which
+never raises the bound. A value is removed where some table does not support it, and where its bound
+(the total less what the value loses against the best one of its variable) does not exceed
+`enough`. The totals are kept up to date: a visit computes the maxima of all tables that it visits.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Net(NamedTuple):
     ahead: np.ndarray  # (2, S) whether the table has a variable yet to come, forwards, backwards
     share: np.ndarray  # (n,) of a variable's belief, for each table ahead
     alone: np.ndarray  # (V,) what is maximised: the variables' own tables
-    values: np.ndarray  # (E,) and those of two and more
+    values: np.ndarray  # (E,) tables of two and more variables
 
 
 class NetworkState(NamedTuple):
-    """What is known of a row, all of it changed in place."""
+    """The values, messages and bounds of a row, all of them changed in place."""
 
     size: np.ndarray  # (n,) values left
     left: np.ndarray  # (V,) which: the first size[v] of each variable's part
@@ -90,7 +90,7 @@ def _collect_pair(net, state, slot, other, first):
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _collect_many(net, state, slot, table):
-    """The same for a table of any number of variables: an odometer over the values left."""
+    """`_collect_pair` for a table of any number of variables: an odometer over the values left."""
     out, axes = state.scratch[0], state.axes
     low, high = net.starts[table], net.starts[table + 1]
     v = net.variable[slot]
@@ -173,7 +173,7 @@ def _score(net, state, v):
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
 def favourite(net, state, v):
-    """The value of v that all its tables together like best."""
+    """The value of v whose max-marginals, summed over its tables, are greatest."""
     _score(net, state, v)
     best = 0
     for k in range(state.size[v]):

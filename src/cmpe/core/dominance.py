@@ -9,10 +9,10 @@ Goldstein 1994; soft neighbourhood substitutability: Lecoutre, Roussel and Dehan
 
     sum over tables f of v of  min over x of (h_f(b, x) - h_f(a, x))  >= 0,
 
-and the same for each t_j with max and <=. Entries that a has no weight with do not count. Equal
-values dominate each other, and one of them goes. One dominator costs one look at every entry of the
-variable's tables. Values go one after the other, each within what the others before have left, so
-that some best assignment always stays.
+and the same for each t_j with max and <=. Entries of -inf at value a do not count. Equal values
+dominate each other, and one of them is removed. One dominator costs one pass over the entries of
+the variable's tables. Values are removed one after another, each compared with the values that are
+left, so that some best assignment always stays.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 from cmpe.core.consistency import drop
-
-FEW = 4  # values: so few are all tried as dominators, of more only the favourite
+from cmpe.core.settings import WIDE
 
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
@@ -104,7 +103,7 @@ def _take_away(net, judged, state, v, b, gain, instead):
         for c in range(len(judged.base)):
             dominated = dominated and gain[c, k] >= 0.0
         if dominated and a != b:
-            drop(net, state, v, k)  # the last one takes its place: it has been looked at
+            drop(net, state, v, k)  # the last one takes its place: it has been compared
             instead[p + a] = b
             count += 1
         k -= 1
@@ -126,7 +125,7 @@ def dominate(net, judged, state, first, last, gain, instead):
         for k in range(state.size[v]):
             if state.belief[p + state.left[p + k]] > state.belief[p + state.left[p + best]]:
                 best = k
-        if state.size[v] > FEW:
+        if state.size[v] > WIDE.dominators:
             count += _take_away(net, judged, state, v, state.left[p + best], gain, instead)
             continue
         for b in range(net.place[v + 1] - p):

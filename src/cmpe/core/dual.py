@@ -22,7 +22,7 @@ from cmpe.core.multipliers import BEST, DUAL_RULE, fall
 from cmpe.core.settings import EXACT
 from cmpe.core.tables import condition_some
 
-# What is known of a row: an INACTIVE constraint holds at the maximiser of h alone.
+# Kinds of rows: an INACTIVE constraint holds at the maximiser of h alone.
 RUNNING, INACTIVE, INFEASIBLE, BOUND = range(4)
 # What rounding can move a sum by, per bucket, as a share of 1 + the largest number added up.
 SLACK = 1e-14
@@ -30,7 +30,7 @@ CLOSE = 1e-11  # A rise of a smaller share of 1 + |value| is no new line.
 
 
 class DualBlock(NamedTuple):
-    """A block of rows, one lane each: their tables and what the dual finds out about them."""
+    """A block of rows, one lane each: the dual, and the losses at its minimiser (`proof`)."""
 
     h: Floats  # (E, L)
     t: Floats  # (m, E, L)
@@ -42,10 +42,13 @@ class DualBlock(NamedTuple):
     kind: Integers  # (L,) INACTIVE, INFEASIBLE or BOUND
     ends: Floats  # (2, L) mu at which the best satisfying and violating lines are maximisers
     choice: Integers  # (K, L) the best feasible maximiser seen, where there are several constraints
+    losses: Floats  # (pairs, L) of each bucket, message entry and value
+    reach: Floats  # (messages, L) the least loss that reaches each message entry
+    second: Floats  # (components, L) the least loss of an assignment other than the maximiser
 
 
 @njit(inner=True, nogil=True)
-def make_dual(plan, constraints, lanes):
+def make_block(plan, constraints, lanes):
     """Room for a block."""
     return DualBlock(
         np.zeros((plan.entries, lanes)),
@@ -58,6 +61,9 @@ def make_dual(plan, constraints, lanes):
         np.zeros(lanes, dtype=np.int64),
         np.zeros((2, lanes)),
         np.zeros((len(plan.buckets), lanes), dtype=np.int64),
+        np.empty((plan.pairs, lanes)),
+        np.empty((plan.total - plan.entries, lanes)),
+        np.empty((len(plan.component_start) - 1, lanes)),
     )
 
 
@@ -105,7 +111,7 @@ def load_block(rows, start, h, t):
 
 @njit(inner=True, nogil=True)
 def load_rows(rows, numbers, h, t):
-    """The same for the rows of these numbers (L,)."""
+    """`load_block` for the rows of these numbers (L,)."""
     evidence = np.zeros((rows.evidence.shape[0], len(numbers)), dtype=np.int64)
     for x in range(len(evidence)):
         for lane in range(len(numbers)):
@@ -351,7 +357,7 @@ def dual_batch(rows, results):
     """The dual of every row."""
     plan, limits, lanes = rows.plan, rows.limits, rows.lanes
     count, constraints, buckets = rows.evidence.shape[1], len(limits), len(plan.buckets)
-    block = make_dual(plan, max(1, constraints), lanes)
+    block = make_block(plan, max(1, constraints), lanes)
     limit = limits[0] if constraints > 0 else np.inf  # without one, t = 0 <= inf
     low, high = block.choice, np.zeros((buckets, lanes), dtype=np.int64)
     for start in range(0, count, lanes):

@@ -261,33 +261,6 @@ def follow(network, images, row, slope, limit, room):
 
 
 @njit(cache=True, nogil=True)
-def step(images, slopes, amounts, changed):
-    """The L1-nearest point of the box at which slopes . (changed - images) <= -amounts, row by row.
-
-    Greedy by |slope| is optimal: it is a continuous knapsack whose items cost 1 per unit. Where the
-    box does not reach that far, everything that helps is moved.
-    """
-    n = images.shape[1]
-    scores = np.empty(n, dtype=np.float32)
-    tops = np.empty((n + BLOCK - 1) // BLOCK, dtype=np.float32)
-    for p in range(len(images)):
-        image, slope, to = images[p], slopes[p], changed[p]
-        score(image, slope, scores, tops)
-        copy(image, to)
-        left = amounts[p]
-        while left > 0.0:
-            j = take(scores, tops)
-            if j < 0:
-                break
-            target = 0.0 if slope[j] > 0 else 1.0
-            gain = slope[j] * (image[j] - target)
-            if gain > left:
-                target = min(max(image[j] - left / slope[j], 0.0), 1.0)
-            to[j] = target
-            left -= gain
-
-
-@njit(cache=True, nogil=True)
 def secants(sums, rows, after, local, slopes):
     """(relu(a') - relu(a)) / (a' - a) of every hidden unit, blended with relu'(a') by `local`.
 

@@ -21,6 +21,7 @@ from cmpe.core.states import (
     LossBudget,
     States,
     T,
+    TreeWalk,
     add_leaf,
     add_single,
     combine,
@@ -38,14 +39,8 @@ class Space(NamedTuple):
     """What one row's dynamic programme works in."""
 
     states: States
-    starts: Integers  # (messages,) the list of each message entry: first state
-    ends: Integers  # and end
-    digits: Integers
-    offsets: Integers
-    lows: Integers  # (components + 2,) the list of each component: first state
-    highs: Integers  # and end
-    order: Integers  # (components + 2,) numbers of components
-    least: Floats  # (components + 2, 2) least loss -+ tilt of each component's list
+    walk: TreeWalk
+    least: Floats  # (components + 1, 2) least loss -+ tilt of each component's list
     rest: Floats  # (m,) what the limits leave for the components with lists
     heap: Floats  # (rank,)
     roots: Integers  # (2,) nodes of the best answer
@@ -63,12 +58,11 @@ class Tilt(NamedTuple):
 
 
 @njit(inner=True, nogil=True)
-def make_space(plan, constraints, states, rank, products):
+def make_space(plan, walk, constraints, states, rank, products):
     """Room for so many states of one row, for its `rank` best answers.
 
-    One combination of lists may form so many products.
+    One combination of lists may form so many products. `walk` is of `make_walk`.
     """
-    messages, components = plan.total - plan.entries, len(plan.component_start) + 1
     counts = np.zeros(5, dtype=np.int64)
     counts[SUM_LIMIT], counts[PRODUCT_LIMIT] = 1 << 62, products
     return Space(
@@ -78,14 +72,8 @@ def make_space(plan, constraints, states, rank, products):
             np.empty((2 * states, 2), dtype=np.int32),
             counts,
         ),
-        np.zeros(messages, dtype=np.int64),
-        np.zeros(messages, dtype=np.int64),
-        np.zeros(plan.widest, dtype=np.int64),
-        np.zeros(plan.most_inputs, dtype=np.int64),
-        np.zeros(components, dtype=np.int64),
-        np.zeros(components, dtype=np.int64),
-        np.zeros(components, dtype=np.int64),
-        np.zeros((components, 2)),
+        walk,
+        np.zeros((len(plan.component_start) + 1, 2)),
         np.zeros(constraints),
         np.empty(rank),
         np.zeros(2, dtype=np.int64),
@@ -150,7 +138,8 @@ def _join_children(plan, k, a, lane, budget, tilt, space):
     The tilted part of `budget` already contains the drift of these messages, which is taken off
     message by message.
     """
-    states, offsets = space.states, space.offsets
+    states, walk = space.states, space.walk
+    offsets = walk.offsets
     bottom = states.counts[STATE_COUNT] - 1
     below, above = budget.below, budget.above
     for i in range(plan.buckets[k, INPUT_COUNT]):
@@ -162,9 +151,8 @@ def _join_children(plan, k, a, lane, budget, tilt, space):
             below -= tilt.drift[0, child, lane]
             above -= tilt.drift[1, child, lane]
         left = LossBudget(budget.loss, tilt.share, below, above)
-        if not _join_child(
-            states, bottom, space.starts[child], space.ends[child], left, space.heap
-        ):
+        low, high = walk.starts[child], walk.ends[child]
+        if not _join_child(states, bottom, low, high, left, space.heap):
             return False
         if states.counts[STATE_COUNT] == bottom:
             break
@@ -177,7 +165,8 @@ def _component_states(plan, c, lane, block, most, tilt, space):
 
     Returns (first, end), -1 on overflow.
     """
-    buckets, states, digits, offsets = plan.buckets, space.states, space.digits, space.offsets
+    buckets, states, walk = plan.buckets, space.states, space.walk
+    digits, offsets = walk.digits, walk.offsets
     counts, low = states.counts, np.int64(0)
     for b in range(plan.component_start[c], plan.component_start[c + 1]):
         k = plan.component_buckets[b]
@@ -207,7 +196,7 @@ def _component_states(plan, c, lane, block, most, tilt, space):
                     return -1, -1
             if counts[STATE_COUNT] - low > 1:
                 counts[STATE_COUNT] = settled(states, low, counts[STATE_COUNT], space.heap)
-            space.starts[here], space.ends[here] = low, counts[STATE_COUNT]
+            walk.starts[here], walk.ends[here] = low, counts[STATE_COUNT]
             step(buckets, plan.inputs, plan.strides, plan.axis_cards, k, digits, offsets)
     return low, counts[STATE_COUNT]
 
@@ -261,10 +250,8 @@ def _merge_components(active, price, most, space):
     budget less the least that the other lists can take: bounds at the multipliers
     (1 -+ EXACT.tilt) mu.
     """
-    states, lows, highs, least, order = (
-        space.states, space.lows, space.highs, space.least, space.order
-    )  # fmt: skip
-    counts = states.counts
+    states, least, walk = space.states, space.least, space.walk
+    lows, highs, order, counts = walk.lows, walk.highs, walk.order, states.counts
     down, up = 0.0, 0.0
     for c in range(active):
         order[c] = c
@@ -305,7 +292,7 @@ def list_components(plan, lane, block, limits, most, tilt, space):
 
     `space.rest` receives what the others, at their maximisers, leave of the limits.
     """
-    rest, counts = space.rest, space.states.counts
+    rest, counts, walk = space.rest, space.states.counts, space.walk
     counts[STATE_COUNT], counts[NODE_COUNT] = 0, 0
     active = np.int64(0)  # not 0: numba would compile what is called for that number, too
     for j in range(len(limits)):
@@ -319,7 +306,7 @@ def list_components(plan, lane, block, limits, most, tilt, space):
         low, high = _component_states(plan, c, lane, block, most, tilt, space)
         if low < 0:
             return OVERFLOW
-        space.lows[active], space.highs[active] = low, high
+        walk.lows[active], walk.highs[active] = low, high
         active += 1
     return active
 
@@ -332,8 +319,9 @@ def search(plan, lane, block, limits, most, space):
     of its states. A component that has no other assignment within `most` than its maximiser is a
     constant.
     """
-    states, order, rest = space.states, space.order, space.rest
-    values, counts, lows, highs = states.values, states.counts, space.lows, space.highs
+    states, walk, rest = space.states, space.walk, space.rest
+    values, counts = states.values, states.counts
+    lows, highs, order = walk.lows, walk.highs, walk.order
     none = np.zeros((2, 0, 0))
     tilt = Tilt(0.0, np.inf, np.inf, none, none)
     active = list_components(plan, lane, block, limits, most, tilt, space)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
-from cmpe.core.dual import SLACK, load_block, load_priced, make_dual, minimise_dual, rounding
+from cmpe.core.dual import SLACK, load_block, load_priced, make_block, minimise_dual, rounding
 from cmpe.core.elimination import eliminate_max
 
 
@@ -34,7 +34,7 @@ def opposite_batch(rows, bound, kind):
     An assignment with t = -inf does not count.
     """
     plan, lanes, count = rows.plan, rows.lanes, rows.evidence.shape[1]
-    block = make_dual(plan, 1, lanes)
+    block = make_block(plan, 1, lanes)
     h, t = block.h, block.t
     for start in range(0, count, lanes):
         load_block(rows, start, h, t)

@@ -22,7 +22,7 @@ def soft_message(messages, work, cavity, size, axis, how):
     `axis` has the first row of the message, the number of values, their stride in the table, and
     the first row in `cavity`. `how` has T, 1 / T, and the share of the old message that stays.
     """
-    first, card, stride, heard = axis
+    first, card, stride, taken_off = axis
     warm, inverse, damping = how
     top = spread(np.float32(-1e30))
     for value in range(card):
@@ -31,7 +31,7 @@ def soft_message(messages, work, cavity, size, axis, how):
             for e in range(begin, begin + stride):
                 if e != value * stride:
                     total = soft(total, load(work, e), warm, inverse)
-        total = minus(total, load(cavity, heard + value))
+        total = minus(total, load(cavity, taken_off + value))
         store(work, size + value, total)
         top = most(top, total)
     for value in range(card):

@@ -21,8 +21,8 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import SLACK
 from cmpe.core.loops import copy
 from cmpe.core.multipliers import BEST, MESSAGE_RULE, fall
+from cmpe.core.settings import WIDE
 
-STEP = 0.7  # the share of Polyak's step that mu takes
 MANY, NONE = -1, -2  # in `MessageTables.unary`: a table of several variables, or of none
 
 
@@ -197,5 +197,5 @@ def pass_messages(graph, row, steps, state):
             copy(messages, state.best_messages)
         if norm > 0.0:
             for j in range(len(mu)):
-                move = STEP * aim / norm * units[j] ** 2 * (sums[j] - limits[j])
+                move = WIDE.message_step * aim / norm * units[j] ** 2 * (sums[j] - limits[j])
                 mu[j] = max(0.0, mu[j] + move)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
+from cmpe.core.settings import WIDE
 
 WEIGHT, FILL, GIVEN = range(3)  # rules for the next vertex, see `greedy`
-EXACT = 1000  # vertices of a graph up to which every change of fill is followed
 
 
 @njit(inner=True, nogil=True)
@@ -97,9 +97,9 @@ def _lists(starts, neighbours, bits, room):
 def greedy(starts, neighbours, bits, noise, rule, most, work):
     """An elimination order, and the entries of its buckets together (inf: given up).
 
-    The cheapest vertex goes next: by the weight of its neighbours, by the edges that are missing
-    between them, or (GIVEN) by `noise`, which then holds positions. In a graph of more than EXACT
-    vertices only the neighbours of the vertex eliminated get a new fill.
+    The cheapest vertex is next: by the weight of its neighbours, by the edges that are missing
+    between them, or (GIVEN) by `noise`, which then holds positions. In a graph of more than
+    `WIDE.exact_fill` vertices only the neighbours of the vertex eliminated get a new fill.
     """
     n = len(bits)
     near, degree, weight = _lists(starts, neighbours, bits, int(most) + 8)
@@ -139,7 +139,7 @@ def greedy(starts, neighbours, bits, noise, rule, most, work):
             if rule == WEIGHT:
                 enter(u, noise[u] + weight[u], tree)
                 continue
-            for j in range(-1, degree[u] if n <= EXACT else 0):
+            for j in range(-1, degree[u] if n <= WIDE.exact_fill else 0):
                 w = u if j < 0 else np.int64(near[u, j])  # their fill has changed, too
                 if seen[w] != k + 1:
                     seen[w] = k + 1

@@ -39,14 +39,14 @@ from cmpe.core.dual import (
     descend_dual,
     load_block,
     load_rows,
-    make_dual,
+    make_block,
     minimise_dual,
     rounding,
 )
 from cmpe.core.elimination import add_up, begin, complete, eliminate_max, step, totals
 from cmpe.core.frontiers import OVERFLOW, make_space, search
 from cmpe.core.settings import EXACT
-from cmpe.core.states import STATE_COUNT, read
+from cmpe.core.states import STATE_COUNT, make_walk, read
 
 
 @njit(inner=True, nogil=True)
@@ -103,48 +103,6 @@ def find_losses(plan, values, losses, reach, second):
             step(buckets, inputs, strides, axis_cards, k, digits, offsets)
 
 
-class LossBlock(NamedTuple):
-    """A block of rows, one lane each: the dual, and the losses at its minimiser.
-
-    The fields of `dual.DualBlock` come first.
-    """
-
-    h: Floats  # (E, L)
-    t: Floats  # (m, E, L)
-    values: Floats  # (total, L) h - mu t with its messages
-    carried: Floats  # (m, total, L) each t along the maximiser
-    mu: Floats  # (L, m) the minimiser
-    upper: Floats  # (L,) the bound
-    lower: Floats  # (L,) the best feasible line
-    kind: Integers  # (L,) INACTIVE, INFEASIBLE or BOUND
-    ends: Floats  # (2, L)
-    choice: Integers  # (K, L) an assignment
-    losses: Floats  # (pairs, L) of each bucket, message entry and value
-    reach: Floats  # (messages, L) the least loss that reaches each message entry
-    second: Floats  # (components, L) the least loss of an assignment other than the maximiser
-
-
-@njit(inner=True, nogil=True)
-def make_block(plan, constraints, lanes):
-    """Room for a block."""
-    dual = make_dual(plan, constraints, lanes)
-    return LossBlock(
-        dual.h,
-        dual.t,
-        dual.values,
-        dual.carried,
-        dual.mu,
-        dual.upper,
-        dual.lower,
-        dual.kind,
-        dual.ends,
-        dual.choice,
-        np.zeros((plan.pairs, lanes)),
-        np.zeros((plan.total - plan.entries, lanes)),
-        np.zeros((len(plan.component_start) - 1, lanes)),
-    )
-
-
 @njit(inner=True, nogil=True)
 def bound_block(rows, numbers, limits, block):
     """The dual and the losses of the rows of these numbers.
@@ -181,7 +139,7 @@ class RowProof(NamedTuple):
     """What the search of one row has shown."""
 
     gap: float  # of the best feasible assignment, inf if there is none so far
-    covered: float  # every assignment within this gap was looked at; inf: every allowed one
+    covered: float  # every assignment within this gap was covered; inf: every allowed one
     states: int  # most states of a round
 
 
@@ -191,7 +149,7 @@ def _prove(rows, lane, block, slack, guess, rounds, space):
     plan, limits, choice = rows.plan, rows.limits, block.choice
     upper, lower = block.upper[lane], block.lower[lane]
     cap = upper - lower + slack
-    if lower == -np.inf:  # no feasible assignment is known: there may be none
+    if lower == -np.inf:  # there may be no feasible assignment
         cap = largest_gap(plan, block, limits, lane) + slack
     most = min(cap, guess) if guess > 0.0 else min(cap / 4.0, 0.02 * (1.0 + abs(upper)))
     covered, best, ceiling, states = 0.0, np.inf, np.inf, 0
@@ -284,7 +242,7 @@ def _solve_constrained(rows, waiting, states, rounds, results):
     plan, limits, lanes = rows.plan, rows.limits, rows.lanes
     count, constraints, buckets = len(waiting), len(limits), len(plan.buckets)
     block = make_block(plan, constraints, lanes)
-    space = make_space(plan, constraints, states, 1, EXACT.products)
+    space = make_space(plan, make_walk(plan), constraints, states, 1, EXACT.products)
     numbers = np.zeros(lanes, dtype=np.int64)
     typical = 0.0
     for start in range(0, count, lanes):

@@ -34,9 +34,8 @@ from cmpe.core.copies import (
 from cmpe.core.dual import SLACK
 from cmpe.core.loops import copy
 from cmpe.core.multipliers import AIM, BEST, COPY_RULE, fall
+from cmpe.core.settings import WIDE
 
-MOMENTUM = 0.8  # the share of a step's velocity that the next step keeps
-LEAST_AIM = 1e-9  # the descent stops where the aim is a smaller share of 1 + |D|
 U = np.uint64
 
 
@@ -62,7 +61,7 @@ class CopyState(NamedTuple):
     level: Floats  # (3,) of `multipliers.fall`
     is_over: Any  # (1,) whether more steps cannot help
     values: Floats  # (total,) the rest is scratch
-    winners: Any  # (messages,) who attains each message entry
+    winners: Any  # (messages,) the value that attains each message entry
     choice: Any  # (K,)
     gradient: Floats  # (copies' entries,)
     taken: Integers  # (C,)
@@ -124,7 +123,7 @@ def _any(index, bucket, message, winner, values, winners):
 
 @njit(cache=True, nogil=True)
 def sweep(buckets, index, numbers, values, winners):
-    """Fill the messages of `values` (total,) and who won each entry; return the maximum."""
+    """Fill the messages of `values` (total,) and the winner of each entry; return the maximum."""
     total = values[0]
     for k in range(len(buckets)):
         card, count, size = buckets[k, CARD], buckets[k, INPUTS], buckets[k, SIZE]
@@ -160,7 +159,7 @@ def _decode(relaxed, winners, t, choice, sums):
 
 @njit(cache=True, nogil=True)
 def share_out(relaxed, even, table):
-    """Deal a variable's own table out to its copies, evenly or all to the first one.
+    """Divide a variable's own table among its copies, evenly or all to the first one.
 
     `table` (numbers,) holds the entries of the original tables.
     """
@@ -245,7 +244,7 @@ def descend(relaxed, row, steps, free, state):
                 slope[j] = 0.0
             norm += weights[j] * slope[j] * slope[j]
         aim = fall(bound, level, COPY_RULE)
-        if level[AIM] < LEAST_AIM * (1.0 + abs(bound)):
+        if level[AIM] < WIDE.least_aim * (1.0 + abs(bound)):
             state.is_over[0] = True
         if bound < level[BEST]:
             level[BEST] = bound
@@ -265,13 +264,13 @@ def _move(row, state, length, slope, free):
     """Move the multipliers by a step of this length, with momentum."""
     mu, mu_speed, shift, speed = state.mu, state.mu_speed, state.shift, state.speed
     for j in range(len(mu)):
-        move = (1.0 - MOMENTUM) * row.weights[j] * length * slope[j]
-        mu_speed[j] = MOMENTUM * mu_speed[j] + move
+        move = (1.0 - WIDE.momentum) * row.weights[j] * length * slope[j]
+        mu_speed[j] = WIDE.momentum * mu_speed[j] + move
         mu[j] = max(0.0, mu[j] - mu_speed[j])
     if free:
-        length *= 1.0 - MOMENTUM
+        length *= 1.0 - WIDE.momentum
         for r in range(len(shift)):
-            speed[r] = MOMENTUM * speed[r] + length * state.gradient[r]
+            speed[r] = WIDE.momentum * speed[r] + length * state.gradient[r]
             shift[r] -= speed[r]
 
 

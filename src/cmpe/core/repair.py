@@ -142,7 +142,7 @@ def _push(graph, rules, point, state):
 
 @njit(inner=True, nogil=True)
 def repair(steps, graph, rules, point, notes):
-    """Walk to a feasible point; False if none is reached: `point` then has the least penalty seen.
+    """Walk to a feasible point; False if none is reached: `point` then has the least penalty.
 
     Descent comes first. Where no move lowers the penalty, pairs of moves are tried, then tabu
     search: it makes the move to the least penalty and bars its reversal for a random number of

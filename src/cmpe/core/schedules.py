@@ -379,12 +379,12 @@ def _read(
 def message_passes(
     model: PassTables,
     schedule: PassSchedule,
-    asked: tuple[Integers, Floats],
+    questions: tuple[Integers, Floats],
     work: tuple[PassBlock, Questions],
     out: Passed,
 ) -> None:
-    """Answer rows of evidence (B, n), -1 where free, and q (B, m), both in `asked`."""
-    given, limits = asked
+    """Answer rows: `questions` has evidence (B, n), -1 where free, and q (B, m)."""
+    given, limits = questions
     block, rows = work
     count, tables = len(given), len(model.starts) - 1
     for begin in range(0, count, LANES):

@@ -19,7 +19,7 @@ class ExactSettings(NamedTuple):
     # The proof of a narrow row.
     rounds: int = 40  # at most, each with a larger loss
     states: int = 1 << 16  # of the frontiers of one row
-    products: int = 1 << 16  # sums of one combination, where one answer is wanted
+    products: int = 1 << 16  # sums of one combination of lists
     tilt: float = (
         0.2  # share of mu by which two multipliers that prune merged states differ from it
     )
@@ -59,7 +59,7 @@ class LocalSettings(NamedTuple):
 
     # Repair and moves.
     chain: int = 10  # moves of the longest chain
-    tries: int = 32  # rises of h that an exchange after a kick looks at
+    tries: int = 32  # rises of h that an exchange after a kick tries
     kick: int = 6  # moves of the longest kick
     pushes: int = 3  # rises of h that a push takes,
     followers: int = 2  # and the longest walk that each of them may start
@@ -76,3 +76,28 @@ class LocalSettings(NamedTuple):
 
 
 LOCAL = LocalSettings()
+
+
+class WideSettings(NamedTuple):
+    """What tunes compiled branch and bound, presolve, and the descents on relaxations of wide rows.
+
+    They were chosen by hand; `benchmarks.competition` measures branch and bound and presolve,
+    `benchmarks.wide_bounds` the descents. No setting may make a bound invalid.
+    """
+
+    # Branch and bound.
+    backtracks: int = 4  # after so many a dive ends
+    rounds: int = 2  # of propagation at a node
+    degree_weight: float = 1e-3  # failures that a table of a variable counts for
+    longer: float = 1.5  # factor of the step of multipliers after a success,
+    shorter: float = 0.5  # and after a failure
+    # Presolve and orders.
+    dominators: int = 4  # values: up to so many are all tried, of more only the favourite
+    exact_fill: int = 1000  # vertices of a graph up to which every change of fill is followed
+    # Descents.
+    message_step: float = 0.7  # share of Polyak's step that mu takes between messages
+    momentum: float = 0.8  # share of a step's velocity that the next step keeps
+    least_aim: float = 1e-9  # a descent ends where the aim is a smaller share of 1 + |D|
+
+
+WIDE = WideSettings()

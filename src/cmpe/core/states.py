@@ -32,6 +32,33 @@ class States(NamedTuple):
     counts: Integers  # (5,) states, nodes and sums formed; the limit of sums, and of one `combine`
 
 
+class TreeWalk(NamedTuple):
+    """The lists of a dynamic programme over bucket trees, and the entry that its walk is at."""
+
+    starts: Integers  # (messages,) the list of each message entry: first state
+    ends: Integers  # and end
+    lows: Integers  # (components + 1,) the list of each component: first state
+    highs: Integers  # and end
+    order: Integers  # (components + 1,) numbers of components
+    digits: Integers  # of the entry, one for each axis of its bucket
+    offsets: Integers  # of the bucket's inputs at the entry
+
+
+@njit(inner=True, nogil=True)
+def make_walk(plan):
+    """Room for the lists of one row."""
+    messages, lists = plan.total - plan.entries, len(plan.component_start) + 1
+    return TreeWalk(
+        np.zeros(messages, dtype=np.int64),
+        np.zeros(messages, dtype=np.int64),
+        np.zeros(lists, dtype=np.int64),
+        np.zeros(lists, dtype=np.int64),
+        np.zeros(lists, dtype=np.int64),
+        np.zeros(plan.widest, dtype=np.int64),
+        np.zeros(plan.most_inputs, dtype=np.int64),
+    )
+
+
 class LossBudget(NamedTuple):
     """How much a state may lose: at mu, and at the multipliers (1 -+ share) mu."""
 

@@ -4,7 +4,7 @@ Sums over all assignments z of exp(sum of tables at z) whose counts lie within l
 sum of whole numbers >= 0 that the tables' entries carry. Each message has a second axis: the state,
 which numbers the values of all counts within the message's subtree (mixed radix). A bucket's state
 begins with the counts of its tables; then the states of its children are joined to it one after
-another, and a map says which state two states make. Without counts every message has one state.
+another, and a map gives the state that two states make. Without counts every message has one state.
 
 The backward pass is the derivative of the forward pass. The derivative of the log-partition by a
 log-potential is the probability of its entry, so all numbers of this pass lie between 0 and 1.

@@ -59,7 +59,7 @@ def condition(evidence, gather, out):
 
 @njit(inner=True, nogil=True)
 def condition_some(evidence, gather, first, end, out):
-    """The same for the tables from `first` to before `end`."""
+    """`condition` for the tables from `first` to before `end`."""
     values, offsets, starts, columns, strides, entries, steps, targets = gather
     lanes = evidence.shape[1]
     out[:] = 0.0

@@ -28,7 +28,7 @@ class Sums(NamedTuple):
 
 
 class Mixing(NamedTuple):
-    """Two answers to one row, and what lies between them."""
+    """Two answers to one row, and the components in which they differ."""
 
     values: Any  # (E, C): the channels' conditioned tables
     own: Any  # (F,): the answer so far
@@ -36,7 +36,7 @@ class Mixing(NamedTuple):
     near: Any  # (T,): where each table's entry is in the first answer
     far: Any  # (T,): and in the second
     part: Any  # (F,): the component of each variable in which they differ
-    stack: Any  # (F,): variables to be looked at
+    stack: Any  # (F,): variables yet to be visited
     counted: Any  # (T,): whether a table is in a component's sum
     change: Any  # (F, C): by how much each component changes the channels
     order: Any  # (F,): trades, the steepest first

@@ -2,8 +2,8 @@
 
     t(z) <= q   is   number(z) <= floor((q - least t) / step)
 
-where an entry adds (entry - least entry of its table) / step to the number. The number of steps
-down from the largest t, which must reach a limit, says the same; the direction with fewer states is
+where an entry adds (entry - least entry of its table) / step to the number. Counting the steps down
+from the largest t, which must then reach a limit, is equivalent; the direction with fewer states is
 chosen. A count without an upper limit stops at its lower one.
 """
 
@@ -37,7 +37,7 @@ class Count:
 
     @property
     def cap(self) -> int:
-        """The largest total that must be told from others."""
+        """The largest total that counts as a state of its own."""
         ends = self.low if self.saturates else self.high
         return int(np.clip(ends, 0, None).max(initial=0))
 

@@ -148,7 +148,7 @@ class _Tree:
         before: tuple[int, ...] = ()
         for v, step, following in zip(scope, steps, steps[1:], strict=False):
             states = len(following)
-            if not is_hard:  # one more state: no row begins like this
+            if not is_hard:  # one more state, for values that begin no row
                 step = np.where(step < 0, states, step)
                 step = np.concatenate([step, np.full((1, step.shape[1]), states)])
                 states += 1

@@ -14,7 +14,7 @@ class EliminationSettings(NamedTuple):
     """
 
     # Orders.
-    cheap: int = 16  # bucket entries per variable up to which no better order is looked for
+    cheap: int = 16  # bucket entries per variable up to which the first order is good enough
     heuristics: int = 3  # orders of each start
     spelled: int = 3000  # variables up to which a hopeless plan lists its buckets
     hopeless: int = 40  # a bucket of more than two to this power entries is never eliminated

@@ -51,8 +51,8 @@ class Marginals(NamedTuple):
 class LogSum:
     """The sum over the assignments of one structure, within the limits of counts.
 
-    `tables` are rows of table entries (B, E) as `layout` has them. Rows share the structure and
-    what entries add to the counts, unless a count says otherwise.
+    `tables` are rows of table entries (B, E) as `layout` has them. Rows share the structure. They
+    also share what entries add to a count, unless `Count.added` has a row for each.
     """
 
     counted: CountedPlan

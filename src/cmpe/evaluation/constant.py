@@ -24,18 +24,12 @@ import numpy as np
 from cmpe.arrays import Floats, Values
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.bounds.settings import SETTINGS
+from cmpe.evaluation.settings import CONSTANT
 from cmpe.models.loglinear import LogLinearModel
 from cmpe.problem import Constraint, Evidence, Instances, Problem, need_problem
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running
 from cmpe.solving import solve
-
-RATES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.0)  # of violations that candidates aim at
-ALLOWED = 0.01  # rate of violations of the constant that stands for all
-MOST_ROWS = 10_000  # training rows that constants are chosen on
-CHUNK = 512
-SOME_ROWS = 8  # whose answers are candidates where means are not log-linear
-FORBIDDEN = -100.0  # nats that a potential of 0 counts as in a mean
 
 Ask = Callable[[Floats | None], Values]  # from limits (m,), or none, to candidates (K, n)
 
@@ -62,7 +56,7 @@ def constants(
     None of them is dominated by another one. There are none for functions without tables.
     """
     need_problem(problem, "constants")
-    instances = problem.given(evidence).take(slice(MOST_ROWS))
+    instances = problem.given(evidence).take(slice(CONSTANT.rows))
     if not problem.has_tables or not len(instances):
         return ()
     ask = _of_means(instances, running) if problem.is_log_linear else _of_rows(instances, running)
@@ -70,7 +64,7 @@ def constants(
     here = _best(instances, ask(None), known)
     if here is None:
         return ()
-    for rate in RATES if problem.constraints else ():
+    for rate in CONSTANT.rates if problem.constraints else ():
         for _ in range(2):  # the second time with the margins of the first answer
             limits: Floats = problem.limits - _margins(instances, here, rate)
             found = _best(instances, ask(limits), known)
@@ -80,7 +74,7 @@ def constants(
     return _undominated(known.values())
 
 
-def chosen(found: Sequence[Constant], allowed: float = ALLOWED) -> Constant:
+def chosen(found: Sequence[Constant], allowed: float = CONSTANT.allowed) -> Constant:
     """The constant of largest mean h among those that violate at most `allowed` of the training
     rows; where none does, the one that violates least."""
     least = max(allowed, min(each.violated for each in found))
@@ -93,9 +87,9 @@ def _of_means(instances: Instances, running: Running | None) -> Ask:
     models = []
     for which in range(len(problem.functions)):
         total = np.zeros(len(structure.layout.values))
-        for start in range(0, len(instances), CHUNK):
-            tables = instances.tables(which, slice(start, start + CHUNK))
-            total += np.maximum(tables, FORBIDDEN).sum(axis=0)
+        for start in range(0, len(instances), CONSTANT.chunk):
+            tables = instances.tables(which, slice(start, start + CONSTANT.chunk))
+            total += np.maximum(tables, CONSTANT.forbidden).sum(axis=0)
         means = total / len(instances)
         models.append(LogLinearModel.from_flat(problem.domain, structure.scopes, means))
     method = "exact" if lane_bytes(problem) <= SETTINGS.cheap_bytes else "local"
@@ -115,7 +109,7 @@ def _of_rows(instances: Instances, running: Running | None) -> Ask:
     """Answers to some rows."""
     problem = instances.problem
     rows = np.unique(instances.evidence, axis=0)
-    rows = rows[np.linspace(0, len(rows) - 1, min(SOME_ROWS, len(rows))).astype(int)]
+    rows = rows[np.linspace(0, len(rows) - 1, min(CONSTANT.some_rows, len(rows))).astype(int)]
 
     def ask(limits: Floats | None) -> Values:
         constraints = problem.constraints if limits is not None else ()

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from cmpe.errors import CmpeError
-
-MOST_FETCHED = 4  # shared values that a process keeps
+from cmpe.execution.settings import EXECUTION
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def _fetched(argument: Any) -> Any:
         return argument
     if argument.key not in _kept:
         _kept[argument.key] = argument.fetch()
-        if len(_kept) > MOST_FETCHED:
+        if len(_kept) > EXECUTION.fetched:
             _kept.popitem(last=False)
     _kept.move_to_end(argument.key)
     return _kept[argument.key]

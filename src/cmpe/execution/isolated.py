@@ -26,10 +26,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from cmpe.errors import BackendError
+from cmpe.execution.settings import EXECUTION
 
-GRACE = 2.0  # seconds to reply after being asked to stop
-SLICE = 0.05  # seconds: how often `stop` is looked at, and how often it is asked to stop
-START = 60.0  # seconds to start, on a very busy machine
 CODE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -103,7 +101,7 @@ class IsolatedProcess:
         process.stdout.close()
         self._process, self._owner = process, os.getpid()
         try:
-            ready = self._replies.poll(START) and self._received() == (READY, None)
+            ready = self._replies.poll(EXECUTION.start) and self._received() == (READY, None)
         except KeyboardInterrupt:
             self.close()
             raise
@@ -132,7 +130,9 @@ class IsolatedProcess:
     def _wait(self, until: float | None, stop: threading.Event | None) -> bool:
         """Whether a reply came before the time was up or `stop` was set."""
         while not _is_set(stop):
-            left = SLICE if until is None else min(SLICE, until - time.monotonic())
+            left = EXECUTION.poll
+            if until is not None:
+                left = min(left, until - time.monotonic())
             if self._replies.poll(max(0.0, left)):
                 return True
             if left <= 0:
@@ -141,11 +141,11 @@ class IsolatedProcess:
 
     def _asked_to_stop(self) -> bool:
         """Whether a reply comes soon after it is asked to stop; a second Ctrl-C ends the wait."""
-        until = time.monotonic() + GRACE
+        until = time.monotonic() + EXECUTION.process_grace
         with contextlib.suppress(KeyboardInterrupt):
             while self._process is not None and time.monotonic() < until:
                 self._process.send_signal(signal.SIGINT)
-                if self._replies.poll(SLICE):
+                if self._replies.poll(EXECUTION.poll):
                     return True
         return False
 

@@ -23,8 +23,7 @@ from cmpe.execution.processes import (
     unpacked,
     without_interrupt,
 )
-
-RETRIES = 2  # of tasks that were running when a process died
+from cmpe.execution.settings import EXECUTION
 
 
 class InProcess:
@@ -107,7 +106,7 @@ class LocalProcesses:
             with without_interrupt(), few_threads(self._threads):
                 self._running[self._pool.submit(_attempt_parcel, task.path)] = task
         except BrokenProcessPool:  # one has died, and nobody has asked for outcomes since
-            if task.tries > RETRIES:
+            if task.tries > EXECUTION.retries:
                 raise BackendError(DIED) from None
             self._begin_again()
             self._send(replace(task, tries=task.tries + 1))
@@ -129,7 +128,7 @@ class LocalProcesses:
         """Other processes, and to them what had not ended."""
         ended = [future for future in self._running if _has_result(future)]
         lost = [task for future, task in self._running.items() if future not in ended]
-        if any(task.tries > RETRIES for task in lost):
+        if any(task.tries > EXECUTION.retries for task in lost):
             raise BackendError(DIED)
         stop(self._pool, unfinished=True)
         self._pool = pool(self.capacity)

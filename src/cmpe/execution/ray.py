@@ -12,9 +12,7 @@ from typing import Any
 
 from cmpe.errors import BackendError, MissingExtra
 from cmpe.execution.base import TaskOutcome, attempt
-
-FRESH = 1.0  # seconds that the number of cores is believed
-RETRIES = 8  # of a task whose worker or machine died
+from cmpe.execution.settings import EXECUTION
 
 
 @dataclass(frozen=True)
@@ -66,16 +64,17 @@ class RayExecutor:
     def __init__(self, address: str | None, workers: int, threads: int = 1) -> None:
         self._connection = connected(address, workers * threads)
         self._ray = ray = self._connection.__enter__()
-        options = {"max_retries": RETRIES, "num_cpus": threads, "scheduling_strategy": "SPREAD"}
+        retries = EXECUTION.ray_retries
+        options = {"max_retries": retries, "num_cpus": threads, "scheduling_strategy": "SPREAD"}
         self._remote = ray.remote(**options)(attempt)
         self._threads = threads
-        self._capacity, self._counted = 1, -FRESH
+        self._capacity, self._counted = 1, -EXECUTION.cores_fresh
         self._running: dict[Any, str] = {}
 
     @property
     def capacity(self) -> int:
         """What the cores of the machines that are there now can run."""
-        if time.monotonic() - self._counted > FRESH:
+        if time.monotonic() - self._counted > EXECUTION.cores_fresh:
             cores = int(self._ray.cluster_resources().get("CPU", 1))
             self._capacity, self._counted = max(1, cores // self._threads), time.monotonic()
         return self._capacity

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from enum import Enum
+from typing import TypeVar
 
-GRACE = 2.0  # seconds to end after being cancelled
+from cmpe.execution.settings import EXECUTION
+
+Result = TypeVar("Result")
 
 
 class Ending(Enum):
@@ -41,6 +44,27 @@ def over_threads(
             pool.shutdown(cancel_futures=True)
 
 
+def map_rows_in_threads(
+    job: Callable[[int], Result], count: int, stop: threading.Event, *, threads: int
+) -> Iterator[tuple[int, Result]]:
+    """Yield (row, job(row)) for every row below `count`, as they finish, for jobs that wait for a
+    process of their own. Ctrl-C sets `stop`, and goes on when the running rows have returned."""
+    interrupt: KeyboardInterrupt | None = None
+    with ThreadPoolExecutor(threads) as pool:
+        rows = {pool.submit(job, row): row for row in range(count)}
+        try:
+            for future in as_completed(list(rows)):
+                yield rows.pop(future), future.result()
+        except KeyboardInterrupt as caught:
+            interrupt = caught
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    if interrupt is not None:
+        yield from ((row, f.result()) for f, row in rows.items() if not f.cancelled())
+        raise interrupt
+
+
 def interruptible(work: Callable[[], object], cancel: Callable[[], object]) -> Ending:
     """Do `work` in a thread while this one waits for Ctrl-C, which calls `cancel`."""
     if threading.current_thread() is not threading.main_thread():
@@ -53,7 +77,7 @@ def interruptible(work: Callable[[], object], cancel: Callable[[], object]) -> E
         done.result()
     except KeyboardInterrupt:
         cancel()
-        thread.join(GRACE)
+        thread.join(EXECUTION.thread_grace)
         return Ending.ABANDONED if thread.is_alive() else Ending.CANCELLED
     return Ending.DONE
 

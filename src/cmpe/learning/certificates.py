@@ -24,11 +24,9 @@ from cmpe.bounds.lagrangian import dual_bound, lagrangian_dual, lane_bytes
 from cmpe.bounds.networks.margins import distance_lower_bound
 from cmpe.errors import MethodError, ModelError, TooLarge
 from cmpe.flip import flip_of
-from cmpe.learning.training.config import QUICK_BYTES
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Instances
 from cmpe.solvers.flips import images_of
-
-SPLITTING_SECONDS = 0.01  # spent on each row by the bound of wide problems
 
 
 class Certified(NamedTuple):
@@ -76,8 +74,8 @@ def _proved(instances: Instances, cores: int, eliminate: Callable[[], Certified]
     problem = instances.problem
     if not problem.has_tables:
         return _without_tables(instances)
-    if problem.is_log_linear and lane_bytes(problem) > QUICK_BYTES:
-        work = Work(time_limit=SPLITTING_SECONDS, threads=cores)
+    if problem.is_log_linear and lane_bytes(problem) > TRAINING.quick_bytes:
+        work = Work(time_limit=TRAINING.bound_seconds, threads=cores)
         split = bound(problem, instances.evidence, method="splitting", work=work)
         return Certified(split.upper, split.infeasible)
     try:

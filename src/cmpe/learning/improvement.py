@@ -14,6 +14,7 @@ from cmpe.arrays import Assignments, Floats
 from cmpe.core.compiler import timing
 from cmpe.core.search.settings import SETTINGS
 from cmpe.learning.pipeline import Pipeline
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Instances, Problem
 from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import answer
@@ -21,8 +22,6 @@ from cmpe.solvers.local import improve
 from cmpe.solvers.local.mixing import mixed
 from cmpe.solvers.search import search
 from cmpe.solvers.search.schedule import Budget
-
-LEAST_SECONDS = 1e-3  # what is left to a row's search when the stages before took all its time
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def time_left(limits: Limits, begin: float, rows: int) -> Limits:
     if limits.seconds is None:
         return limits
     spent = (timing.now() - begin) / max(1, rows)
-    return replace(limits, seconds=max(LEAST_SECONDS, limits.seconds - spent))
+    return replace(limits, seconds=max(TRAINING.least_search, limits.seconds - spent))
 
 
 def searches(problem: Problem, pipeline: Pipeline, seconds: float | None) -> bool:

@@ -19,8 +19,7 @@ class Pipeline:
     repair: bool = True
     certificate: str = "optimal"
     search_passes: int = 0  # passes of search over every row, where no time is given
-    sweeps: int = 3  # rounds of repair: chains and exchanges, or linearisations of flips
-    levels: bool = False  # adversarial answers in 8-bit levels
+    sweeps: int = 3  # rounds of repair: chains and exchanges
 
     def __post_init__(self) -> None:
         if self.certificate not in CERTIFICATES:

@@ -7,7 +7,6 @@ improves and certifies its answers is `solver.NeuralSolver`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,17 +18,11 @@ from cmpe.arrays import Assignments, Floats
 from cmpe.errors import MethodError
 from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
-from cmpe.learning.networks.heads import Linear
 from cmpe.learning.networks.modules import ModuleNetwork, inputs_of
 from cmpe.learning.networks.networks import Network, with_margin_input
 from cmpe.learning.runs import Trained
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Instances, Problem
-
-PASS_ROWS = 4096  # rows of one forward pass at most
-
-# Target classes (B, 2) and slopes of the hidden units (B, H), from a classifier's sums.
-Linearization = tuple[NDArray[np.int64], NDArray[np.float32]]
-Guide = Callable[[Floats, NDArray[np.int64]], Linearization]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +47,7 @@ class Predictor:
         """The network that the weights belong to."""
         none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
         config, own = self.trained.config, self.trained.module
-        encoded = inputs_of(self.problem, none, config).to(self.device)
-        width = self.relaxation.head.inputs(encoded).shape[1]
+        width = inputs_of(self.problem, none, config).shape[1]
         network: Network | ModuleNetwork = Network.of(config, width, self.relaxation)
         if own is not None:
             module = copy.deepcopy(own.module).to(self.device)
@@ -85,16 +77,16 @@ class Predictor:
     ) -> tuple[NDArray[np.float32], Floats | None]:
         """One pass: the relaxed outputs' coordinates (B, D) and the predicted multipliers."""
         points, prices = [], []
-        for start in range(0, len(instances), PASS_ROWS):
-            evidence = instances.evidence[start : start + PASS_ROWS]
+        for start in range(0, len(instances), TRAINING.pass_rows):
+            evidence = instances.evidence[start : start + TRAINING.pass_rows]
             asked = torch.full((1, len(evidence)), margin, device=self.device)
             head = self.relaxation.head
             config = self.trained.config
-            read = head.inputs(inputs_of(self.problem, evidence, config).to(self.device))
+            read = inputs_of(self.problem, evidence, config).to(self.device)
             x = with_margin_input(read.unsqueeze(0), asked, config)
             outputs = self.network(self._parameters, x)
             rows = self._rows(evidence) if head.reads_rows else None
-            relaxed = head.points(rows, outputs.logits, asked)
+            relaxed = head.points(rows, outputs.logits)
             points.append(relaxed[0].cpu().numpy())
             if self.network.constraints == 0:
                 prices.append(np.zeros((len(evidence), 0)))
@@ -112,25 +104,6 @@ class Predictor:
         values = self.relaxation.values(rows, places)[:, 1:].double().cpu().numpy()
         over = values - self.problem.limits > self.problem.tolerances
         return np.asarray(over.any(axis=1))
-
-    def guide(self, margin: float = 0.0) -> Guide:
-        """What head `linear` predicts from a classifier's sums: target classes and slopes."""
-        head = self.relaxation.head
-        if not isinstance(head, Linear):
-            raise MethodError("only a network with head linear predicts a linearisation")
-
-        @torch.inference_mode()
-        def predict(sums: Floats, classes: NDArray[np.int64]) -> Linearization:
-            known = torch.from_numpy(sums).to(self.device, torch.float32)
-            read = head.read_sums(known).unsqueeze(0)
-            asked = torch.full((1, len(sums)), margin, device=self.device)
-            x = with_margin_input(read, asked, self.trained.config)
-            said = self.network(self._parameters, x).logits[0]
-            own = torch.from_numpy(classes).to(self.device)
-            targets, slopes = head.linearization(own, said)
-            return targets.cpu().numpy(), slopes.cpu().numpy()
-
-        return predict
 
     def _rows(self, evidence: Assignments) -> Coefficients:
         rows = self.relaxation.rows(evidence)

@@ -16,13 +16,12 @@ from typing import Any
 from cmpe.arrays import Assignments
 from cmpe.core.compiler import timing
 from cmpe.errors import CmpeError
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.solver import NeuralSolver
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import answer
 
-SOME, FEW = 256, 4  # rows that the network answers, and the other methods
-LIMIT = 0.25  # seconds a row that another method may take here
 OTHERS = ("exact", "search")
 
 
@@ -65,14 +64,13 @@ def price_of(
     solver: NeuralSolver, evidence: Assignments, *, rows: int, taught: float, trained: float
 ) -> Price:
     """Measure the solver on some rows, and `exact` and `search` on a few."""
-    problem, some = solver.problem, evidence[:SOME]
+    problem, some = solver.problem, evidence[: TRAINING.priced_rows]
     alone = solver.with_stages(repair=False, certificate="none")
-    others = {}
+    others, limits = {}, Limits(seconds=TRAINING.compared_seconds)
     for name in OTHERS:
         try:
-            others[name] = _seconds(
-                partial(answer, problem, method=name, limits=Limits(seconds=LIMIT)), evidence[:FEW]
-            )
+            call = partial(answer, problem, method=name, limits=limits)
+            others[name] = _seconds(call, evidence[: TRAINING.compared_rows])
         except CmpeError:  # a kind of problem that it does not take
             continue
     pass_, whole = (_seconds(partial(s.solve, problem), some) for s in (alone, solver))

@@ -27,7 +27,6 @@ from cmpe.arrays import Assignments, Floats
 from cmpe.display import html_table
 from cmpe.errors import EvidenceError, MethodError
 from cmpe.formats.labels import problem_digest
-from cmpe.learning.adversarial import flipped
 from cmpe.learning.improvement import searches
 from cmpe.learning.pipeline import Pipeline
 from cmpe.learning.prediction import Predictor
@@ -103,7 +102,7 @@ class NeuralSolver:
 
     def stages_run(self, problem: Problem, seconds: float | None) -> str:
         """The same with a time limit."""
-        passes = 1 if self._is_linear else len(self.trained.asked_margins)
+        passes = len(self.trained.asked_margins)
         return self.stages.method(passes, searches=searches(problem, self.stages, seconds))
 
     @property
@@ -153,12 +152,6 @@ class NeuralSolver:
             _check_problem(instances.problem, self.trained, "the solver")
         if limits.gap > 0.0 and self.stages.certificate == "none":
             raise MethodError("a gap needs a certificate, found a trained network without one")
-        if self.stages.levels and not self._is_linear:
-            raise MethodError("8-bit levels are for networks with head linear")
-
-    @property
-    def _is_linear(self) -> bool:
-        return self.trained.config.head == "linear"
 
     @property
     def trained_margins(self) -> tuple[float, ...]:
@@ -169,11 +162,6 @@ class NeuralSolver:
         """Whether the relaxed output breaks a limit (B,): what the paper's code scored."""
         return self.predictor.relaxed_violations(rows, self.calibrated_margin())
 
-    @property
-    def improves(self) -> bool:
-        """Whether repair or search follow the pass; head `linear` repairs on the way."""
-        return not self._is_linear
-
     def stages_for(self, block: Instances) -> Pipeline:
         """The same stages for any rows."""
         return self.stages
@@ -181,13 +169,7 @@ class NeuralSolver:
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
         device = self.running.device if limits.device == "cpu" else limits.device
-        predictor, cores = self._predictor(device), limits.cores
-        if self._is_linear:
-            # A repaired answer ends on a flip, so the network is not asked for more than that.
-            alone = 0.0 if self.stages.repair else self.calibrated_margin()
-            asked = self.stages.margins or (alone,)
-            found = [flipped(block, predictor, margin, self.stages, cores) for margin in asked]
-            return best_of(self.problem, found), None
+        predictor = self._predictor(device)
         asked = self.stages.margins or self.trained.asked_margins
         said = [predictor.predict(block, margin) for margin in asked]
         return best_of(self.problem, [answers for answers, _ in said]), said[0][1]

@@ -19,13 +19,11 @@ from cmpe.errors import Interrupted
 from cmpe.learning.certificates import CERTIFICATES, Certified
 from cmpe.learning.improvement import Draft, time_left
 from cmpe.learning.pipeline import Pipeline
-from cmpe.learning.prediction import PASS_ROWS
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Instances, Problem
 from cmpe.problem.starts import check_start
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Limits
-
-SEARCHED_TOGETHER = 16  # rows that one core searches side by side
 
 
 class Passing(Protocol):
@@ -34,11 +32,6 @@ class Passing(Protocol):
     @property
     def stages(self) -> Pipeline:
         """What runs after the pass."""
-        ...
-
-    @property
-    def improves(self) -> bool:
-        """Whether repair or search follow; else the pass has done it."""
         ...
 
     def stages_for(self, block: Instances) -> Pipeline:
@@ -79,10 +72,8 @@ def _answer_block(
     answers, multipliers = network.passes(block, limits)
     draft = Draft(block, best_of(problem, [answers, *start]), multipliers)
     proved = CERTIFICATES[stages.certificate](block, multipliers, cores)
-    answers = draft.answers
-    if network.improves:
-        rows = _open_rows(draft, proved, limits.gap)
-        answers = draft.improved_where(rows, stages, time_left(limits, begin, len(block)))
+    rows = _open_rows(draft, proved, limits.gap)
+    answers = draft.improved_where(rows, stages, time_left(limits, begin, len(block)))
     return Solutions.of(
         problem, best_of(problem, [answers, *start]),
         bound=proved.bound, infeasible=proved.infeasible,
@@ -101,10 +92,10 @@ def best_of(problem: Problem, candidates: list[Assignments]) -> Assignments:
 
 def _parts(count: int, limits: Limits) -> Iterator[slice]:
     """Rows that are answered together: under a time limit about a second's work."""
-    rows = PASS_ROWS
+    rows = TRAINING.pass_rows
     if limits.seconds is not None:
         cores = limits.cores
-        rows = min(rows, max(SEARCHED_TOGETHER * cores, math.ceil(cores / limits.seconds)))
+        rows = min(rows, max(TRAINING.searched_together * cores, math.ceil(cores / limits.seconds)))
     yield from (slice(first, first + rows) for first in range(0, max(1, count), rows))
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from cmpe.arrays import Floats, Integers, Values
 from cmpe.domain import Placement
 
-_ROWS = 1 << 16  # of a table are evaluated at once
-_REACHED = 1 << 22  # costs of states, of as many rows as are read at once
+ROWS = 1 << 16  # of a table are evaluated at once
+REACHED = 1 << 22  # costs of states, of as many rows as are read at once
 
 
 def tabulated(shape: Sequence[int], rule: Callable[[Values], Floats]) -> Floats:
@@ -29,8 +29,8 @@ def tabulated(shape: Sequence[int], rule: Callable[[Values], Floats]) -> Floats:
 
 
 def _assignments(shape: Sequence[int], count: int) -> Iterator[tuple[int, Values]]:
-    for first in range(0, count, _ROWS):
-        numbers = np.arange(first, min(first + _ROWS, count))
+    for first in range(0, count, ROWS):
+        numbers = np.arange(first, min(first + ROWS, count))
         columns = np.unravel_index(numbers, tuple(shape)) if shape else ()
         yield first, np.stack([np.zeros_like(numbers), *columns], axis=1)[:, 1:].astype(np.int32)
 
@@ -70,7 +70,7 @@ class Automaton:
         return free._least(rows, lambda is_read, _: np.where(is_read, 0.0, 1.0))
 
     def _least(self, rows: Values, step: Callable[[NDArray[np.bool_], float], Floats]) -> Floats:
-        some = max(1, _REACHED // max(1, self.states))
+        some = max(1, REACHED // max(1, self.states))
         parts = [self._block(rows[i : i + some], step) for i in range(0, len(rows), some)]
         return np.concatenate([np.empty(0), *parts])
 

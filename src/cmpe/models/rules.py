@@ -146,8 +146,14 @@ def allowed(
     weight: float | None = None,
     name: str = "",
 ) -> Rule:
-    """The variables have the states of one of the rows."""
+    """The variables have the states of one of the rows, which may be those of a frame."""
     names = _variables(variables, "allowed")
+    columns = getattr(rows, "columns", None)
+    if columns is not None:
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise ModelError(f"allowed: there is no column {missing[0]!r} in the frame")
+        rows = rows[list(names)].to_numpy()  # type: ignore[index]
     listed = tuple(tuple(getattr(row, "tolist", lambda row=row: row)()) for row in rows)
     for number, row in enumerate(listed):
         if len(row) != len(names):

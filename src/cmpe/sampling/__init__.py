@@ -91,7 +91,7 @@ def sample(
 
 @dataclass(frozen=True)
 class _SampleOrder:
-    """What is asked of a sampler."""
+    """The size of a sample, its seeds and its limits."""
 
     count: int
     plan_seed: np.random.SeedSequence

@@ -171,5 +171,10 @@ class Answer(Mapping[Any, Any]):
         cells = [
             (str(key), str(state), "" if key in free else "observed") for key, state in self.items()
         ]
-        title = f"{self.proof}; objective {number_text(self.objective)}"
+        values = (
+            f"; {c.name} {number_text(c.value)} {c.relation} {number_text(c.limit)}"
+            for c in self.constraints
+            if c.name
+        )
+        title = f"{self.proof}; objective {number_text(self.objective)}{''.join(values)}"
         return html_table(title, ("variable", "state", ""), cells)

@@ -77,7 +77,6 @@ _ROWS = (
         "local",
         "repair and local moves from a start; gradients where there are no tables",
         {Form.TABLES: _engine("local", "Local"), **_beyond_tables("LocalFlips")},
-        takes_device=True,
         eliminates=True,
     ),
     Method(

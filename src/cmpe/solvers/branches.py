@@ -28,8 +28,8 @@ from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Branch, Instances
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Engine, Limits
+from cmpe.solvers.settings import SOLVERS
 
-LEAST_SECONDS = 1e-3
 LEAVES = "leaves"  # the method of a row that no engine had to look at
 
 
@@ -131,7 +131,7 @@ class _BranchSearch:
         if self._limits.seconds is None:
             return np.full(len(rows), np.inf)
         left = self._limits.seconds - self._seconds[rows]
-        return np.where(left < LEAST_SECONDS, 0.0, left)
+        return np.where(left < SOLVERS.least_branch, 0.0, left)
 
     def _start(self, branch: Branch, rows: Indices) -> Values | None:
         """A start helps only where it lies in the branch."""

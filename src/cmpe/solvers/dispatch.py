@@ -26,12 +26,11 @@ from cmpe.solution import Solutions, Status
 from cmpe.solvers import METHODS, method_named
 from cmpe.solvers.base import Engine, Limits, Method, Solver
 from cmpe.solvers.branches import Branches
+from cmpe.solvers.settings import SOLVERS
 from cmpe.solvers.spread import answer_spread
 from cmpe.solvers.structures import answer_structure, structure_of
 
 Chosen = str | Engine | Solver
-MANY_SETS = 8  # of observed variables: preparing them is then charged to their rows
-PREPARATION = 1e-4  # seconds a variable for one set of observed variables, about
 BEYOND_TABLES = (Form.CONTINUOUS, Form.OTHER)
 
 
@@ -137,7 +136,9 @@ def _answer(
         limits = replace(limits, until=limits.until + (rows - 1) * limits.seconds)
     _check_starts(batches, limits.start)
     if len(batches) > 1:
-        shares &= problem.is_log_linear and limits.start is None and len(batches) >= MANY_SETS
+        shares &= (
+            problem.is_log_linear and limits.start is None and len(batches) >= SOLVERS.many_sets
+        )
         if shares:
             return _answer_as_one(engine, batches, limits, begin)
         return _answer_all(engine, batches, limits)
@@ -173,7 +174,7 @@ def refuse_options(method: Method, limits: Limits, form: Form = Form.TABLES) -> 
         where = " of problems made of tables" if form in BEYOND_TABLES else ""
         takers = _names(row for row in METHODS.values() if row.takes_device)
         raise MethodError(
-            f"methods {takers}{where} and trained networks take a device; found "
+            f"only method {takers}{where} and trained networks take a device; found "
             f"{method.name!r} with device {limits.device!r}"
         )
 
@@ -298,7 +299,7 @@ def _answer_as_one(
 
     twins = Twins.of(batches)
     problem, whole, rows = twins.problem, twins.instances.problem, len(twins.instances)
-    apart = PREPARATION * problem.variables * len(batches)
+    apart = SOLVERS.preparation * problem.variables * len(batches)
     as_one = not too_wide(whole, limits) and rows * seconds_of_elimination(whole) <= apart
     if as_one:
         _ = whole.compiled_plan
@@ -354,7 +355,7 @@ def _answer_all(
         beyond.append(max(0.0, spent - part.seconds.sum() / limits.cores))
         found.append(part)
         done += len(numbers)
-    if len(batches) >= MANY_SETS:
+    if len(batches) >= SOLVERS.many_sets:
         most = 4.0 * float(np.median(beyond))
         pairs = zip(found, beyond, strict=True)
         found = [replace(p, seconds=p.seconds + min(b, most) / len(p)) for p, b in pairs]

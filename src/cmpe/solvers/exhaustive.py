@@ -26,12 +26,8 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.exact import seconds_of_elimination
 from cmpe.solvers.rows import RowAnswer, solve_rows
+from cmpe.solvers.settings import SOLVERS
 
-CHUNK = 1 << 15  # completions of one row that are looked at together
-BLOCK = 1 << 17  # completions of the rows of a block, all together
-SECONDS, SECONDS_PER_ADDITION = 8e-6, 1.2e-9  # of enumerating a row, about
-SLOW_ROWS = 4.0  # Under three constraints and more, some rows take elimination far longer.
-FEW_ROWS = 4  # Fewer are evaluated one by one: sums of tables take as long for one row as for many.
 ROUNDING = 1e-13  # of a sum, relative to the sum of the sizes of what is added up
 
 
@@ -57,7 +53,7 @@ class Exhaustive:
                 f"exhaustive enumerates at most {self.most_states} assignments a row; "
                 f"this problem has {states:.3g}; try another method"
             )
-        if states <= CHUNK and problem.is_log_linear:
+        if states <= SOLVERS.chunk and problem.is_log_linear:
             return enumerate_rows(instances, limits)
         job = Enumerate(instances, states, limits.of_a_row())
         return solve_rows(instances, job, "exhaustive", limits, one_core=True)
@@ -73,13 +69,16 @@ def is_cheap(problem: Problem) -> bool:
 
     Under one constraint elimination is quick, and also gives its multiplier.
     """
-    if len(problem.constraints) < 2 or not 1 << len(problem.free) <= CHUNK:
+    if len(problem.constraints) < 2 or not 1 << len(problem.free) <= SOLVERS.chunk:
         return False
-    if _completions(problem) > CHUNK:
+    if _completions(problem) > SOLVERS.chunk:
         return False
     additions = sum(_additions(problem, model) for model in problem.models)
-    slow_rows = SLOW_ROWS if len(problem.constraints) > 2 else 1.0
-    return SECONDS + SECONDS_PER_ADDITION * additions <= slow_rows * seconds_of_elimination(problem)
+    slow_rows = SOLVERS.slow_rows if len(problem.constraints) > 2 else 1.0
+    return (
+        SOLVERS.row_seconds + SOLVERS.addition_seconds * additions
+        <= slow_rows * seconds_of_elimination(problem)
+    )
 
 
 def _additions(problem: Problem, model: LogLinearModel) -> int:
@@ -97,7 +96,7 @@ def enumerate_rows(instances: Instances, running: Running) -> Solutions:
     """Answer rows with few completions each, in blocks of rows."""
     problem, count = instances.problem, len(instances)
     states, most = _completions(problem), _loose_limits(problem)
-    each = max(1, BLOCK // states)
+    each = max(1, SOLVERS.block // states)
     blocks = [slice(a, min(a + each, count)) for a in range(0, count, each)]
     winners = np.full(count, -1)
     seconds = np.zeros(count)
@@ -137,7 +136,7 @@ def _best_of_block(
     """The number of each row's best feasible completion, -1 where there is none; seconds."""
     begin = timing.now()
     problem, part = instances.problem, instances.take(rows)
-    if len(part) < FEW_ROWS:
+    if len(part) < SOLVERS.few_rows:
         every = _digits(problem, np.arange(_completions(problem)))
         at = np.array([_best_of_row(part, row, every) for row in range(len(part))])
         return at, timing.now() - begin
@@ -251,9 +250,9 @@ class Enumerate:
         """The best of its completions."""
         best, winner = -np.inf, None
         deadline = Deadline(self.limits)
-        for first in range(0, self.states, CHUNK):
+        for first in range(0, self.states, SOLVERS.chunk):
             try:
-                numbers = np.arange(first, min(first + CHUNK, self.states))
+                numbers = np.arange(first, min(first + SOLVERS.chunk, self.states))
                 values = _digits(self.instances.problem, numbers)
                 objective = judged(self.instances, row, values)
             except KeyboardInterrupt:
@@ -261,6 +260,6 @@ class Enumerate:
             at = int(np.argmax(objective))
             if objective[at] > best:
                 best, winner = float(objective[at]), values[at]
-            if deadline.expired() and first + CHUNK < self.states:
+            if deadline.expired() and first + SOLVERS.chunk < self.states:
                 return RowAnswer(winner)
         return RowAnswer(winner, best, infeasible=winner is None)

@@ -29,6 +29,7 @@ from cmpe.models.distance import Distance
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
+from cmpe.solvers.settings import SOLVERS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,11 +38,7 @@ if TYPE_CHECKING:
 
 # By kind of objective: pairs of variables that it wants to be equal, where starts and moves lead.
 PAIRS: Mapping[type, Callable[[Any], Sequence[tuple[int, int]]]] = {Distance: lambda d: d.pairs}
-CHUNK = 2048  # points evaluated together
-RHO = 10.0
 LEAST_GAIN = 1e-10
-SMALLEST = 1e-6  # of a continuous variable's steps
-MOST_NUMBERS = 1 << 24  # of the moves tried together
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Gradient:
         problem = instances.problem
         answers = np.full((len(instances), problem.variables), FREE, dtype=problem.dtype)
         seconds = np.zeros(len(instances))
-        size = max(1, CHUNK // self.starts)
+        size = max(1, SOLVERS.points // self.starts)
         done = 0
         try:
             for first in range(0, len(instances), size):
@@ -162,7 +159,7 @@ class _Descent:
                 break
             values, slopes = self.functions.gradients(z)
             g = values[:, 1:] - limits
-            price = (mu + RHO * g).clamp(min=0.0)
+            price = (mu + SOLVERS.penalty * g).clamp(min=0.0)
             gradient = torch.einsum("rf,rfd->rd", price, slopes[:, 1:]) - slopes[:, 0]
             gradient = torch.where(moves, gradient, 0.0)
             mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient.square()
@@ -171,7 +168,7 @@ class _Descent:
             scale = (square / (1 - 0.99 ** (step + 1))).sqrt() + 1e-9
             z = self._projected(z - torch.where(moves, rate * direction / scale, 0.0))
             if step % 10 == 9:
-                mu = (mu + RHO * g).clamp(min=0.0)
+                mu = (mu + SOLVERS.penalty * g).clamp(min=0.0)
         return self._values_of(z.numpy()).reshape(starts.shape)
 
     def _projected(self, z: Tensor) -> Tensor:
@@ -227,7 +224,7 @@ class _Descent:
         for _ in range(self.how.sweeps):
             better = np.zeros(len(active), dtype=bool)
             variables, values = self._moves(rows[active], size[active])
-            step = max(1, MOST_NUMBERS // (len(variables) * rows.shape[1]))
+            step = max(1, SOLVERS.tried_numbers // (len(variables) * rows.shape[1]))
             for first in range(0, len(active), step):
                 if self._late:
                     return rows
@@ -236,7 +233,9 @@ class _Descent:
                     rows[active[part]], variables, values[part]
                 )
             size[active[~better]] /= 4.0
-            done = ~better & ((size[active] < SMALLEST) | (not self.problem.continuous))
+            done = ~better & (
+                (size[active] < SOLVERS.smallest_step) | (not self.problem.continuous)
+            )
             active = active[~done]
             if not len(active):
                 break

@@ -19,11 +19,10 @@ from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.exact import eliminate
 from cmpe.solvers.local import improve
+from cmpe.solvers.settings import SOLVERS
 from cmpe.solvers.stages import merged
 
 METHOD = "lagrangian"
-LOOSE = 0.005  # of f = C - h
-ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,14 @@ class DualAnswers:
     def _tightened(self, instances: Instances, quick: Solutions, limits: Limits) -> Solutions:
         problem = instances.problem
         with np.errstate(invalid="ignore"):
-            is_loose = quick.gap > LOOSE * (problem.shift - quick.objective)
+            is_loose = quick.gap > SOLVERS.loose * (problem.shift - quick.objective)
         if limits.seconds is not None:
             is_loose &= quick.seconds < limits.seconds
         loose = np.flatnonzero(is_loose)
         if not len(loose):
             return quick
         quiet = replace(limits, progress=None)
-        searched = eliminate(instances.take(loose), ROUNDS, quiet)
+        searched = eliminate(instances.take(loose), SOLVERS.loose_rounds, quiet)
         return quick.replaced(loose, merged(problem, quick.take(loose), searched, METHOD))
 
 
@@ -103,9 +102,9 @@ def _dual(instances: Instances, running: Running) -> Dual:
     """By compiled code or on a device."""
     if running.device == "cpu":
         return lagrangian_dual(instances, threads=running.cores, memory=running.bytes)
-    from cmpe.tensor import answers
+    from cmpe.tensor.bounds import dual
 
-    return answers.dual(instances, running.device)
+    return dual(instances, running.device)
 
 
 def _improved(instances: Instances, dual: Dual, running: Running) -> Assignments:
@@ -113,11 +112,7 @@ def _improved(instances: Instances, dual: Dual, running: Running) -> Assignments
 
     Rows without a feasible extreme answer (several constraints) are repaired from the other.
     """
-    if running.device == "cpu":
-        return improve(instances, extremes(dual), threads=running.cores)
-    from cmpe.tensor import answers
-
-    return answers.improved(instances, extremes(dual), device=running.device)
+    return improve(instances, extremes(dual), threads=running.cores)
 
 
 def extremes(dual: Dual) -> Assignments:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Values
 from cmpe.core.compiler import timing
 from cmpe.errors import BackendError, Interrupted
-from cmpe.execution.rows import map_rows, map_rows_in_threads
+from cmpe.execution.blocks import map_rows
+from cmpe.execution.threads import map_rows_in_threads
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running

@@ -15,8 +15,7 @@ from cmpe.errors import Interrupted
 from cmpe.problem import Instances, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Engine, Limits
-
-LEAST_SECONDS = 1e-3  # a stage with less time than this would only overrun it
+from cmpe.solvers.settings import SOLVERS
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def _time_left(known: Solutions, limits: Limits, share: float) -> Limits:
     if limits.seconds is None:
         return limits
     left = share * (limits.seconds - float(known.seconds.max(initial=0.0)))
-    return replace(limits, seconds=max(LEAST_SECONDS, left))
+    return replace(limits, seconds=max(SOLVERS.least_stage, left))
 
 
 def merged(

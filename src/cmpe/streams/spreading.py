@@ -10,11 +10,9 @@ from typing import Any
 from cmpe.arrays import Values
 from cmpe.execution import Workplace
 from cmpe.execution.blocks import map_blocks
+from cmpe.execution.settings import EXECUTION
 from cmpe.problem import Problem
 from cmpe.streams.pieces import small
-
-BLOCKS = 8  # for each core, so that no core waits long for the last one
-LARGEST = 4096  # rows
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ def spread(
     """
     work = place.executor()
     with closing(work):
-        size = min(LARGEST, -(-len(rows) // (BLOCKS * work.capacity))) or 1
+        size = min(EXECUTION.largest, -(-len(rows) // (EXECUTION.blocks * work.capacity))) or 1
         slices = [slice(i, min(i + size, len(rows))) for i in range(0, len(rows), size)]
         blocks = (
             (k, (small(rows[s]), *(None if each is None else each[s] for each in more)))

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
+from cmpe.bounds.settings import SETTINGS
 from cmpe.core.compiler import timing
 from cmpe.errors import MethodError, MissingExtra
-from cmpe.tensor.settings import TENSOR
 
 try:
     import torch
@@ -44,11 +44,11 @@ def as_array(tensor: Tensor) -> Floats:
 def batch_steps(work: Work, rows: int, going: Callable[[], bool]) -> Iterator[int]:
     """The steps 1, 2, ... of rows that move together, until the work is done.
 
-    `going` waits for the device and says whether more steps can help. A time limit of so many
+    `going` waits for the device and returns whether more steps can help. A time limit of so many
     seconds a row is that many times `rows` for all of them, on the wall clock.
     """
     until = INF if work.time_limit is None else timing.now() + rows * work.time_limit
     for number in range(1, work.most_steps + 1):
-        if number % TENSOR.clock_checked == 1 and (not going() or timing.now() >= until):
+        if number % SETTINGS.clock_checked == 1 and (not going() or timing.now() >= until):
             return
         yield number

@@ -99,7 +99,7 @@ class PricedTables:
 
 
 class Minimum:
-    """What is known of the minimum of D, in fixed places, so that graphs can be replayed."""
+    """The minimum of D so far, in fixed places, so that graphs can be replayed."""
 
     def __init__(self, plan: TorchPlan, problem: Problem, rows: int) -> None:
         self.tables, new = PricedTables(plan, problem, rows), plan.like.new_zeros

@@ -60,7 +60,7 @@ class Functions:
         return values.detach(), torch.stack(parts, -2)
 
     def tensor(self, values: object, dtype: torch.dtype | None = None) -> Tensor:
-        """Numbers on the device, in the precision of the points unless told otherwise."""
+        """Numbers on the device, by default in the precision of the points."""
         return torch.as_tensor(np.asarray(values), dtype=dtype or self.dtype, device=self.device)
 
     def places(self, variables: object) -> Tensor:
@@ -146,7 +146,7 @@ def _group(
         places.append(on.tensor(first[:, None] + np.arange(size - 1), torch.int64))
 
     def evaluate(z: Tensor) -> Tensor:
-        left = tables.unsqueeze(0)  # (1 or R, G, *what is left of the shape)
+        left = tables.unsqueeze(0)  # (1 or R, G, *the other axes)
         for at in places:
             chosen = z[:, at]  # (R, G, k - 1)
             weights = torch.cat([1.0 - chosen.sum(-1, keepdim=True), chosen], -1)

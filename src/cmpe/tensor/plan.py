@@ -1,6 +1,6 @@
 """Elimination on tensors: every pass of a plan as a few dozen large operations on the whole batch.
 
-`tensor.layout` says where the numbers lie. Shapes are static and nothing waits for the device
+`tensor.layout` describes where the numbers lie. Shapes are static and nothing waits for the device
 within a pass, so that it can be captured in a CUDA graph; there is no loop over rows.
 """
 
@@ -67,7 +67,7 @@ class TorchPlan:
             sums = group.sums(numbers)
             sums = sums.view(*sums.shape[:2], parts, -1)  # (card, entries, parts, B)
             messages = numbers[group.rows].view(*sums.shape[1:])
-            # Copied, not written in place: CUDA wants both outputs of max to have equal strides.
+            # Copied, not written in place: CUDA requires both outputs of max to have equal strides.
             messages[:, 0], which = torch.max(sums[:, :, 0], 0)
             others = which[None, :, None].expand(1, -1, parts - 1, -1)
             messages[:, 1:] = torch.gather(sums[:, :, 1:], 0, others)[0]

@@ -20,7 +20,7 @@ from cmpe.bounds.settings import SETTINGS
 from cmpe.core.compiler import timing
 from cmpe.core.dual import SLACK
 from cmpe.core.multipliers import COPY_RULE
-from cmpe.core.relaxation import LEAST_AIM, MOMENTUM
+from cmpe.core.settings import WIDE
 from cmpe.errors import MethodError
 from cmpe.problem import Instances
 from cmpe.tensor.copies import Copies, SplitPlan
@@ -96,16 +96,16 @@ class Descent:
         self.steps += self.going
         lower = self.going & (bound < self._best)
         fall = self._aim.fall(bound, self._best)
-        tired = self._aim.aim < LEAST_AIM * (1.0 + bound.abs())
+        tired = self._aim.aim < WIDE.least_aim * (1.0 + bound.abs())
         self._keep(lower, self._best, bound)
         self._keep(lower, self.best_mu, self._mu)
         self._keep(lower, self._best_shift, self._shift)
         self.going &= (bound >= self._least) & (norm > 0.0)
-        length = (1.0 - MOMENTUM) * fall / norm.masked_fill(norm == 0.0, 1.0)
-        speed = MOMENTUM * self._mu_speed + length * self._weights * slope
+        length = (1.0 - WIDE.momentum) * fall / norm.masked_fill(norm == 0.0, 1.0)
+        speed = WIDE.momentum * self._mu_speed + length * self._weights * slope
         self._keep(self.going, self._mu_speed, speed)
         self._keep(self.going, self._mu, (self._mu - speed).clamp(min=0.0))
-        self._keep(self.going, self._speed, MOMENTUM * self._speed + length * gradient)
+        self._keep(self.going, self._speed, WIDE.momentum * self._speed + length * gradient)
         self._keep(self.going, self._shift, self._shift - self._speed)
         self.going &= ~tired
 

@@ -1,8 +1,7 @@
 """The tables of wide problems on tensors: no elimination, all rows of a batch at once.
 
-Local search, messages and split relaxations read the same things: the entries that evidence
-leaves of every function, (E, B) each with a row of evidence as a column, and indices of *slots*.
-A slot is one value of one free variable, in the order of `Conditioning.free`.
+Split relaxations read the entries that evidence leaves of every function: (E, B) each, with a row
+of evidence as a column.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.arrays import Assignments, Integers
 from cmpe.bounds.base import PADDING
 from cmpe.elimination.plan import MEMORY_LIMIT
 from cmpe.errors import TooLarge
@@ -35,33 +33,6 @@ class BatchTables(NamedTuple):
     units: Tensor  # (m, B)
 
 
-class Runs:
-    """Consecutive numbers, ragged: run r is starts[r]:starts[r] + lengths[r]; none is empty.
-
-    Runs of one length are handled together, so that maximisers need no padding.
-    """
-
-    def __init__(self, starts: Integers, lengths: Integers, device: torch.device) -> None:
-        self._parts = []
-        for length in np.unique(lengths).tolist():
-            which = np.flatnonzero(lengths == length)
-            rows = starts[which] + np.arange(length)[:, np.newaxis]  # (length, runs)
-            self._parts.append(tuple(torch.as_tensor(a, device=device) for a in (which, rows)))
-        self._count = len(lengths)
-
-    def max(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """The greatest of the numbers (N, B) of each run, and the first place that has it."""
-        shape = (self._count, numbers.shape[1])
-        most = numbers.new_zeros(shape)
-        place = torch.zeros(shape, dtype=torch.int64, device=numbers.device)
-        for which, rows in self._parts:
-            inside = numbers.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
-            own, at = inside.max(0)
-            most.index_copy_(0, which, own)
-            place.index_copy_(0, which, at)
-        return most, place
-
-
 class WideTables:
     """The structure that the rows of some instances share, on one device."""
 
@@ -73,37 +44,11 @@ class WideTables:
         self._functions = [
             EvidenceTables(g, self.entries, self.like) for g in self.structure.gathers
         ]
-        number = {v: i for i, v in enumerate(self.structure.free)}
-        cards = [self.structure.cardinalities[v] for v in self.structure.free]
-        self.cards = np.array(cards, dtype=np.int64)
-        self.first = np.concatenate([[0], np.cumsum(self.cards)]).astype(np.int64)  # of slots
-        self.slots = int(self.first[-1])
-        arities = np.diff(layout.starts)
-        self.axis_table = np.repeat(np.arange(len(arities)), arities)  # (A,)
-        free = [number[int(v)] for v in layout.variables]
-        self.axis_variable = np.array(free, dtype=np.int64)
-        self.axis_stride = layout.strides
-
-    @cached_property
-    def tables(self) -> Runs:
-        """The entries of each table."""
-        return Runs(self.offsets[:-1], np.diff(self.offsets), self.like.device)
-
-    @cached_property
-    def variables(self) -> Runs:
-        """The slots of each free variable."""
-        return Runs(self.first[:-1], self.cards, self.like.device)
 
     @cached_property
     def _bags(self) -> Bags:
         sizes = np.diff(self.offsets)
         return Bags.of([np.arange(self.entries)], sizes, self.like.device)
-
-    @cached_property
-    def _positions(self) -> tuple[Bags, Tensor]:
-        bags = Bags.of([self.axis_variable], np.diff(self.structure.layout.starts), self.device)
-        start = torch.as_tensor(self.offsets[:-1], device=self.device)[:, None]
-        return bags.weighted(self.axis_stride), start
 
     @property
     def device(self) -> torch.device:
@@ -113,11 +58,6 @@ class WideTables:
     def index(self, numbers: NDArray[np.integer]) -> Tensor:
         """Whole numbers on the device."""
         return torch.as_tensor(np.asarray(numbers, dtype=np.int64), device=self.device)
-
-    def positions(self, z: Tensor) -> Tensor:
-        """The entry of each table at z (F, B): (T, B)."""
-        bags, start = self._positions
-        return bags.sum(z.to(torch.float64)).long() + start
 
     def given(self, rows: slice) -> list[Tensor]:
         """What evidence leaves of each function, -inf included: (E, B) each."""
@@ -142,24 +82,12 @@ class WideTables:
             t[j] = raw[j] if finite else satisfied(self._bags, raw[j], limit)
         return BatchTables(h, t, self._least(h), units)
 
-    def floored(self, h: Tensor) -> Tensor:
-        """`bounds.messages.floored`: -inf in h becomes a loss that no other table makes up for."""
-        zero = h == -INF
-        least = -self._bags.max(-h.masked_fill(zero, 0.0)).sum(0)
-        most = self._bags.max(h).clamp(min=0.0).sum(0)
-        return torch.where(zero, least - most - 1.0, h)
-
     def _lowest(self, entries: Tensor) -> Tensor:
         return -self._bags.max((-entries).masked_fill(entries == -INF, -INF))
 
     def _spread(self, entries: Tensor) -> Tensor:
         most = self._bags.max(entries)
         return torch.where(most == -INF, 0.0, most - self._lowest(entries)).sum(0)
-
-    def mean_spread(self, entries: Tensor) -> Tensor:
-        """How far apart a table's largest and least finite entries are, on average; 1 for 0."""
-        spread = self._spread(entries) / (len(self.offsets) - 1)
-        return torch.where(spread > 0.0, spread, 1.0)
 
     def _least(self, h: Tensor) -> Tensor:
         least = self._lowest(h).sum(0)
@@ -178,11 +106,3 @@ class WideTables:
         count, most = len(self.instances), MEMORY_LIMIT // per_row
         for start in range(0, count, most):
             yield slice(start, min(start + most, count))
-
-    def starts(self, rows: Assignments) -> Tensor:
-        """Full assignments (B, n) as values of the free variables: (F, B)."""
-        return self.index(rows[:, list(self.structure.free)].T.copy())
-
-    def complete(self, z: Tensor, rows: slice) -> Assignments:
-        """Values of the free variables (F, B) as full assignments (B, n)."""
-        return self.instances.complete(z.T.cpu().numpy(), rows)

@@ -38,20 +38,14 @@ from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import need_here, spread_list
-from cmpe.tradeoffs.chosen import MOST_LISTED, WIDE_SECONDS, best_over
+from cmpe.tradeoffs.chosen import best_over
 from cmpe.tradeoffs.forcing import with_distance
-from cmpe.tradeoffs.narrow import MOST_SUMS, SUMS_PER_SECOND
+from cmpe.tradeoffs.narrow import MOST_SUMS
 from cmpe.tradeoffs.points import EvaluatedTables, h_tolerance, need_short_values
+from cmpe.tradeoffs.settings import TRADEOFFS
 from cmpe.tradeoffs.summed import summed_out
 
-FIRST_SHARE = 0.4  # of a wide row's time: for its first answer
-LEAST_SLICE = 0.05  # seconds
-SPACES = (1 << 16, 1 << 20)  # states of a row: the next where one is too small
-SPARE = 0.5  # of k: further answers that are kept, for ties
-MOST_RANK = 1 << 14  # answers of equal h that are looked through for the first ones
-FIRST_LISTED, LONGER = 64, 8  # answers that are listed to see how many are near, and more of them
 KERNEL_BYTES = 64  # of an answer in the compiled code and while answers are put in order
-CHUNK_ENTRIES = 1 << 24  # of values that one compiled call fills in
 
 
 @dataclass(frozen=True)
@@ -269,7 +263,9 @@ def best(  # noqa: PLR0913
     most = None if within is None else real_number("within", within, MethodError, example="2.0")
     if most is not None and not most >= 0.0:
         raise MethodError(f"within must be at least 0 nats, found {within}")
-    count = (10 if most is None else MOST_LISTED) if k is None else whole_number("k", k, 1)
+    count = (
+        (10 if most is None else TRADEOFFS.most_listed) if k is None else whole_number("k", k, 1)
+    )
     apart = None if distance is None else whole_number("distance", distance, 1)
     if over is not None or most is not None:
         if apart is not None:
@@ -327,7 +323,7 @@ def _over(
         few = summed_out(few, chosen)
         chosen = tuple(range(few.problem.variables))
     if limits.seconds is None and _is_wide(few):
-        limits = replace(limits, seconds=WIDE_SECONDS)
+        limits = replace(limits, seconds=TRADEOFFS.chosen_seconds)
     found = best_over(few, chosen, k, np.inf if within is None else within, limits)
     out = []
     for row, each in enumerate(found):
@@ -361,7 +357,7 @@ def _within(rows: Rows, k: int, within: float, **options: Any) -> list[Ranked]:
     the k that are listed are the best.
     """
     out: list[Ranked | None] = [None] * len(rows)
-    left, ask = np.arange(len(rows)), min(k, FIRST_LISTED)
+    left, ask = np.arange(len(rows)), min(k, TRADEOFFS.first_listed)
     while len(left):
         few = rows.take(left)
         if few.has_numbers or rows.problem.form is Form.RULES:
@@ -377,7 +373,7 @@ def _within(rows: Rows, k: int, within: float, **options: Any) -> list[Ranked]:
                 more.append(row)
                 continue
             out[row] = _first(ranked, inside, proved=ranked.complete or ranked.bound < least)
-        left, ask = np.array(more, dtype=np.intp), min(k, LONGER * ask)
+        left, ask = np.array(more, dtype=np.intp), min(k, TRADEOFFS.longer * ask)
     return [ranked for ranked in out if ranked is not None]
 
 
@@ -470,18 +466,20 @@ def _searched(instance: Instances, k: int, limits: Limits) -> Ranked:
     lowest such bound is no higher than its last h.
     """
     problem, full = instance.problem, instance.full()
-    deadline = Deadline(replace(limits, seconds=limits.seconds or WIDE_SECONDS))
+    deadline = Deadline(replace(limits, seconds=limits.seconds or TRADEOFFS.chosen_seconds))
     told = replace(limits, progress=None)
     found: list[Values] = []
     missing = np.inf
     while len(found) < k and (not found or not deadline.expired()):
         left = deadline.left().seconds or 0.0
-        share = FIRST_SHARE if not found else 1.0 / (k - len(found))
+        share = TRADEOFFS.first_share if not found else 1.0 / (k - len(found))
         wide = with_distance(problem, len(found), 1)
         earlier = np.array([row[list(problem.free)] for row in found], dtype=full.dtype)
         rows = wide.rows(full, earlier.reshape(1, -1))
         best = answer(
-            wide.problem, rows, limits=replace(told, seconds=max(LEAST_SLICE, share * left))
+            wide.problem,
+            rows,
+            limits=replace(told, seconds=max(TRADEOFFS.least_slice, share * left)),
         )
         missing = min(missing, float(best.bound[0]))
         if not best.feasible[0]:
@@ -556,17 +554,19 @@ class RankedBatch:
         self._tables = EvaluatedTables.of(self._problem.models)
         self._order = np.argsort(self._batch.plan.buckets[:, 0])
         seconds = limits.seconds
-        self._sums = MOST_SUMS if seconds is None else int(SUMS_PER_SECOND * seconds) + 1000
+        self._sums = (
+            MOST_SUMS if seconds is None else int(TRADEOFFS.sums_per_second * seconds) + 1000
+        )
         self._guess = np.zeros((2, 4))
         self._space: Any = None
         self._room = (0, 0)  # states and rank of it
 
     def run(self) -> list[Ranked]:
         """All rows, some at a time."""
-        rank = 1 + self._k + max(32, int(SPARE * self._k))
+        rank = 1 + self._k + max(32, int(TRADEOFFS.spare * self._k))
         self._check_room(rank)
         rows, out = np.arange(len(self._instances)), list[Ranked]()
-        for part in self._parts(rows, rank, SPACES[0], self._k + 1):
+        for part in self._parts(rows, rank, TRADEOFFS.best_spaces[0], self._k + 1):
             out += part
             self._running.report(len(out), len(rows))
         return out
@@ -584,7 +584,7 @@ class RankedBatch:
     def _parts(self, rows: Indices, rank: int, *further: int) -> Iterator[list[Ranked]]:
         """The best of each row, as many rows at a time as their answers' room allows."""
         entries = len(self._problem.free) + 4 * (1 + len(self._problem.constraints))  # of 2 bytes
-        step, lanes = max(1, CHUNK_ENTRIES // (rank * entries)), self._batch.lanes
+        step, lanes = max(1, TRADEOFFS.chunk_entries // (rank * entries)), self._batch.lanes
         step -= step % lanes if step > lanes else 0  # whole blocks
         for first in range(0, len(rows), step):
             yield self._ranked(rows[first : first + step], rank, *further)
@@ -599,10 +599,13 @@ class RankedBatch:
         are_over = found.kinds == kernels.OVERFLOW
         are_sure = ~are_over & ~(are_open & (found.counts < self._k))
         out = [self._shown(found, row, bool(are_sure[row])) for row in range(len(rows))]
-        more = min(4 * rank, MOST_RANK + self._k)
+        more = min(4 * rank, TRADEOFFS.most_rank + self._k)
         are_open &= rank < more
         for which, further in (
-            (are_over & (space < SPACES[-1]), (rank, SPACES[-1], wanted)),
+            (
+                are_over & (space < TRADEOFFS.best_spaces[-1]),
+                (rank, TRADEOFFS.best_spaces[-1], wanted),
+            ),
             (are_open & ~are_short, (more, space, wanted)),
             (are_open & are_short, (more, space, min(4 * wanted, more))),
         ):

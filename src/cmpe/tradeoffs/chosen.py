@@ -25,11 +25,7 @@ from cmpe.problem.rows import Potential, Rows
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.dispatch import answer_rows
 from cmpe.tradeoffs.points import h_tolerance
-
-WIDE_SECONDS = 10.0  # of a row too wide for elimination that has no limit
-FIRST_SHARE = 0.4  # of such a row's time: for its first answer
-LEAST_SLICE = 0.02  # seconds
-MOST_LISTED = 10_000  # answers of a row, where only a distance in nats limits them
+from cmpe.tradeoffs.settings import TRADEOFFS
 
 Allowed = tuple[NDArray[np.bool_], ...]  # of each chosen variable: the values that a part has
 
@@ -83,13 +79,15 @@ class _Search:
     def run(self, k: int, within: float) -> list[ChosenAnswers]:
         states = [_Row() for _ in range(len(self._rows))]
         deadline = Deadline(self._limits)
-        self._split(states, [(i, self._whole(i)) for i in range(len(states))], FIRST_SHARE)
+        self._split(
+            states, [(i, self._whole(i)) for i in range(len(states))], TRADEOFFS.first_share
+        )
         while not deadline.expired():
             live = [i for i, row in enumerate(states) if len(row.answers) < k and not row.closed]
             if not live:
                 break
             parts = [(i, part) for i in live for part in self._next(states[i], within)]
-            self._split(states, parts, (1.0 - FIRST_SHARE) / max(1, k - 1))
+            self._split(states, parts, (1.0 - TRADEOFFS.first_share) / max(1, k - 1))
             self._told.report(len(states) - len(live), len(states))
         return [self._listed(row, k, within) for row in states]
 
@@ -149,7 +147,7 @@ class _Search:
         seconds = self._limits.seconds
         if seconds is None:
             return self._limits
-        return replace(self._limits, seconds=max(LEAST_SLICE, share * seconds))
+        return replace(self._limits, seconds=max(TRADEOFFS.least_chosen_slice, share * seconds))
 
     def _listed(self, row: _Row, k: int, within: float) -> ChosenAnswers:
         problem = self._rows.problem

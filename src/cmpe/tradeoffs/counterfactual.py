@@ -29,9 +29,9 @@ from cmpe.problem import Problem
 from cmpe.problem.rows import Rows
 from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.tradeoffs.best import best
+from cmpe.tradeoffs.settings import TRADEOFFS
 from cmpe.tradeoffs.sums import Summation
 
-FIRST_LISTED, LONGER = 64, 8  # cases of the first list, and how much longer the next one is
 TOLERANCE = 1e-9  # of a probability
 
 Costs = Mapping[Any, float | Mapping[State, float]]
@@ -166,7 +166,7 @@ def cheapest(
     cards = [case.domain.cardinalities[v] for v in case.prices]
     tables = tuple(Factor((k,), -price) for k, price in enumerate(case.prices.values()))
     listing = Problem(LogLinearModel(tuple(cards), tables))
-    seen, count, bound = 0, FIRST_LISTED, 0.0
+    seen, count, bound = 0, TRADEOFFS.first_listed, 0.0
     while True:
         (ranked,) = best(listing, k=count)
         rows = ranked.assignments[seen:]
@@ -183,7 +183,7 @@ def cheapest(
         if is_all or deadline.expired():
             target = case.named(case.target)
             return Counterfactual({}, {}, np.inf, np.nan, before, bound, target)
-        count *= LONGER
+        count *= TRADEOFFS.longer
 
 
 def _answer(case: Case, row: Values, probability: float, before: float) -> Counterfactual:

@@ -29,12 +29,9 @@ from cmpe.tradeoffs.points import (
     need_short_values,
     undominated,
 )
+from cmpe.tradeoffs.settings import TRADEOFFS
 
-SPACES = (1 << 18, 1 << 20, 1 << 23)  # states of a row: the most that memory has room for
-SUMS_PER_SECOND = 2e7
 MOST_SUMS = 1 << 62
-TIES = 3  # how often a limit is narrowed because a point missed the tolerance
-STEPS = 4  # of the bound between two points
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,11 @@ class RowWindows:
 
     def sums(self) -> int:
         """How many sums of states a row may look at."""
-        return MOST_SUMS if self.seconds is None else int(SUMS_PER_SECOND * self.seconds) + 1000
+        return (
+            MOST_SUMS
+            if self.seconds is None
+            else int(TRADEOFFS.sums_per_second * self.seconds) + 1000
+        )
 
 
 class NarrowBatch:
@@ -103,18 +104,19 @@ class _Space:
     """What one thread works in."""
 
     def __init__(self, batch: NarrowBatch) -> None:
-        from cmpe.core.fronts.guesses import PLACES
+        from cmpe.core.fronts.settings import FRONTS
         from cmpe.core.fronts.trees import make_front_space
 
         self._batch = batch
         self._constraints = len(batch._problem.constraints)
         self._most = FRONTS.references if self._constraints == 1 else FRONTS.few_references
         plan = batch._plan
-        states = max([s for s in SPACES if self._bytes(s) <= batch.memory], default=0)
-        self._guess = np.full((2, PLACES), -1.0)  # nothing was learned yet
-        self._space: Any = make_front_space(
-            states or SPACES[0], plan.total - plan.entries, self._constraints, plan
+        states = max(
+            [s for s in TRADEOFFS.front_spaces if self._bytes(s) <= batch.memory], default=0
         )
+        self._guess = np.full((2, FRONTS.places), -1.0)  # nothing was learned yet
+        states = states or TRADEOFFS.front_spaces[0]
+        self._space: Any = make_front_space(states, self._constraints, plan)
 
     def _bytes(self, states: int) -> int:
         """Of `make_front_space`: points, nodes of 44 bytes, and as much again while merging."""
@@ -126,7 +128,7 @@ class _Space:
         limits = self._batch._limits.copy()
         found = self._points(row, limits)
         missed = self._missed(found)
-        for _ in range(TIES):
+        for _ in range(TRADEOFFS.ties):
             if missed is None:
                 break
             limits = np.minimum(limits, missed)
@@ -211,9 +213,10 @@ class _BoundLines:
     def steps(self, known: TracedPoints, window: Floats) -> Steps:
         """The lowest line, and the points above it, as steps."""
         ends = known.t[np.isfinite(known.t)]
-        between = np.interp(
-            np.arange(max(1, STEPS * (len(ends) - 1) + 1)) / STEPS, np.arange(len(ends)), ends
-        ) if len(ends) else ends  # fmt: skip
+        between, steps = ends, TRADEOFFS.bound_steps
+        if len(ends):
+            places = np.arange(steps * (len(ends) - 1) + 1) / steps
+            between = np.interp(places, np.arange(len(ends)), ends)
         at = np.unique(np.concatenate([ends, between, window[np.isfinite(window)], [np.inf]]))
         upper = np.full(len(at), np.inf)
         for weight, price, total in zip(self.weight, self.price, self.total, strict=True):

@@ -31,11 +31,10 @@ from cmpe.sampling import Samples, Seed
 from cmpe.sampling import sample as sample_model
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Running
+from cmpe.tradeoffs.settings import TRADEOFFS
 from cmpe.tradeoffs.sums import NotCounted, Summation
 
-SAMPLES = 10_000
 CONFIDENCE = 0.95
-MOST_TRIES = 64  # rounds of samples that a constraint may refuse
 GIVEN = ("all", "evidence")
 
 
@@ -198,7 +197,7 @@ def probability(  # noqa: PLR0913
     potentials: Potentials | None = None,
     limits: RowLimits | None = None,
     given: str = "all",
-    samples: int = SAMPLES,
+    samples: int = TRADEOFFS.samples,
     seed: int = 0,
     ignore_extra: bool = False,
     running: Running | None = None,
@@ -304,7 +303,7 @@ def _accepted(sums: Summation, count: int, seed: Seed) -> Values:
     )  # fmt: skip
     kept: list[Values] = []
     missing, tried = count, 0
-    while missing > 0 and tried < MOST_TRIES:
+    while missing > 0 and tried < TRADEOFFS.sample_rounds:
         (drawn,) = sums.drawn(count, sequence.spawn(1)[0])
         if not (drawn.samples >= 0).all():
             raise EvidenceError("no assignment agrees with the evidence and the constraints")

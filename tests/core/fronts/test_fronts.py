@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cmpe.core.buckets import COMPONENT, VARIABLE
 from cmpe.core.fronts.fronts import COMPLETE, IMPOSSIBLE, ROOT, front_row
-from cmpe.core.fronts.guesses import PLACES
 from cmpe.core.fronts.lists import H, T
 from cmpe.core.fronts.reading import recall
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.fronts.trees import FrontRow, Window, make_front_space
 from cmpe.core.fronts.values import one_of_equal, point_values
 from cmpe.core.states import SUM_LIMIT
@@ -25,7 +25,7 @@ seeds = st.integers(0, 2**32 - 1)
 def front_of(case, window=(-np.inf, np.inf)):
     """The front of row 0 over its first t."""
     plan, count = case.rows.plan, len(case.limits)
-    space = make_front_space(1 << 12, plan.total - plan.entries, count, plan)
+    space = make_front_space(1 << 12, count, plan)
     space.states.counts[SUM_LIMIT] = 1 << 30
     rows, tables = slice(0, 1), case.instances.tables
     t = np.concatenate([tables(1 + j, rows) for j in range(count)])
@@ -36,7 +36,7 @@ def front_of(case, window=(-np.inf, np.inf)):
         plan, case.rows.offsets, tables(0, rows)[0].copy(), t, limits, finite, Window(*window),
         np.zeros((0, 2)),
     )  # fmt: skip
-    return front_row(row, 64, 4, np.full((2, PLACES), -1.0), space)
+    return front_row(row, 64, 4, np.full((2, FRONTS.places), -1.0), space)
 
 
 def expected(case, window=(-np.inf, np.inf)):

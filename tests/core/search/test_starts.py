@@ -20,7 +20,7 @@ from tests.problems import seeds
 
 def plain_beliefs(case, tables, rounds):
     """The sum of all messages to each free variable; `tables` (E,) are those of one lane."""
-    layout, square = case.layout, tables[np.abs(tables) < loop.STEEP]
+    layout, square = case.layout, tables[np.abs(tables) < loop.SETTINGS.steep]
     size = np.sqrt(max(1e-12, (square**2).sum() / len(tables)))
     beliefs = [np.zeros(k) for k in layout.cards]
     messages = {}

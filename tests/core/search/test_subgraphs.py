@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from cmpe.core.search.subgraphs import HUB, ball, grow
+from cmpe.core.search.settings import SETTINGS
+from cmpe.core.search.subgraphs import ball, grow
 from tests.core.cases import examples
 from tests.core.test_orders import distances, graph_of
 from tests.problems import seeds
@@ -52,7 +53,7 @@ def test_orders_stay_within_the_limit(seed):
 
 
 def test_a_hub_is_frozen():
-    count = HUB + 2
+    count = SETTINGS.hub + 2
     starts = np.concatenate([[0], count - 1 + np.arange(count)]).astype(np.int64)
     flat = np.concatenate([np.arange(1, count), np.zeros(count - 1)]).astype(np.int64)
     order = grow(starts, flat, np.ones(count), np.arange(count), 40.0, state_of(1))

@@ -21,7 +21,7 @@ def test_the_papers_losses_and_ours():
     assert PAPER_LOSSES == (
         "mse", "mae", "mse_pen", "mae_pen", "ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen"
     )  # fmt: skip
-    assert set(LOSS_KINDS) - set(PAPER_LOSSES) == {"distill", "distill_pen"}
+    assert set(LOSS_KINDS) - set(PAPER_LOSSES) == {"distill"}
 
 
 def test_families_share_out_the_losses():

@@ -114,7 +114,7 @@ def test_stacked_rows_and_a_sparse_form(monkeypatch):
     problem = Problem(network, (Constraint(network.perturb(0.1, 1), -5.0),), (0, 3))
     evidence = np.array([[0, 1], [1, 0], [1, 1]])
     dense = LeafRelaxation(problem)
-    monkeypatch.setattr(leaves, "DENSE", 0)
+    monkeypatch.setattr(leaves, "TRAINING", leaves.TRAINING._replace(dense_coefficients=0))
     thin = LeafRelaxation(problem)
     points = some_points(dense, 6, 0).reshape(2, 3, -1).requires_grad_(True)
     order = torch.tensor([[0, 1, 2], [2, 1, 0]])

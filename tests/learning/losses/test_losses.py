@@ -15,7 +15,7 @@ from cmpe.bounds.loss import loss_bounds, printed_bounds
 from cmpe.errors import MethodError
 from cmpe.learning.losses import losses
 from cmpe.learning.losses.alpha import Examples
-from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
+from cmpe.learning.losses.catalogue import LOSS_KINDS
 from cmpe.learning.losses.losses import LOSSES, Evaluated, loss_named
 from cmpe.learning.losses.relaxation import floored
 from tests.learning.cases import one_choice
@@ -42,7 +42,6 @@ def random_batch(seed, constraints, beta=math.inf, missing=False):
         "multipliers": rng.exponential(size=(*each, constraints)),
         "contrast": 1.0 + rng.exponential(size=(MEMBERS, 1)),
         "rho": rng.exponential(size=(MEMBERS, 1)),
-        "mix": rng.exponential(size=(MEMBERS, 1)),
     }
     tensors = {name: torch.tensor(value) for name, value in arrays.items()}
     smooth = None if math.isinf(beta) else torch.full((MEMBERS, 1), beta, dtype=torch.float64)
@@ -52,8 +51,8 @@ def random_batch(seed, constraints, beta=math.inf, missing=False):
 def by_hand(name, batch, k, i):
     """The loss of row i of member k, from the formulas of the paper."""
     b = {field: value[k, i].tolist() for field, value in batch._asdict().items()
-         if field not in ("beta", "rho", "mix", "contrast", "gate_gradient")}  # fmt: skip
-    rho, mix = float(batch.rho[k, 0]), float(batch.mix[k, 0])
+         if field not in ("beta", "rho", "contrast", "gate_gradient")}  # fmt: skip
+    rho = float(batch.rho[k, 0])
     beta = math.inf if batch.beta is None else float(batch.beta[k, 0])
     over = [max(0.0, g) for g in b["g"]]
     apart = [y - z for y, z in zip(b["points"], b["targets"], strict=True)]
@@ -81,8 +80,7 @@ def by_hand(name, batch, k, i):
         "pdl": b["f"] + squared + prices,
         "ss_cmpe": two_branches(0.0),
         "ss_cmpe_pen": two_branches(rho * sum(v**2 for v in over)),
-        "distill": b["surprise"] + mix * two_branches(0.0),
-        "distill_pen": b["surprise"] + mix * (b["f"] + squared),
+        "distill": b["surprise"],
     }[name]
 
 
@@ -135,13 +133,11 @@ def test_gradients_are_numbers(name, beta):
     batch.g[0, 0] = 0.0
     batch.g[1] *= 1e4  # far in: sigmoid(5e4) must not spoil the other branch
     assert batch.alpha.isnan().any()
-    leaves = [t.requires_grad_() for t in (batch.f, batch.g, batch.points)]
+    leaves = [t.requires_grad_() for t in (batch.f, batch.g, batch.points, batch.surprise)]
     loss_named(name)(batch).sum().backward()
     for leaf in leaves:
         assert leaf.grad is None or leaf.grad.isfinite().all()
-    assert any(leaf.grad is not None and leaf.grad.abs().sum() > 0 for leaf in leaves) or (
-        LOSS_KINDS[name].family is Family.distilled
-    )
+    assert any(leaf.grad is not None and leaf.grad.abs().sum() > 0 for leaf in leaves)
 
 
 @pytest.mark.parametrize("beta", [math.inf, 5.0])

@@ -89,7 +89,7 @@ def test_large_problems_use_a_sparse_form(monkeypatch):
     problem = Problem(model, (Constraint(model.perturb(0.1, 2), 1.0),), (0, 7))
     evidence = np.array([[0, 1], [2, 2]])
     dense = RelaxedProblem(problem)
-    monkeypatch.setattr(relaxation, "DENSE", 0)
+    monkeypatch.setattr(relaxation, "TRAINING", relaxation.TRAINING._replace(dense_coordinates=0))
     thin = RelaxedProblem(problem)
     points = torch.rand(2, dense.coordinates.count, generator=torch.Generator().manual_seed(0))
     points.requires_grad_(True)

@@ -13,9 +13,9 @@ from cmpe.errors import MethodError
 from cmpe.flip import adversarial
 from cmpe.generation import grid
 from cmpe.learning.losses.catalogue import PAPER_LOSSES
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import (
     MEMBER_FIELDS,
-    STABLE_MARGINS,
     TrainingConfig,
     has_cheap_labels,
     paper,
@@ -40,7 +40,6 @@ from tests.learning.losses.test_functions import small_network
         ({"plateau_factor": 0.0}, "plateau_factor must be above 0 and at most 1"),
         ({"cooling": 1.5}, "cooling must be above 0 and at most 1"),
         ({"validation_share": 1.0}, "validation_share must be below 1"),
-        ({"mix_after": 1.0}, "mix_after must be below 1"),
         ({"margins": (1.0,)}, "margins must be finite and contain 0"),
         ({"margins": (0.0, math.inf)}, "margins must be finite and contain 0"),
         ({"hidden": (8, 0)}, "hidden layers must be at least 1 wide"),
@@ -124,7 +123,7 @@ def test_stable_gives_every_self_supervised_loss_the_same():
     for loss in ("ssl_pen", "pdl", "ss_cmpe", "ss_cmpe_pen"):
         config = stable(loss)
         alpha = {"alpha": config.alpha, "contrast": config.contrast} if config.kind.alpha else {}
-        assert config == paper(loss, temperature=2.0, margins=STABLE_MARGINS, **alpha)
+        assert config == paper(loss, temperature=2.0, margins=TRAINING.stable_margins, **alpha)
         assert config.temperature == 2.0
         assert len(config.margins) > 1
     assert (stable().alpha, stable().contrast) == ("fixed", 3.0)

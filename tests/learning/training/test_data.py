@@ -16,6 +16,7 @@ from cmpe.errors import EvidenceError, FormatError, MethodError, TooLarge
 from cmpe.flip import adversarial
 from cmpe.formats.labels import fingerprint
 from cmpe.learning.losses.catalogue import LOSS_KINDS
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training import data as data_module
 from cmpe.learning.training.data import FreshRows, draw, folds, prepare, split, with_margin
 from cmpe.solvers.base import Running
@@ -142,7 +143,7 @@ def test_bounds_stay_missing_where_elimination_is_too_wide(monkeypatch):
 
 
 def test_wide_rows_get_the_multipliers_of_a_split(monkeypatch):
-    monkeypatch.setattr(data_module, "QUICK_BYTES", 0)
+    monkeypatch.setattr(data_module, "TRAINING", TRAINING._replace(quick_bytes=0))
     problem, rows = one().problem, one().train
     assert np.isnan(prepare(problem.given(rows), quick()).multipliers).all()
     found = prepare(problem.given(rows), quick(predict_multiplier=True)).multipliers[:, 0]
@@ -160,7 +161,7 @@ def problem_optima(instances):
 
 @pytest.mark.parametrize("form", ["paper", "precomputed", "fixed"])
 def test_wide_rows_have_the_bounds_of_mini_buckets_or_an_answer(monkeypatch, form):
-    monkeypatch.setattr(data_module, "QUICK_BYTES", 0)
+    monkeypatch.setattr(data_module, "TRAINING", TRAINING._replace(quick_bytes=0))
     instances = one().problem.given(one().train)
     found = prepare(instances, quick(alpha=form))
     exact = printed_bounds(instances)
@@ -201,7 +202,7 @@ def test_labels_are_made_in_blocks_and_what_is_kept_is_not_made_again(tmp_path, 
     whole = one()
     given, config = whole.problem.given(whole.train), quick("mse")
     wanted = prepare(given, config)
-    monkeypatch.setattr(data_module, "LABEL_ROWS", 10)
+    monkeypatch.setattr(data_module, "TRAINING", data_module.TRAINING._replace(label_rows=10))
     sizes, engine = [], data_module.answer
 
     def interrupted(problem, evidence, *how):

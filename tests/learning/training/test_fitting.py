@@ -16,8 +16,8 @@ from cmpe.errors import InputError, MethodError
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training import fitting
 from cmpe.learning.training.config import paper
-from cmpe.learning.training.distributed import Ranks
 from cmpe.learning.training.fitting import Session, TrainingWarning, fit
+from cmpe.learning.training.optimizer import Adam
 from tests.learning.cases import mixed_problem, quick, small_grid
 
 ONE = small_grid()
@@ -37,14 +37,14 @@ def records_of(folder):
 def interrupt_after(monkeypatch, steps, stop=signal.SIGINT):
     """A real Ctrl-C, or another signal, in the middle of the given step."""
     count = iter(range(1, 10**6))
-    add_up = Ranks.add_up
+    step = Adam.step
 
-    def counted(self, numbers):
-        if numbers.dim() == 2 and numbers.shape[1] > 20 and next(count) == steps:
+    def counted(self):
+        if next(count) == steps:
             os.kill(os.getpid(), stop)
-        add_up(self, numbers)
+        step(self)
 
-    monkeypatch.setattr(Ranks, "add_up", counted)
+    monkeypatch.setattr(Adam, "step", counted)
 
 
 def test_the_seed_decides_the_weights():
@@ -65,12 +65,12 @@ def test_sigterm_loses_nothing(tmp_path, monkeypatch):
     assert same_weights(resumed, fit(ONE.problem, ONE.train, config))
 
 
-@pytest.mark.parametrize("loss", ["ss_cmpe", "ssl_pen", "pdl", "distill", "distill_pen"])
+@pytest.mark.parametrize("loss", ["ss_cmpe", "ssl_pen", "pdl", "distill"])
 @pytest.mark.parametrize("keep_best", [True, False])
 def test_a_run_interrupted_mid_epoch_resumes_to_the_same_weights(
     loss, keep_best, tmp_path, monkeypatch
 ):
-    config = replace(CONFIG, loss=loss, epochs=11, keep_best=keep_best, mix=0.3, beta=5.0)
+    config = replace(CONFIG, loss=loss, epochs=11, keep_best=keep_best, beta=5.0)
     whole = fit(ONE.problem, ONE.train, config)
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8 * STEPS + 2)
@@ -109,11 +109,11 @@ def test_ctrl_c_without_a_directory_is_one_sentence(monkeypatch):
 
 
 def test_a_second_ctrl_c_breaks_off(monkeypatch):
-    def twice(self, numbers):
+    def twice(self):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(Ranks, "add_up", twice)
+    monkeypatch.setattr(Adam, "step", twice)
     with pytest.raises(KeyboardInterrupt) as caught:
         fit(ONE.problem, ONE.train, CONFIG)
     assert str(caught.value) == ""
@@ -221,27 +221,6 @@ def test_rows_that_are_all_infeasible_are_refused():
 def test_one_row_is_enough():
     solver = fit(ONE.problem, ONE.train[:1], CONFIG)
     assert solver.solve(ONE.problem, ONE.train[:1]).labels[0] in ("optimal", "feasible")
-
-
-@pytest.mark.parametrize("loss", ["ss_cmpe", "distill_pen"])
-def test_more_rows_are_trained_on_and_never_held_out(monkeypatch, loss):
-    seen = []
-    trainer = fitting.Trainer
-
-    def noted(data, configs, splits, **how):
-        seen.append((len(data), splits[0], np.flatnonzero(np.isfinite(data.reference))))
-        return trainer(data, configs, splits, **how)
-
-    monkeypatch.setattr(fitting, "Trainer", noted)
-    config = replace(CONFIG, loss=loss, mix=1.0, epochs=1)
-    own, more = ONE.train[:30], ONE.train[30:40]
-    alone, both = (fit(ONE.problem, own, config, more=m) for m in (None, more))
-    (count, (train, held), _), (whole, (more_train, more_held), known) = seen
-    assert (count, whole) == (30, 40)
-    np.testing.assert_array_equal(held, more_held)
-    np.testing.assert_array_equal(np.concatenate([train, np.arange(30, 40)]), more_train)
-    assert set(held) <= set(known)  # their regret can be told
-    assert not same_weights(alone, both)
 
 
 # Warnings.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cmpe.learning.training.looking import CHOICE_PRICE, VIOLATION_PRICE, JudgedAnswers, together
+from cmpe.learning.settings import TRAINING
+from cmpe.learning.training.looking import JudgedAnswers, together
 from tests.learning.cases import quick, small_grid, trainer_for
 
 
@@ -23,8 +24,8 @@ def test_a_violated_row_costs_its_price_and_no_regret():
     look = judged([[1.0, 3.0, 99.0, 0.0]], [[False, False, True, False]]).look()
     assert look.regret[0] == pytest.approx(4.0 / 3.0)
     assert look.violation[0] == 0.25
-    assert look.score[0] == pytest.approx(1.0 + VIOLATION_PRICE * 20.0 * 0.25)
-    assert look.choice_score[0] == pytest.approx(1.0 + CHOICE_PRICE * 20.0 * 0.25)
+    assert look.score[0] == pytest.approx(1.0 + TRAINING.violation_price * 20.0 * 0.25)
+    assert look.choice_score[0] == pytest.approx(1.0 + TRAINING.choice_price * 20.0 * 0.25)
 
 
 def test_rows_that_do_not_count_are_left_out():
@@ -36,7 +37,7 @@ def test_rows_that_do_not_count_are_left_out():
 def test_where_all_is_violated_there_is_no_regret():
     look = judged([[1.0, 2.0]], [[True, True]]).look()
     assert np.isnan(look.regret[0])
-    assert look.score[0] == pytest.approx(VIOLATION_PRICE * 20.0)
+    assert look.score[0] == pytest.approx(TRAINING.violation_price * 20.0)
 
 
 def test_a_look_is_the_mean_of_its_rows():

@@ -29,21 +29,6 @@ def test_infeasible_rows_are_skipped():
         assert (penalty[[1, 3]] == 1.0).all()
 
 
-@pytest.mark.parametrize("loss", ["distill", "distill_pen"])
-def test_the_mix_begins_after_its_share_of_the_epochs(loss):
-    one = small_grid()
-    late, never, always = (
-        trainer_for(one.problem, one.train, quick(loss, epochs=4, **changes))
-        for changes in ({"mix": 1.0, "mix_after": 0.5}, {}, {"mix": 1.0})
-    )
-    for epoch, (a, b, c) in enumerate(
-        zip(late.epochs(), never.epochs(), always.epochs(), strict=True)
-    ):
-        same = a.measures["loss"] == pytest.approx(b.measures["loss"], rel=1e-6)
-        assert same == (epoch < 2)
-        assert a.measures["loss"] != pytest.approx(c.measures["loss"], rel=1e-6)
-
-
 @pytest.mark.parametrize("loss", LOSS_KINDS)
 def test_a_loss_is_given_what_the_catalogue_says(loss):
     one, kind = small_grid(), LOSS_KINDS[loss]

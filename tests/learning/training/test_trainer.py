@@ -11,9 +11,9 @@ import torch
 from cmpe import Constraint, Factor, LogLinearModel, Problem
 from cmpe.errors import MethodError
 from cmpe.learning.losses.losses import LOSSES
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import MEMBER_FIELDS
 from cmpe.learning.training.data import folds, prepare, split
-from cmpe.learning.training.looking import VIOLATION_PRICE
 from cmpe.learning.training.trainer import Trainer
 from tests.learning.cases import (
     mixed_problem,
@@ -35,7 +35,7 @@ def run(data, configs, splits):
 MEMBERS = (
     {"seed": 0, "learning_rate": 1e-2, "beta": 5.0, "rho": 0.1, "plateau_factor": 0.5},
     {"seed": 3, "learning_rate": 3e-3, "beta": 20.0, "rho": 10.0, "penalty_start": 0.5},
-    {"seed": 7, "learning_rate": 3e-2, "beta": 0.5, "rho": 1.0, "gamma": 0.1, "mix": 0.3},
+    {"seed": 7, "learning_rate": 3e-2, "beta": 0.5, "rho": 1.0, "gamma": 0.1},
 )
 
 
@@ -213,27 +213,27 @@ def rows_of(problem, count=20, seed=0):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_on_mixed_cardinalities_and_arities(loss):
     problem = mixed_problem()
-    config = quick(loss, beta=5.0, mix=0.5, epochs=11, batch_size=8)
+    config = quick(loss, beta=5.0, epochs=11, batch_size=8)
     check_trains(problem, rows_of(problem), config)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_with_potentials_of_zero(loss):
     problem = mixed_problem(zeros=True)
-    check_trains(problem, rows_of(problem), quick(loss, mix=0.5))
+    check_trains(problem, rows_of(problem), quick(loss))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_without_constraints(loss):
     problem = Problem(mixed_problem().objective, (), (0, 4))
-    check_trains(problem, rows_of(problem), quick(loss, mix=0.5, predict_multiplier=True))
+    check_trains(problem, rows_of(problem), quick(loss, predict_multiplier=True))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_with_one_variable_and_no_evidence(loss):
     problem = one_choice(2.0, slope=10.0)  # relaxed, y <= 0.2, which rounds to the only answer
     evidence = np.zeros((3, 0), dtype=int)
-    config = quick(loss, epochs=60, learning_rate=0.1, mix=0.5, rho=3.0, penalty_start=20.0)
+    config = quick(loss, epochs=60, learning_rate=0.1, rho=3.0, penalty_start=20.0)
     _, epochs = check_trains(problem, evidence, config)
     assert epochs[-1].look.violation[0] == 0.0
     assert epochs[-1].look.regret[0] == pytest.approx(0.0, abs=1e-5)
@@ -280,8 +280,6 @@ def test_the_entropy_bonus_cools_to_nothing():
         ("ssl_pen", {"rho": 1.0}),
         ("pdl", {"epochs": 40}),
         ("distill", {}),
-        ("distill_pen", {"mix": 1.0}),
-        ("distill_pen", {}),
         ("mse", {}),
         ("mae_pen", {}),
     ],
@@ -337,7 +335,7 @@ def test_looks_are_what_enumeration_says():
     best = trainer.data.reference[held]
     regret = best - problem.objective.value(full)
     assert look.regret[0] == pytest.approx(regret[feasible].mean(), abs=1e-4)
-    price = VIOLATION_PRICE * (problem.shift - best).mean()
+    price = TRAINING.violation_price * (problem.shift - best).mean()
     wanted = np.where(feasible, regret, 0.0).mean() + price * (~feasible).mean()
     assert look.score[0] == pytest.approx(wanted, abs=1e-4)
     assert look.distinct[0] == len(np.unique(values, axis=0))

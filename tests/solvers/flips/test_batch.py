@@ -7,7 +7,8 @@ import pytest
 
 from cmpe.errors import EvidenceError
 from cmpe.solvers.flips.attack import attack
-from cmpe.solvers.flips.batch import ROWS, ImageBatch, checked_images, judged
+from cmpe.solvers.flips.batch import ImageBatch, checked_images, judged
+from cmpe.solvers.flips.settings import FLIPS
 from tests.networks import random_image, random_network
 
 NETWORK = random_network(2, (5, 6, 3))
@@ -15,12 +16,12 @@ IMAGES = np.array([random_image(i, 5) for i in range(7)])
 
 
 def test_blocks_cover_every_image_once():
-    images = np.tile(IMAGES, (ROWS, 1))[: 2 * ROWS + 3]
+    images = np.tile(IMAGES, (FLIPS.rows, 1))[: 2 * FLIPS.rows + 3]
     for threads in (1, 2):
         seen = []
         batch = ImageBatch.of(NETWORK, images, None, threads)
         answer = batch.run(lambda block, part, seen=seen: seen.append(len(block.rows)), 1e-3)
-        assert sorted(seen) == [3, ROWS, ROWS]
+        assert sorted(seen) == [3, FLIPS.rows, FLIPS.rows]
         np.testing.assert_array_equal(answer.images, images)
         np.testing.assert_array_equal(answer.classes, NETWORK.decide(images))
 

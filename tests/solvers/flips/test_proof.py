@@ -51,7 +51,7 @@ def check(network: ReluNetwork, image: np.ndarray, flip: ProvedFlip, exact: floa
 @pytest.mark.parametrize("few", [0, 3, 99])  # phases left to the back-end: none, some, all
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_equals_brute_force(backend, few, monkeypatch):
-    monkeypatch.setattr(relu_milp, "FEW_PHASES", few)
+    monkeypatch.setattr(relu_milp, "FLIPS", relu_milp.FLIPS._replace(few_phases=few))
 
     @settings(max_examples=25, deadline=None, derandomize=True, database=None)
     @given(SIZES, st.integers(0, 10**6))
@@ -121,7 +121,7 @@ def test_the_margin_asked_for_is_the_margin_reached():
 
 
 def test_threads_may_change_between_calls(monkeypatch):
-    monkeypatch.setattr(relu_milp, "FEW_PHASES", 99)
+    monkeypatch.setattr(relu_milp, "FLIPS", relu_milp.FLIPS._replace(few_phases=99))
     network, image = random_network(0, (12, 30, 3)), random_image(0, 12)
     found = [nearest_flip(network, image, limits=Limits(threads=n)) for n in (1, 2, 1)]
     assert all(flip.optimal for flip in found)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.solvers.flips.layers import Layers
-from cmpe.solvers.flips.rounds import START, Block, Room, joined
+from cmpe.solvers.flips.rounds import Block, Room, joined
+from cmpe.solvers.flips.settings import FLIPS
 from tests.networks import random_image, random_network
 
 MARGIN = 1e-3
@@ -50,7 +51,7 @@ def test_joined_ways_are_all_of_them():
 def test_shrinking_keeps_the_flip():
     block = a_block()
     block.walk(block.rows, block.layers.rivals(block.sums, block.own),
-               block.layers.guess(block.sums, 3.0), START)  # fmt: skip
+               block.layers.guess(block.sums, 3.0), FLIPS.first_hopeful)  # fmt: skip
     rows = np.flatnonzero(np.isfinite(block.lengths))
     assert len(rows)
     further = np.clip(block.images + 1.5 * (block.changed - block.images), 0.0, 1.0)

@@ -12,7 +12,8 @@ from cmpe.core.compiler import timing
 from cmpe.errors import BackendError, MethodError, MissingExtra
 from cmpe.generation import grid
 from cmpe.solvers import milp
-from cmpe.solvers.milp import MOST_CUTS, Milp, ProgramAnswer, backend, highs, only_candidate
+from cmpe.solvers.milp import Milp, ProgramAnswer, backend, highs, only_candidate
+from cmpe.solvers.settings import PROGRAMS
 from tests.problems import ask, worked_example
 
 
@@ -73,12 +74,12 @@ def test_an_answer_between_tolerance_and_padding_is_cut_off(asked):
 
 
 def test_after_too_many_cuts_the_bound_is_kept(monkeypatch, asked):
-    monkeypatch.setattr(milp, "MOST_CUTS", 1)
+    monkeypatch.setattr(milp, "PROGRAMS", milp.PROGRAMS._replace(cuts=1))
     found = ask(Milp(), between())
     assert len(asked) == 1
     assert found.labels == ["violated"]
     assert found.bound[0] == pytest.approx(2.0, abs=1e-6)
-    assert MOST_CUTS > 1
+    assert PROGRAMS.cuts > 1
 
 
 def test_a_start_is_given_as_columns(asked):
@@ -177,7 +178,7 @@ def test_large_numbers_do_not_keep_a_proof_open():
 
 def test_where_the_hair_is_wide_a_tighter_program_answers(monkeypatch):
     """Five values a hair beyond q, which a row of this size cannot tell from q, and one below."""
-    monkeypatch.setattr(milp, "MOST_CUTS", 3)
+    monkeypatch.setattr(milp, "PROGRAMS", milp.PROGRAMS._replace(cuts=3))
     h = LogLinearModel.from_tables([8], [((0,), [0.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 1.0])])
     t = LogLinearModel.from_tables([8], [((0,), [1e9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, -300.0])])
     found = ask(Milp(), Problem(h, (Constraint(t, 0.0),)))

@@ -7,7 +7,8 @@ import pytest
 
 from cmpe import Limits
 from cmpe.solvers.milp import highs
-from cmpe.solvers.milp.scaling import LARGE, LARGEST_COST, SLACK, scaled
+from cmpe.solvers.milp.scaling import SLACK, scaled
+from cmpe.solvers.settings import PROGRAMS
 from tests.solvers.milp.programs import INF, program
 
 POINTS = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
@@ -20,7 +21,7 @@ def satisfied(given):
 
 
 def test_moderate_numbers_are_left_alone():
-    given = program([1, -100, 5000], [[1, 2, LARGE]], [-3], [4], offset=2.0)
+    given = program([1, -100, 5000], [[1, 2, PROGRAMS.large]], [-3], [4], offset=2.0)
     found = scaled(given)
     assert found.program is given
     assert (found.unit, found.error) == (1.0, 0.0)
@@ -54,7 +55,7 @@ def test_an_unbounded_column_is_kept():
 def test_a_large_objective_is_divided():
     given = program([1e9, -3e8, 1e-7], [[1, 1, 1]], [-INF], [2], offset=5e8)
     found = scaled(given)
-    assert np.abs(found.program.cost).max() <= LARGEST_COST
+    assert np.abs(found.program.cost).max() <= PROGRAMS.largest_cost
     best = (found.program.cost @ POINTS[6] + found.program.offset) * found.unit
     assert best == pytest.approx(1e9 - 3e8 + 5e8)
     assert found.error >= 1e-7 + 1e-7 / found.unit

@@ -10,12 +10,7 @@ from cmpe.problem import Problem
 from cmpe.solvers.base import Running
 from cmpe.solvers.search import Search, SearchBatch
 from cmpe.solvers.search.block import SearchBlock
-from cmpe.solvers.search.messages import (
-    CHEAP,
-    SECONDS_EACH,
-    message_room,
-    rounds_within,
-)
+from cmpe.solvers.search.messages import message_room, rounds_within
 from cmpe.solvers.search.schedule import Budget
 from tests.problems import Shape, ask, random_problem, seeds
 from tests.solvers.search.cases import many_rows
@@ -58,7 +53,9 @@ def test_rounds_by_the_time_there_is():
     is short: single moves are quicker there."""
     problem, evidence = many_rows(side=8, rows=4)
     layout = begun(problem, evidence).shared.pool.layout
-    each = SECONDS_EACH * float((np.diff(layout.offsets) * (1 + np.diff(layout.starts))).sum())
+    each = SETTINGS.message_seconds * float(
+        (np.diff(layout.offsets) * (1 + np.diff(layout.starts))).sum()
+    )
     assert rounds_within(layout, Budget(), 4) == SETTINGS.rounds
     for seconds, rounds in (
         (1e-9, SETTINGS.least_rounds),
@@ -66,7 +63,7 @@ def test_rounds_by_the_time_there_is():
         (1.0, SETTINGS.rounds),
     ):
         assert rounds_within(layout, Budget(seconds=seconds / 4), 4) == rounds
-    larger = layout._replace(offsets=CHEAP * layout.offsets)
+    larger = layout._replace(offsets=SETTINGS.cheap_messages * layout.offsets)
     assert rounds_within(larger, Budget(seconds=each), 4) == 0
     assert rounds_within(larger, Budget(seconds=1e3), 4) == SETTINGS.rounds
 

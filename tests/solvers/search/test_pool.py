@@ -100,7 +100,7 @@ def test_no_free_variable_has_no_member():
 
 def test_structures_are_shared_and_the_oldest_is_forgotten():
     kinds = (MemberKind(4.0, 0, 1),)
-    structures = [Problem(grid(1, n)).conditioning for n in range(2, 3 + pools.KEPT)]
+    structures = [Problem(grid(1, n)).conditioning for n in range(2, 3 + pools.SETTINGS.pools)]
     first = subgraphs(structures[0], kinds)
     assert subgraphs(Problem(grid(1, 2, seed=9)).conditioning, kinds) is first
     assert subgraphs(structures[0], kinds, seed=1) is not first
@@ -113,7 +113,7 @@ def test_a_pool_that_was_cut_short_is_completed_and_then_the_same():
     """A first call in a hurry must not leave later ones with a pool of three members."""
     structure = Problem(grid(12, 12)).conditioning
     at_once = subgraphs(structure, KINDS)
-    for length in range(2, 3 + pools.KEPT):  # others, until it is forgotten
+    for length in range(2, 3 + pools.SETTINGS.pools):  # others, until it is forgotten
         subgraphs(Problem(grid(1, length)).conditioning, (MemberKind(4.0, 0, 1),))
     hurried = subgraphs(structure, KINDS, until=-np.inf)
     assert [len(group) for group in hurried.groups] == [1, 1, 1]

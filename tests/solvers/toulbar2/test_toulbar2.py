@@ -152,7 +152,7 @@ def test_what_rounding_lets_through_is_cut_off(monkeypatch):
 
 
 def test_after_too_many_cuts_the_row_stays_open(monkeypatch):
-    monkeypatch.setattr(toulbar2, "MOST_CUTS", 1)
+    monkeypatch.setattr(toulbar2, "PROGRAMS", toulbar2.PROGRAMS._replace(network_cuts=1))
     t = LogLinearModel.from_tables([2], [((0,), [0.0, 1.0 + 1.0000001e-6])])
     h = LogLinearModel.from_tables([2], [((0,), [0.0, 2.0])])
     found = ask(Toulbar2(), Problem(h, (Constraint(t, 1.0),)))

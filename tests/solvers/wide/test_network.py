@@ -1,5 +1,7 @@
 """Soft consistency and branch and bound against enumeration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -69,7 +71,8 @@ def test_branch_and_bound_finds_the_optimum_and_proves_it(seed, swept):
 
 
 def test_a_grid_is_decoded_and_its_levels_need_not_fit(monkeypatch):
-    monkeypatch.setattr("cmpe.solvers.wide.network.TREE_BYTES", 1)
+    changed = replace(network_module.SETTINGS, tree_bytes=1)
+    monkeypatch.setattr(network_module, "SETTINGS", changed)
     instances = cmpe.Problem(grid(4, 4, seed=2)).given()
     truth = cmpe.solve(instances.problem, method="exhaustive").objective[0]
     network = RowNetwork(NetworkShape(instances.conditioning), instances, 0, np.zeros(0))
@@ -104,7 +107,8 @@ def test_without_a_limit_a_slow_machine_sweeps_as_much_as_a_quick_one(monkeypatc
     instances = cmpe.Problem(grid(6, 6, seed=0)).given()
     shape, bounds = NetworkShape(instances.conditioning), []
     for slice_seconds in (0.0, 1e9):
-        monkeypatch.setattr(network_module, "SLICE_SECONDS", slice_seconds)
+        changed = replace(network_module.SETTINGS, slice_seconds=slice_seconds)
+        monkeypatch.setattr(network_module, "SETTINGS", changed)
         network = RowNetwork(shape, instances, 0, np.zeros(0))
         network.tighten(np.inf, 4, -1.0)
         bounds.append(network.upper)

@@ -9,8 +9,9 @@ from cmpe.core.compiler import timing
 from cmpe.generation import grid
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.wide.network import NetworkShape, RowNetwork
-from cmpe.solvers.wide.probing import TURNS, ProbingTurns
+from cmpe.solvers.wide.probing import ProbingTurns
 from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.settings import SETTINGS
 from tests.problems import Shape, completions, random_problem, seeds
 
 
@@ -62,7 +63,7 @@ def test_a_level_that_is_neither_found_nor_refuted_makes_way():
     probing, best, _ = probing_of(problem)
     best.offer(np.zeros(144, dtype=np.int32))
     levels = set()
-    for _ in range(2 * TURNS + 1):
+    for _ in range(2 * SETTINGS.probing_turns + 1):
         probing.play(timing.now() + 1e-3)
         levels.add(probing.level)
     assert len(levels) >= 3

@@ -1,5 +1,7 @@
 """Contestants, each alone on a small problem, find the optimum or bound it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,7 @@ def test_bounds_hold_and_the_optimum_is_found(problem):
 
 
 def test_what_does_not_fit_is_not_begun(monkeypatch):
-    monkeypatch.setattr(turns, "MILP_ENTRIES", 10)
+    monkeypatch.setattr(turns, "SETTINGS", replace(turns.SETTINGS, milp_entries=10))
     reduced, best = Reduced.of(FREE.given(), 0), Incumbent(FREE, 0.0)
     assert not turns.MilpTurns.suits(reduced)
     assert turns.MilpTurns(reduced, best, Limits()).play(timing.now() + 0.1) == np.inf

@@ -32,7 +32,7 @@ def quick(
     out: Path, methods: tuple[str, ...], *, one_vs_all: bool = False, seed: int = 0, **effort: Any
 ) -> AttackStudy:
     """A study of `ROWS` images on a classifier with sixteen hidden units."""
-    little: dict[str, Any] = {"epochs": 2, "linear_epochs": 10, "few": 4, "seed": seed}
+    little: dict[str, Any] = {"epochs": 2, "few": 4, "seed": seed}
     config = StudyConfig(
         replace(FEW, hidden=(16,), one_vs_all=one_vs_all, seed=seed),
         methods,

@@ -13,18 +13,10 @@ import numpy as np
 import pytest
 
 from cmpe.formats.images import read_images
-from cmpe.learning.pipeline import parse_stages
 from study.adversarial import study as module
-from study.adversarial.methods import LINEAR
 from tests.cli.commands import output
 from tests.refusals import only_line
 
-# The stages of the study's methods as words.
-STAGES = {
-    "linear": "repair=no",
-    "linear+search": "sweeps=0",
-    "linear+refine": "sweeps=2,levels=yes",
-}
 QUICK = ("--rows", "12", "--few", "2", "--epochs", "1")
 
 
@@ -101,13 +93,12 @@ def test_idx_files(call, small, tmp_path):
 def test_solve_gives_the_studys_figures(call, small, tmp_path):
     """`cmpe solve PROBLEM --method RUN --stages ...` on what the study left behind."""
     out = tmp_path / "study"
-    words = ("--data", small, "--hidden", "12", "--methods", ",".join(STAGES))
+    words = ("--data", small, "--hidden", "12", "--methods", "mse,residual")
     assert call("adversarial", *words, "--out", out)[0] == 0
     rows = {row["method"]: row for row in rows_in(out)}
-    for method, stages in STAGES.items():
-        assert parse_stages(stages) == LINEAR[method]
+    for method in ("mse", "residual"):
         kept = np.load(out / "results" / f"{method}.npz")
-        run = ("--method", out / "runs" / "linear" / "all", "--stages", stages)
+        run = ("--method", out / "runs" / method / "all", "--stages", "repair=no")
         text = output("solve", out / "problems" / "all", *run)
         found = [json.loads(line) for line in text.splitlines()]
         distances = [-row["objective"] for row in found]
@@ -121,18 +112,6 @@ def test_solve_gives_the_studys_figures(call, small, tmp_path):
         assert {tuple(image) for image in kept["pictured"].tolist()} <= images  # bit for bit
 
 
-def test_deep_classifiers_are_attacked_by_what_can(call, small, tmp_path, monkeypatch):
-    """Without --methods those that need one hidden layer are left out, not stumbled over."""
-    asked = []
-    monkeypatch.setattr(module.AttackStudy, "run", lambda self, _: asked.append(self.config) or [])
-    monkeypatch.setattr(module.AttackStudy, "pictured", np.zeros(0, dtype=int))
-    words = ("--data", small, "--out", tmp_path / "study", "--format", "json")
-    for hidden in ("12", "12,6"):
-        assert call("adversarial", *words, "--hidden", hidden) == (0, "", "")
-    assert "linear" in asked[0].methods
-    assert not any(method.startswith("linear") for method in asked[1].methods)
-
-
 def test_bad_options(refused, tmp_path, monkeypatch):
     out = ("--out", tmp_path / "study")
     assert "found 'magic'" in refused(*out, "--methods", "attack,magic")
@@ -142,7 +121,6 @@ def test_bad_options(refused, tmp_path, monkeypatch):
     for hidden in ("x", "", "3.5", "8,,8"):
         assert refused(*out, "--hidden", hidden).startswith("--hidden is whole numbers")
     assert "hidden sizes" in refused(*out, "--hidden", "0")
-    assert "one hidden layer" in refused(*out, "--hidden", "8,8", "--methods", "linear")
     assert "above 0 seconds" in refused(*out, "--time-limit", "0")
     assert "--format is json or table" in refused(*out, "--format", "uai")
     assert "--device must be cpu or cuda" in refused(*out, "--device", "tpu")

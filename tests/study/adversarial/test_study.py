@@ -13,31 +13,28 @@ import pytest
 import cmpe
 from cmpe.errors import FormatError, MethodError
 from cmpe.formats.directory import read_directory
-from cmpe.learning.runs import worst_rate
 from cmpe.learning.solver import NeuralSolver
-from cmpe.learning.training.data import split
 from cmpe.solvers.flips.attack import round_outward
 from study.adversarial import study as module
 from study.adversarial.classifier import accuracy
-from study.adversarial.methods import ALLOWED, LINEAR, answer, run_of
+from study.adversarial.methods import answer, run_of
 from study.adversarial.study import AttackOutcome, AttackStudy, StudyConfig
 from tests.refusals import refused
 from tests.study.adversarial.cases import ROWS, few_digits, quick
 
-MANY = ("ilp", "mse", "residual", "linear", "linear+search", "linear+refine", "attack")
-MANY += ("attack+8bit",)
+MANY = ("ilp", "mse", "residual", "attack", "attack+8bit")
 FIELDS = {
     "method", "label", "objective", "objective_std", "objective_flipped", "gap", "ratio_proved",
     "proved_rows", "violation", "violation_8bit", "train_seconds", "seconds", "rows", "device",
     "classifier", "note",
 }  # fmt: skip
-TRAINED = {"mse", "residual", "linear", "linear+search", "linear+refine"}
+TRAINED = {"mse", "residual"}
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["multi-class", "one-vs-all"])
 def done(request, tmp_path_factory):
     """A finished study and its outcomes by method."""
-    methods = ("ilp", "residual", "linear+search", "attack") if request.param else MANY
+    methods = ("ilp", "mse", "residual", "attack") if request.param else MANY
     whole = quick(tmp_path_factory.mktemp("study"), methods, one_vs_all=request.param)
     return whole, {o.method: o for o in whole.run()}
 
@@ -122,9 +119,8 @@ def test_proofs_stand_below_everything(done):
 
 def test_eight_bits_hold(done):
     _, outcomes = done
-    for method in {"attack+8bit", "linear+refine"} & set(outcomes):
-        assert (outcomes[method].margin_8bit[outcomes[method].flipped] <= 0.0).all()
     if "attack+8bit" in outcomes:
+        assert (outcomes["attack+8bit"].margin_8bit <= 0.0).all()
         assert outcomes["attack+8bit"].flipped.all()
 
 
@@ -331,9 +327,6 @@ def test_the_classifier_of_the_embedded_digits_is_good_enough(one_vs_all):
 def test_settings_that_cannot_be():
     base = StudyConfig()
     assert "found 'magic'" in refused(lambda: replace(base, methods=("magic",)))
-    two = replace(base.classifier, hidden=(8, 8))
-    said = refused(lambda: replace(base, classifier=two))
-    assert said == "method linear needs a classifier with one hidden layer, found 2"
     assert replace(base, methods=("attack", "ilp", "attack")).methods == ("attack", "ilp")
     assert asdict(base)["effort"]["few"] == 10
 
@@ -344,7 +337,7 @@ def test_a_user_gets_the_studys_answers(done):
     learned = TRAINED & set(outcomes)
     assert len(learned) >= 2
     for method in learned:
-        stages = {"certificate": "none", **LINEAR.get(method, {"repair": False})}
+        stages = {"certificate": "none", "repair": False}
         outcome, place = outcomes[method], 0
         for part in whole.parts:
             run = whole.out / "runs" / str(run_of(method)) / part.name
@@ -361,22 +354,3 @@ def test_a_user_gets_the_studys_answers(done):
                 np.testing.assert_allclose(-found.objective, outcome.distance[known], atol=1e-12)
                 flipped = found.constraint_values[:, 0] <= 0.0
                 np.testing.assert_array_equal(flipped, outcome.flipped[known])
-
-
-def test_the_margin_of_one_pass_is_kept_with_the_run(done):
-    """It is the least that held-out images show to be safe, or the largest of those tried."""
-    whole, _ = done
-    for part in whole.parts:
-        solver = NeuralSolver.load(whole.out / "runs" / "linear" / part.name, part.problem)
-        trained = solver.trained
-        held = part.train[split(len(part.train), trained.config)[1]]
-        assert trained.config.allowed_violation == ALLOWED
-        assert trained.calibration
-        for known in trained.calibration:
-            alone = solver.with_stages(margins=[known.margin], repair=False, certificate="none")
-            missed = ~alone.solve(part.problem, held).feasible
-            assert (known.rows, known.violation) == (len(held), pytest.approx(missed.mean()))
-        safe = [c.margin for c in trained.calibration if worst_rate(c.violation, c.rows) <= ALLOWED]
-        least = min(c.violation for c in trained.calibration)
-        never = max(c.margin for c in trained.calibration if c.violation == least)
-        assert solver.calibrated_margin() == (min(safe) if safe else never)

@@ -105,7 +105,7 @@ def test_steps_are_above_the_bound_and_close_to_it():
 
 
 def test_points_are_kept_once_and_only_the_useful_of_many(monkeypatch):
-    monkeypatch.setattr(module, "MOST_POINTS", 3)
+    monkeypatch.setattr(module, "WIDE_FRONTS", module.WIDE_FRONTS._replace(most_points=3))
     band = Band(trade_off(), 0)
     band.add(np.array([[0], [0], [1], [2], [3]]))
     assert band.h.tolist() == [0.0, 3.0, 4.0]  # the step from 0 to 1 is the smallest

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 
 from cmpe import Problem
 from cmpe.generation import grid
-from cmpe.tradeoffs.wide.relinking import CORE, Anchor, Mixtures, Trades
+from cmpe.tradeoffs.wide.relinking import Anchor, Mixtures, Trades
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 from tests.problems import Shape, random_problem, seeds
 
 FEW = Shape(variables=7, values=3, arity=3, factors=7, constraints=2)
@@ -45,7 +46,7 @@ def test_mixtures_have_the_values_that_are_told(seed):
 @given(seeds)
 def test_few_trades_are_mixed_in_every_way(seed):
     rng = np.random.default_rng(seed)
-    dh, dt = rng.normal(size=(2, int(rng.integers(0, CORE + 1))))
+    dh, dt = rng.normal(size=(2, int(rng.integers(0, WIDE_FRONTS.core + 1))))
     trades = Trades.of(dh, dt)
     chosen = trades.components(trades.choices())
     h, t = chosen @ dh, chosen @ dt

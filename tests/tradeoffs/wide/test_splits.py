@@ -11,7 +11,8 @@ from cmpe.errors import TooLarge
 from cmpe.generation import grid
 from cmpe.tradeoffs.wide.band import Band
 from cmpe.tradeoffs.wide.pricing import PricedLayout, Pricing
-from cmpe.tradeoffs.wide.splits import SIZES, SharedSplit
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
+from cmpe.tradeoffs.wide.splits import SharedSplit
 from tests.problems import seeds
 from tests.tradeoffs.wide.cases import priced_rows
 
@@ -36,8 +37,11 @@ def test_a_larger_split_comes_later_and_only_so_many():
     split = SharedSplit()
     assert split.enlarge(instances_of(0.7), 1.0, 60.0)
     assert not split.enlarge(instances_of(0.7), 1.0, 60.0)
-    made = [split.enlarge(instances_of(0.7), 1e6 * (1 + k), 60.0) for k in range(len(SIZES))]
-    assert made == [True] * (len(SIZES) - 1) + [False]
+    made = [
+        split.enlarge(instances_of(0.7), 1e6 * (1 + k), 60.0)
+        for k in range(len(WIDE_FRONTS.split_seconds))
+    ]
+    assert made == [True] * (len(WIDE_FRONTS.split_seconds) - 1) + [False]
 
 
 def test_no_time_for_a_split_is_no_error():

@@ -37,7 +37,7 @@ ROUNDING = 1e-11  # A share of the numbers' size: what float64 sums may have los
 
 @dataclass(frozen=True)
 class Moves:
-    """Where a batch of inputs may go, seen by the first layer: z = values + slopes t."""
+    """The moves of a batch of inputs, as the first layer's pre-activations: values + slopes t."""
 
     values: Floats  # (B, H), pre-activations of the first layer where t = 0
     slopes: Floats  # (H, M), their change per unit of each move

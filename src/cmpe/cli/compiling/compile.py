@@ -12,13 +12,13 @@ from cmpe.errors import InputError
 
 def compile(
     parts: Annotated[
-        list[str] | None, typer.Argument(help="Only these parts; without any, all of them.")
+        list[str] | None, typer.Argument(help="The parts to compile; default: all of them.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes at the same time; one per core.")
+        int | None, typer.Option(min=1, help="Processes at the same time; default: one per core.")
     ] = None,
 ) -> int:
-    """Compile everything ahead, on all cores, so that no first use has to wait for it."""
+    """Compile everything in advance, on all cores, so that no later call waits for it."""
     from cmpe.cli.options import progress_bar
     from cmpe.core.compiler import timing
     from cmpe.warming import PARTS, compile_parts

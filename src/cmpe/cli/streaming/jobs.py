@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cmpe import solving
 from cmpe.cli.streaming.rows import bound_values, bounds_by_name, front_values, rank_lines
 from cmpe.errors import CmpeError, InputError
 from cmpe.formats.results import cells_of
@@ -56,10 +57,13 @@ class SolveJob:
         """Answer the rows of a piece."""
         from cmpe.formats.results import json_rows
         from cmpe.solution.frames import parquet_bytes
-        from cmpe.solvers.dispatch import answer_rows
 
         rows, carried = read_piece(self.problem, first, piece)
-        found = answer_rows(rows, self.method, self.limits)
+        how = self.limits
+        found = solving.solve(
+            self.problem, **rows.keywords, method=self.method, time_limit=how.seconds, gap=how.gap,
+            seed=how.seed, running=how,
+        )  # fmt: skip
         timeless = replace(found, seconds=np.full(len(found), np.nan))
         if self.suffix == PARQUET:
             data = parquet_bytes(timeless, first, carried)

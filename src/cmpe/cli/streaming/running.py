@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cmpe.cli.options import Format, RowFiles, need_writer, progress_bar
+from cmpe.cli.options import (
+    Format,
+    PartOptions,
+    RowOptions,
+    need_writer,
+    progress_bar,
+    words_of,
+)
 from cmpe.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,20 +43,17 @@ class StreamAsked:
     """A command whose answers go to a folder."""
 
     output: Path
-    files: RowFiles
+    files: RowOptions
     suffix: str
-    resume: bool
-    block: int | None
+    parts: PartOptions
     running: Running
 
 
 def stream_asked(
-    arguments: Sequence[str],
-    where: tuple[Path | None, RowFiles, Format | None],
+    context: typer.Context,
+    where: tuple[Path | None, RowOptions, Format | None],
     running: Running,
-    *,
-    resume: bool,
-    block: int | None,
+    parts: PartOptions,
 ) -> StreamAsked | None:
     """What is asked for where OUTPUT is a folder; None where it is not.
 
@@ -57,15 +61,18 @@ def stream_asked(
     before (--resume).
     """
     output, files, asked = where
-    if output is None or not (resume or output.is_dir() or _has_slash(output, arguments)):
-        if resume or block is not None:
+    is_folder = output is not None and (
+        parts.resume or output.is_dir() or _has_slash(output, words_of(context))
+    )
+    if output is None or not is_folder:
+        if parts.resume or parts.block is not None:
             raise InputError("--resume and --block go with a folder: --output FOLDER/")
         return None
     if asked is not None and asked not in SUFFIXES:
         raise InputError(f"parts are json or parquet, found --format {asked.value}")
     suffix = SUFFIXES[asked or Format.json]
     need_writer(f".{suffix}")
-    return StreamAsked(output, files, suffix, resume, block, running)
+    return StreamAsked(output, files, suffix, parts, running)
 
 
 def need_folder(output: Path | None, running: Running) -> None:
@@ -93,9 +100,9 @@ def rows_of_a_part(asked: StreamAsked, *, narrow: bool, seconds: float | None) -
     """What was asked for, or what the folder was begun with, or what suits the method."""
     from cmpe.streams.folder import read_manifest
 
-    if asked.block is not None:
-        return asked.block
-    found = read_manifest(asked.output) if asked.resume else None
+    if asked.parts.block is not None:
+        return asked.parts.block
+    found = read_manifest(asked.output) if asked.parts.resume else None
     if found is not None and isinstance(found.get("block"), int):
         return int(found["block"])
     if seconds is not None:
@@ -104,7 +111,7 @@ def rows_of_a_part(asked: StreamAsked, *, narrow: bool, seconds: float | None) -
 
 
 def source_for(
-    files: RowFiles,
+    files: RowOptions,
     problem: Problem,
     directory: ProblemDirectory | None,
     numbers: OwnNumbers,
@@ -125,7 +132,7 @@ def source_for(
 
 
 def _source_in_memory(
-    files: RowFiles, problem: Problem, directory: ProblemDirectory | None
+    files: RowOptions, problem: Problem, directory: ProblemDirectory | None
 ) -> MemorySource:
     """The test rows, or one row."""
     import numpy as np
@@ -163,7 +170,7 @@ def is_narrow(problem: Problem, source: Source, method: str) -> bool:
 
 
 def question_of(
-    problem: Problem, source: Source, files: RowFiles, options: Mapping[str, Any]
+    problem: Problem, source: Source, files: RowOptions, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the manifest says was asked."""
     from cmpe.formats.labels import problem_digest
@@ -177,7 +184,7 @@ def question_of(
         "evidence": source.identity(),
         "numbers": source.numbers.identity() if isinstance(source, NumberedSource) else None,
         "rows": source.rows,
-        "keep": list(files.keep) or None,
+        "keep": files.keep or None,
         "ignore_extra": files.ignore_extra or None,
         **options,
     }
@@ -213,7 +220,7 @@ def answer_parts(
             job,
             (asked.output, StreamQuestion(question, block, asked.suffix)),
             asked.running.place.executor,
-            resume=asked.resume,
+            resume=asked.parts.resume,
             report=report,
         )
     typer.echo(summary(out))

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cmpe.cli import options as asked
 from cmpe.cli.options import (
     FORMAT_HELP,
-    RowFiles,
+    PartOptions,
+    ProblemOptions,
+    RowOptions,
+    TimeLimit,
     checked_suffix,
-    limits_in_order,
-    posed_problem,
     progress_bar,
-    read_rows,
-    with_rules,
+    spread,
+    write_or_print,
 )
 from cmpe.cli.streaming.rows import rank_lines
 from cmpe.cli.streaming.running import answer_parts, stream_asked
@@ -54,29 +54,23 @@ class RankFormat(StrEnum):
     table = "table"
 
 
+@spread
 def best(
     context: typer.Context,
-    problem_dir: asked.Directory = None,
-    objective: asked.Objective = None,
-    constraint: asked.Constraints = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
-    evidence: asked.EvidenceFile = None,
-    evidence_values: asked.EvidenceValues = None,
-    potentials: asked.PotentialsFile = None,
-    limits: asked.LimitsFile = None,
-    ignore_extra: asked.IgnoreExtra = False,
-    keep: asked.Keep = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
+    models: ProblemOptions,
+    files: RowOptions,
+    *,
     k: Annotated[
         int | None,
-        typer.Option("-k", min=1, help="How many answers: 10, with --within all by default."),
+        typer.Option(
+            "-k", min=1, help="How many answers; default: 10, or all of them with --within."
+        ),
     ] = None,
     distance: Annotated[
         int | None,
         typer.Option(
-            min=1, help="In how many variables answers differ from better ones, at least."
+            min=1,
+            help="The least number of variables in which an answer differs from every better one.",
         ),
     ] = None,
     over: Annotated[
@@ -84,37 +78,31 @@ def best(
         typer.Option(help="List distinct assignments of this variable; repeat for more."),
     ] = None,
     rest: Annotated[
-        Others, typer.Option(help="With --over, the other variables: the best, or summed out.")
+        Others,
+        typer.Option(help="With --over: maximise over the other variables, or sum them out."),
     ] = Others.MAX,
     within: Annotated[
-        float | None, typer.Option(min=0.0, help="List answers within so many nats of the best.")
+        float | None, typer.Option(min=0.0, help="List answers within this many nats of the best.")
     ] = None,
-    time_limit: asked.TimeLimit = None,
+    time_limit: TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     format: Annotated[RankFormat | None, typer.Option(help=FORMAT_HELP)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Threads of the bounds.")] = 1,
-    executor: asked.ExecutorKind = "local",
-    address: asked.Address = None,
-    resume: asked.Resume = False,
-    block: asked.BlockRows = None,
+    workers: Annotated[int, typer.Option(min=1, help="Threads that compute bounds.")] = 1,
+    parts: PartOptions,
 ) -> int:
     """List the k best feasible assignments of every row of evidence, in order."""
     from cmpe.cli.streaming.jobs import BestJob
-    from cmpe.formats.text import check_writable, write_text
+    from cmpe.formats.text import check_writable
     from cmpe.tradeoffs.best import best as ranked
 
-    how = Running(workers=workers, executor=executor, address=address)
-    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
-    words = context.find_root().obj or ()
-    stream = stream_asked(words, (output, files, None), how, resume=resume, block=block)
+    how = Running(workers=workers, executor=parts.executor, address=parts.address)
+    stream = stream_asked(context, (output, files, None), how, parts)
     if stream is not None and format not in (None, RankFormat.json):
         raise InputError(f"parts of best are json, found --format {format}")
     suffix = "" if stream is not None or format is not None else checked_suffix(output, SUFFIXES)
     if format is not None and output is not None:
         check_writable(output)
-    limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
-    problem = with_rules(problem, count, require)
+    problem, directory = models.read(context)
     if stream is not None:
         if over or within is not None:
             raise MethodError("--over and --within list one file, not a folder of parts")
@@ -122,7 +110,7 @@ def best(
         options = {"command": "best", "k": k, "distance": distance, "time_limit": time_limit}
         job = BestJob(problem, k, distance, time_limit, how.of_a_block())
         return answer_parts(stream, directory, job, options)
-    rows, carried = read_rows(problem, directory, files)
+    rows, carried = files.read(problem, directory)
     with progress_bar("ranking") as progress:
         running = replace(how, progress=progress)
         found = ranked(
@@ -136,10 +124,7 @@ def best(
         text = _csv(found, carried)
     else:
         text = "".join(f"{line}\n" for line in rank_lines(problem, found, carried=carried))
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_text(output, text)
+    write_or_print(output, text)
     return int(bool(found) and all(each.infeasible for each in found))
 
 

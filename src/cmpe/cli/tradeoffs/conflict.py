@@ -8,45 +8,31 @@ from typing import Annotated
 
 import typer
 
-from cmpe.cli import options as asked
 from cmpe.cli.info import InfoFormat
-from cmpe.cli.options import RowFiles, limits_in_order, posed_problem, read_rows, with_rules
+from cmpe.cli.options import ProblemOptions, RowOptions, TimeLimit, spread
 
 
+@spread
 def conflict(
     context: typer.Context,
-    problem_dir: asked.Directory = None,
-    objective: asked.Objective = None,
-    constraint: asked.Constraints = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
-    evidence: asked.EvidenceFile = None,
-    evidence_values: asked.EvidenceValues = None,
-    potentials: asked.PotentialsFile = None,
-    limits: asked.LimitsFile = None,
-    ignore_extra: asked.IgnoreExtra = False,
-    keep: asked.Keep = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
+    models: ProblemOptions,
+    files: RowOptions,
+    *,
     relax: Annotated[
-        bool, typer.Option("--relax", help="Say the fewest findings to doubt, too.")
+        bool, typer.Option("--relax", help="Also name the fewest findings to change.")
     ] = False,
-    time_limit: asked.TimeLimit = None,
+    time_limit: TimeLimit = None,
     format: Annotated[
         InfoFormat, typer.Option(help="json: one object a row; table: one line a row.")
     ] = InfoFormat.table,
 ) -> int:
-    """Name the constraints and findings of every row that cannot hold together."""
+    """Name the constraints and findings of every row that contradict each other."""
     from cmpe.formats.results import cells_of
     from cmpe.tradeoffs.conflict import conflict as conflict_of
     from cmpe.tradeoffs.relaxing import relax as relaxed
 
-    words = context.find_root().obj or ()
-    limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
-    problem = with_rules(problem, count, require)
-    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
-    rows, carried = read_rows(problem, directory, files)
+    problem, directory = models.read(context)
+    rows, carried = files.read(problem, directory)
     infeasible = 0
     for index in range(len(rows)):
         question = rows.take(slice(index, index + 1)).keywords

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cmpe.cli import options as asked
 from cmpe.cli.options import (
     PICTURES,
-    RowFiles,
+    PartOptions,
+    ProblemOptions,
+    RowOptions,
+    TimeLimit,
     checked_suffix,
-    limits_in_order,
-    posed_problem,
     progress_bar,
-    read_rows,
-    with_rules,
+    spread,
+    write_or_print,
 )
 from cmpe.cli.streaming.rows import front_values
 from cmpe.cli.streaming.running import answer_parts, refuse_beside_parts, stream_asked
@@ -39,47 +39,31 @@ OUTPUT_HELP = (
 )
 
 
+@spread
 def front(
     context: typer.Context,
-    problem_dir: asked.Directory = None,
-    objective: asked.Objective = None,
-    constraint: asked.Constraints = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
-    evidence: asked.EvidenceFile = None,
-    evidence_values: asked.EvidenceValues = None,
-    potentials: asked.PotentialsFile = None,
-    limits: asked.LimitsFile = None,
-    ignore_extra: asked.IgnoreExtra = False,
-    keep: asked.Keep = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
+    models: ProblemOptions,
+    files: RowOptions,
+    *,
     row: Annotated[
         list[int] | None, typer.Option(min=0, help="Only this row; may be repeated.")
     ] = None,
     over: Annotated[str, typer.Option(help="The constraint, by its name or its number.")] = "0",
     between: Annotated[
-        tuple[float, float] | None, typer.Option(help="Only limits from the one to the other.")
+        tuple[float, float] | None, typer.Option(help="Only limits between these two.")
     ] = None,
-    time_limit: asked.TimeLimit = None,
+    time_limit: TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Rows traced at the same time.")] = 1,
-    executor: asked.ExecutorKind = "local",
-    address: asked.Address = None,
-    resume: asked.Resume = False,
-    block: asked.BlockRows = None,
+    workers: Annotated[int, typer.Option(min=1, help="Rows answered at the same time.")] = 1,
+    parts: PartOptions,
 ) -> int:
     """Find every trade-off between h and one constraint, for every row of evidence."""
     from cmpe.cli.streaming.jobs import FrontJob
 
-    how = Running(workers=workers, executor=executor, address=address)
-    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
-    words = context.find_root().obj or ()
-    stream = stream_asked(words, (output, files, None), how, resume=resume, block=block)
+    how = Running(workers=workers, executor=parts.executor, address=parts.address)
+    stream = stream_asked(context, (output, files, None), how, parts)
     suffix = "" if stream is not None else checked_suffix(output, TEXTS + PICTURES)
-    limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
-    problem = with_rules(problem, count, require)
+    problem, directory = models.read(context)
     if not problem.constraints:
         raise InputError(
             "a front needs a --count, or --constraint MODEL with a limit; found no constraint"
@@ -92,7 +76,7 @@ def front(
         return answer_parts(stream, directory, job, options)
     import numpy as np
 
-    rows, carried = read_rows(problem, directory, files)
+    rows, carried = files.read(problem, directory)
     numbers = _numbers(row, len(rows))
     if suffix in PICTURES and len(numbers) > MOST_PANELS:
         raise InputError(
@@ -139,8 +123,6 @@ def _write(
     suffix: str,
 ) -> None:
     """`rows`: the number of each, and its cells of columns that are carried."""
-    from cmpe.formats.text import write_text
-
     numbers, cells = rows
     if output is not None and suffix in PICTURES:
         from cmpe.pictures.figures import save
@@ -155,10 +137,7 @@ def _write(
     else:
         values = map(front_values, numbers, found, cells)
         text = "".join(f"{json.dumps(row)}\n" for row in values)
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_text(output, text)
+    write_or_print(output, text)
 
 
 def _csv(found: list[Front], numbers: list[int], cells: list[dict[str, Any]]) -> str:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cmpe.cli import options as asked
 from cmpe.cli.options import (
-    RowFiles,
+    ProblemOptions,
+    RowOptions,
+    Seed,
+    TimeLimit,
     checked_suffix,
-    limits_in_order,
-    posed_problem,
-    read_rows,
-    with_rules,
+    spread,
+    write_or_print,
 )
 from cmpe.cli.table import answer_text
 from cmpe.formats.results import Carried, cells_of
@@ -78,49 +78,37 @@ class _Explained:
             yield domain.name(v), list(numbers)
 
 
+@spread
 def probability(
     context: typer.Context,
-    problem_dir: asked.Directory = None,
-    objective: asked.Objective = None,
-    constraint: asked.Constraints = None,
-    at_most: asked.AtMost = None,
-    at_least: asked.AtLeast = None,
-    evidence: asked.EvidenceFile = None,
-    evidence_values: asked.EvidenceValues = None,
-    potentials: asked.PotentialsFile = None,
-    limits: asked.LimitsFile = None,
-    ignore_extra: asked.IgnoreExtra = False,
-    keep: asked.Keep = None,
-    count: asked.Counts = None,
-    require: asked.Rules = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many explanations of each row.")] = 2,
+    models: ProblemOptions,
+    files: RowOptions,
+    *,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of explanations for each row.")] = 2,
     given: Annotated[
-        Given, typer.Option(help="all: evidence and constraints; evidence: leave these out.")
+        Given,
+        typer.Option(help="all: given evidence and constraints; evidence: ignore the constraints."),
     ] = Given.all,
     samples: Annotated[
-        int, typer.Option(min=1, help="Samples of each row, where estimates are needed.")
+        int, typer.Option(min=1, help="Samples for each row, if exact sums do not fit.")
     ] = 10_000,
-    seed: asked.Seed = 0,
-    time_limit: asked.TimeLimit = None,
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     format: Annotated[ProbabilityFormat | None, typer.Option(help=FORMAT_HELP)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Threads over rows.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Threads; each answers rows of its own.")] = 1,
 ) -> int:
-    """How probable the evidence, every state and the best explanations are, by row."""
-    from cmpe.formats.text import write_text
+    """Compute probabilities of evidence, states and the best explanations, by row."""
     from cmpe.problem import Problem
     from cmpe.tradeoffs.best import best
     from cmpe.tradeoffs.probability import probability as posterior
 
     suffix = checked_suffix(output, tuple(FORMAT_OF_SUFFIX))
-    words = context.find_root().obj or ()
-    limited = limits_in_order(words, at_most or [], at_least or [])
-    problem, directory = posed_problem(problem_dir, objective, constraint or [], *limited)
+    problem, directory = models.read_models(context)
     if given is Given.evidence:
         problem = Problem(problem.objective, (), problem.evidence_variables, problem.name)
-    problem = with_rules(problem, count, require)
-    files = RowFiles(evidence, evidence_values or (), potentials, limits, ignore_extra, keep or ())
-    rows, carried = read_rows(problem, directory, files)
+    problem = models.with_rules(problem)
+    rows, carried = files.read(problem, directory)
     how = Running(workers=workers)
     found = posterior(problem, **rows.keywords, samples=samples, seed=seed, running=how)
     ranked = best(problem, **rows.keywords, k=k, time_limit=time_limit, running=how)
@@ -128,10 +116,7 @@ def probability(
     fallback = "table" if output is None and sys.stdout.isatty() else "json"
     shape = format.value if format else FORMAT_OF_SUFFIX.get(suffix, fallback)
     text = {"json": _json, "csv": _csv, "table": _table}[shape](explained)
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_text(output, text)
+    write_or_print(output, text)
     return int(bool(ranked) and all(each.infeasible for each in ranked))
 
 

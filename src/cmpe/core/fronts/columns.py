@@ -1,8 +1,8 @@
 """Lists of partial assignments as columns of sums, all of which must be high enough.
 
 A state is a row of numbers, one per *column*: h, then -t_1..-t_m, then h - s mu . t for several s.
-Each is a sum over the assignment's table entries, so states are joined by adding rows. What is
-looked for has h >= H and t_j <= q_j, so that column r of it is at least need_r, where
+Each is a sum over the assignment's table entries, so states are joined by adding rows. An
+assignment with h >= H and t_j <= q_j has at least need_r in column r, where
 
     need = H,    -q_j,    H - s mu . q.
 
@@ -68,7 +68,7 @@ def sort_rows(keys, order, spare, count):
                     spare[place] = order[b]
                     b += 1
                 place += 1
-            for left in range(middle - 1, a - 1, -1):  # what is left of the first goes last
+            for left in range(middle - 1, a - 1, -1):  # the rest of the first run goes last
                 order[left + high - middle] = order[left]
             for i in range(low, place):
                 order[i] = spare[i]

@@ -1,13 +1,13 @@
 """The complete front of one row, or as much of it as the space for states allows.
 
-Let F be points that are known, by falling h, and a *corner* a pair (h of one, t of the one before).
-A point that F lacks lies above some corner: its h is higher and its t lower. At a reference
+Let F be the points so far, by falling h, and a *corner* a pair (h of one, t of the one before). A
+point that F lacks lies above some corner: its h is higher and its t lower. At a reference
 
     loss < W - w h_corner + mu t_corner + sum lambda_j q_j,
 
 so if every assignment whose loss is within that budget at the corner's best reference has been
-collected, F is complete. The budgets are guessed, the points found say what they should have been,
-and the next round, at the latest, is conclusive.
+collected, F is complete. The first budgets are guesses. The points that they give determine how
+large the budgets must be, so that the next round completes F, if the first did not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _cost(weight, price, totals, k, h, t):
 
 @njit(inner=True, nogil=True, counted=False)
 def uncovered(known, window, references, covered, settled, out):
-    """What references must cover so that `known` (h, t), by falling h, lacks nothing.
+    """The losses that references must cover so that `known` (h, t), by falling h, is complete.
 
     A corner whose cost is covered at some reference is settled; the others go to the reference
     at which they cost least. -inf: nothing. Returns how many are not settled; settled[i] is about
@@ -74,7 +74,7 @@ def uncovered(known, window, references, covered, settled, out):
         corner_t = window.high if i == 0 else min(window.high, known[i - 1, T])
         corner_h = known[i, H] if i < count else -np.inf
         if i == count and count > 0 and corner_t <= window.low:
-            continue  # nothing below the window is wanted
+            continue  # the front ends at the window
         if _cost(weight, price, totals, best, corner_h, corner_t) <= covered[best]:
             continue  # as the corner before
         if price.shape[1] > 1 or corner_t == np.inf or corner_h == -np.inf:
@@ -232,9 +232,9 @@ def _smaller_budgets(budget, covered):
 def front_row(row, most, patience, guess, space):
     """The front of one row, over t_1 within the window of its values: a `FrontResult`.
 
-    Points that are known are needed where there are several constraints. At most `most` references
-    are used, and the budgets are cut at most `patience` times where the space is too small. `guess`
-    is what earlier rows taught (`guesses`).
+    Where there are several constraints, `row.known` must have points. At most `most` references are
+    used, and the budgets are cut at most `patience` times where the space is too small. `guess` has
+    the budgets of earlier rows (`guesses`).
     """
     prepare(row.h, row.t, row.limits, row.finite, row.offsets)
     window, states, counts = row.window, space.states, space.states.counts

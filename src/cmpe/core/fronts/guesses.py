@@ -1,8 +1,8 @@
-"""What budgets a front will need, as the rows before it taught.
+"""Guesses of the budgets that a front needs, from the rows before it.
 
 Rows of one structure have fronts of about the same number of points, so that at the same place of
-the hull they need about the same budgets. A guess that is too low costs another round there, one
-that is too high costs sums; both are only time.
+the hull they need about the same budgets. A guess that is too low costs another round, and one that
+is too high more sums; neither changes the front.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import numpy as np
 
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.settings import FRONTS
-
-PLACES = 64  # of the hull, from the greatest h to the least t
 
 
 @njit(cache=True, nogil=True, counted=False)
@@ -24,10 +22,10 @@ def _nearest(number, count, others):
 
 @njit(inner=True, nogil=True, counted=False)
 def guess_budgets(guess, weight, dear, budget):
-    """Budgets by `guess` (mean, deviation; PLACES), no more than what the first corners cost."""
+    """Budgets by `guess` (mean, deviation; places), no more than what the first corners cost."""
     for k in range(len(weight)):
         if weight[k] > 0.0:
-            first, last = _nearest(k, len(weight), PLACES)
+            first, last = _nearest(k, len(weight), FRONTS.places)
             wanted = 0.0
             for place in range(first, last + 1):
                 wanted = max(wanted, guess[0, place] + FRONTS.margin * guess[1, place])
@@ -38,8 +36,8 @@ def guess_budgets(guess, weight, dear, budget):
 def learn_budgets(guess, need):
     """`need` (K,) is what the corners of a complete front cost."""
     is_first = guess[0, 0] < 0.0
-    for place in range(PLACES):
-        first, last = _nearest(place, PLACES, len(need))
+    for place in range(FRONTS.places):
+        first, last = _nearest(place, FRONTS.places, len(need))
         own = 0.0
         for k in range(first, last + 1):
             own = max(own, need[k])

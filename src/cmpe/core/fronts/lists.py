@@ -14,10 +14,10 @@ import numpy as np
 from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.columns import falling
+from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.states import NODE_COUNT, STATE_COUNT, SUM_COUNT, SUM_LIMIT
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j
-SMALL = 24  # states up to which a list is sorted by insertion
 
 
 class PointStates(NamedTuple):
@@ -75,7 +75,7 @@ def _insertion_sort(states, low, high):
 @njit(inner=True, nogil=True)
 def sort_states(states, low, high):
     """Sort states low..high by falling h, then by rising t_1."""
-    if high - low <= SMALL:
+    if high - low <= FRONTS.inserted:
         _insertion_sort(states, low, high)
         return
     values, parts = states.values, states.parts
@@ -96,7 +96,7 @@ def undominated_points(states, low, high):
     if high - low < 2:
         return high
     values = states.values
-    if values.shape[1] == T + 1 and high - low > SMALL:
+    if values.shape[1] == T + 1 and high - low > FRONTS.inserted:
         return _front_of_many(states, low, high)
     sort_states(states, low, high)
     end = low + 1
@@ -134,7 +134,7 @@ def _by_falling_h(values, low, high):
         bins[i] = int((most - keys[i]) * scale)
         starts[bins[i] + 1] += 1
         crowd = max(crowd, starts[bins[i] + 1])
-    if crowd > SMALL or not scale < np.inf:
+    if crowd > FRONTS.inserted or not scale < np.inf:
         return falling(keys)
     for i in range(count):
         starts[i + 1] += starts[i]

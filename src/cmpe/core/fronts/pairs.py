@@ -4,12 +4,12 @@ At a reference, the *loss* of a state is how far it is below the best of its lis
 where both losses together are within a *budget*. So per reference only states whose loss is within
 it matter. They are few, and are put in bins by their loss. No sum is near of two bins whose numbers
 add up to the number of bins or more. Bins are taken by rising sum: a state that dominates a sum
-loses less than it at every reference, so that it is formed first, and one look at the *stairs*, the
-highest h below each t, shows which sums are dominated.
+loses less than it at every reference, so that it is formed first. The *stairs*, the highest h below
+each t so far, then show which sums are dominated.
 
 With one constraint, the t of a sum decides which reference it is nearest: losses at two of them
 differ by a constant and a multiple of t. So each reference has a strip of t (`_strips`), and no sum
-is looked at twice.
+is formed twice.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from cmpe.core.states import STATE_COUNT, SUM_COUNT, SUM_LIMIT
 
 BLOCK = 16  # states of a list that are skipped together
 # Places of `Merge.room`: where the sums begin, where they are thinned, the end of the space, and
-# how many sums were looked at.
-START, THIN_AT, END, LOOKED_AT = range(4)
-SETTLED = 2  # column of known points: whether nothing is missing up to the t of the point before
+# the number of sums formed so far, those that were not kept included.
+START, THIN_AT, END, FORMED = range(4)
+SETTLED = 2  # column of known points: whether the front is complete up to the t of the point before
 STATE, STATE_H, STATE_T, STATE_LOSS = range(4)  # rows of `Side.states`
 
 
@@ -112,7 +112,7 @@ def _make_stairs(values, a, b, known, highest):
 
 @njit(cache=True, nogil=True, counted=False)
 def _settle(known, stairs):
-    """Let no sum pass whose t lies where nothing is missing: from known[i] to the t before it.
+    """Refuse sums whose t lies where the front is complete: from known[i] to the t before it.
 
     Steps at the ends stay as they are: they may reach beyond.
     """
@@ -153,7 +153,7 @@ def _make_side(values, span):
 
 @njit(cache=True, nogil=True, counted=False)
 def _best_of(values, side, near, k, hint):
-    """The state that is best at reference k, perhaps like state `hint`, and its value there."""
+    """The state that is best at reference k, and its value there; `hint` is a likely state."""
     highest, state = projected(values, hint, near, k), hint
     for block in range(len(side.corners)):
         if projected(side.corners, block, near, k) <= highest:
@@ -277,7 +277,7 @@ def _seen_sums(right, first, last, h, t, within, stairs, hits):
 def _add_bins(merge, top, level, strip):
     """Sums of a bin of one list and one of the other whose numbers add up to `level`: the new top.
 
-    -1 on overflow; counts the sums looked at.
+    -1 on overflow; counts the sums formed.
     """
     states, near, stairs, room, hits = (
         merge.states, merge.near, merge.stairs, merge.room, merge.hits
@@ -299,7 +299,7 @@ def _add_bins(merge, top, level, strip):
             top = _make_room(states, top, end - first, room)
             if top < 0:
                 return -1
-            room[LOOKED_AT] += end - first
+            room[FORMED] += end - first
             within = budget - left[STATE_LOSS, x]
             count = _seen_sums(right, first, end, h, t - lowest, within, stairs, hits)
             for c in range(count):
@@ -342,7 +342,7 @@ def combine(states, a, b, near, known, highest):
         i, best = _best_of(values, one, near, k, i)
         j, other = _best_of(values, two, near, k, j)
         budget = best + other - near.needs[k]
-        if not budget >= 0.0 or counts[SUM_COUNT] + room[LOOKED_AT] > counts[SUM_LIMIT]:
+        if not budget >= 0.0 or counts[SUM_COUNT] + room[FORMED] > counts[SUM_LIMIT]:
             continue
         _near_states(values, one, near, k, best, budget)
         _near_states(values, two, near, k, other, budget)
@@ -354,5 +354,5 @@ def combine(states, a, b, near, known, highest):
         if begin < top and near.prices.shape[1] == 1:  # strips are in order: nearly sorted
             top = undominated_points(states, begin, top)
     counts[STATE_COUNT] = top
-    counts[SUM_COUNT] += room[LOOKED_AT]
+    counts[SUM_COUNT] += room[FORMED]
     return counts[SUM_COUNT] <= counts[SUM_LIMIT]

@@ -8,8 +8,7 @@ ones. The components' lists are merged to two, with more multipliers to prune by
 the two are joined without forming all sums. Everything feasible within G is found, so if that is k
 or more the best k of them are proved; else G grows.
 
-How far to look: the losses of the lists say how many assignments, feasible or not, lie within any
-G. How many of those it takes to have k feasible ones is learned from row to row.
+The first G is predicted from the rows before (`counting`).
 """
 
 from __future__ import annotations
@@ -21,25 +20,17 @@ import numpy as np
 from cmpe.arrays import Floats, Integers, Values
 from cmpe.core.buckets import CompiledPlan
 from cmpe.core.compiler.functions import njit, uncompiled
-from cmpe.core.dual import INFEASIBLE, rounding
+from cmpe.core.dual import INFEASIBLE, DualBlock, make_block, rounding
 from cmpe.core.elimination import complete
 from cmpe.core.frontiers import Space, Tilt, list_components, make_space
 from cmpe.core.fronts.columns import BLOCK, FREE, ColumnRoom, H, T
-from cmpe.core.fronts.counting import (
-    BINS,
-    GAP,
-    count_losses,
-    first_gap,
-    gap_of,
-    learn,
-    number_within,
-)
+from cmpe.core.fronts.counting import GAP, count_losses, first_gap, gap_of, learn, number_within
 from cmpe.core.fronts.joins import NOTHING, ColumnSums, joined, merged
 from cmpe.core.fronts.packing import PackedRow, Packing, make_packing, pack
 from cmpe.core.fronts.reading import padded
 from cmpe.core.fronts.settings import RANKS
 from cmpe.core.fronts.tilts import TiltBlock, make_tilts, tilt
-from cmpe.core.proof import LossBlock, bound_block, largest_gap, make_block
+from cmpe.core.proof import bound_block, largest_gap
 from cmpe.core.states import (
     COST,
     LOSS,
@@ -48,6 +39,7 @@ from cmpe.core.states import (
     SUM_COUNT,
     SUM_LIMIT,
     States,
+    make_walk,
 )
 from cmpe.core.states import T as FIRST_T
 
@@ -70,7 +62,7 @@ class RankedRows(NamedTuple):
     values: Floats  # (R, rank, 1 + m): h and every t
     counts: Integers  # (R,)
     kinds: Integers  # (R,)
-    bounds: Floats  # (R,) every answer of a higher h is known
+    bounds: Floats  # (R,) every answer of a higher h is listed
     which: Integers  # the variables in which a row's answers differ, row by row
     stored: Any  # their values
     places: Integers  # (R + 1, 4) where a row's parts begin; the last row: where the next begins
@@ -81,9 +73,9 @@ class Ranking(NamedTuple):
 
     plan: CompiledPlan
     limits: Floats  # (m,), or one where there are none: t is 0 then
-    wanted: int  # answers that are looked for; `results` may hold more
+    wanted: int  # answers that are required; `results` may hold more
     tables: Any  # `points.EvaluatedTables`
-    block: LossBlock
+    block: DualBlock
     tilts: TiltBlock
     space: RankSpace
     packing: Packing
@@ -98,7 +90,8 @@ def make_rank_space(states: int, constraints: int, plan: Any, rank: int) -> Rank
     columns, components = T + constraints + len(RANKS.scales), len(plan.component_start)
     room = max(4 * rank, 1024)
     longest = max(states, room)  # of what is sorted
-    lists = uncompiled(make_space)(plan, constraints, states, rank, RANKS.products)
+    walk = uncompiled(make_walk)(plan)
+    lists = uncompiled(make_space)(plan, walk, constraints, states, rank, RANKS.products)
     scratch = ColumnRoom(
         np.empty(longest),
         np.empty(longest, dtype=np.int64),
@@ -148,7 +141,7 @@ def _as_columns(space, listed, mu, gap, rest):
     sums.shared[:] = FREE
     for c in range(listed):
         low, last = top, 0.0
-        for i in range(lists.lows[c], lists.highs[c]):
+        for i in range(lists.walk.lows[c], lists.walk.highs[c]):
             if states[i, LOSS] > gap:
                 continue
             cost = states[i, COST]
@@ -238,17 +231,17 @@ def _listed(ranking, lane, gap, slack):
 
 @njit(cache=True, nogil=True)
 def _ranked_row(ranking, lane, slack, guess):
-    """Of one row (kind, how many, the gap within which everything is known).
+    """Of one row (kind, how many, the gap within which every answer is listed).
 
-    At least `wanted` answers are looked for, and at most as many given as there is room for.
+    At least `wanted` answers are listed, if there are so many, and no more than there is room for.
     """
     space, wanted, rank = ranking.space, ranking.wanted, ranking.results.values.shape[1]
     lists, answers, mu = space.lists, space.sums.h, ranking.block.mu[lane]
     counts = lists.states.counts
     cap = largest_gap(ranking.plan, ranking.block, ranking.limits, lane) + slack
-    below = np.zeros(BINS)
+    below = np.zeros(RANKS.bins)
     gap = RANKS.first_gap * (1.0 + abs(ranking.block.upper[lane]))
-    if guess[GAP] > 0.0:  # rows whose answers are all tied teach a gap of next to nothing
+    if guess[GAP] > 0.0:  # the gap is nearly 0 after rows whose answers are all tied
         gap = max(RANKS.list_window * guess[GAP], 1e-3 * gap)
     walked, covered, ceiling, listed, made = -1.0, 0.0, np.inf, np.int64(0), 0
     is_last, price = False, 0.0
@@ -352,7 +345,7 @@ def _choose(mu, lanes, is_last, is_now):
 def rank_rows(rows, wanted, guess, tables, order, space, results):
     """At least `wanted` best answers of every row, and at most as many as `results` has room for.
 
-    `guess` (2, 4) is what earlier rows taught (`counting.learn`), without and with multipliers;
+    `guess` (2, 4) has averages of earlier rows (`counting.learn`), without and with multipliers;
     `tables` are the functions (`points.EvaluatedTables`), `order` the buckets by their variables.
     Rows that need multipliers wait for others.
     """

@@ -23,8 +23,10 @@ class FrontSettings(NamedTuple):
     margin: float = 0.5  # deviations that are added to a guess
     levels: int = 8  # bins of losses within a budget
     thinned: int = 1 << 17  # sums from which on they are thinned while more are added
-    few: int = 2048  # sums up to which all are looked at
+    few: int = 2048  # sums up to which all are formed
     steps: int = 8  # stairs have so many steps for each state of the two lists
+    inserted: int = 24  # states up to which a list is sorted by insertion
+    places: int = 64  # of the hull at which budgets are guessed, from the greatest h to the least t
 
 
 class RankSettings(NamedTuple):
@@ -42,6 +44,7 @@ class RankSettings(NamedTuple):
     margin: float = 1.0  # mean errors that are added to a guess
     thinned: int = 64  # times the rank: lists from this length on are thinned
     products: int = 1 << 22  # sums of one combination of the components' lists
+    bins: int = 64  # of losses, to guess how many answers lie within a gap
 
 
 FRONTS = FrontSettings()

@@ -2,7 +2,7 @@
 
 At mu* many assignments may lose nothing, far from the limit on either side. Whatever is feasible
 with h >= H has (h - s mu* . t) >= H - s mu* . q for every s >= 0: two more eliminations, at
-s = 1 -+ tilt, say what a partial assignment can reach there.
+s = 1 -+ tilt, bound what a partial assignment can reach there.
 """
 
 from __future__ import annotations

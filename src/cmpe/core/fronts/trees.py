@@ -23,7 +23,7 @@ from cmpe.core.buckets import (
     STEP,
     CompiledPlan,
 )
-from cmpe.core.compiler.functions import njit
+from cmpe.core.compiler.functions import njit, uncompiled
 from cmpe.core.elimination import begin, step
 from cmpe.core.fronts.lists import (
     H,
@@ -37,7 +37,15 @@ from cmpe.core.fronts.lists import (
     undominated_points,
 )
 from cmpe.core.fronts.pairs import combine
-from cmpe.core.states import NODE_COUNT, STATE_COUNT, add_leaf, add_single, shortest_last
+from cmpe.core.states import (
+    NODE_COUNT,
+    STATE_COUNT,
+    TreeWalk,
+    add_leaf,
+    add_single,
+    make_walk,
+    shortest_last,
+)
 
 
 class Window(NamedTuple):
@@ -48,7 +56,7 @@ class Window(NamedTuple):
 
 
 class FrontRow(NamedTuple):
-    """A row: its tables, and what is wanted of its front."""
+    """A row: its tables, and the part of its front that is required."""
 
     plan: CompiledPlan
     offsets: Integers  # where each table begins
@@ -76,13 +84,7 @@ class FrontSpace(NamedTuple):
     """What all rows of one thread share; of the large arrays only what is used takes memory."""
 
     states: PointStates
-    starts: Integers  # (messages,) the list of each message entry: first state
-    ends: Integers  # and end
-    digits: Integers
-    offsets: Integers
-    lows: Integers  # (components + 1,) the list of each component: first state
-    highs: Integers  # and end
-    order: Integers  # (components + 1,) numbers of lists
+    walk: TreeWalk
     stairs: Floats  # the highest h below each t
 
 
@@ -104,9 +106,8 @@ class Whole(NamedTuple):
     rest: Floats  # (m,) the limits less all these
 
 
-def make_front_space(states: int, messages: int, constraints: int, plan: Any) -> FrontSpace:
+def make_front_space(states: int, constraints: int, plan: Any) -> FrontSpace:
     """Room for so many states."""
-    components = len(plan.component_start)
     return FrontSpace(
         PointStates(
             np.empty((states, T + constraints)),
@@ -115,13 +116,7 @@ def make_front_space(states: int, messages: int, constraints: int, plan: Any) ->
             np.empty((4 * states, 2), dtype=np.int32),
             np.zeros(4, dtype=np.int64),
         ),
-        np.zeros(messages, dtype=np.int64),
-        np.zeros(messages, dtype=np.int64),
-        np.zeros(plan.widest, dtype=np.int64),
-        np.zeros(plan.most_inputs, dtype=np.int64),
-        np.zeros(components, dtype=np.int64),
-        np.zeros(components, dtype=np.int64),
-        np.zeros(components, dtype=np.int64),
+        uncompiled(make_walk)(plan),
         np.empty(max(1 << 18, states // 4)),
     )
 
@@ -149,7 +144,8 @@ def _add_child(states, bottom, child, near, stairs):
 @njit(cache=True, nogil=True)
 def _pair_states(row, references, k, a, pair, space):
     """The states of one value of one bucket entry, on top; False on overflow."""
-    inputs, states, offsets = row.plan.inputs, space.states, space.offsets
+    inputs, states, walk = row.plan.inputs, space.states, space.walk
+    offsets = walk.offsets
     h, t, values = row.h, row.t, references.values
     near, numbers, base = pair.near, pair.numbers, pair.base
     first, count = row.plan.buckets[k, INPUTS], row.plan.buckets[k, INPUT_COUNT]
@@ -174,7 +170,7 @@ def _pair_states(row, references, k, a, pair, space):
             base[r] += values[place, numbers[r]]
             near.needs[r] = base[r]
         message = place - row.plan.entries
-        child = ListSpan(space.starts[message], space.ends[message])
+        child = ListSpan(walk.starts[message], walk.ends[message])
         if not _add_child(states, bottom, child, near, space.stairs):
             return False
         if counts[STATE_COUNT] == bottom:
@@ -187,7 +183,8 @@ def component_list(row, references, c, budget, space):
     """The states of component c that are near some reference: (first, end), -1 on overflow."""
     plan, weight, price = row.plan, references.weight, references.price
     losses, reach, buckets = references.losses, references.reach, row.plan.buckets
-    states, digits, offsets = space.states, space.digits, space.offsets
+    states, walk = space.states, space.walk
+    digits, offsets = walk.digits, walk.offsets
     points, node, counts = states.values, states.node, states.counts
     count, constraints = len(weight), row.t.shape[0]
     weights, prices, needs = np.zeros(count), np.zeros((count, constraints)), np.zeros(count)
@@ -217,7 +214,7 @@ def component_list(row, references, c, budget, space):
                     return -1, -1
             if counts[STATE_COUNT] - low > 1:
                 _reorder(states, low)
-            space.starts[here], space.ends[here] = low, counts[STATE_COUNT]
+            walk.starts[here], walk.ends[here] = low, counts[STATE_COUNT]
             step(buckets, plan.inputs, plan.strides, plan.axis_cards, k, digits, offsets)
     for state in range(low, counts[STATE_COUNT]):  # from here on only the root's list is needed
         points[bottom_of_all + state - low] = points[state]
@@ -248,7 +245,7 @@ def _least_of(values, low, high, column):
 @njit(cache=True, nogil=True)
 def _merge_two(a, b, whole, known, space):
     """The sums of lists a and b that may be part of an answer, on top: False on overflow."""
-    states, lows, highs = space.states, space.lows, space.highs
+    states, lows, highs = space.states, space.walk.lows, space.walk.highs
     values, counts, near, least = states.values, states.counts, whole.near, whole.least
     for r in range(near.active):
         near.needs[r] = whole.roots[a, r] + whole.roots[b, r] - whole.budgets[r]
@@ -274,10 +271,10 @@ def merge_lists(active, whole, known, space):
     """Merge the lists of `active` components into one: (first, end), -1 on overflow.
 
     Sums whose t_j exceeds limit_j whatever the other lists add are dropped, and whole ones that
-    `known` points dominate. `whole.rest` is given as the limits.
+    `known` points dominate. At first `whole.rest` has the limits.
     """
     values, counts = space.states.values, space.states.counts
-    lows, highs, order = space.lows, space.highs, space.order
+    lows, highs, order = space.walk.lows, space.walk.highs, space.walk.order
     roots, least, rest = whole.roots, whole.least, whole.rest
     for c in range(active):
         order[c] = c
@@ -334,13 +331,14 @@ def _make_whole(row, references, budget, components):
 def row_list(row, references, budget, known, settled, space):
     """The states of a whole row that are near some reference: (first, end), -1 on overflow.
 
-    A budget of -inf: nothing near that reference is wanted. States that `known` points (h, t_1), by
+    A budget of -inf excludes its reference. States that `known` points (h, t_1), by
     falling h, dominate may be left out, and so may those with a t between that of a `settled` point
     and that of the point before. Constants (entry 0 of h and t) are added. A row without buckets is
     one state.
     """
     plan, h, t, states = row.plan, row.h, row.t, space.states
-    values, counts, lows, highs = states.values, states.counts, space.lows, space.highs
+    values, counts = states.values, states.counts
+    lows, highs = space.walk.lows, space.walk.highs
     counts[STATE_COUNT], counts[NODE_COUNT] = 0, 0
     components = len(plan.component_start) - 1 if len(plan.buckets) > 0 else 0
     lists = max(1, components)

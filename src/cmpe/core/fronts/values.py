@@ -1,11 +1,11 @@
 """The values of functions at many points that are made of nodes, and which points stay.
 
 No table has variables of two components. So a function is a constant and a sum of one part per
-component, and a point is made of one node per component, of which there are few, however many
-points there are. Each of these is read once, and its part of every function added up from the
-tables; nodes above add two numbers. So nothing is taken on trust from what made the points, and a
-point costs a few additions. What these round off is kept beside the sums, so that a value does not
-depend on the order in which components were joined.
+component, and a point is made of one node per component. There are few of these nodes, however many
+points there are. Each is read once, and its part of every function added up from the tables; nodes
+above add two numbers. So values do not depend on the sums that made the points, and a point costs a
+few additions. Their rounding errors are kept beside the sums, so that a value does not depend on
+the order in which components were joined.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
 class _Call:
-    """One call under construction: its arrays and numbers, seen as vectors."""
+    """One call under construction: its arrays and numbers, as vectors."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self.builder, self.args = builder, args

@@ -17,8 +17,6 @@ from cmpe.core.search.settings import SETTINGS
 BEGIN, CLIMB, RUN, FINISH = range(4)  # kinds of `Task`
 BUCKETS, PIECES, FOLDS, TOUCHED, OWN_ROWS, TABLE_ROWS = 0, 2, 4, 6, 8, 9  # of pool.members
 FORBIDDEN = 1e4  # nats: what stands for -inf within float32 tables
-EVERY = 7  # table entries of which one is looked at for their roughness
-STEEP = 1e3  # nats: steps above it lead to forbidden entries
 
 
 class State(NamedTuple):
@@ -126,11 +124,11 @@ def _add_noise(values, own, rows, heat, random):
     forbidden entries do not count."""
     size = np.zeros(LANES, dtype=np.float32)
     count = 0
-    for r in range(0, rows - 1, EVERY):
+    for r in range(0, rows - 1, SETTINGS.roughness_stride):
         count += 1
         for lane in range(LANES):
             rise = abs(values[r + 1, lane] - values[r, lane])
-            if rise < STEEP:
+            if rise < SETTINGS.steep:
                 size[lane] += rise
     for lane in range(LANES):
         size[lane] *= np.float32(heat / max(count, 1))

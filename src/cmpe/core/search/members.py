@@ -39,7 +39,7 @@ class Member(NamedTuple):
     buckets: Any  # (K, 11)
     axes: Any  # (., 2): variable and stride of each axis of each message
     inputs: Any  # (., 2)
-    jumps: Any  # by how much each input moves when an axis steps and those behind it start anew
+    jumps: Any  # how far each input moves when an axis steps and the axes behind it start again
     pieces: Any  # (P, 6)
     steps: Any  # source offset of each entry of a piece
     frozen: Any  # (., 2): variable and stride
@@ -135,7 +135,7 @@ def _lay_buckets(order, tables, starts, flat):
 
 @njit(cache=True, nogil=True)
 def _piece_of(f, position, tables, piece, steps, used, frozen, held):
-    """Describe table f, seen from the member: returns the new ends of `steps` and `frozen`."""
+    """Describe table f as part of the member: returns the new ends of `steps` and `frozen`."""
     piece[SOURCE], piece[STEPS], piece[FROZEN] = tables.offsets[f], used, held
     size = 1
     steps[used] = 0

@@ -37,7 +37,7 @@ class SearchSettings(NamedTuple):
     near: float = 5.0  # violations worth a repair, in mean spreads of a table
     promise: float = 1e-3  # nats above the best that make a lane worth polishing
     rest: int = 20  # bucket entries, per table entry, between two polishes of a lane
-    tries: int = 32  # rises of h that an exchange looks at
+    tries: int = 32  # rises of h that an exchange tries
     repairs: int = 50  # steps of a repair on the way
     sweeps: int = 3  # of the last polish
     large: int = 4096  # slots from which on the last polish makes single moves only
@@ -57,6 +57,14 @@ class SearchSettings(NamedTuple):
     # The pool of members.
     pool_share: float = 0.4  # of the time of all rows
     pool_call: float = 0.1  # of what the whole call has left, if that is more
+    # Members and tables.
+    hub: int = 256  # neighbours: a vertex with more is frozen, which keeps lists short
+    roughness_stride: int = 7  # roughness is estimated from every so many-th table entry
+    steep: float = 1e3  # nats: larger steps lead to forbidden entries
+    # Estimates of how long messages take.
+    message_seconds: float = 2.5e-8  # an entry of a table for one of its variables, 16 rows
+    cheap_messages: int = 100  # entries a free variable: with fewer, messages cost less than moves
+    pools: int = 8  # pools of members that are kept, of the structures used last
 
 
 SETTINGS = SearchSettings()

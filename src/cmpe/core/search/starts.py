@@ -7,10 +7,10 @@ table f sends variable v
               exp((theta_f + sum over u != v of (b_u - m_fu)) / T),
 
 where b_u is the sum of all messages to u; new messages are averaged with old ones (Pearl 1988;
-damping as in Murphy, Weiss and Jordan 1999). Tables speak one after the other, forwards and
-backwards in turn, each hearing what those before it said. T falls from round to round: the first
-ones spread what is likely, the last ones decide. After each round every variable takes the
-maximiser of its b, the assignment is kept if it is the best one, and the multipliers are adapted.
+damping as in Murphy, Weiss and Jordan 1999). Tables send one after another, forwards and backwards
+in turn, so that each uses the new messages of those before it. T falls from round to round, from
+soft maxima to nearly hard ones. After each round every variable takes the maximiser of its b, the
+assignment is kept if it is the best one, and the multipliers are adapted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.lanes import LANES, load, minus, plus, spread, store, times
 from cmpe.core.messages import soft_message
-from cmpe.core.search.loop import STEEP, evaluate_all, judge
+from cmpe.core.search.loop import evaluate_all, judge
 from cmpe.core.search.settings import SETTINGS
 
 
@@ -34,7 +34,7 @@ class MessageRoom(NamedTuple):
     places: Any  # (P + 1,): those of each place of a scope
     beliefs: Any  # (slots, L) float32
     messages: Any  # (places, L) float32: to the place
-    cavity: Any  # (values of the longest scope, L) float32: heard from other tables
+    cavity: Any  # (values of the longest scope, L) float32: messages from other tables
     work: Any  # (largest table + most values, L) float32
     how: Any  # (3, L) float32: T, 1 / T, damping
     gram: Any  # (C, C, L): mean products of the functions' entries
@@ -50,7 +50,7 @@ def _measure(tables, entries, gram):
                 one = np.float64(tables[c * entries + e, lane])
                 for d in range(len(gram)):
                     two = np.float64(tables[d * entries + e, lane])
-                    if min(one, two) > -STEEP:
+                    if min(one, two) > -SETTINGS.steep:
                         gram[c, d, lane] += one * two / entries
 
 
@@ -71,15 +71,15 @@ def _weigh(gram, multipliers, weights):
 
 
 @njit(counted=False)
-def _hear(f, layout, room):
-    """What the variables of table f hear from other tables: its own messages are taken off."""
+def _take_off(f, layout, room):
+    """The beliefs of table f's variables without its messages: what other tables send them."""
     at = 0
     for s in range(layout.starts[f], layout.starts[f + 1]):
         slot, place = room.slots[layout.variables[s]], room.places[s]
         for x in range(room.places[s + 1] - place):
-            heard = minus(load(room.beliefs, slot + x), load(room.messages, place + x))
-            store(room.beliefs, slot + x, heard)
-            store(room.cavity, at, heard)
+            others = minus(load(room.beliefs, slot + x), load(room.messages, place + x))
+            store(room.beliefs, slot + x, others)
+            store(room.cavity, at, others)
             at += 1
 
 
@@ -94,7 +94,7 @@ def _theta(entry, entries, tables, weights):
 
 @njit(counted=False)
 def _join(f, layout, tables, weights, room):
-    """work = table f, weighted, plus what its variables heard; the last variable runs fastest."""
+    """work = table f, weighted, plus the cavity; the last variable runs fastest."""
     first, entries, end = layout.offsets[f], layout.offsets[-1], layout.starts[f + 1]
     card = room.places[end] - room.places[end - 1]
     last = room.places[end - 1] - room.places[layout.starts[f]]
@@ -113,7 +113,7 @@ def _join(f, layout, tables, weights, room):
 @njit(counted=False)
 def _speak(f, layout, tables, weights, room):
     """Table f sends to all its variables."""
-    _hear(f, layout, room)
+    _take_off(f, layout, room)
     _join(f, layout, tables, weights, room)
     size, at = layout.offsets[f + 1] - layout.offsets[f], 0
     how = load(room.how, 0), load(room.how, 1), load(room.how, 2)
@@ -123,8 +123,8 @@ def _speak(f, layout, tables, weights, room):
         axis = place, card, layout.strides[s], at
         soft_message(room.messages, room.work, room.cavity, size, axis, how)
         for x in range(card):
-            heard = plus(load(room.beliefs, slot + x), load(room.messages, place + x))
-            store(room.beliefs, slot + x, heard)
+            belief = plus(load(room.beliefs, slot + x), load(room.messages, place + x))
+            store(room.beliefs, slot + x, belief)
         at += card
 
 

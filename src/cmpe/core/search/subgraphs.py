@@ -1,12 +1,11 @@
 """Subgraphs of bounded width: which variables, in which order.
 
-`grow` plays the elimination game on the allowed vertices: the vertex whose open neighbours have
-the fewest joint values goes next, ties at random. Where these are more than the limit allows, the
-heaviest neighbour is frozen instead. The vertices that are never frozen have an order within the
-limit.
+`grow` eliminates the allowed vertices: next is the vertex whose open neighbours have the fewest
+joint values, ties at random. Where these are more than the limit allows, the heaviest neighbour is
+frozen instead. The vertices that are never frozen have an order within the limit.
 
-A tournament finds the next vertex: a binary tree whose leaves are the vertices and whose inner
-nodes hold the lesser key of their two children.
+A tournament tree finds the next vertex: its leaves are the vertices, and its inner nodes hold the
+lesser key of their two children.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.orders import enter, winner
 from cmpe.core.repair import draw
+from cmpe.core.search.settings import SETTINGS
 
 CLOSED, OPEN = 0, 1
-HUB = 256  # neighbours: a vertex with more is frozen, which keeps lists short
 
 
 @njit(cache=True, nogil=True)
@@ -94,7 +93,7 @@ def _prepare(starts, neighbours, allowed, bits, room):
         inside = 0
         for i in range(starts[v], starts[v + 1]):
             inside += status[neighbours[i]] == OPEN
-        if inside > HUB:
+        if inside > SETTINGS.hub:
             status[v] = CLOSED
         else:
             most = max(most, inside)

@@ -17,11 +17,10 @@ import numpy as np
 from cmpe.arrays import Assignments
 from cmpe.core.schedules import Passed
 from cmpe.learning.improvement import moved
+from cmpe.learning.settings import AMORTISED
 from cmpe.problem import Instances
 from cmpe.solvers.local.mixing import mixed
 
-FOLLOWED = 8  # questions that follow
-KEPT = 0.25  # share of the variables that keep their values in each of them
 FOLLOWING = 21  # a generator apart from other ones
 
 Ask = Callable[[Assignments, int], Passed]  # evidence (B, n) and the number of a schedule
@@ -38,7 +37,7 @@ def consulted(
     answers = [moved(block, found.values, cores) for found in (first, *others)]
     best = mixed(block, answers, threads=cores)
     for number in range(followed):
-        kept = random.random(given.shape[1]) < KEPT
+        kept = random.random(given.shape[1]) < AMORTISED.kept
         found = ask(np.where(kept, best, given), number % schedules)
         best = mixed(block, [best, moved(block, found.values, cores)], threads=cores)
     return best, first

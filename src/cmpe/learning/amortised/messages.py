@@ -9,6 +9,7 @@ import numpy as np
 from cmpe.arrays import Assignments, Floats
 from cmpe.core.schedules import Passed, PassSchedule, PassTables, message_passes, room_for
 from cmpe.learning.losses.relaxation import floored
+from cmpe.learning.settings import AMORTISED
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import FlatTables, ranges
 from cmpe.models.loglinear import LogLinearModel
@@ -17,9 +18,6 @@ from cmpe.solvers.local.graph import mean_spread, starts_of
 
 NUMBERS = 18  # of a schedule
 LEAN = 12  # which of them is how far answers lean over the limit
-HOT, COLD = 0.5, 0.1  # T of the first and of the last round where all numbers are 0
-DAMPING = -1.0  # its logit
-PRICE = -2.0  # the first raw multiplier
 
 
 def schedule_of(numbers: Floats, rounds: int) -> PassSchedule:
@@ -32,13 +30,17 @@ def schedule_of(numbers: Floats, rounds: int) -> PassSchedule:
     lean          12, 13, 14
     """
     along, a = np.linspace(0.0, 1.0, rounds), numbers
-    plain = np.linspace(np.log(HOT), np.log(COLD), rounds), np.full(rounds, DAMPING), along * 0.0
+    plain = (
+        np.linspace(np.log(AMORTISED.hot), np.log(AMORTISED.cold), rounds),
+        np.full(rounds, AMORTISED.damping),
+        along * 0.0,
+    )
     places = (0, 1, 2, 3), (4, 5, 6, 17), (7, 8, 15, 16)
     parts = []
     for base, (first, change, by_share, by_price) in zip(plain, places, strict=True):
         by = np.tile([a[by_share], a[by_price]], (rounds, 1))
         parts.append(np.column_stack([base + a[first] + a[change] * along, by]))
-    first_price = np.array([PRICE + a[9], a[10], a[11]])
+    first_price = np.array([AMORTISED.price + a[9], a[10], a[11]])
     return PassSchedule(np.stack(parts), a[LEAN : LEAN + 3].copy(), first_price)
 
 

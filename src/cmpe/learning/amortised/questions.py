@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.learning.amortised.config import AmortisedConfig, Intervals, QuestionRange
 from cmpe.learning.amortised.messages import NUMBERS, MessagePass, schedule_of
+from cmpe.learning.settings import AMORTISED
 from cmpe.models.constraint import Constraint
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Problem
 from cmpe.sampling import sample
 
 DRAWING = 5  # generators of samples, apart from those of other training
-BLOCKED = 0.5  # the share of masks that hang together
-ROUNDS = 20  # of messages to the two assignments
 SLACK = 1e-5  # of q, times 1 + its size: messages see t in float32
 
 
@@ -46,7 +45,7 @@ class QuestionMaker:
             return np.isin(np.arange(n), self._asked.observed)
         count = round(float(_drawn(self._asked.rates, (), random)) * n)
         order = random.permutation(n)
-        if random.random() < BLOCKED:
+        if random.random() < AMORTISED.blocked:
             root = int(random.integers(n))
             far = dijkstra(self._adjacency, directed=False, indices=root, unweighted=True)
             order = order[np.argsort(far[order], kind="stable")]
@@ -63,7 +62,7 @@ class QuestionMaker:
         the one that makes h large."""
         if self._asked.limits is not None:
             return np.broadcast_to(np.array(self._asked.limits), places.shape)
-        plain, none = schedule_of(np.zeros(NUMBERS), ROUNDS), np.zeros(0)
+        plain, none = schedule_of(np.zeros(NUMBERS), AMORTISED.rounds), np.zeros(0)
         both = [end.answers(plain, given, none).values for end in self._ends]
         high, low = (self._constraint_values(rows) for rows in both)
         limits = low + places * np.maximum(high - low, 0.0)

@@ -18,19 +18,18 @@ from numpy.typing import NDArray
 from cmpe.arrays import Assignments, Floats
 from cmpe.core.schedules import Passed
 from cmpe.errors import EvidenceError, MethodError
-from cmpe.learning.amortised.consulting import FOLLOWED, consulted
+from cmpe.learning.amortised.consulting import consulted
 from cmpe.learning.amortised.messages import MessagePass, schedule_of
 from cmpe.learning.amortised.runs import AmortisedRun
 from cmpe.learning.improvement import searches
 from cmpe.learning.pipeline import Pipeline
+from cmpe.learning.settings import AMORTISED
 from cmpe.learning.staging import staged_answer
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 
-ANSWER_PASSES = 24  # of search where nothing is observed: no dearer than repair with pairs
-MOST_PASSES = 20  # times as many where few variables are free
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
 
@@ -93,16 +92,11 @@ class AmortisedSolver:
         """How many schedules there are, and how many questions follow: none where it was tuned
         for one mask."""
         one_mask = self.run.config.questions.observed is not None
-        return len(self.run.schedules), 0 if one_mask else FOLLOWED
+        return len(self.run.schedules), 0 if one_mask else AMORTISED.followed
 
     def calibrated_margin(self) -> float:
         """None is needed: q may be any."""
         return 0.0
-
-    @property
-    def improves(self) -> bool:
-        """Repair or search always follow."""
-        return True
 
     def solve(
         self,
@@ -135,8 +129,6 @@ class AmortisedSolver:
             raise EvidenceError(f"the network was trained for q = {list(asked.limits)} only")
         if limits.gap > 0.0 and self.stages.certificate == "none":
             raise MethodError("a gap needs a certificate, found a trained network without one")
-        if self.stages.levels:
-            raise MethodError("8-bit levels are for networks with head linear")
         if self.stages.margins is not None:
             raise MethodError("margins are for networks of one question; this one is told q")
         device = limits.device if self.running.device == "cpu" else self.running.device
@@ -194,17 +186,17 @@ class AmortisedSolver:
                 _say(f"q lies outside the range of training in {odd} of {count} rows")
 
 
-def answer_passes(problem: Problem, passes: int = ANSWER_PASSES) -> int:
+def answer_passes(problem: Problem, passes: int = AMORTISED.passes) -> int:
     """Passes of search for rows of a problem: as many more as fewer variables are free, because
     each then takes as much less time."""
     several = np.array(problem.objective.cardinalities) > 1
     free = int(several[list(problem.free)].sum())
-    return round(passes * min(MOST_PASSES, int(several.sum()) / max(1, free)))
+    return round(passes * min(AMORTISED.most_passes, int(several.sum()) / max(1, free)))
 
 
 def _stages(**given: Any) -> Pipeline:
     """The stages asked for; unless repair is named among them, answers go through passes."""
-    usual = {} if "repair" in given else {"search_passes": ANSWER_PASSES}
+    usual = {} if "repair" in given else {"search_passes": AMORTISED.passes}
     return Pipeline(**{**usual, **given})
 
 

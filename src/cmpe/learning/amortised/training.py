@@ -38,18 +38,12 @@ from cmpe.learning.runs import (
     write_checkpoint,
     write_log,
 )
+from cmpe.learning.settings import AMORTISED
 from cmpe.learning.training.fitting import Session, interruptible
 from cmpe.problem import Instances, Problem, need_problem
 from cmpe.problem.groups import by_observed
 from cmpe.solvers.local import improve
 
-FIRST_SIZE = 0.3  # of changes of numbers
-FIRST_LEAN = 2.0  # the other numbers begin with 0
-BLOCKS = 4  # masks of a generation
-HELD = 8  # masks that are looked at
-LOOKS = 20  # how often, in a run
-SCHEDULES, WIDER = 8, 4.0  # that are kept: the tuned one, and draws so many times as wide
-LOST = 10.0  # mean spreads that an answer loses where repair finds nothing feasible
 TUNING, LOOKING, CHANGING, DRAWING = 11, 12, 13, 14  # generators, apart from other ones
 
 
@@ -105,10 +99,10 @@ class Tuner:
     def __post_init__(self) -> None:
         self._before = 0.0
         middle = np.zeros(NUMBERS)
-        self._held = [self._block(k, LOOKING) for k in range(HELD)]
+        self._held = [self._block(k, LOOKING) for k in range(AMORTISED.held)]
         self._plain = [self._worth(block, middle)[0] for block in self._held]
-        middle[LEAN] = FIRST_LEAN
-        self.evolution = Evolution.around(middle, FIRST_SIZE)
+        middle[LEAN] = AMORTISED.first_lean
+        self.evolution = Evolution.around(middle, AMORTISED.first_size)
         if self.session.resume:
             self.resume()
         self._begin = self._kept = time.monotonic()
@@ -123,13 +117,15 @@ class Tuner:
     def step(self) -> None:
         """One generation."""
         number = self.generation
-        blocks = [self._block(number * BLOCKS + k, TUNING) for k in range(BLOCKS)]
+        blocks = [
+            self._block(number * AMORTISED.blocks + k, TUNING) for k in range(AMORTISED.blocks)
+        ]
         drawn = self.evolution.draw(np.random.default_rng((self.config.seed, CHANGING, number)))
         losses, scale = np.zeros(len(drawn)), self.subject.passes.model.scale
         for block in blocks:
             worth = np.stack([self._worth(block, numbers)[0] for numbers in drawn])
             best = np.where(np.isfinite(worth), worth, np.inf).min(0)
-            least = np.where(np.isfinite(best), best, 0.0) - LOST * scale
+            least = np.where(np.isfinite(best), best, 0.0) - AMORTISED.lost * scale
             losses -= np.where(np.isfinite(worth), worth, least).mean(1) / scale
         self.evolution = self.evolution.after(drawn, losses)
 
@@ -182,10 +178,10 @@ class Tuner:
 
     def train(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Generation after generation until the run is over (True), or until `stop` says so."""
-        looked = int(self.progress * LOOKS)
+        looked = int(self.progress * AMORTISED.looks)
         while self.progress < 1.0 and not stop():
             self.step()
-            due = int(self.progress * LOOKS)
+            due = int(self.progress * AMORTISED.looks)
             if due > looked:
                 looked = due
                 self._report({"update": self.generation, "seconds": self.spent, **self.look()})
@@ -242,7 +238,7 @@ class Tuner:
     def _schedules(self) -> Floats:
         """The tuned one, and wide draws, which answer otherwise: (SCHEDULES, NUMBERS)."""
         random = np.random.default_rng((self.config.seed, DRAWING))
-        drawn = self.evolution.wider(WIDER).draw(random, SCHEDULES - 1)
+        drawn = self.evolution.wider(AMORTISED.wider).draw(random, AMORTISED.schedules - 1)
         return np.concatenate([self.evolution.mean[None], drawn])
 
     def _rooms(self) -> tuple[float, float]:

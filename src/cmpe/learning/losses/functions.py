@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cmpe.errors import MethodError
-from cmpe.flip import flip_of
 from cmpe.learning.losses.leaves import LeafRelaxation
 from cmpe.learning.losses.relaxation import FLOOR, RelaxedProblem
 from cmpe.learning.networks.coordinates import Coordinates, Observed
-from cmpe.learning.networks.heads import Linear, Plain, Residual
+from cmpe.learning.networks.heads import Plain, Residual
 from cmpe.models.distance import Distance
 from cmpe.models.neural import Slots
 from cmpe.problem import Problem
@@ -61,12 +60,6 @@ class FunctionRelaxation:
     def _made(self, head: str) -> Plain:
         if head == "residual":
             return Residual(self.coordinates, torch.as_tensor(self._partners(), device=self.device))
-        if head == "linear":
-            flip = flip_of(self.problem)
-            if flip is None:
-                raise MethodError("head linear needs an adversarial problem (queries.adversarial)")
-            given = self._observed.first[flip.original]
-            return Linear(self.coordinates, flip, given, self.device)
         return Plain(self.coordinates)
 
     def _partners(self) -> NDArray[np.int64]:

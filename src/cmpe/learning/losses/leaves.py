@@ -23,11 +23,10 @@ from cmpe.arrays import Floats
 from cmpe.learning.losses.relaxation import FLOOR, Monomial, floored
 from cmpe.learning.networks.coordinates import Coordinates, Observed
 from cmpe.learning.networks.heads import Plain
+from cmpe.learning.settings import TRAINING
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Problem
-
-DENSE = 1 << 24  # coefficients up to which their matrix is dense
 
 
 class LeafRelaxation:
@@ -151,7 +150,7 @@ class _Matrix:
     """Coefficients (V, C) of monomials in leaves, dense or sparse by size."""
 
     def __init__(self, rows: list[dict[int, float]], columns: int, device: torch.device) -> None:
-        self._columns, self._is_dense = columns, len(rows) * columns <= DENSE
+        self._columns, self._is_dense = columns, len(rows) * columns <= TRAINING.dense_coefficients
         if self._is_dense:
             matrix = torch.as_tensor(_dense(rows, columns), dtype=torch.float32)
         else:

@@ -12,8 +12,7 @@ v = sum over j of max(0, g_j) (paper, extension to several constraints).
                                                                                   (eq. loss_cont)
                            alpha_x includes the contrast (see alpha.py)
     ss_cmpe_pen            + rho sum of max(0, g_j)^2 where infeasible           (paper, extensions)
-    distill                - log p(y*), plus `mix` times ss_cmpe: supervised on certified answers
-    distill_pen            - log p(y*), plus `mix` times ssl_pen
+    distill                - log p(y*): supervised on certified answers
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ class Evaluated(NamedTuple):
     beta: Tensor | None = None  # (M, 1); None is the piecewise form
     gate_gradient: bool = True
     rho: Tensor = NOTHING  # (M, 1)
-    mix: Tensor = NOTHING  # (M, 1)
 
 
 Loss = Callable[[Evaluated], Tensor]  # to (M, B)
@@ -129,21 +127,14 @@ def _two_branches(batch: Evaluated, added: Tensor | None) -> Tensor:
 
 
 def distill(batch: Evaluated) -> Tensor:
-    """Cross-entropy to the certified answer, plus `mix` times ss_cmpe."""
-    return batch.surprise + batch.mix * ss_cmpe(batch)
-
-
-def distill_pen(batch: Evaluated) -> Tensor:
-    """Cross-entropy to the certified answer, plus `mix` times ssl_pen."""
-    return batch.surprise + batch.mix * ssl_pen(batch)
+    """Cross-entropy to the certified answer."""
+    return batch.surprise
 
 
 LOSSES: Mapping[str, Loss] = {
     function.__name__: function
-    for function in (
-        mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, ss_cmpe_pen, distill, distill_pen
-    )
-}  # fmt: skip
+    for function in (mse, mae, mse_pen, mae_pen, ssl_pen, pdl, ss_cmpe, ss_cmpe_pen, distill)
+}
 
 
 def loss_named(name: str) -> Loss:

@@ -31,13 +31,12 @@ from torch import Tensor
 from cmpe.arrays import Floats
 from cmpe.learning.networks.coordinates import Coordinates
 from cmpe.learning.networks.heads import Plain
+from cmpe.learning.settings import TRAINING
 from cmpe.models.conditioning import Conditioning
 from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Problem
 
 FLOOR = 20.0
-DENSE = 2048  # coordinates up to which the quadratic form is a dense matrix
-CHUNK = 1024
 
 Monomial = tuple[int, ...]  # coordinates, ascending
 
@@ -114,7 +113,7 @@ class RelaxedProblem:
         columns = np.concatenate([np.concatenate([j, i]) + w * size for w in range(count)])
         both = np.concatenate([np.concatenate([v, v]) for v in values])
         shape = (size, count * size)
-        if size <= DENSE:
+        if size <= TRAINING.dense_coordinates:
             matrix = sparse.coo_matrix((both, (rows, columns)), shape).toarray()
             return torch.as_tensor(matrix, dtype=torch.float32, device=self.device)
         # transposed: a sparse matrix stands on the left of a product
@@ -132,8 +131,8 @@ class RelaxedProblem:
         constant = np.zeros((count, self.functions), dtype=np.float32)
         linear = np.zeros((count, self.functions, self.coordinates.count), dtype=np.float32)
         moving = np.zeros((count, self.functions, len(self._moving)), dtype=np.float32)
-        for start in range(0, count, CHUNK):
-            part = slice(start, start + CHUNK)
+        for start in range(0, count, TRAINING.relaxed_rows):
+            part = slice(start, start + TRAINING.relaxed_rows)
             for w in range(self.functions):
                 found = self._structure.tables(w, evidence[part]) @ self._differences
                 constant[part, w] = found[:, 0]

@@ -73,7 +73,7 @@ class Network:
         inputs += len(config.margins) > 1
         constraints = relaxation.functions - 1
         return cls(
-            (inputs, *config.hidden, relaxation.head.code.count),
+            (inputs, *config.hidden, relaxation.coordinates.count),
             constraints,
             config.skip,
             config.predict_multiplier and constraints > 0,

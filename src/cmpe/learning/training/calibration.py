@@ -1,48 +1,36 @@
 """How each margin fares on rows that were not trained on: what a run keeps of its calibration.
 
 A network that reads the margin answers for any number, so margins between the trained ones are
-tried too. Most networks are judged in the trainer, all members of a stack at once. Answers of head
-`linear` come from what follows its pass, so they are judged by the solver's own stages.
+tried too. All members of a stack are judged at once, in the trainer.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 
 import numpy as np
 
-from cmpe.formats.labels import problem_digest
-from cmpe.learning.runs import Calibration, Trained, worst_rate
-from cmpe.learning.solver import NeuralSolver
+from cmpe.learning.runs import Calibration
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
-from cmpe.learning.training.looking import CHOICE_PRICE, JudgedAnswers
+from cmpe.learning.training.looking import JudgedAnswers
 from cmpe.learning.training.trainer import Trainer
-
-TRIED = 33  # margins up to the largest trained one
-TRIED_ALONE = 65  # margins among which head linear finds its own
-TELLING = 0.01  # what a further pass must save of the score
-MIN_ROWS = 2000  # validation rows that show a rate of violations well enough
 
 
 def calibrate(trainer: Trainer) -> list[tuple[Calibration, ...]]:
-    """Of every member: how each margin fares on its validation rows."""
+    """Of every member: how each margin fares on its validation rows.
+
+    Also how often each margin violates on all rows, unless there are plenty of the others.
+    """
     if not all(len(rows) for _, rows in trainer.splits):
         return [()] * len(trainer.splits)
-    if trainer.config.head == "linear":
-        return [_by_answers(trainer, member) for member in range(len(trainer.splits))]
-    return _by_looks(trainer)
-
-
-def _by_looks(trainer: Trainer) -> list[tuple[Calibration, ...]]:
-    """Also how often each margin violates on all rows, unless there are plenty of the others."""
     held = [len(rows) for _, rows in trainer.splits]
     total = len(trainer.data)
     every = [np.arange(total)] * len(held)
     found: list[list[Calibration]] = [[] for _ in held]
     for margin in _tried(trainer.config):
         look = trainer.look(margin)
-        whole = look if min(held) >= MIN_ROWS else trainer.look(margin, every)
+        whole = look if min(held) >= TRAINING.calibration_rows else trainer.look(margin, every)
         for k, rows in enumerate(held):
             violation = float(look.violation[k]), float(whole.violation[k])
             regret = _number(look.regret[k])
@@ -71,13 +59,13 @@ def _greedy(
     tried: list[float], judged: list[JudgedAnswers], member: int, most: int
 ) -> tuple[float, ...]:
     counts = judged[0].counts[member]
-    price = CHOICE_PRICE * float(np.nanmean(judged[0].best[member][counts]))
+    price = TRAINING.choice_price * float(np.nanmean(judged[0].best[member][counts]))
     cost = np.stack([np.where(j.violated, price, j.regret)[member][counts] for j in judged])
     best, chosen = np.full(cost.shape[1], price), list[int]()
     while len(chosen) < most:
         totals = np.minimum(cost, best).mean(axis=1)
         following = int(np.argmin(totals))
-        if chosen and totals[following] > (1.0 - TELLING) * best.mean():
+        if chosen and totals[following] > (1.0 - TRAINING.telling) * best.mean():
             break
         chosen.append(following)
         best = np.minimum(best, cost[following])
@@ -88,33 +76,7 @@ def _tried(config: TrainingConfig) -> list[float]:
     trained = config.margins
     if len(trained) == 1:
         return [0.0]
-    return sorted({*trained, *np.linspace(0.0, max(trained), TRIED).tolist()})
-
-
-def _by_answers(trainer: Trainer, member: int) -> tuple[Calibration, ...]:
-    """Margins up to the least one that is safe enough, found by bisection: a larger one misses
-    less, and its answers are longer. Rows that were trained on prove nothing here."""
-    problem, config = trainer.data.problem, trainer.configs[member]
-    weights = {name: value.cpu() for name, value in trainer.program.adam.member(member).items()}
-    solver = NeuralSolver(problem, Trained(config, problem_digest(problem), weights))
-    held = trainer.splits[member][1]
-    instances, best = problem.given(trainer.data.evidence[held]), trainer.data.reference[held]
-    counts = trainer.data.answerable[held]
-    found: dict[float, Calibration] = {}
-
-    def is_safe(margin: float) -> bool:
-        alone = solver.with_stages(margins=[margin], repair=False, certificate="none")
-        answers = alone.solve(problem, instances.evidence)
-        feasible = answers.feasible & counts
-        regret = np.maximum(best - answers.objective, 0.0)[feasible & np.isfinite(best)]
-        rate = 1.0 - float(feasible.sum()) / max(1, int(counts.sum()))
-        mean = _number(regret.mean()) if len(regret) else None
-        found[margin] = Calibration(margin, mean, len(held), rate, len(held), rate)
-        return worst_rate(rate, len(held)) <= config.allowed_violation
-
-    tried = np.linspace(0.0, max(config.margins), TRIED_ALONE).tolist()
-    least = tried[min(bisect_left(tried, True, key=is_safe), TRIED_ALONE - 1)]
-    return tuple(found[margin] for margin in sorted(found) if margin <= least)
+    return sorted({*trained, *np.linspace(0.0, max(trained), TRAINING.calibrated).tolist()})
 
 
 def _number(value: float) -> float | None:

@@ -10,14 +10,14 @@ from cmpe.arguments import real_number, whole_number
 from cmpe.bounds.lagrangian import lane_bytes
 from cmpe.errors import MethodError
 from cmpe.learning.losses.catalogue import Family, LossKind, loss_kind
+from cmpe.learning.settings import TRAINING
 from cmpe.problem import Problem
 
-QUICK_BYTES = 1 << 20  # of a row's elimination; with more, thousands of rows take minutes
-HEADS = ("plain", "residual", "linear")
+HEADS = ("plain", "residual")
 ALPHAS = ("paper", "precomputed", "fixed")
 # What members of one stack may differ in; all else decides the shape of the program.
 MEMBER_FIELDS = frozenset({
-    "learning_rate", "beta", "contrast", "rho", "gamma", "mix", "penalty_start", "temperature",
+    "learning_rate", "beta", "contrast", "rho", "gamma", "penalty_start", "temperature",
     "dual_growth", "seed", "plateau_factor",
 })  # fmt: skip
 
@@ -28,7 +28,7 @@ class TrainingConfig:
 
     loss: str = "ss_cmpe"
     module: bool = False  # a torch module that `fit` is given, in the place of the mlp
-    head: str = "plain"  # plain, residual or linear: how its numbers become an answer
+    head: str = "plain"  # plain or residual: how its numbers become an answer
     hidden: tuple[int, ...] = (128, 256, 512)
     skip: bool = False  # a linear map from the inputs to the logits
     predict_multiplier: bool = False  # a head for mu*, for the cheap certificate
@@ -44,8 +44,6 @@ class TrainingConfig:
     gate_gradient: bool = True  # whether the smooth gate itself is differentiated
     rho: float = 1.0  # step of lambda_x; weight of ss_cmpe_pen's square
     gamma: float = 0.0  # entropy regulariser: > 0 asks for whole outputs
-    mix: float = 0.0  # weight of ss_cmpe in distill and of ssl_pen in distill_pen
-    mix_after: float = 0.0  # the share of the first epochs that go without it
     penalty_start: float = 1.0  # lambda_x at first; of pdl too
     penalty_factor: float = 1.0  # above 1: multiply lambda_x of violated examples instead
     penalty_limit: float = 1e4  # the largest lambda_x; of pdl too
@@ -102,7 +100,7 @@ class TrainingConfig:
         for name in ("plateau_factor", "cooling", "cooldown", "dual_enough"):
             if not 0 < getattr(self, name) <= 1 and (name != "cooldown" or self.cooldown):
                 raise MethodError(f"{name} must be above 0 and at most 1")
-        for name in ("validation_share", "mix_after", "allowed_violation"):
+        for name in ("validation_share", "allowed_violation"):
             if not 0 <= getattr(self, name) < 1:
                 raise MethodError(f"{name} must be below 1, found {getattr(self, name)}")
 
@@ -158,14 +156,14 @@ def _number(name: str, kind: str, value: Any) -> int | float:
 
 _LEAST = {
     "epochs": 1, "batch_size": 1, "learning_rate": 0.0, "plateau_patience": 0,
-    "beta": 0.0, "contrast": 1.0, "rho": 0.0, "mix": 0.0, "penalty_start": 0.0,
+    "beta": 0.0, "contrast": 1.0, "rho": 0.0, "penalty_start": 0.0,
     "penalty_factor": 1.0, "penalty_limit": 0.0, "temperature": 0.0, "floor": 0.0,
     "dual_hidden": 1, "primal_epochs": 1, "dual_epochs": 1, "dual_growth": 1.0,
     "evaluate_every": 1, "passes": 1, "patience": 0, "seed": 0, "rows": 0, "gamma": -1e9,
 }  # fmt: skip
 UNBOUNDED = frozenset({"beta", "penalty_limit"})
 # Fields that runs of earlier versions have; with any other value they are refused.
-GONE = {"network": "mlp", "steps": 0, "mask_inputs": False}
+GONE = {"network": "mlp", "steps": 0, "mask_inputs": False, "mix": 0.0, "mix_after": 0.0}
 
 
 def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
@@ -183,9 +181,6 @@ def paper(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     return replace(base, **changes)
 
 
-STABLE_MARGINS = (0.0, 2.0, 4.0, 8.0)
-
-
 def stable(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """`paper` with what keeps answers feasible and different: not the paper's, and the same for
     every self-supervised loss.
@@ -195,15 +190,10 @@ def stable(loss: str = "ss_cmpe", **changes: Any) -> TrainingConfig:
     """
     base = paper(loss)
     if base.kind.family in (Family.self_supervised, Family.consistent):
-        base = replace(base, temperature=2.0, margins=STABLE_MARGINS)
+        base = replace(base, temperature=2.0, margins=TRAINING.stable_margins)
     if base.kind.family is Family.consistent:
         base = replace(base, alpha="fixed", contrast=3.0)
     return replace(base, **changes)
-
-
-MARGINS = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 24.0, 32.0)
-WIDEST, WIDER = 2048, 8  # a first hidden layer of 8 units a variable, at most 2048; then half of it
-MOST_DRAWN, DRAWN = 40_000, 200  # 200 rows a variable, at most 40,000
 
 
 def tuned(loss: str = "", problem: Problem | None = None, **changes: Any) -> TrainingConfig:
@@ -215,7 +205,7 @@ def tuned(loss: str = "", problem: Problem | None = None, **changes: Any) -> Tra
     """
     name = loss or ("distill" if problem is None or has_cheap_labels(problem) else "ss_cmpe")
     common = TrainingConfig(
-        loss=name, skip=True, predict_multiplier=True, margins=MARGINS, passes=8
+        loss=name, skip=True, predict_multiplier=True, margins=TRAINING.margins, passes=8
     )
     if not common.kind.labels:
         recipe = replace(
@@ -223,10 +213,11 @@ def tuned(loss: str = "", problem: Problem | None = None, **changes: Any) -> Tra
             temperature=1.0, contrast=3.0, beta=1.0,
         )  # fmt: skip
         return replace(recipe, **changes)
-    size = WIDEST if problem is None else problem.variables
-    first = min(WIDEST, 1 << max(0, WIDER * size - 1).bit_length())
+    size = TRAINING.widest if problem is None else problem.variables
+    first = min(TRAINING.widest, 1 << max(0, TRAINING.wider * size - 1).bit_length())
+    rows = min(TRAINING.most_drawn, TRAINING.drawn * size)
     recipe = replace(
-        common, hidden=(first, max(1, first // 2)), rows=min(MOST_DRAWN, DRAWN * size), epochs=60,
+        common, hidden=(first, max(1, first // 2)), rows=rows, epochs=60,
         batch_size=512, learning_rate=1e-3, cooldown=0.7, keep_best=False, evaluate_every=5,
     )  # fmt: skip
     return replace(recipe, **changes)
@@ -236,7 +227,7 @@ def has_cheap_labels(problem: Problem) -> bool:
     """Whether proved answers to thousands of rows take seconds."""
     if not problem.has_tables:
         return False
-    return not problem.is_log_linear or lane_bytes(problem) <= QUICK_BYTES
+    return not problem.is_log_linear or lane_bytes(problem) <= TRAINING.quick_bytes
 
 
 PRESETS = ("paper", "stable", "tuned")

@@ -28,19 +28,15 @@ from cmpe.core.compiler import timing
 from cmpe.errors import EvidenceError, InputError, MethodError, ModelError, TooLarge
 from cmpe.flip import flip_of
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
-from cmpe.learning.training.config import QUICK_BYTES, TrainingConfig
+from cmpe.learning.settings import TRAINING
+from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.sampling import sample
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer
 from cmpe.solvers.flips.attack import AttackSettings, attack
 
-# Where elimination is too wide, the mu of a split dual stands for mu*: steps of its descent, and
-# seconds to choose the splits.
-SPLIT_STEPS, SPLIT_SECONDS = 100, 0.02
 DRAWING = 4  # tells the generator of drawn rows from that of splits and orders
-LABEL_ROWS = 8192  # that are labelled and kept at a time
-DRAWN_VALIDATION = 2000  # where rows are drawn to train on, so many of those given validate
 
 Examples = tuple[NDArray[np.intp], NDArray[np.intp]]  # rows, and columns of their margins
 
@@ -87,7 +83,7 @@ def split(count: int, config: TrainingConfig) -> tuple[NDArray[np.intp], NDArray
     order = np.random.default_rng([0 if config.rows else config.seed, 0]).permutation(count)
     held = min(count - 1, round(config.validation_share * count))
     if config.rows:
-        held = min(count, max(held, DRAWN_VALIDATION))
+        held = min(count, max(held, TRAINING.drawn_validation))
     return np.sort(order[held:]), np.sort(order[:held])
 
 
@@ -170,9 +166,9 @@ class _Making:
     def labels(self, problem: Problem, evidence: Assignments) -> Labels:
         """The answers to rows of evidence, block by block: those that are kept are read."""
         known = self._read(problem, evidence)  # all in one file
-        if known is not None or len(evidence) <= LABEL_ROWS or self.cache is None:
+        if known is not None or len(evidence) <= TRAINING.label_rows or self.cache is None:
             return known or self._make(problem, evidence)
-        pieces = np.split(evidence, range(LABEL_ROWS, len(evidence), LABEL_ROWS))
+        pieces = np.split(evidence, range(TRAINING.label_rows, len(evidence), TRAINING.label_rows))
         with self.running.place.kept():
             found = [self._read(problem, each) or self._make(problem, each) for each in pieces]
         return Labels(
@@ -264,15 +260,15 @@ def _fill_bounds(
     few = Instances(part.problem, np.ascontiguousarray(distinct, dtype=kind))
     whole = data.problem  # its plan is that of every margin
     tables = whole.has_tables
-    narrow = tables and (not whole.is_log_linear or lane_bytes(whole) <= QUICK_BYTES)
+    narrow = tables and (not whole.is_log_linear or lane_bytes(whole) <= TRAINING.quick_bytes)
     try:
         if narrow:
             dual = lagrangian_dual(few, threads=threads)
             data.multipliers[at] = dual.multipliers[where]
             data.usable[at] &= ~dual.infeasible[where]
         elif tables and config.predict_multiplier and part.problem.constraints:
-            split = Splitting(by_size(few.conditioning, Work(time_limit=SPLIT_SECONDS)))
-            found = split.upper_bound(few, Work(steps=SPLIT_STEPS, threads=threads))
+            split = Splitting(by_size(few.conditioning, Work(time_limit=TRAINING.split_seconds)))
+            found = split.upper_bound(few, Work(steps=TRAINING.split_steps, threads=threads))
             data.multipliers[at] = found.multipliers[where]
         if not config.kind.alpha:
             return

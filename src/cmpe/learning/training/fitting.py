@@ -38,6 +38,7 @@ from cmpe.learning.runs import (
     write_checkpoint,
     write_log,
 )
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.calibration import calibrate, choose_passes
 from cmpe.learning.training.config import TrainingConfig, tuned
@@ -49,21 +50,10 @@ from cmpe.learning.training.data import (
     prepare,
     split,
 )
-from cmpe.learning.training.distributed import Ranks, ranks_from_environment
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Form, Problem, need_problem
 from cmpe.solvers.base import Running
-
-# Outputs are called flat when, after MIN_EPOCHS, a share of at least MIN_SATURATED of them has
-# hardly any gradient left, and they vary over the rows by less than MIN_SPREAD times what the
-# labels vary by (without labels, by less than MIN_DEVIATION), or there are fewer different answers
-# than MIN_DISTINCT times the different optima.
-MIN_EPOCHS = 5
-MIN_SPREAD = 0.01
-MIN_DEVIATION = 1e-3
-MIN_SATURATED = 0.5
-MIN_DISTINCT = 0.02
 
 
 @dataclass(frozen=True)
@@ -90,20 +80,16 @@ def fit(
     config: TrainingConfig | None = None,
     session: Session | None = None,
     *,
-    more: Evidence | None = None,
     network: nn.Module | str | None = None,
 ) -> NeuralSolver:
     """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
 
-    With `config.rows`, as many are drawn from the objective and trained on as well. `more` rows,
-    say altered copies, are trained on and never held out to validate on.
+    With `config.rows`, as many are drawn from the objective and trained on as well.
 
     `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
     gives a logit for each free variable of two values, k for each of k. The module itself is left
     as it is; margins, passes and predict_multiplier of the config are left out.
-
-    Under torchrun every process calls this with the same arguments; the first one writes files.
     """
     need_problem(problem, "fit")
     config, session = config or tuned(problem=problem), session or Session()
@@ -116,21 +102,17 @@ def fit(
         raise MethodError("this config is of a network of yours; give fit the network")
     own = None if network is None else Own.of(network, problem)
     config = config if own is None else config.of_module()
-    rows = [problem.given(part).evidence for part in (evidence, more) if part is not None]
+    rows = [problem.given(evidence).evidence]
     begin = time.monotonic()
     if config.rows:
         rows.append(draw(problem, config.rows, config.seed))
-    with (
-        torch_threads(session.threads),
-        ranks_from_environment(session.device) as ranks,
-        locked(session.out if ranks.leads else None),
-    ):
+    with torch_threads(session.threads), locked(session.out):
         data = prepare(
             problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
-            cache=session.cache if ranks.leads else None, running=session.running(),
+            cache=session.cache, running=session.running(),
         )  # fmt: skip
         taught = time.monotonic() - begin
-        return TrainingRun(data, config, session, ranks, len(rows[0]), taught, own).train()
+        return TrainingRun(data, config, session, len(rows[0]), taught, own).train()
 
 
 @dataclass
@@ -140,7 +122,6 @@ class TrainingRun:
     data: TrainingData
     config: TrainingConfig
     session: Session
-    ranks: Ranks
     own: int  # the first rows, some of which are held out; the others are all trained on
     taught: float = 0.0  # seconds of drawing, labels and bounds
     module: Own | None = None  # the user's network
@@ -151,7 +132,7 @@ class TrainingRun:
         train = np.concatenate([train, np.arange(self.own, len(self.data))])
         self._fresh = self._fresh_rows() if self.config.fresh else None
         self.trainer = Trainer(
-            self.data, [self.config], [(train, held)], device=self.session.device, ranks=self.ranks,
+            self.data, [self.config], [(train, held)], device=self.session.device,
             fresh=self._fresh, module=None if self.module is None else self.module.module,
         )  # fmt: skip
         self._about = describe(self.data.problem, self.config, self.data.evidence)
@@ -160,14 +141,10 @@ class TrainingRun:
         self._warned: set[str] = set()
         if self.session.resume:
             self._load()
-        self._board = Board(self._out)
+        self._board = Board(self.session.out)
 
     def _fresh_rows(self) -> FreshRows:
         return FreshRows(self.data.problem, self.config, self.session.running())
-
-    @property
-    def _out(self) -> Path | None:
-        return self.session.out if self.ranks.leads else None
 
     def train(self) -> NeuralSolver:
         """Run the epochs; on Ctrl-C keep what there is and say so."""
@@ -183,11 +160,11 @@ class TrainingRun:
         self._keep()
         self.trainer.finish()
         solver = self._solver()
-        if self._out is not None:
-            solver.save(self._out)
-        self.ranks.wait()
+        if self.session.out is not None:
+            solver.save(self.session.out)
         if stopped:
-            where = f"; {self._out} holds what there is, --resume continues" if self._out else ""
+            out = self.session.out
+            where = f"; {out} holds what there is, --resume continues" if out else ""
             raise KeyboardInterrupt(f"stopped after {self.trainer.epoch} epochs{where}")
         return solver
 
@@ -212,10 +189,8 @@ class TrainingRun:
         record = self._record(epoch)
         self.records.append(record)
         self._diagnose(record)
-        if not self.ranks.leads:
-            return
-        if self._out is not None:
-            write_log(self._out, self.records)
+        if self.session.out is not None:
+            write_log(self.session.out, self.records)
         self._board.show(record)
         if self.session.progress is not None:
             self.session.progress(record)
@@ -247,10 +222,10 @@ class TrainingRun:
                 f"the loss is not a number in epoch {record['epoch']}; lower the learning rate"
             )
         spread, number = record.get("dependence"), record["epoch"]
-        if spread is None or number < MIN_EPOCHS or not self.ranks.leads:
+        if spread is None or number < TRAINING.flat_epochs:
             return
-        few = record["distinct"] < MIN_DISTINCT * self._optima
-        if (few or spread < self._least_spread) and record["saturated"] > MIN_SATURATED:
+        few = record["distinct"] < TRAINING.flat_distinct * self._optima
+        if (few or spread < self._least_spread) and record["saturated"] > TRAINING.flat_saturated:
             self._warn(
                 "flat",
                 f"epoch {number}: outputs hardly depend on the evidence (they vary by "
@@ -274,8 +249,12 @@ class TrainingRun:
     def _least_spread(self) -> float:
         known = self._known_optima
         if len(known) < 2 or not known.size:
-            return MIN_DEVIATION if len(np.unique(self.data.evidence, axis=0)) > 1 else -math.inf
-        return MIN_SPREAD * float(
+            return (
+                TRAINING.flat_deviation
+                if len(np.unique(self.data.evidence, axis=0)) > 1
+                else -math.inf
+            )
+        return TRAINING.flat_spread * float(
             self.trainer.program.relaxation.coordinates.of(known).std(0).mean()
         )
 
@@ -286,10 +265,10 @@ class TrainingRun:
 
     def _keep(self) -> None:
         self._kept = time.monotonic()
-        if self._out is not None:
+        if self.session.out is not None:
             spent = self._before + time.monotonic() - self._begin
             about = {**self._about, "seconds": spent, "records": json.dumps(self.records)}
-            write_checkpoint(self._out, self.trainer.state(), about)
+            write_checkpoint(self.session.out, self.trainer.state(), about)
 
     def _load(self) -> None:
         if self.session.out is None or not (self.session.out / CHECKPOINT).exists():
@@ -307,7 +286,7 @@ _CURES = {
     Family.supervised: "a lower learning_rate helps",
     Family.self_supervised: "a temperature above 0 and a lower rho help",
     Family.consistent: "a temperature and a fixed alpha with contrast 3 (preset stable) help",
-    Family.distilled: "a lower learning_rate or mix helps",
+    Family.distilled: "a lower learning_rate helps",
 }
 
 

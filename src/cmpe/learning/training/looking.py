@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cmpe.arrays import Floats
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.step import Program
 from cmpe.problem import Instances
 
 Rows = NDArray[np.intp]
-# A violated answer counts as one that is off by so many times the mean f*: while training, as no
-# answer at all; where settings and margins are chosen, as worth a tenth of f* for 1 % of the rows.
-VIOLATION_PRICE, CHOICE_PRICE = 1.0, 10.0
-TOGETHER = 1024  # rows that are read together
 
 
 @dataclass(frozen=True)
@@ -35,12 +32,12 @@ class Look:
     @property
     def score(self) -> Floats:
         """Mean regret, with VIOLATION_PRICE for a violated row: what early stopping reads."""
-        return self._score(VIOLATION_PRICE)
+        return self._score(TRAINING.violation_price)
 
     @property
     def choice_score(self) -> Floats:
-        """The same with CHOICE_PRICE: what decides between settings."""
-        return self._score(CHOICE_PRICE)
+        """The same with `TRAINING.choice_price`: what decides between settings."""
+        return self._score(TRAINING.choice_price)
 
     def _score(self, price: float) -> Floats:
         feasible = np.nan_to_num(self.regret) * (1.0 - self.violation)
@@ -99,8 +96,8 @@ def judge(program: Program, margin: float, parts: Sequence[Rows]) -> JudgedAnswe
     violated = np.zeros(ids.shape, dtype=bool)
     moments = torch.zeros((2, len(ids), program.relaxation.coordinates.count))
     moments = moments.to(program.device)
-    for start in range(0, most, TOGETHER):
-        here = slice(start, start + TOGETHER)
+    for start in range(0, most, TRAINING.read_rows):
+        here = slice(start, start + TRAINING.read_rows)
         rows = torch.as_tensor(ids[:, here], device=program.device)
         asked = torch.full(rows.shape, margin, device=program.device)
         forward = program.forward(program.adam.parameters, rows, asked)

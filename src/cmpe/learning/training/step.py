@@ -8,7 +8,7 @@ lowers alpha_x by the feasible rounded outputs it sees; with alpha "paper" every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,15 +25,13 @@ from cmpe.learning.losses.losses import (
 from cmpe.learning.losses.relaxation import Coefficients
 from cmpe.learning.networks.modules import ModuleNetwork
 from cmpe.learning.networks.networks import Network, Outputs, Parameters
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.cuda_graphs import Replay
 from cmpe.learning.training.data import TrainingData
 from cmpe.learning.training.optimizer import Adam
 from cmpe.learning.training.primal_dual import DualNetwork
 from cmpe.learning.training.tensors import Tensors
-
-MEASURE_EVERY = 8  # steps from one that measures to the next
-SATURATED = 1e-3  # an output this close to 0 or 1 hardly has a gradient
 
 # What measuring steps add up, each a weighted mean over the rows of a batch.
 MEASURES = (
@@ -76,18 +74,15 @@ class Program:
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
         self.examples = self._examples()
         self._loss = loss_named(self.config.loss)
-        # without a mix only codes are compared: functions are evaluated only to be measured
-        alone = self.config.kind.family is Family.distilled and not any(c.mix for c in configs)
-        self._lean_steps = alone and not self.relaxation.head.compares_points
-        if alone:
-            self._loss = lambda batch: batch.surprise
-        self._penalised = self.config.kind.penalty and not (alone or self.config.kind.dual)
+        # only labels are compared: functions are evaluated only to be measured
+        distilled = self.config.kind.family is Family.distilled
+        self._lean_steps = distilled and not self.relaxation.head.compares_points
+        self._penalised = self.config.kind.penalty and not self.config.kind.dual
         # the f of a floored potential is too low to bound p*
         finite = data.problem.objective.is_finite
         self._refines = self.config.kind.alpha and self.config.alpha != "precomputed" and finite
-        self._always_refines = self._refines and self.config.alpha == "paper" and not alone
-        self._rho, self._mix, self._gamma = (self._numbers(n) for n in ("rho", "mix", "gamma"))
-        self._whole_mix = self._mix.clone()
+        self._always_refines = self._refines and self.config.alpha == "paper"
+        self._rho, self._gamma = self._numbers("rho"), self._numbers("gamma")
         betas = self._numbers("beta")
         self._beta = None if betas.isinf().all() else betas
         self.temperature = torch.zeros((len(configs), 1), device=self.device)
@@ -98,7 +93,6 @@ class Program:
         self.shares = torch.zeros((len(configs), 0), device=self.device)
         self.losses = torch.zeros(len(configs), device=self.device)  # summed over steps
         self.sums = torch.zeros((len(configs), len(MEASURES)), device=self.device)
-        self.reduce: Callable[[Tensor], None] = lambda gradient: None  # data-parallel: all-reduce
         self.dual: DualNetwork | None = None
         if self.config.kind.dual:
             sizes = self.network.sizes[0], len(self.tensors.limits)
@@ -156,15 +150,11 @@ class Program:
             self.losses.zero_()
             self.sums.zero_()
 
-    def begin_mixing(self, begun: bool) -> None:
-        """Whether losses have their mix yet."""
-        self._mix.copy_(self._whole_mix * begun)
-
     def step(self, position: int, *, dual: bool = False) -> None:
         """One step of every member: the `position`-th of its epoch."""
         if dual:
             self._dual()
-        elif position % MEASURE_EVERY == 0:
+        elif position % TRAINING.measure_every == 0:
             self._measured()
         else:
             self._lean()
@@ -183,7 +173,7 @@ class Program:
         outputs = self.network(parameters, encoded)
         if lean:
             return Forward(encoded, known, outputs, NOTHING, NOTHING, NOTHING)
-        points = self.relaxation.head.points(known, outputs.logits, margin)
+        points = self.relaxation.head.points(known, outputs.logits)
         functions = self.tensors.minimisation(known, points, margin)
         return Forward(encoded, known, outputs, points, *functions)
 
@@ -224,7 +214,6 @@ class Program:
     def _descend(self, adam: Adam, loss: Tensor, share: Tensor) -> None:
         adam.differentiate(loss, share)
         with torch.no_grad():
-            self.reduce(adam.gradient)
             adam.step()
             self.losses += (share * loss).sum(-1)
 
@@ -247,7 +236,7 @@ class Program:
         """The loss of every example (M, B), with the entropy terms and the multiplier's error."""
         total = self._loss(self.evaluated(forward, examples))
         if self._uses_entropy:
-            entropy = self.relaxation.head.code.entropy(forward.outputs.logits)
+            entropy = self.relaxation.coordinates.entropy(forward.outputs.logits)
             total = total + (self._gamma - self.temperature) * entropy
         if self.network.predict_multiplier:
             total = total + self._multiplier_error(forward, examples)
@@ -264,7 +253,7 @@ class Program:
         """The batch as the loss sees it."""
         kind = self.config.kind
         found = Evaluated(forward.f, forward.g, forward.points)
-        found = found._replace(beta=self._beta, rho=self._rho, mix=self._mix)
+        found = found._replace(beta=self._beta, rho=self._rho)
         found = found._replace(gate_gradient=self.config.gate_gradient)
         if len(self.tensors.targets):
             targets = self.tensors.targets[examples].to(forward.f.dtype)
@@ -296,7 +285,7 @@ class Program:
             self._refine(forward, examples, share, f, g)
         allowed = margin.unsqueeze(-1) + self.tensors.tolerances  # g includes the margin
         alpha = self.examples.alpha(examples)
-        near = torch.minimum(forward.points, 1.0 - forward.points) < SATURATED
+        near = torch.minimum(forward.points, 1.0 - forward.points) < TRAINING.saturated
         columns = [
             self.tensors.data.problem.shift - f,
             (forward.g > allowed).any(-1).to(f.dtype),

@@ -9,15 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.losses.functions import relaxation_of
 from cmpe.learning.losses.relaxation import Coefficients, RelaxedProblem
 from cmpe.learning.networks.modules import inputs_of
 from cmpe.learning.networks.networks import with_margin_input
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData
-
-SCALE_ROWS = 1000  # the mean field of that many rows tells the scale of a problem
 
 
 class Tensors:
@@ -40,8 +38,7 @@ class Tensors:
             problem, floor=config.floor, device=str(device), head=config.head
         )
         evidence = _with_last(data.evidence)
-        encoded = inputs_of(problem, evidence, config).to(device)
-        self.encoded = self.relaxation.head.inputs(encoded)  # (N + 1, I)
+        self.encoded = inputs_of(problem, evidence, config).to(device)  # (N + 1, I)
         self.limits, self.tolerances = map(self.floats, (problem.limits, problem.tolerances))
         given = self.relaxation.rows(evidence)
         moved = self.floats(np.concatenate([[problem.shift], problem.limits]))
@@ -74,7 +71,9 @@ class Tensors:
 
     def _field_scale(self) -> float:
         """The mean size of h's gradient at the uniform point: the unit of temperatures."""
-        some = self.rows.take(torch.arange(min(SCALE_ROWS, len(self.encoded)), device=self.device))
+        some = self.rows.take(
+            torch.arange(min(TRAINING.scale_rows, len(self.encoded)), device=self.device)
+        )
         count = self.relaxation.coordinates.count
         logits = torch.zeros((len(some.constant), count), device=self.device)
         points = self.relaxation.coordinates.probabilities(logits).requires_grad_()
@@ -86,22 +85,15 @@ class Tensors:
         return float(slopes.abs().mean())
 
     def _targets(self) -> Tensor:
-        """What labels say (N K, D or code): bytes where it is whole, else float32.
+        """What labels say (N K, D): bytes where it is whole, else float32.
 
-        `distill` and `distill_pen` compare codes, the others answers. An example without a label
-        has no share.
+        An example without a label has no share.
         """
         data = self.data
         if not self.config.kind.labels:
             return torch.zeros((0, 0), dtype=torch.uint8, device=self.device)
         labels = _with_last(data.labels)[..., list(self.relaxation.free)]
-        if self.config.kind.family is Family.distilled:
-            given = _with_last(data.evidence)[:, np.newaxis]
-            wanted = self.relaxation.head.labels(
-                np.broadcast_to(given, (*labels.shape[:2], given.shape[-1])), labels
-            )
-        else:
-            wanted = self.relaxation.coordinates.of(labels)
+        wanted = self.relaxation.coordinates.of(labels)
         kind = np.uint8 if data.problem.has_tables else np.float32
         flat = wanted.reshape(labels.shape[0] * labels.shape[1], -1).astype(kind)
         return torch.as_tensor(flat).to(self.device)

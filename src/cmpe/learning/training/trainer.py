@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from cmpe.arrays import Floats
 from cmpe.errors import MethodError
+from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig
 from cmpe.learning.training.data import TrainingData
-from cmpe.learning.training.distributed import Ranks
 from cmpe.learning.training.looking import JudgedAnswers, Look, Rows, judge, together
 from cmpe.learning.training.optimizer import Plateau
-from cmpe.learning.training.step import MEASURE_EVERY, MEASURES, Program
+from cmpe.learning.training.step import MEASURES, Program
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ class Trainer:
         splits: Sequence[tuple[Rows, Rows]],
         *,
         device: str = "cpu",
-        ranks: Ranks | None = None,
         fresh: Callable[[int], TrainingData] | None = None,
         module: nn.Module | None = None,
     ) -> None:
@@ -54,22 +53,18 @@ class Trainer:
         _check_alike(configs, data)
         self._fresh, self._drawn = fresh, 0
         self.data, self.configs, self.config = data, tuple(configs), configs[0]
-        self.splits, self.ranks = tuple(splits), ranks or Ranks()
+        self.splits = tuple(splits)
         most = max(len(train) for train, _ in splits)
         if not most:
             raise MethodError("training needs at least one row to train on, found none")
-        self._whole_batch = min(self.config.batch_size, most)
-        if self.ranks.size > 1:
-            self._whole_batch = self.config.batch_size
-        self.steps = -(-most // self._whole_batch)
-        if any(-(-len(train) // self._whole_batch) != self.steps for train, _ in splits):
+        self._batch = min(self.config.batch_size, most)
+        self.steps = -(-most // self._batch)
+        if any(-(-len(train) // self._batch) != self.steps for train, _ in splits):
             raise MethodError("members of one stack must have equally many batches of rows")
         if not data.usable[np.concatenate([train for train, _ in splits])].any():
             raise MethodError("training needs a feasible row, found only infeasible ones")
         self.program = Program(data, configs, device, module)
-        share = self.ranks.share_of(self._whole_batch)
-        self.program.batch = share.stop - share.start
-        self.program.reduce = self.ranks.add_up
+        self.program.batch = self._batch
         factors = [c.plateau_factor for c in configs]
         self.plateau = Plateau(factors, self.config.plateau_patience, self.program.device)
         self.epoch = self.position = 0  # epochs done; steps done of the next one
@@ -91,16 +86,12 @@ class Trainer:
     def steps_on(self, interrupted: Callable[[], bool] = lambda: False) -> Iterator[Epoch | None]:
         """The same step by step: None after a step, after the last one what the epoch did.
 
-        Several trainers can so take turns on one GPU. Several processes ask each other between
-        two epochs only: they must stop together.
+        Several trainers can so take turns on one GPU.
         """
-        alone = not self.ranks.grouped
         while not self.is_done:
-            if not alone and self.ranks.any(interrupted()):
-                return
             in_dual = self._begin_epoch()
             while self.position < self.steps:
-                if alone and interrupted():
+                if interrupted():
                     return
                 self.program.step(self.position, dual=in_dual)
                 self.position += 1
@@ -113,7 +104,6 @@ class Trainer:
         self._renew()
         program.load_epoch(*self.order(), self.position)
         program.temperature.copy_(self.temperatures())
-        program.begin_mixing(self.epoch >= self.config.mix_after * self.config.epochs)
         if dual is not None and not self.position:
             dual.begin(self.epoch)
         return dual is not None and dual.is_dual(self.epoch)
@@ -140,8 +130,8 @@ class Trainer:
         return (left - 1) / left if begun and left > 1 else 1.0
 
     def order(self) -> tuple[Tensor, Tensor]:
-        """The examples of an epoch and their shares: (M, steps B) on this process."""
-        size, margins = self.steps * self._whole_batch, self.data.margins.shape[1]
+        """The examples of an epoch and their shares: (M, steps B)."""
+        size, margins = self.steps * self._batch, self.data.margins.shape[1]
         rows = np.full((len(self.configs), size), len(self.data))  # no row: it counts 0
         turn = (np.arange(size) + self.epoch) % margins
         weight = np.zeros(rows.shape)
@@ -157,21 +147,15 @@ class Trainer:
         ids = rows * margins + turn
         batches = weight.reshape(len(ids), self.steps, -1)
         shares = batches / np.maximum(batches.sum(-1, keepdims=True), 1.0)
-        mine = self.ranks.share_of(self._whole_batch)
-        parts = (ids.reshape(batches.shape)[..., mine], shares[..., mine].astype(np.float32))
-        both = tuple(torch.from_numpy(p.reshape(len(ids), -1).copy()) for p in parts)
-        return both[0], both[1]
+        weights = shares.reshape(weight.shape).astype(np.float32)
+        return torch.from_numpy(ids), torch.from_numpy(weights)
 
     def _finish_epoch(self) -> Epoch:
-        """Merge the processes, adapt rates and lambda, look at the validation rows."""
+        """Adapt rates and lambda, look at the validation rows."""
         program, steps = self.program, self.steps
         in_dual = program.dual is not None and program.dual.is_dual(self.epoch)
-        measured = steps if in_dual else -(-steps // MEASURE_EVERY)
-        for numbers in (program.sums, program.losses):
-            self.ranks.add_up(numbers)
-        self.ranks.merge(program.examples)
+        measured = steps if in_dual else -(-steps // TRAINING.measure_every)
         sums, losses = program.sums / measured, program.losses / steps
-        sums[:, MEASURES.index("gradient_norm")] /= self.ranks.size
         if not in_dual:
             self.plateau.see(losses, program.adam.rates)
         program.adam.rates.mul_(self._cooling())

@@ -14,9 +14,7 @@ from cmpe.errors import EvidenceError
 from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.flips.layers import Classes, Layers
 from cmpe.solvers.flips.rounds import Block, Room
-
-ROWS = 256  # A block has so many rows: its slopes by input fit the cache.
-REPAIRS = 4  # An answer that misses the margin is pushed further so many times.
+from cmpe.solvers.flips.settings import FLIPS
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,6 @@ class Attacked:
     margin: Floats  # what the network says of the answer
     found: NDArray[np.bool_]  # margin <= -m; or the image was of another class as it came
     target: Classes  # the class in front of all others but the image's own
-    slopes: Floats  # (B, hidden): (relu(a') - relu(a)) / (a' - a) of every unit from x to x'
 
     def __len__(self) -> int:
         return len(self.images)
@@ -48,12 +45,12 @@ def round_outward(original: ArrayLike, changed: ArrayLike) -> NDArray[np.uint8]:
 def confirm(block: Block, levels: bool) -> Floats:
     """The network's margins of the answers; those that miss a little are pushed further."""
     network = block.layers.network
-    for attempt in range(1 + REPAIRS):
+    for attempt in range(1 + FLIPS.repairs):
         drawn = _drawn(block) if levels else block.changed
         margin = network.margins(drawn, block.own)
         short = (margin > -block.margin) & ~block.left & np.isfinite(block.lengths)
         bad = np.flatnonzero(short)
-        if not len(bad) or attempt == REPAIRS:
+        if not len(bad) or attempt == FLIPS.repairs:
             break
         block.goals[bad] -= 2.0 * (margin[bad] + block.margin) + 1e-9
         ways = block.best(bad)
@@ -105,8 +102,8 @@ class ImageBatch:
 
         def some(worker: int) -> None:
             room = Room(self.layers)
-            for first in range(worker * ROWS, len(self.images), self.threads * ROWS):
-                part = slice(first, first + ROWS)
+            for first in range(worker * FLIPS.rows, len(self.images), self.threads * FLIPS.rows):
+                part = slice(first, first + FLIPS.rows)
                 own = None if self.own is None else self.own[part]
                 block = Block(room, self.images[part], own, answer.images[part], margin)
                 work(block, part)
@@ -138,7 +135,6 @@ def _unanswered(batch: ImageBatch) -> Attacked:
         margin=np.empty(count),
         found=np.empty(count, dtype=np.bool_),
         target=np.empty(count, dtype=np.int64),
-        slopes=np.empty((count, batch.layers.hidden)),
     )
 
 
@@ -149,7 +145,6 @@ def _fill(answer: Attacked, part: slice, block: Block, margin: Floats) -> None:
     answer.margin[part] = margin
     answer.found[part] = block.left | (margin <= -block.margin)
     answer.target[part] = block.layers.rivals(block.after, block.own)
-    answer.slopes[part] = block.secants(block.rows, block.after, 0.0)
 
 
 def checked_images(network: ReluNetwork, images: ArrayLike, count: int | None = None) -> Floats:

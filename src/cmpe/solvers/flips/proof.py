@@ -29,17 +29,14 @@ from cmpe.solution import OPTIMALITY_TOLERANCE
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.flips.program import FlipProgram, Region, flip_program
 from cmpe.solvers.flips.root import Root, RootRelaxation, dominated_moves, tightened, with_cuts
+from cmpe.solvers.flips.settings import FLIPS
 from cmpe.solvers.milp import BACKENDS, MARGIN, backend
 
 WANTED = 1e-3  # The other class must win by this margin unless another one is asked for.
-MOST_ROUNDS = 6  # A part is relaxed and tightened at most so often.
 ROUNDING = 1e-12  # A flip wins by this much more than the margin, so that the problem agrees.
 HAIR = 1e-7  # A back-end's answer that misses the margin is moved by about this much at most.
 SPARE = 1e-9  # of the margin, where the nearest flip is on it.
-RAY_ROUNDS = 5  # Each round finds the first flip on a ray 30 times closer.
 SLACK = 1e-7  # Distances that differ by less count as equal; an optimum's tolerance is larger.
-FEW_PHASES = 3  # A part with at most so many phases goes to a back-end.
-SHRINKING = 0.8  # A round that leaves more than this share of all caps is the last.
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,7 @@ class _FlipSearch:
             return
         point = self._nudged(point)
         scales = np.linspace(1.0, 1.3, 31)
-        for _ in range(RAY_ROUNDS):
+        for _ in range(FLIPS.ray_rounds):
             rays = np.clip(self.image + scales[:, np.newaxis] * (point - self.image), 0.0, 1.0)
             flips = np.flatnonzero(self._flips(rays))
             if not len(flips):
@@ -242,7 +239,7 @@ class _FlipSearch:
         if left is None:
             return
         flip, root, region, bound = left
-        if len(flip.phases.phase) <= FEW_PHASES:
+        if len(flip.phases.phase) <= FLIPS.few_phases:
             self._finish(flip, root, bound)
         else:
             self._split(node, flip, root, region, bound)
@@ -267,8 +264,8 @@ class _FlipSearch:
                 self._close(bound)
                 return None
             smaller = self._shrunk(node, flip, root)
-            last = rounds == MOST_ROUNDS or self.clock.expired()
-            if last or smaller.caps.sum() > SHRINKING * region.caps.sum():
+            last = rounds == FLIPS.relaxations or self.clock.expired()
+            if last or smaller.caps.sum() > FLIPS.shrinking * region.caps.sum():
                 return flip, root, smaller, bound
             region = smaller
 

@@ -26,12 +26,10 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.solvers.base import Deadline
 from cmpe.solvers.flips.cuts import Cuts, violated_cuts
 from cmpe.solvers.flips.program import FlipProgram, Region
+from cmpe.solvers.flips.settings import FLIPS
 from cmpe.solvers.milp.highs import configure
 
 ROUNDING = 1e-10
-MOST_CUT_ROUNDS = 15
-INNER = 0.4  # Earlier optima have this weight in the point that cuts are made for.
-LEAST_GAIN = 5e-3  # A round of cuts must lift the bound by this share of the radius.
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,14 @@ class RootRelaxation:
         """Cuts and solves until the bound passes `at_most` or rises no more; None: no flip."""
         best = -np.inf
         inner: Floats | None = None
-        for _ in range(MOST_CUT_ROUNDS):
+        for _ in range(FLIPS.cut_rounds):
             columns = self._run()
             if columns is None:
                 return None
             bound, reduced = self._priced()
             root = Root(bound, columns, reduced, self._tight(columns))
-            inner = columns if inner is None else INNER * inner + (1 - INNER) * columns
-            small = bound - best < LEAST_GAIN * at_most
+            inner = columns if inner is None else FLIPS.inner * inner + (1 - FLIPS.inner) * columns
+            small = bound - best < FLIPS.least_gain * at_most
             if bound >= at_most or small or self._clock.expired():
                 break
             cuts = violated_cuts(self._flip, columns, inner)

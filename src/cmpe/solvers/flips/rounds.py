@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Floats
 from cmpe.solvers.flips.layers import Classes, Layers, Single
+from cmpe.solvers.flips.settings import FLIPS
 
 Rows = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
 SAME = 1e-7  # Two answers of one image that differ by less in length are one.
 SLACK = 1e-10  # Rounding of a sum may cost this much of the margin.
-HOPEFUL = 1.08  # A direction this many times as long as the best of its row is dropped,
-START = 1.2  # or this many times in the first walk.
 
 
 @dataclass
@@ -111,13 +110,13 @@ class Block:
         count = min(count, self.layers.classes - 1)
         targets = self.layers.nearest(self.sums[rows], self.own[rows], slopes, count)
         which = np.repeat(np.arange(len(rows)), count)
-        return self.walk(rows[which], targets.ravel(), slopes[which], START)
+        return self.walk(rows[which], targets.ravel(), slopes[which], FLIPS.first_hopeful)
 
     def again(self, past: Directions, local: float) -> Directions:
         """Linearise anew where the last walk ended: average slopes (0) to its gradient (1)."""
-        past = past.chosen(past.moved & (past.lengths <= HOPEFUL * self.lengths[past.rows]))
+        past = past.chosen(past.moved & (past.lengths <= FLIPS.hopeful * self.lengths[past.rows]))
         slopes = self.secants(past.rows, past.after, local)
-        ways = self.walk(past.rows, past.targets, slopes.astype(np.float32), HOPEFUL)
+        ways = self.walk(past.rows, past.targets, slopes.astype(np.float32), FLIPS.hopeful)
         ways.moved[:] = ~np.isclose(ways.lengths, past.lengths, rtol=0.0, atol=SAME)
         return ways
 

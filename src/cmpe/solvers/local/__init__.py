@@ -31,7 +31,7 @@ from cmpe.execution.threads import over_threads
 from cmpe.problem import Instances
 from cmpe.problem.starts import by_leaf, checked
 from cmpe.solution import Solutions
-from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.base import Limits
 from cmpe.solvers.local.graph import Rules, compiled
 
 
@@ -60,8 +60,6 @@ class Local:
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible assignment seen, else the least violated one."""
         start = checked(instances, FREE if limits.start is None else limits.start)
-        if limits.device != "cpu":
-            return _on_device(instances, start, limits)
         state = np.random.SeedSequence(limits.seed).generate_state(len(start), np.uint64)
         work = _LocalBatch(instances, start.copy(), state | np.uint64(1))
         try:
@@ -73,17 +71,6 @@ class Local:
             return work.answers()
         # A feasible start whose t lies between the search's padded limit and q is not lost.
         return work.answers().or_better(Solutions.of(instances.problem, start, method="local"))
-
-
-def _on_device(instances: Instances, start: Assignments, running: Running) -> Solutions:
-    """Single moves of all rows at once (`tensor.moves`), without chains, exchanges and kicks."""
-    from cmpe.tensor.answers import improved
-
-    begin = timing.now()
-    rows = improved(instances, start, device=running.device)
-    spent = (timing.now() - begin) / max(1, len(rows))
-    running.report(len(rows), len(rows))
-    return Solutions.of(instances.problem, rows, method="local", seconds=spent)
 
 
 def improve(

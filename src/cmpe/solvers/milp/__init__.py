@@ -27,14 +27,12 @@ from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.milp.scaling import SLACK, scaled
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
+from cmpe.solvers.settings import PROGRAMS
 
 BACKENDS = ("highs", "scip", "gurobi", "cpsat")
 PADDING = 1e-8  # of max(1, |q|), added to the tolerance of a constraint
 MARGIN = 1e-9  # of |bound|, plus 1e-7, added to a back-end's bound: its own tolerances
-MOST_CUTS = 50
-MOST_REPEATS = 3  # of them after a feasible answer
 BYTES_PER_ENTRY = 3000  # of the tables, in the program and in what a back-end makes of it
-TIGHTENED_AFTER = 1  # cuts: most rows need fewer
 
 
 class Hair(NamedTuple):
@@ -186,7 +184,7 @@ class _ProgramSearch:
         polytope = self._job.polytope
         program = self._job.program(self._row, self._objective, LOOSE)
         repeats = 0  # after a feasible answer
-        for cuts in range(MOST_CUTS):
+        for cuts in range(PROGRAMS.cuts):
             if self._clock.expired():
                 return
             answer = self._maximise(program, self._clock.left(), self._start)
@@ -198,13 +196,13 @@ class _ProgramSearch:
                 return
             values = polytope.decode(answer.columns)
             if self._offer(values):
-                if self.interrupted or not self._is_nearly_proved() or repeats == MOST_REPEATS:
+                if self.interrupted or not self._is_nearly_proved() or repeats == PROGRAMS.repeats:
                     return
                 self._cut, repeats = self._value, repeats + 1
             elif self.interrupted:
                 return
             program = program.with_row(*polytope.no_good(values.tolist()))
-            if cuts == TIGHTENED_AFTER and not self._clock.expired():
+            if cuts == PROGRAMS.tightened_after and not self._clock.expired():
                 self._tighten()
 
     def _is_nearly_proved(self) -> bool:

@@ -20,10 +20,9 @@ from scipy.sparse import csr_array
 
 from cmpe.arrays import Floats
 from cmpe.bounds.linearization import LinearProgram
+from cmpe.solvers.settings import PROGRAMS
 
-LARGE = 128.0
 SLACK = 1e-8
-LARGEST_COST = 1e4
 SHORTFALL = 1e-7
 TINY = 1e-9
 
@@ -53,7 +52,7 @@ def _scaled_rows(program: LinearProgram) -> LinearProgram:
     number = np.repeat(np.arange(count), np.diff(rows.indptr))
     largest = np.zeros(count)
     np.maximum.at(largest, number, np.abs(rows.data))
-    large = largest > LARGE
+    large = largest > PROGRAMS.large
     if not large.any():
         return program
     factor = _factors(np.where(large, largest, 1.0))
@@ -73,9 +72,9 @@ def _scaled_rows(program: LinearProgram) -> LinearProgram:
 
 def _scaled_objective(program: LinearProgram) -> ScaledProgram:
     largest = np.abs(program.cost).max(initial=0.0)
-    if largest <= LARGEST_COST:
+    if largest <= PROGRAMS.largest_cost:
         return ScaledProgram(program)
-    factor = float(_factors(largest / LARGEST_COST))
+    factor = float(_factors(largest / PROGRAMS.largest_cost))
     cost = program.cost * factor
     _, high, tiny = _left_out(program, cost, np.arange(len(cost)))
     moderate = replace(program, cost=np.where(tiny, 0.0, cost), offset=program.offset * factor)

@@ -10,9 +10,6 @@ from cmpe.arrays import Integers
 from cmpe.core.search.settings import SETTINGS
 from cmpe.solvers.search.schedule import Budget
 
-SECONDS_EACH = 2.5e-8  # of LANES rows: an entry of a table, for each of its variables and once more
-CHEAP = 100  # such numbers a free variable: up to it the least rounds cost less than single moves
-
 
 def rounds_within(layout: Any, budget: Budget, rows: int) -> int:
     """How many rounds a block of rows has time for; 0 where single moves are the quicker start."""
@@ -20,8 +17,8 @@ def rounds_within(layout: Any, budget: Budget, rows: int) -> int:
         return SETTINGS.rounds
     arity = np.diff(layout.starts).astype(np.float64)
     work = float((np.diff(layout.offsets) * (1.0 + arity)).sum())
-    time = rows * budget.seconds / max(SECONDS_EACH * work, 1e-9)  # in rounds
-    if time < SETTINGS.least_rounds and work > CHEAP * len(layout.cards):
+    time = rows * budget.seconds / max(SETTINGS.message_seconds * work, 1e-9)  # in rounds
+    if time < SETTINGS.least_rounds and work > SETTINGS.cheap_messages * len(layout.cards):
         return 0
     return int(np.clip(SETTINGS.rounds_share * time, SETTINGS.least_rounds, SETTINGS.rounds))
 

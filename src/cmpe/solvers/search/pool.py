@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import Integers
 from cmpe.core.compiler import timing
+from cmpe.core.search.settings import SETTINGS
 from cmpe.elimination.orders import neighbours_of
 from cmpe.models.conditioning import Conditioning
 from cmpe.solvers.local.graph import starts_of
 
 MOST_VALUES = 256  # of a variable that members hold: choices are bytes
-KEPT = 8  # pools of the structures used last
 
 
 class MemberKind(NamedTuple):
@@ -125,7 +125,7 @@ def pool_maker(structure: Conditioning, kinds: Sequence[MemberKind], seed: int =
     key = (structure.cardinalities, structure.free, structure.scopes, tuple(kinds), seed)
     if key not in _POOLS:
         _POOLS[key] = PoolMaker(structure, kinds, seed)
-        while len(_POOLS) > KEPT:
+        while len(_POOLS) > SETTINGS.pools:
             _POOLS.popitem(last=False)
     _POOLS.move_to_end(key)
     return _POOLS[key]

@@ -28,9 +28,8 @@ from cmpe.problem import Instances
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
+from cmpe.solvers.settings import PROGRAMS
 from cmpe.solvers.toulbar2.posting import CONFIGURATIONS, Found, Posting, run
-
-MOST_CUTS = 50
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class _CostSearch:
             worth = math.ceil(-self._known * self._network.scale) + self._network.rounding
             posting = replace(posting, below=worth + 1)
         cuts: list[list[int]] = []
-        while len(cuts) < MOST_CUTS:
+        while len(cuts) < PROGRAMS.network_cuts:
             found, interrupted = self._run(replace(posting, cuts=[*cuts]))
             self._bound = min(self._bound, self._proved(found))
             if found.values is None:

@@ -25,13 +25,11 @@ from cmpe.problem import Instances, Problem
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
+from cmpe.solvers.settings import PROGRAMS
 from cmpe.solvers.toulbar2 import CostRow
 from cmpe.solvers.wide.prices import PriceSteps
 
 CONFIGURATION = "vac"  # without constraints it proves most
-MOST_PRICES = 30
-FIRST_STEP = 0.25  # of the size of a multiplier
-SHARE = 0.4  # of the time that is left, for one multiplier
 
 
 @dataclass(frozen=True)
@@ -60,14 +58,14 @@ class _PricedRow:
         instances, clock = self.instances.take(slice(row, row + 1)), Deadline(self.limits)
         tables, problem = row_tables(instances, slice(0, 1))[0], instances.problem
         multipliers = np.zeros(len(problem.constraints))
-        steps = PriceSteps.of(tables.units, FIRST_STEP)
+        steps = PriceSteps.of(tables.units, PROGRAMS.first_step)
         best = start_of(self.start, row, instances.conditioning.free)
         value = -np.inf if best is None else self._judged(instances, best)
         best = best if value > -np.inf else None
         bound, interrupted = np.inf, False
-        for _ in range(MOST_PRICES):
+        for _ in range(PROGRAMS.prices):
             left = clock.left()
-            seconds = None if left.seconds is None else SHARE * left.seconds
+            seconds = None if left.seconds is None else PROGRAMS.share * left.seconds
             job = CostRow(
                 _priced(instances, tables, multipliers),
                 replace(left, seconds=seconds),

@@ -31,11 +31,9 @@ import numpy as np
 from cmpe.arrays import Assignments, Floats, Integers
 from cmpe.core.compiler import timing
 from cmpe.models.loglinear import Factor, LogLinearModel
+from cmpe.solvers.wide.settings import SETTINGS
 
 Scope = tuple[int, ...]
-FEW, NEIGHBOURS = 2, 3  # Variables with so few neighbours are always eliminated,
-SMALL = 64  # those with three if the table they leave has no more entries than this,
-ENTRIES = 1 << 12  # and all if the sum of their tables has no more than this.
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,12 @@ class _Elimination:
     def _consider(self, v: int) -> None:
         near = self._neighbours(v)
         size = math.prod(self.cards[u] for u in near)
-        if size * self.cards[v] > ENTRIES:
+        if size * self.cards[v] > SETTINGS.summed_entries:
             return
         largest = max((self.tables[n][1].size for n in self.mention[v]), default=0)
         largest = largest // self._functions
-        if len(near) <= FEW or size <= max(largest, SMALL if len(near) <= NEIGHBOURS else 0):
+        small = SETTINGS.small_table if len(near) <= SETTINGS.most_neighbours else 0
+        if len(near) <= SETTINGS.few_neighbours or size <= max(largest, small):
             heapq.heappush(self.heap, (size, v))
 
     def eliminate(self, v: int) -> tuple[int, Scope, Floats] | None:

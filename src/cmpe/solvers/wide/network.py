@@ -22,11 +22,7 @@ from cmpe.models.conditioning import Conditioning
 from cmpe.models.flat import ranges
 from cmpe.problem import Instances
 from cmpe.solvers.local.graph import starts_of
-
-TREE_BYTES, MOST_OPEN = 1 << 27, 1 << 16  # of the open nodes of branch and bound
-STEP = 0.01  # of the size of a multiplier: the first step in branch and bound
-SLICE_SECONDS = 0.02  # a compiled call takes about so long
-
+from cmpe.solvers.wide.settings import SETTINGS
 
 Messages = dict[tuple[int, ...], list[Floats]]
 
@@ -205,7 +201,7 @@ class RowNetwork:
                 self.net, self._judged, self.state, first, last, self._gain, self._instead
             )
             first = last
-            pace = 2 * pace if timing.now() - begin < SLICE_SECONDS else max(1, pace // 2)
+            pace = 2 * pace if timing.now() - begin < SETTINGS.slice_seconds else max(1, pace // 2)
         if count:
             self._begin()
         return count
@@ -237,7 +233,8 @@ class RowNetwork:
             dropped = values - int(self.state.size.sum())
             if done > 4 and before - self.upper < least * count and dropped < 0.01 * values:
                 break
-            if spent < SLICE_SECONDS or until == np.inf:  # no clock decides where there is no limit
+            # Without a limit no clock decides.
+            if spent < SETTINGS.slice_seconds or until == np.inf:
                 count = min(2 * count, 64)
         return self.possible
 
@@ -290,12 +287,12 @@ class RowNetwork:
 
     # --- branch and bound ---
 
-    def plant(self, memory: int = TREE_BYTES) -> None:
+    def plant(self, memory: int = SETTINGS.tree_bytes) -> None:
         """Begin branch and bound at the present state, with open nodes of so many bytes at most."""
         state, n, m = self.state, len(self.state.size), len(self.multipliers)
-        values, room = len(state.left), min(TREE_BYTES, memory)
+        values, room = len(state.left), min(SETTINGS.tree_bytes, memory)
         width = (values + 7) // 8
-        places = int(np.clip(room // (width + 8 * (m + 2)), 1, MOST_OPEN))
+        places = int(np.clip(room // (width + 8 * (m + 2)), 1, SETTINGS.open_nodes))
         row = 8 * (2 * values + len(state.message) + len(state.best) + n + 4)
         levels = int(np.clip(room // max(row, 1), 1, n)) if n else 1
         opened = self._branching.Opened(
@@ -326,7 +323,7 @@ class RowNetwork:
             message=state.message.copy(),
             failures=np.zeros(n),
             multipliers=self.multipliers.copy(),
-            steps=STEP * self.units,
+            steps=SETTINGS.branching_step * self.units,
             moved=np.zeros(m),
             leaf=np.zeros(n, dtype=np.int64),
             sizes=np.zeros(n, dtype=np.int64),
@@ -349,9 +346,9 @@ class RowNetwork:
             if found:
                 answer: Integers = tree.answer.copy()
                 return answer
-            if spent < SLICE_SECONDS and pace == self._pace:
+            if spent < SETTINGS.slice_seconds and pace == self._pace:
                 self._pace = min(2 * self._pace, 1 << 20)
-            elif spent > 2 * SLICE_SECONDS:
+            elif spent > 2 * SETTINGS.slice_seconds:
                 self._pace = max(1, self._pace // 2)
         return None
 

@@ -22,13 +22,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.core.compiler import timing
 from cmpe.solvers.wide.network import RowNetwork
-
-FIRST_STEP = 0.05  # of the size of a multiplier
-LEAST_STEP = 1e-3
-SLOWER, FASTER = 0.5, 1.2
-SWEEPS = 2  # between two steps
-MOST_STEPS = 40
-PATIENCE = 5  # steps without a better bound
+from cmpe.solvers.wide.settings import SETTINGS
 
 
 @dataclass
@@ -41,10 +35,10 @@ class PriceSteps:
     turned: np.ndarray[tuple[int], np.dtype[np.bool_]]  # (m,) whether it ever changed
 
     @classmethod
-    def of(cls, units: Floats, first: float = FIRST_STEP) -> PriceSteps:
+    def of(cls, units: Floats, first: float = SETTINGS.price_step) -> PriceSteps:
         """The first ones, for multipliers of such sizes."""
         nothing = np.zeros(len(units))
-        least = min(LEAST_STEP, 0.1 * first)
+        least = min(SETTINGS.least_price_step, 0.1 * first)
         return cls(first * units, least * units, nothing, np.zeros(len(units), bool))
 
     def moved(self, multipliers: Floats, slopes: Floats) -> Floats:
@@ -53,8 +47,10 @@ class PriceSteps:
         changed = signs * self.last < 0
         self.turned |= changed
         same = (signs * self.last > 0) & ~changed
-        grown = np.where(self.turned, FASTER, 2.0) * self.sizes
-        self.sizes = np.where(changed, SLOWER * self.sizes, np.where(same, grown, self.sizes))
+        grown = np.where(self.turned, SETTINGS.faster_price, 2.0) * self.sizes
+        self.sizes = np.where(
+            changed, SETTINGS.slower_price * self.sizes, np.where(same, grown, self.sizes)
+        )
         self.last = signs
         return np.maximum(0.0, multipliers - signs * self.sizes)
 
@@ -65,7 +61,10 @@ class PriceSteps:
 
 
 def find_prices(
-    network: RowNetwork, until: float, decode: Callable[[], Floats], first: float = FIRST_STEP
+    network: RowNetwork,
+    until: float,
+    decode: Callable[[], Floats],
+    first: float = SETTINGS.price_step,
 ) -> None:
     """Let the network have the multipliers of the best bound; the `first` step is of their size.
 
@@ -93,14 +92,14 @@ class _PriceSearch:
         network, steps, idle = self._network, PriceSteps.of(self._network.units, self._first), 0
         if self.least < np.inf:
             network.price(self.best, self.messages)
-        for _ in range(MOST_STEPS):
-            if not (network.possible and network.tighten(until, SWEEPS, -1.0)):
+        for _ in range(SETTINGS.price_steps):
+            if not (network.possible and network.tighten(until, SETTINGS.price_sweeps, -1.0)):
                 return
             idle = 0 if self._noted() else idle + 1
             slopes = self._decode() if decoded else network.slopes()
             if not np.isfinite(slopes).all():
                 slopes = network.slopes()
-            over = timing.now() >= until or idle == PATIENCE
+            over = timing.now() >= until or idle == SETTINGS.price_patience
             if over or steps.is_idle(network.multipliers, slopes):
                 return
             network.price(steps.moved(network.multipliers, slopes), network.state.message.copy())

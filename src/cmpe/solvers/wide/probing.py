@@ -17,11 +17,7 @@ from cmpe.core.compiler import timing
 from cmpe.solvers.incumbent import Incumbent
 from cmpe.solvers.wide.network import RowNetwork
 from cmpe.solvers.wide.reduced import Reduced
-
-FIRST, LEAST, MOST = 0.9, 0.25, 0.97  # shares of the gap: how far a level is above the incumbent
-TURNS = 3  # that a level has
-SWEEPS = 8  # before branching
-TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
+from cmpe.solvers.wide.settings import SETTINGS
 
 
 class ProbingTurns:
@@ -36,7 +32,7 @@ class ProbingTurns:
         self._upper = np.inf  # the least level that was refuted
         self._probe: RowNetwork | None = None
         self.level = -np.inf
-        self._share, self._turns = FIRST, 0
+        self._share, self._turns = SETTINGS.first_probed, 0
 
     @property
     def upper(self) -> float:
@@ -51,9 +47,11 @@ class ProbingTurns:
     def play(self, until: float) -> float:
         """Find something above the level, or refute it: then it is a bound."""
         self._turns += 1
-        if self._turns > TURNS:
+        if self._turns > SETTINGS.probing_turns:
             self._probe, self._turns = None, 1
-            self._share = LEAST if self._share == MOST else min(MOST, self._share**0.5)
+            deepest, shallowest = SETTINGS.probed
+            is_last = self._share == shallowest
+            self._share = deepest if is_last else min(shallowest, self._share**0.5)
         while not self.finished and timing.now() < until:
             probe = self._probe
             if probe is None or not self._best.enough <= self.level < self.upper:
@@ -72,8 +70,8 @@ class ProbingTurns:
         self.level = max(best.enough, (1.0 - share) * best.objective + share * self.upper)
         probe = self._network.copied()
         probe.require(self.level)
-        probe.tighten(until, SWEEPS, -1.0)
-        probe.plant(int(TREE_SHARE * self._memory))
+        probe.tighten(until, SETTINGS.probing_sweeps, -1.0)
+        probe.plant(int(SETTINGS.tree_share * self._memory))
         return probe
 
     def _explore(self, probe: RowNetwork, until: float) -> None:

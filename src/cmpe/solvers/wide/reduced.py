@@ -19,8 +19,7 @@ from cmpe.models.loglinear import Factor, LogLinearModel
 from cmpe.problem import Constraint, Instances, Problem
 from cmpe.solvers.wide.elimination import eliminate_small
 from cmpe.solvers.wide.network import Messages
-
-WORTH = 0.1  # of the variables must go
+from cmpe.solvers.wide.settings import SETTINGS
 
 
 class ReducingStep(Protocol):
@@ -166,7 +165,7 @@ class Reduced:
         domains = [np.arange(self._card(v)) for v in self.instances.problem.free]
         plain = self.restricted(domains) if self.instances.problem.evidence_variables else self
         found = eliminate_small(plain.instances.problem.models, until)
-        if len(found.steps) < WORTH * max(1, len(plain.instances.problem.free)):
+        if len(found.steps) < SETTINGS.reduced_share * max(1, len(plain.instances.problem.free)):
             return self
         limits = (c.at_most for c in self.instances.problem.constraints)
         problem = Problem(found.models[0], tuple(map(Constraint, found.models[1:], limits)))

@@ -22,20 +22,13 @@ from cmpe.solvers.reduction import BestFirst, Splits
 from cmpe.solvers.search import Search
 from cmpe.solvers.wide.elimination import eliminate_all
 from cmpe.solvers.wide.network import RowNetwork
-from cmpe.solvers.wide.prices import FIRST_STEP, LEAST_STEP, find_prices
+from cmpe.solvers.wide.prices import find_prices
 from cmpe.solvers.wide.reduced import Reduced
+from cmpe.solvers.wide.settings import SETTINGS
 
-MILP_ENTRIES = 20_000  # of all tables: a larger program takes HiGHS too long to read
-LEAST_MILP = 0.5  # seconds
-REPAIR_SECONDS = 0.1  # for a first feasible answer
-RUN_SECONDS, RUN_SECONDS_EACH = 0.4, 5e-3  # the shortest run of search: at least, per variable
-SHORTEST = 0.2  # units: the rest of a turn must be so long for another run
 # How runs from scratch begin, and their noise in multiples of the usual, in turn.
 USUAL = "messages", 1.0
 SCRATCHES = (("random", 1.0), ("messages", 3.0), USUAL)
-CLOSE = 0.01  # of the incumbent: a run from scratch that comes so close is worth another
-SECONDS_PER_ENTRY = 5e-8  # one elimination of an unconstrained row, per bucket entry
-TREE_SHARE = 0.2  # of the memory, for levels that branch and bound can come back to
 ROUNDING = 1e-10  # of a bound
 IDLE = 1e-7  # of the bound: sweeps that earn less lead nowhere
 
@@ -102,14 +95,14 @@ class SearchTurns:
         self._reduced, self._best, self._limits = reduced, best, limits
         self._from_scratch = False
         variables = len(reduced.instances.problem.free)
-        self._unit = max(RUN_SECONDS, RUN_SECONDS_EACH * variables)
+        self._unit = max(SETTINGS.run_seconds, SETTINGS.run_seconds_each * variables)
         self._runs, self._scratches = 0, 0
 
     def play(self, until: float) -> float:
         """Run after run; a rest of the turn that is too short for one belongs to others."""
         rest = 0.0
         while (left := until - timing.now()) > rest:
-            self._runs, rest = self._runs + 1, SHORTEST * self._unit
+            self._runs, rest = self._runs + 1, SETTINGS.rest_for_run * self._unit
             seconds = luby(self._runs) * self._unit
             self._run(left if seconds > left or left < 1.5 * seconds else seconds)
         return np.inf
@@ -133,7 +126,8 @@ class SearchTurns:
         _take(found, self._reduced, self._best)
         self._from_scratch = self._best.objective == before
         if was_from_scratch:
-            is_close = found.feasible[0] and found.objective[0] >= before - CLOSE * abs(before)
+            least = before - SETTINGS.close * abs(before)
+            is_close = found.feasible[0] and found.objective[0] >= least
             self._from_scratch = bool(is_close) and self._runs % 4 > 0
 
 
@@ -157,7 +151,7 @@ class ConsistencyTurns:
 
     def __init__(self, reduced: Reduced, best: Incumbent, network: RowNetwork) -> None:
         self._reduced, self._best, self._network = reduced, best, network
-        self._step = FIRST_STEP if len(network.multipliers) else 0.0
+        self._step = SETTINGS.price_step if len(network.multipliers) else 0.0
         self.finished = False
 
     def play(self, until: float) -> float:
@@ -173,7 +167,7 @@ class ConsistencyTurns:
             if best.objective > objective:
                 earned += best.objective - objective
             idle = idle + 1 if earned < IDLE * (1.0 + abs(before)) else 0
-            if idle == 2 and self._step < LEAST_STEP:
+            if idle == 2 and self._step < SETTINGS.least_price_step:
                 self.finished = True
                 break
             if idle == 2:
@@ -194,7 +188,7 @@ class ConsistencyTurns:
         """What was decoded breaks a constraint: single moves from there may find an answer."""
         instances = self._reduced.instances
         start = instances.complete(self._network.decoded()[np.newaxis])
-        found = Local().answer(instances, Limits(seconds=REPAIR_SECONDS, start=start))
+        found = Local().answer(instances, Limits(seconds=SETTINGS.repair_seconds, start=start))
         self._best.offer(self._reduced.lift(found.assignments[0]))
 
     def decode(self, ways: int = 2) -> Floats:
@@ -224,7 +218,7 @@ class BranchTurns:
         memory: int = 1 << 60,
     ) -> None:
         self._reduced, self._best, self._network, self.nodes = reduced, best, network, nodes
-        network.plant(int(TREE_SHARE * memory))
+        network.plant(int(SETTINGS.tree_share * memory))
 
     @property
     def finished(self) -> bool:
@@ -292,13 +286,13 @@ class MilpTurns:
     @staticmethod
     def suits(reduced: Reduced) -> bool:
         """Whether the program is small enough to help."""
-        return len(reduced.instances.conditioning.layout.values) <= MILP_ENTRIES
+        return len(reduced.instances.conditioning.layout.values) <= SETTINGS.milp_entries
 
     def play(self, until: float) -> float:
         """Once, and never again."""
         self.finished = True
         seconds = until - timing.now()
-        if seconds < LEAST_MILP:
+        if seconds < SETTINGS.least_milp:
             return np.inf
         limits = replace(self._limits, seconds=seconds, gap=0.0)
         limits = _from_incumbent(limits, self._reduced, self._best)
@@ -325,7 +319,7 @@ class EliminationTurns:
         self._alone = not problem.constraints and not problem.evidence_variables
         most = min(memory, MOST_BYTES if self._alone else EXACT.narrow_bytes)
         narrow = lane_bytes(problem) <= most
-        each = SECONDS_PER_ENTRY if self._alone else EXACT.seconds_per_entry
+        each = SETTINGS.seconds_per_entry if self._alone else EXACT.seconds_per_entry
         self.seconds = each * problem.plan.operations if narrow else np.inf
         self.finished = timing.now() + self.seconds > until
 

@@ -15,8 +15,7 @@ from cmpe.problem import Instances
 from cmpe.solvers.base import Limits
 from cmpe.tradeoffs.points import TracedPoints
 from cmpe.tradeoffs.wide.refinement import Refinement
-
-WIDE_SECONDS = 60.0  # of a row without a limit
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 
 
 def wide_front(
@@ -24,7 +23,7 @@ def wide_front(
 ) -> list[TracedPoints]:
     """The points found and the certified band of every row."""
     if limits.seconds is None:
-        limits = replace(limits, seconds=WIDE_SECONDS)
+        limits = replace(limits, seconds=WIDE_FRONTS.seconds)
     out = []
     for row in range(len(instances)):
         *_, last = refine(instances.take(slice(row, row + 1)), over, window, limits)
@@ -37,7 +36,7 @@ def refine(
     instances: Instances, over: int, window: tuple[float, float], limits: Limits
 ) -> Iterator[TracedPoints]:
     """What is known of one row's front after each question."""
-    seconds = WIDE_SECONDS if limits.seconds is None else limits.seconds
+    seconds = WIDE_FRONTS.seconds if limits.seconds is None else limits.seconds
     refinement = Refinement(instances, over, window, replace(limits, seconds=seconds))
     for _ in refinement.run():
         yield refinement.band.traced(window, refinement.spent)

@@ -40,12 +40,11 @@ from cmpe.tradeoffs.points import (
     t_tolerance,
     undominated,
 )
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 
 ROUNDING = 1e-9  # of the numbers that a line is made of
 EQUAL = 1.001  # tolerances: values of t that are no further apart count as equal
-MOST_POINTS = 10_000
 EVERYWHERE = (-math.inf, math.inf)
-PIECES = 16  # steps from one point to the next, at most
 
 
 @dataclass
@@ -191,7 +190,7 @@ class Band:
             rise, gap = upper[1:] - upper[:-1], upper[1:] - self.lower(low)
             share = np.where(np.isfinite(rise) & (gap > 0.0), rise / gap, 0.0)
         share = np.where(np.isfinite(share), share, 0.0)
-        pieces = np.ceil(PIECES * np.clip(share, 0.0, 1.0)).clip(1).astype(np.intp)
+        pieces = np.ceil(WIDE_FRONTS.pieces * np.clip(share, 0.0, 1.0)).clip(1).astype(np.intp)
         part = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         width = np.repeat((high - low) / pieces, pieces)
         at = np.unique([*marks, *(np.repeat(low, pieces) + part * width), np.inf])
@@ -231,8 +230,8 @@ class Band:
 
 def _most_useful(h: Floats, t: Floats) -> Indices:
     """The numbers of at most `MOST_POINTS` of rising points: those that fill the most area."""
-    if len(h) <= MOST_POINTS:
+    if len(h) <= WIDE_FRONTS.most_points:
         return np.arange(len(h))
     fills = np.full(len(h), np.inf)
     fills[1:-1] = np.diff(h)[:-1] * np.diff(t)[1:]
-    return np.sort(np.argsort(-fills, kind="stable")[:MOST_POINTS])
+    return np.sort(np.argsort(-fills, kind="stable")[: WIDE_FRONTS.most_points])

@@ -23,9 +23,8 @@ from cmpe.solvers.base import Limits
 from cmpe.solvers.dispatch import answer
 from cmpe.tradeoffs.points import below_finite, loosened
 from cmpe.tradeoffs.wide.band import ROUNDING, Band
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 from cmpe.tradeoffs.wide.splits import SharedSplit
-
-SPLIT_SHARE = 0.4  # of the time of a line, where its bound is a split's
 
 
 @dataclass(frozen=True)
@@ -128,10 +127,14 @@ class Pricing:
         start = self._best(self.band.h - mu * np.where(finite, self.band.t, 0.0), finite)
         problem = self._posed(self._tables.at(mu), self._others)
         method = "search" if apart else "auto"
-        found = self._solved(problem, (1.0 - SPLIT_SHARE * apart) * seconds, start, method)
+        found = self._solved(
+            problem, (1.0 - WIDE_FRONTS.split_share * apart) * seconds, start, method
+        )
         bound = float(found.bound[0])
         if apart:
-            bound = min(bound, self.split.bound(self._given(problem), SPLIT_SHARE * seconds))
+            bound = min(
+                bound, self.split.bound(self._given(problem), WIDE_FRONTS.split_share * seconds)
+            )
         self.band.add_line(mu, bound)
         if mu == 0.0:  # that speaks of t = -inf too
             self.band.floor = min(self.band.floor, bound)

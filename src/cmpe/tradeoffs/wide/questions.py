@@ -17,11 +17,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.tradeoffs.points import h_tolerance, loosened, t_tolerance
 from cmpe.tradeoffs.wide.band import EQUAL, Band
-
-LONG = 1 / 64  # of the window: in the middle of a longer interval there is more to find
-CANDIDATES = 16  # of each kind
-BEYOND = 0.1  # of the points' range: how far the band is looked at beyond the last of them
-MOST_GAP = 1e9  # nats: where nothing is known
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 
 
 class Kind(StrEnum):
@@ -53,7 +49,7 @@ class Profile:
         if len(self.t):
             first, last = float(self.t[0]), float(self.t[-1])
             low = max(window[0], first)
-            beyond = max(low, last) + BEYOND * max(1.0, last - first)
+            beyond = max(low, last) + WIDE_FRONTS.beyond * max(1.0, last - first)
             high = max(low, loosened(window[1]) if window[1] < np.inf else beyond)
             marks = band.marks()
             self.q = np.unique([low, *marks[(marks > low) & (marks < high)], high])
@@ -67,7 +63,7 @@ class Profile:
     def _above(self, lower: Floats) -> Floats:
         """The area of each piece between the bound and steps that begin at each q."""
         mean = 0.5 * (self.upper[1:] + self.upper[:-1])
-        return np.clip(mean - lower[:-1], 0.0, MOST_GAP) * np.diff(self.q)
+        return np.clip(mean - lower[:-1], 0.0, WIDE_FRONTS.most_gap) * np.diff(self.q)
 
     def slack(self, mu: float) -> float:
         """How far the bound is above the points' hull where that has slope mu."""
@@ -94,7 +90,7 @@ class Profile:
         """The slope of each edge of the hull, and 0 beyond its end."""
         hull = self._band.hull()
         t, h = self._band.t[hull], self._band.h[hull]
-        excess = np.clip(self.upper - np.interp(self.q, t, h), 0.0, MOST_GAP)
+        excess = np.clip(self.upper - np.interp(self.q, t, h), 0.0, WIDE_FRONTS.most_gap)
         excess = np.where(excess > h_tolerance(self.lower), excess, 0.0)
         areas = 0.5 * (excess[1:] + excess[:-1]) * np.diff(self.q)
         worth = self._between(areas, np.append(t, np.inf))
@@ -118,7 +114,7 @@ class Profile:
         """The limits, in the middle of intervals that are long and were not halved yet."""
         middle = 0.5 * (cuts[1:] + cuts[:-1])
         asked = np.isin(middle + t_tolerance(middle), list(self._band.ends))
-        least = np.maximum(LONG * (self.q[-1] - self.q[0]), 8.0 * t_tolerance(middle))
+        least = np.maximum(WIDE_FRONTS.long * (self.q[-1] - self.q[0]), 8.0 * t_tolerance(middle))
         long = np.diff(cuts) > least
         return np.where(long & ~asked, middle, at)
 
@@ -128,7 +124,9 @@ class Profile:
             return []
         with np.errstate(invalid="ignore"):  # where both are infinite, nothing is added
             added = self.upper - np.maximum(self._band.of_finite(self.q), self.lower)
-        added = np.where(added > h_tolerance(self.lower), added, 0.0).clip(0.0, MOST_GAP)
+        added = np.where(added > h_tolerance(self.lower), added, 0.0).clip(
+            0.0, WIDE_FRONTS.most_gap
+        )
         worth = float((0.5 * (added[1:] + added[:-1]) * np.diff(self.q)).sum())
         return [BandQuestion(Kind.LOWEST, worth=worth)] if worth > 0.0 else []
 
@@ -157,5 +155,5 @@ class Profile:
 
 def _best(kind: Kind, at: Floats, worth: Floats) -> list[BandQuestion]:
     """The few that are worth most."""
-    few = np.argsort(-worth, kind="stable")[:CANDIDATES]
+    few = np.argsort(-worth, kind="stable")[: WIDE_FRONTS.candidates]
     return [BandQuestion(kind, float(at[i]), float(worth[i])) for i in few if worth[i] > 0.0]

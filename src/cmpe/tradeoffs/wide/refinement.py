@@ -24,22 +24,7 @@ from cmpe.tradeoffs.wide.band import Band
 from cmpe.tradeoffs.wide.pricing import Pricing
 from cmpe.tradeoffs.wide.questions import BandQuestion, Kind, Profile
 from cmpe.tradeoffs.wide.relinking import Anchor, MixedAnswers, Mixtures
-
-FIRST_SLICE = 0.1  # seconds
-GROWTH = 0.25  # of the time so far: the longest later one
-LONGEST = 0.1  # of the limit
-HALF = 0.5  # a line that leaves more of the slack there was had too little time
-LONGER = 2.0  # then slices are so much longer
-SPLIT_AFTER = 3.0  # seconds: no split is made before
-SPLIT_PATIENCE = 0.25  # of the time that is left: how long one may take to make
-TRUSTED = 2  # times that the split is asked for a line, before branch and bound is
-FORGETS = 0.2  # of what a kind's account says, with every question
-NEAR = 1e-4  # of the size of a multiplier: those are the same question
-FAR = 4.0  # by how much a multiplier grows that leaves the first limits without an answer
-MULTIPLIERS = 5  # that are tried so
-MOST_DOUBLINGS = 40  # of a slice: longer than any limit
-SKIPS = (1, 2, 4, 8)  # neighbours that an answer is linked with
-MOST_MIXED = 512  # mixtures of one pair
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 
 
 @dataclass
@@ -51,8 +36,8 @@ class KindAccount:
 
     def note(self, gain: float, use: float) -> None:
         """Learn from one question."""
-        self.gain += FORGETS * (min(gain, 4.0) - self.gain)
-        self.use += FORGETS * (min(use, 4.0) - self.use)
+        self.gain += WIDE_FRONTS.forgets * (min(gain, 4.0) - self.gain)
+        self.use += WIDE_FRONTS.forgets * (min(use, 4.0) - self.use)
 
 
 class Refinement:
@@ -67,7 +52,7 @@ class Refinement:
         self._pricing = Pricing(instances, self.band, limits)
         self._mixtures = Mixtures(instances.problem, over)
         self._asked: list[BandQuestion] = []
-        self._first_slice = min(FIRST_SLICE, LONGEST * self._limit)
+        self._first_slice = min(WIDE_FRONTS.first_slice, WIDE_FRONTS.longest * self._limit)
         self._pace = self._first_slice
         self._accounts = {kind: KindAccount() for kind in Kind}
         self._anchors: list[Anchor] = []  # by rising t
@@ -96,18 +81,20 @@ class Refinement:
             after = Profile(self.band, self._window)
             gain = (profile.area - after.area) / question.worth
             self._accounts[question.kind].note(max(0.0, gain), (self.spent - begin) / planned)
-            if question.kind is Kind.LINE and after.slack(question.at) > HALF * slack:
+            if question.kind is Kind.LINE and after.slack(question.at) > WIDE_FRONTS.half * slack:
                 self._be_patient(planned)
             yield question
 
     def _be_patient(self, planned: float) -> None:
         """Lines that had so many seconds are loose: a split, or more time for each."""
-        soon = self.spent < min(SPLIT_AFTER, LONGEST * self._limit)
-        seconds = SPLIT_PATIENCE * (self._limit - self.spent)
+        soon = self.spent < min(WIDE_FRONTS.split_after, WIDE_FRONTS.longest * self._limit)
+        seconds = WIDE_FRONTS.split_patience * (self._limit - self.spent)
         if not soon and self._pricing.enlarge_split(self.spent, seconds):
             self._asked = [a for a in self._asked if a.kind is not Kind.LINE]
         else:
-            self._pace = max(self._pace, min(LONGER * planned, LONGEST * self._limit))
+            self._pace = max(
+                self._pace, min(WIDE_FRONTS.longer * planned, WIDE_FRONTS.longest * self._limit)
+            )
 
     def _first(self) -> Iterator[BandQuestion]:
         """A line for all limits, and multipliers up to one that answers the lowest of them."""
@@ -115,10 +102,10 @@ class Refinement:
         if self.band.floor > -np.inf:
             yield BandQuestion(Kind.LOWEST)
         unit, low = self._pricing.unit, self._window[0]
-        for power in range(1 if low == -np.inf else MULTIPLIERS):
+        for power in range(1 if low == -np.inf else WIDE_FRONTS.multipliers):
             if (self.band.t <= low).any():
                 return
-            yield BandQuestion(Kind.LINE, unit * FAR**power)
+            yield BandQuestion(Kind.LINE, unit * WIDE_FRONTS.far**power)
         if not (self.band.t <= low).any():
             yield BandQuestion(Kind.LEAST)
 
@@ -134,13 +121,13 @@ class Refinement:
 
     def seconds_of(self, question: BandQuestion) -> float:
         """A slice of the time, doubled each time that the same is asked again."""
-        share = min(self._pace, max(self._first_slice, GROWTH * self.spent))
-        slice_of_it = share * 2.0 ** min(self._times(question), MOST_DOUBLINGS)
+        share = min(self._pace, max(self._first_slice, WIDE_FRONTS.growth * self.spent))
+        slice_of_it = share * 2.0 ** min(self._times(question), WIDE_FRONTS.doublings)
         return max(1e-3, min(slice_of_it, self._limit - self.spent))
 
     def _times(self, question: BandQuestion) -> int:
         """How often the same was asked before."""
-        near = NEAR * self._pricing.unit if question.kind is Kind.LINE else 0.0
+        near = WIDE_FRONTS.near * self._pricing.unit if question.kind is Kind.LINE else 0.0
         return sum(a.kind is question.kind and abs(a.at - question.at) <= near for a in self._asked)
 
     # --- asking ---
@@ -150,7 +137,7 @@ class Refinement:
         found: Values | None = None
         match question.kind:
             case Kind.LINE:
-                apart = pricing.split.is_made and self._times(question) < TRUSTED
+                apart = pricing.split.is_made and self._times(question) < WIDE_FRONTS.trusted
                 found = pricing.price(question.at, seconds, apart=apart)
             case Kind.LIMIT:
                 found = pricing.limit(question.at, seconds)
@@ -169,13 +156,13 @@ class Refinement:
             return
         new = Anchor(float(h[0]), float(t[0]), found[0])
         place = bisect_left(self._anchors, new.t, key=lambda anchor: anchor.t)
-        behind = self._anchors[max(0, place - max(SKIPS)) : place][::-1]
-        ahead = self._anchors[place : place + max(SKIPS)]
+        behind = self._anchors[max(0, place - max(WIDE_FRONTS.skips)) : place][::-1]
+        ahead = self._anchors[place : place + max(WIDE_FRONTS.skips)]
         if any(np.array_equal(near.row, new.row) for near in (*behind, *ahead)):
             return
         self._anchors.insert(place, new)
-        pairs = [(behind[s - 1], new) for s in SKIPS if s <= len(behind)]
-        pairs += [(new, ahead[s - 1]) for s in SKIPS if s <= len(ahead)]
+        pairs = [(behind[s - 1], new) for s in WIDE_FRONTS.skips if s <= len(behind)]
+        pairs += [(new, ahead[s - 1]) for s in WIDE_FRONTS.skips if s <= len(ahead)]
         for low, high in pairs:
             mixed = self._mixtures.between(low, high)
             self.band.add(mixed.rows(self._wanted(mixed)))
@@ -186,6 +173,6 @@ class Refinement:
         better = mixed.h > self.band.lower(mixed.t) + h_tolerance(mixed.h)
         better &= (mixed.t <= high) & (np.append(mixed.t[1:], np.inf) > low)
         found = np.flatnonzero(better)
-        if len(found) > MOST_MIXED:
-            found = found[np.linspace(0, len(found) - 1, MOST_MIXED).astype(np.intp)]
+        if len(found) > WIDE_FRONTS.mixtures:
+            found = found[np.linspace(0, len(found) - 1, WIDE_FRONTS.mixtures).astype(np.intp)]
         return found

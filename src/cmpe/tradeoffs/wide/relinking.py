@@ -28,8 +28,7 @@ from cmpe.arrays import Floats, Indices, Integers, Values
 from cmpe.models.flat import FlatTables
 from cmpe.problem import Problem
 from cmpe.tradeoffs.points import undominated
-
-CORE = 8
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 
 
 class Anchor(NamedTuple):
@@ -153,7 +152,7 @@ class Trades:
     def choices(self) -> NDArray[np.bool_]:
         """Which trades are made (C, R): every beginning, varied in its core."""
         count = len(self.order)
-        core = min(CORE, count)
+        core = min(WIDE_FRONTS.core, count)
         patterns = (np.arange(1 << core)[:, np.newaxis] >> np.arange(core)) & 1 > 0  # (2^c, c)
         out = [np.zeros((1, count), dtype=bool)]
         for first in range(0, count - core + 1, max(1, core // 2)):

@@ -16,9 +16,7 @@ from cmpe.bounds.splitting import Splitting, by_size
 from cmpe.core.compiler import timing
 from cmpe.errors import TooLarge
 from cmpe.problem import Instances
-
-SIZES = (0.02, 0.1)  # seconds that 60 steps of a split should take
-LATER = 8.0  # times what one took to make: after that many seconds the next is made
+from cmpe.tradeoffs.wide.settings import WIDE_FRONTS
 
 
 class SharedSplit:
@@ -26,7 +24,7 @@ class SharedSplit:
 
     def __init__(self, memory: float | None = None) -> None:
         self._memory = memory
-        self._left = list(SIZES)
+        self._left = list(WIDE_FRONTS.split_seconds)
         self._split: Relaxation | None = None
         self._next = 0.0  # when so many seconds are spent
 
@@ -46,7 +44,7 @@ class SharedSplit:
         except TooLarge:  # or out of time
             self._left = []
             return False
-        self._next = spent + LATER * (timing.now() - begin)
+        self._next = spent + WIDE_FRONTS.later_split * (timing.now() - begin)
         return True
 
     def bound(self, instances: Instances, seconds: float) -> float:

@@ -19,7 +19,7 @@ from cmpe.models.relu import ReluNetwork
 from cmpe.problem import Constraint, Problem
 from cmpe.solution import Solutions, Status
 from cmpe.solvers.base import Deadline, Running
-from cmpe.solvers.milp.mixed import SMALL
+from cmpe.solvers.settings import PROGRAMS
 from cmpe.solving import solve
 from tests.problems import Shape, all_assignments, random_cutset, random_model, seeds
 
@@ -248,7 +248,7 @@ def test_zeros_with_weights_between():
 
 def wide_problem() -> tuple[Problem, np.ndarray]:
     rng = np.random.default_rng(5)
-    cards = [2] * (SMALL + 4)
+    cards = [2] * (PROGRAMS.small + 4)
     model = random_model(rng, cards, Shape(arity=2, factors=30, zeros=False))
     t = NeuralFunction(relu_module(rng, len(cards)), tuple(cards))
     q = float(np.median(t.value(rng.integers(0, 2, (100, len(cards))))))

@@ -21,18 +21,16 @@ from cmpe.problem import Instances
 from cmpe.solution import OPTIMALITY_TOLERANCE, Solutions
 from cmpe.solvers.base import Deadline, Limits
 from cmpe.solvers.gradient import Gradient
-from cmpe.solvers.milp import MARGIN, MOST_CUTS, PADDING, backend, only_candidate
+from cmpe.solvers.milp import MARGIN, PADDING, backend, only_candidate
 from cmpe.solvers.milp.mixed.columns import Columns
 from cmpe.solvers.milp.mixed.kinds import readable_functions
 from cmpe.solvers.milp.mixed.program import MixedProgram, Readable
 from cmpe.solvers.rows import RowAnswer, solve_rows, start_of
+from cmpe.solvers.settings import PROGRAMS
 from cmpe.solvers.stages import incumbents
 
 TIGHTER = (-1e-9, -1e-8, -1e-7, -5e-7)  # paddings, tried in turn for an answer in [0, 1]
 LEAST_WEIGHT = 1e-7  # of an entry of -inf that lifts a constraint, in an answer
-MOST_LESS = 5  # answers worth less than the program said that are cut off
-SMALL = 12  # free variables: fewer need no start
-START_SHARE = 0.2  # of the time limit, for finding one
 
 
 @dataclass(frozen=True)
@@ -46,11 +44,11 @@ class Mixed:
         backend(self.backend)  # fail now if it is not installed
         problem, start, told = instances.problem, limits.start, limits.of_a_row()
         functions = readable_functions(problem)
-        if start is None and len(problem.free) > SMALL:
+        if start is None and len(problem.free) > PROGRAMS.small:
             start = incumbents(
-                Gradient(starts=4, steps=50).answer(instances, told.share(START_SHARE))
+                Gradient(starts=4, steps=50).answer(instances, told.share(PROGRAMS.start_share))
             )
-            told = told.share(1.0 - START_SHARE)
+            told = told.share(1.0 - PROGRAMS.start_share)
         job = _MixedRow(instances, functions, self.backend, told, start)
         return solve_rows(instances, job, f"milp:{self.backend}", limits)
 
@@ -115,7 +113,7 @@ class _MixedSearch:
     def prove(self) -> None:
         """The loose program, and what its answer needs to become one of the problem."""
         build, program = self._mixed.columns(PADDING)
-        for _ in range(MOST_CUTS):
+        for _ in range(PROGRAMS.cuts):
             found = self._solved(build, program, proves=True)
             feasible = found is not None and self.offer(found)
             if found is None or program is None or (feasible and self._is_done()):
@@ -130,7 +128,7 @@ class _MixedSearch:
         """Whether the bound is reached, or nothing more is to be gained."""
         allowed = OPTIMALITY_TOLERANCE * max(1.0, abs(self._value))
         closed = self._bound - self._value <= allowed
-        return closed or self._removed == MOST_LESS or self._clock.expired()
+        return closed or self._removed == PROGRAMS.less_cuts or self._clock.expired()
 
     def _tighten(self) -> None:
         """An answer within the tolerances, where the loose program's is just outside."""

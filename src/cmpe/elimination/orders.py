@@ -1,6 +1,6 @@
 """Elimination orders by compiled heuristics, with what each costs; interruptible.
 
-`plan` says which heuristics there are and chooses among their orders.
+`plan` runs the heuristics and chooses among their orders.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Messages from tables to their variables."""
