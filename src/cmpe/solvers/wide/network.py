@@ -247,8 +247,9 @@ class RowNetwork:
     def losses(self) -> Floats:
         """By how much each value left is worse than the best of its variable, in one more sweep."""
         out = np.full(len(self.state.left), np.inf)
-        self.possible = bool(self._consistency.losses(self.net, self.state, out))
-        self._note()
+        if self.possible:
+            self.possible = bool(self._consistency.losses(self.net, self.state, out))
+            self._note()
         return out
 
     def narrowed(self, most: float, losses: Floats) -> RowNetwork:

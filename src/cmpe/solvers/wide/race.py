@@ -182,8 +182,6 @@ class Race:
     def _relaxed_answers(self) -> str:
         """Answers near the best of the reparametrisation: other values are left out."""
         network, known, settings = self.network, self.known, self.settings
-        if not network.possible:
-            return "relaxed"
         losses = network.losses()
         if not network.possible:
             return "relaxed"
