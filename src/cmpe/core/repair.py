@@ -11,6 +11,7 @@ from cmpe.core.moves import (
     ARC_END,
     DROP,
     END,
+    NEIGHBOUR,
     SLOT,
     Notes,
     Point,
@@ -109,7 +110,7 @@ def _walk(slot, most, graph, point, state):
             if arcs == 0:
                 v = draw(state, len(point.z))
             else:
-                v = graph.arcs[variables[v, ARC] + draw(state, arcs), 3]
+                v = graph.arcs[variables[v, ARC] + draw(state, arcs), NEIGHBOUR]
             slot = _other(v, graph, point, state)
 
 
