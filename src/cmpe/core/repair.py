@@ -182,7 +182,7 @@ def repair(steps, graph, rules, point, notes):
 
 
 @njit(cache=True, nogil=True)
-def _copy(source, target):
+def _copy_point(source, target):
     """Copy a point to another one of the same row."""
     copy(source.z, target.z)
     copy(source.position, target.position)
@@ -198,7 +198,7 @@ def shake(kicks, graph, rules, point, best, notes):
 
     h never falls.
     """
-    _copy(point, best)
+    _copy_point(point, best)
     for k in range(kicks):
         if k % 2 == 1 or not _push(graph, rules, point, notes.state):
             _kick(graph, point, notes.state)
@@ -207,9 +207,9 @@ def shake(kicks, graph, rules, point, best, notes):
             start = np.int64(draw(notes.state, len(graph.owner)))
             exchange(start, LOCAL.tries, graph, rules, point)
             if point.total[0] >= best.total[0]:
-                _copy(point, best)
+                _copy_point(point, best)
                 continue
-        _copy(best, point)
+        _copy_point(best, point)
 
 
 @njit(inner=True, nogil=True)
