@@ -180,7 +180,9 @@ def bound(  # noqa: PLR0913
     own = Rows.own(problem, evidence, potentials, limits)
     if own is not None and len(own) and (own.has_numbers or place is None):
         if place is not None:
-            raise MethodError("bounds of rows with numbers of their own are made on one machine")
+            raise MethodError(
+                "bounds of rows with potentials or limits are computed on one machine"
+            )
         return bound(
             own.lifted, own.numbered(own.evidence), method=method, work=work, device=device
         )

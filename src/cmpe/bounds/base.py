@@ -49,7 +49,7 @@ class Work:
     def check_time(self) -> None:
         """Give up what prepares a bound when the deadline has come."""
         if timing.now() >= self.until:
-            raise OutOfTime("the time limit came while a relaxation was being made")
+            raise OutOfTime("the time limit ended while a relaxation was being made")
 
     def __post_init__(self) -> None:
         least = {"threads": 1, "seed": 0} | ({} if self.steps is None else {"steps": 0})

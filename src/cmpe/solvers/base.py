@@ -131,7 +131,7 @@ class Limits(Running):
             return cls(**limits)
         if not isinstance(running, Running):
             raise MethodError(
-                "a Running says how to run: write running=cmpe.Running(workers=2), "
+                "running takes a Running: write running=cmpe.Running(workers=2), "
                 f"found {type(running).__name__}"
             )
         return cls(**{f.name: getattr(running, f.name) for f in fields(Running)} | limits)
@@ -182,7 +182,7 @@ class Deadline:
     def check(self) -> None:
         """Give up what prepares an answer when no time is left."""
         if self.expired():
-            raise OutOfTime("the time limit came while a program was being built")
+            raise OutOfTime("the time limit ended while a program was being built")
 
 
 @runtime_checkable

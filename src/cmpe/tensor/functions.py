@@ -72,7 +72,7 @@ class Functions:
 @singledispatch
 def evaluator(function: Function, on: Functions) -> Evaluate:
     """How one function is evaluated; a new kind of function registers its own way here."""
-    raise MethodError(f"no gradient is known of a function of kind {type(function).__name__}")
+    raise MethodError(f"there is no gradient of a function of kind {type(function).__name__}")
 
 
 @evaluator.register

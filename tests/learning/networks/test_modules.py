@@ -203,7 +203,7 @@ def test_objectives_read_numbers_of_rows():
     problem = cmpe.Problem(h, asked, names[:2], continuous=names[:2])
     rows = np.random.default_rng(0).random((300, 2))
     config = quick(epochs=40, learning_rate=0.01, beta=1.0, contrast=3.0)
-    with pytest.warns(UserWarning, match="no bound is known of a layer Dose"):
+    with pytest.warns(UserWarning, match="there is no bound for a layer Dose"):
         solver = cmpe.fit(problem, rows, config, network=layers(2, 3))
     test = np.random.default_rng(1).random((100, 2))
     best = cmpe.solve(problem, test, method="exhaustive")
