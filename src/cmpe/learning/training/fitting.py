@@ -58,7 +58,7 @@ from cmpe.solvers.base import Running
 
 @dataclass(frozen=True)
 class Session:
-    """How to train, as opposed to what."""
+    """Options of running a training: device, output, resuming and the like."""
 
     out: Path | None = None  # the run directory
     device: str = "cpu"
@@ -82,14 +82,14 @@ def fit(
     *,
     network: nn.Module | str | None = None,
 ) -> NeuralSolver:
-    """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
+    """Train a network on rows of evidence (default: the preset `tuned`), and return it as a solver.
 
-    With `config.rows`, as many are drawn from the objective and trained on as well.
+    With `config.rows`, this many rows are drawn from the objective and trained on as well.
 
     `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
-    gives a logit for each free variable of two values, k for each of k. The module itself is left
-    as it is; margins, passes and predict_multiplier of the config are left out.
+    gives a logit for each free variable of two values, k for each of k. The module itself is
+    not changed; margins, passes and predict_multiplier of the config are ignored.
     """
     need_problem(problem, "fit")
     config, session = config or tuned(problem=problem), session or Session()
