@@ -206,7 +206,7 @@ class NeuralSolver:
         return self.trained.config.margins
 
     def relaxed_violations(self, rows: Instances) -> NDArray[np.bool_]:
-        """Whether the relaxed output breaks a limit (B,): what the paper's code scored."""
+        """Whether the relaxed output breaks a limit (B,), as scored by the paper's code."""
         return self.predictor.relaxed_violations(rows, self.calibrated_margin())
 
     def stages_for(self, block: Instances) -> Pipeline:

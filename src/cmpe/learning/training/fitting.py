@@ -61,7 +61,7 @@ from cmpe.solvers.base import Running
 
 @dataclass(frozen=True)
 class Session:
-    """How to train, as opposed to what."""
+    """Options of running a training: device, output, resuming and the like."""
 
     out: Path | None = None  # the run directory
     device: str = "cpu"
@@ -88,21 +88,21 @@ def fit(  # noqa: PLR0913
     potentials: Potentials | None = None,
     limits: Limits | None = None,
 ) -> NeuralSolver:
-    """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
+    """Train a network on rows of evidence (default: the preset `tuned`), and return it as a solver.
 
-    With `config.rows`, as many are drawn from the objective and trained on as well.
+    With `config.rows`, this many rows are drawn from the objective and trained on as well.
 
     `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
-    gives a logit for each free variable of two values, k for each of k. The module itself is left
-    as it is; margins, passes and predict_multiplier of the config are left out.
+    gives a logit for each free variable of two values, k for each of k. The module itself is
+    not changed; margins, passes and predict_multiplier of the config are ignored.
 
     `inputs` (N, ...) are numbers of each row, such as features or images. The module reads them in
     place of the evidence; functions of the problem with `features` read them, too.
 
-    `potentials` and `limits` are those of each row, as in `solve`, and soft evidence is potentials.
-    A network reads them after the evidence, those of inputs the inputs alone: of each table all
-    entries but the first, less the first; of each limit how far it is from the mean, in deviations.
+    `potentials` and `limits` are those of each row, as in `solve`; soft evidence counts as
+    potentials. Without `inputs` the network reads them after the evidence: of each table every
+    entry but the first, less the first; of each limit its distance from the mean, in deviations.
     """
     need_problem(problem, "fit")
     has_own = not (inputs is None and potentials is None and limits is None)
