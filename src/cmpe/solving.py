@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmpe.arguments import whole_number
 from cmpe.arrays import Values
@@ -50,6 +51,7 @@ def solve(  # noqa: PLR0913
     keep: Sequence[str] = (),
     potentials: Potentials | None = None,
     limits: RowLimits | None = None,
+    inputs: ArrayLike | None = None,
     running: Running | None = None,
 ) -> Solutions:
     """Answer every row of `evidence`: one answer per row, in their order.
@@ -72,6 +74,8 @@ def solve(  # noqa: PLR0913
     have fewer than k states; NumPy or torch. -inf forbids.
     limits: each row's own limits: {constraint by name or number: (B,)}, or (B, m), in the sense in
     which each constraint was written. One row of evidence serves all rows of potentials and limits.
+    inputs: numbers (B, ...) of each row that are no variables: what a trained network reads, and
+    the `features` of a `NeuralFunction`.
     """
     need_problem(problem, "solve")
     changes: dict[str, Any] = {} if workers is None else {"workers": workers}
@@ -83,7 +87,9 @@ def solve(  # noqa: PLR0913
         told = Limits.of(running, seconds=time_limit, gap=gap, seed=seed, **changes)
         by = chosen(method, problem)
         kept = _split(evidence, keep)
-        rows = Rows.own(problem, kept.evidence, potentials, limits, ignore_extra=ignore_extra)
+        rows = Rows.own(
+            problem, kept.evidence, potentials, limits, inputs=inputs, ignore_extra=ignore_extra
+        )
         if rows is not None:
             answers = answer_rows(rows, by, told)
         else:

@@ -87,6 +87,7 @@ class Problem:
     name: str = ""
     continuous: tuple[int, ...] = ()
     rules: tuple[str, ...] = field(default=(), init=False)  # in words: the objective contains them
+    lift: Any = field(default=None, init=False, compare=False)  # the `Rows` that it is lifted of
 
     def __init__(
         self,

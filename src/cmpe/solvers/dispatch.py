@@ -77,9 +77,10 @@ def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = Non
     lifts = rows.has_numbers or _lifts(method, rows.problem)
     if not (lifts and len(rows)):
         return answer(rows.problem, rows.evidence, method, limits)
-    if not isinstance(method, str) and isinstance(method, Solver):
+    if not isinstance(method, str | Engine):
         raise MethodError(
-            "potentials and limits of rows go with a method by name; found a solver of kind "
+            "potentials, limits and inputs of rows go with a method by name or a trained network; "
+            "found a solver of kind "
             f"{type(method).__name__}"
         )
     if limits.is_spread:
