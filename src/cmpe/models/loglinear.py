@@ -124,9 +124,11 @@ class LogLinearModel(Bounded):
     ) -> LogLinearModel:
         """Build a model from (scope, log-table) pairs; a scope may list numbers or names."""
         domain = Domain(tuple(cardinalities), tuple(names), tuple(map(tuple, states)))
-        factors = tuple(
-            Factor(tuple(map(domain.variable, scope)), np.asarray(table)) for scope, table in tables
-        )
+        try:
+            pairs = [(tuple(scope), np.asarray(table)) for scope, table in tables]
+        except (TypeError, ValueError) as error:  # rows of different lengths, or no pairs at all
+            raise ModelError(f"tables must be pairs (scope, array of numbers): {error}") from None
+        factors = tuple(Factor(tuple(map(domain.variable, scope)), t) for scope, t in pairs)
         return cls(domain.cardinalities, factors, domain.names, domain.states)
 
     @classmethod
@@ -208,7 +210,7 @@ class LogLinearModel(Bounded):
 
     @property
     def variables(self) -> int:
-        """How many variables there are, whether or not a factor mentions them."""
+        """The number of variables, whether or not a factor mentions them."""
         return len(self.cardinalities)
 
     @property
@@ -218,7 +220,7 @@ class LogLinearModel(Bounded):
 
     @cached_property
     def flat(self) -> FlatTables:
-        """All tables end to end: what compiled code reads."""
+        """All tables end to end, for compiled code."""
         return FlatTables.of(self.cardinalities, [(f.scope, f.log_table) for f in self.factors])
 
     def value(self, assignments: Assigned) -> Floats:
@@ -333,7 +335,7 @@ class LogLinearModel(Bounded):
         return float(sum(_largest_finite(f.log_table) for f in self.factors))
 
     def to_model(self) -> LogLinearModel:
-        """Itself: what trees and cutset networks are turned into."""
+        """The model itself; trees and cutset networks are converted."""
         return self
 
     @classmethod
