@@ -54,7 +54,12 @@ MISTAKES = {
     "an array of states": (lambda: cmpe.solve(PROBLEM, np.array([["TRUE", "LOW", "LOW", "LOW"]])), "evidence must be whole numbers"),
     "an array too narrow": (lambda: cmpe.solve(PROBLEM, [[0, 1]]), "columns"),
     "an array out of range": (lambda: cmpe.solve(PROBLEM, [[0, 5, 0, 0]]), "row 0, variable 'CVP': evidence must be from 0 to 2, found 5"),
+    "a state beyond all numbers": (lambda: cmpe.solve(cmpe.Problem(PLAIN), {1: [0, 10**400]}), "evidence must be values of variables, found 0.0 to 1e+300"),
+    "a likelihood beyond all numbers": (lambda: cmpe.solve(cmpe.Problem(PLAIN), [{0: [0.5, 10**400]}]), "row 0, variable 0: likelihoods must be numbers"),
+    "a limit beyond all numbers": (lambda: cmpe.solve(PROBLEM.under([cmpe.count({"CVP": 0}, name="c") <= 1]), limits={"c": 10**400}), "limits must be an array of numbers"),
     # models
+    "a cardinality that is a word": (lambda: cmpe.LogLinearModel.from_tables(["two"], []), "cardinalities must be whole numbers"),
+    "tables of ragged rows": (lambda: cmpe.LogLinearModel.from_tables([2], [((0,), [1.0, []])]), "tables must be pairs (scope, array of numbers)"),
     "words in a table": (lambda: cmpe.Factor((0,), ["x"]), "a log-table must hold numbers, found ['x']"),
     "words in a table of a model": (lambda: cmpe.LogLinearModel.from_tables([2], [((0,), ["x", "y"])]), "a log-table must hold numbers"),
     "a scope that is no list": (lambda: cmpe.Factor(0, [1.0]), "a scope must be a list of whole numbers, found 0"),

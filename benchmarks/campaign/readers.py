@@ -27,6 +27,7 @@ import cmpe
 from benchmarks.campaign.costs import CFN, wcsp_text
 from benchmarks.campaign.journal import Journal
 from benchmarks.campaign.mutations import PACK, bomb, mutated
+from cmpe.certificates.checker import check
 from cmpe.errors import CmpeError
 from cmpe.formats import registry
 from cmpe.formats.debd import read_data
@@ -39,6 +40,8 @@ from cmpe.formats.numbers import read_limits, read_potentials
 from cmpe.formats.results import format_mpe, json_rows
 from cmpe.generation import grid
 from cmpe.problem.rows import Rows
+from cmpe.problem.wording import count_from_text, rule_from_text
+from cmpe.service.questions import Allowed, parsed
 
 MOST_MEMORY = 2 << 30
 MOST_SECONDS = 20.0  # of one core
@@ -142,7 +145,7 @@ def samples() -> list[Sample]:
     """Sound files of every format, small ones."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        parts = (_models, _costs, _rows, _numbers, _arrays, _folders)
+        parts = (_models, _costs, _rows, _numbers, _texts, _arrays, _folders)
         return [sample for part in parts for sample in part(place)]
 
 
@@ -240,16 +243,21 @@ def _rows(folder: Path) -> list[Sample]:
     return [s for name, read in names.items() for s in _one(name, folder / name, read)]
 
 
-def _numbers(folder: Path) -> list[Sample]:
-    """Numbers of rows' own, columns of states and likelihoods, and rules."""
+def _named_problem() -> cmpe.Problem:
+    """Three variables with names, a count and a soft rule."""
     names, states = ["A", "B", "c d"], [["no", "yes"], ["0", "1", "2"], ["x", "y=z"]]
     tables = [(("A", "B"), np.eye(2, 3)), (("c d",), np.array([0.0, 1.0]))]
     model = cmpe.LogLinearModel.from_tables([2, 3, 2], tables, names, states)
-    problem = cmpe.Problem(
+    return cmpe.Problem(
         model,
         [cmpe.count({"A": "yes", "c d": "y=z"}, name="faults") <= 1,
          cmpe.implies({"A": "yes"}, {"B": [0, 2]}, weight=1.5)],
     )  # fmt: skip
+
+
+def _numbers(folder: Path) -> list[Sample]:
+    """Numbers of rows' own, columns of states and likelihoods, and rules."""
+    problem = _named_problem()
     arrays: Any = {"A": np.zeros((2, 2)), "A,B": np.ones((2, 2, 3))}
     np.savez(folder / "p.npz", **arrays)
     write_array(np.zeros((2, 3, 3)), folder / "q.npy")
@@ -286,6 +294,47 @@ def _numbers(folder: Path) -> list[Sample]:
         readers |= {"s.parquet": evidence}
     out = [s for name, read in readers.items() for s in _one(name, folder / name, read)]
     return [*out, _sample("directory with rules", made, cmpe.read_directory, "problem.json")]
+
+
+RULES = (
+    'A=yes and B!=1 implies "c d=y=z" weight 1.5',
+    "triage: exactly one of A=yes B=0|2 'c d=x'",
+    "all different A B",
+    "allowed A B : yes 2 ; no 0 weight 2",
+)
+COUNTS = ('faults: A=yes B=0 2*"c d=x" <= 2', "1 <= A=yes B=1|2 <= 3", "-0.5*A=no B=1 == 1")
+
+
+def _texts(folder: Path) -> list[Sample]:
+    """Rules and counts in words, requests of the service, certificates."""
+    problem = _named_problem()
+
+    def ruled(text_of: Callable[[str, Any], Any]) -> Callable[[Path], object]:
+        def read(path: Path) -> object:
+            text = path.read_bytes().decode("utf-8", "replace")
+            return cmpe.Problem(problem.objective, [text_of(text, problem.domain)])
+
+        return read
+
+    rows = [{"A": "yes", "B": [0.5, 0.25, 0]}, {}, {"c d": {"x": 1, "y=z": 0.5}}]
+    asked = {"rows": rows, "potentials": {"A": [[0.0, 1.5]] * 3}, "limits": {"faults": [1, 2, 0.5]}}
+    plain = cmpe.Problem(cmpe.LogLinearModel((2, 3)), [cmpe.count({0: 1}, name="t") <= 1])
+    texts = [("rule.txt", text, ruled(rule_from_text)) for text in RULES]
+    texts += [("count.txt", text, ruled(count_from_text)) for text in COUNTS]
+    texts += [
+        ("request.json", json.dumps(asked), lambda p: parsed(problem, p.read_bytes(), Allowed())),
+        (
+            "plain.json",
+            '{"rows": [{"0": 1, "1": [1, 0.5, 0]}], "limits": {"0": 1}}',
+            lambda p: parsed(plain, p.read_bytes(), Allowed()),
+        ),
+    ]
+    cmpe.certify(problem, [{"A": "yes"}, {}], folder / "proof.json")
+    proof = (folder / "proof.json").read_text(encoding="ascii")
+    texts.append(("proof.json", proof, lambda p: list(check(p))))
+    return [
+        Sample(name, {name: text.encode()}, _in(name, read), (name,)) for name, text, read in texts
+    ]
 
 
 def _arrays(folder: Path) -> list[Sample]:

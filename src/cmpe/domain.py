@@ -8,6 +8,7 @@ their states matched by name; functions without names are joined by position.
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +38,10 @@ class Domain:
     states: States = ()
 
     def __post_init__(self) -> None:
-        cards = tuple(int(k) for k in self.cardinalities)
+        try:
+            cards = tuple(map(operator.index, self.cardinalities))
+        except TypeError as error:
+            raise ModelError(f"cardinalities must be whole numbers: {error}") from None
         object.__setattr__(self, "cardinalities", cards)
         object.__setattr__(self, "names", tuple(self.names))
         if any(k < 1 for k in cards):

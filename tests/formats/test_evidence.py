@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import tracemalloc
 from pathlib import Path
@@ -257,3 +258,53 @@ def test_more_axes_than_an_array_has_are_refused(tmp_path):
     data = header[:8] + struct.pack("<H", len(text) + 1) + text + b"\n"
     with pytest.raises(FormatError, match="the shape: expected sizes of an array"):
         read_evidence(save(tmp_path, data, "e.npy"), PROBLEM)
+
+
+def cells_one_by_one(text):
+    """What a file of cells means, or None where it is refused."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    rows = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip()]
+    if not rows or len({len(row) for row in rows}) > 1:
+        return None
+    if not all(re.fullmatch(r"|-1|[0-9]{1,9}", cell) for row in rows for cell in row):
+        return None
+    return [[int(cell or -1) for cell in row] for row in rows]
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "0,1",
+            "1,-1",
+            ",12",
+            "0",
+            "1,2,3",
+            "",
+            " 0, 1",
+            "1-1,0",
+            "-,1",
+            "-0,1",
+            "123456789,0",
+            "1234567890,0",
+            "--1,0",
+            "0,,1",
+        ]
+    )
+)
+
+
+@settings(max_examples=300)
+@given(LINES, st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.integers(1, 40))
+def test_cells_are_read_in_bulk_as_one_by_one(folder, lines, end, closed, block):
+    file = folder / "m.csv"
+    file.write_bytes(end.join([*lines, ""] if closed else lines).encode())
+    problem = Problem(LogLinearModel((10**9,) * 3))
+    expected = cells_one_by_one(file.read_bytes().decode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "BLOCK", block)
+        patch.setattr(evidence, "check_rows", lambda _path, rows, *_: rows)
+        if expected is None:
+            with pytest.raises(FormatError):
+                read_evidence(file, problem)
+        else:
+            assert read_evidence(file, problem).tolist() == expected

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+import cmpe
 from cmpe.errors import FormatError, InputError, TooLarge
 from cmpe.formats import text
 from cmpe.formats.text import (
@@ -275,3 +276,14 @@ def test_parse_object_refuses_all_but_an_object(data, place, found):
 def test_parse_object_reads_what_json_writes():
     value = {"name": "modèle", "list": [1, 2.5, None]}
     assert parse_object("f", json.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("m.bif", '"a" '), ("m.net", "%\n"), ("m.erg", "/**/"), ("m.uai", "#\n")]
+)
+def test_too_many_quoted_words_and_comments_are_refused(tmp_path, monkeypatch, name, mark):
+    """A file of megabytes would make gigabytes of small texts."""
+    (tmp_path / name).write_text(4 * mark)
+    monkeypatch.setattr(text, "MOST_MARKED", 3)
+    with pytest.raises(TooLarge, match="more than 3 quoted words and comments"):
+        cmpe.read_model(tmp_path / name)

@@ -11,7 +11,14 @@ import cmpe
 from cmpe import LogLinearModel, Problem
 from cmpe.arrays import FREE
 from cmpe.errors import EvidenceError, MethodError
-from tests.problems import Shape, all_assignments, random_model, random_network_problem, seeds
+from tests.problems import (
+    Shape,
+    all_assignments,
+    random_model,
+    random_network_problem,
+    seeds,
+    worked_example,
+)
 
 
 def asia():
@@ -193,6 +200,12 @@ def test_many_patterns_of_evidence_share_a_plan():
         assert found.log_evidence[i] == pytest.approx(truth.total, abs=1e-9)
         for v, name in enumerate(net.domain.names):
             assert np.allclose(found.marginals[name][i], truth.marginal(v, cards[v]), atol=1e-11)
+
+
+def test_no_rows():
+    found = cmpe.probability(worked_example(), [])
+    assert (len(found), found.summary(0)) == (0, "no rows")
+    assert [m.shape for m in found.marginals.values()] == [(0, 2)] * 4
 
 
 def test_constraints_can_be_left_out():

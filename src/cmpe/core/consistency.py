@@ -182,20 +182,6 @@ def favourite(net, state, v):
     return state.left[net.place[v] + best]
 
 
-@njit(cache=True, nogil=True, counted=False)
-def losses(net, state, out):
-    """out (V,): what each value left gets less than the favourite of its variable."""
-    for v in range(len(net.order)):
-        p = net.place[v]
-        _score(net, state, v)
-        best = -np.inf
-        for k in range(state.size[v]):
-            best = max(best, state.scratch[1, k])
-        for k in range(state.size[v]):
-            score = state.scratch[1, k]
-            out[p + state.left[p + k]] = np.inf if score == -np.inf else best - score
-
-
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _add_up(net, state, v, s):
     """Add what was collected at slot s to the beliefs of v; a value without support is out."""
@@ -263,6 +249,27 @@ def visit(net, state, v, way):
         state.belief[p + state.left[p + k]] *= keep
     state.best[v] = keep * best
     return work + 8
+
+
+@njit(cache=True, nogil=True, counted=False)
+def losses(net, state, out):
+    """out (V,): what each value left gets less than the best of its variable; False if none is.
+
+    That is known while a variable is visited: afterwards its tables hold it no longer. So this is a
+    sweep.
+    """
+    for i in range(len(net.order)):
+        v = net.order[i]
+        p, best = net.place[v], -np.inf
+        _score(net, state, v)
+        for k in range(state.size[v]):
+            best = max(best, state.scratch[1, k])
+        for k in range(state.size[v]):
+            score = state.scratch[1, k]
+            out[p + state.left[p + k]] = np.inf if score == -np.inf else best - score
+        if visit(net, state, v, 0) < 0:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True, counted=False)

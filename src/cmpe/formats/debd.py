@@ -14,24 +14,8 @@ from cmpe.formats.text import read_text, suffix_of
 
 def read_debd(path: Path | str) -> NDArray[np.uint8]:
     """The rows (N, columns) of a data set."""
-    text = read_text(path)
-    digits = _single_digits(text)
-    if digits is not None:
-        return digits
-    cells = bytearray()
-    width = equal_rows(path, text, ("columns", "a row of data"), _cell, cells)
-    return np.frombuffer(cells, dtype=np.uint8).reshape(-1, width)
-
-
-def _single_digits(text: str) -> NDArray[np.uint8] | None:
-    """The usual case in one pass: equally long lines `d,d,...,d`; None for anything else."""
-    length = text.find("\n") + 1
-    if length < 2 or length % 2 or len(text) % length:
-        return None
-    cells = np.frombuffer(text.encode("ascii"), dtype=np.uint8).reshape(-1, length)
-    digits = cells[:, ::2] - np.uint8(ord("0"))
-    regular = (cells[:, 1:-1:2] == ord(",")).all() and (cells[:, -1] == ord("\n")).all()
-    return digits if regular and (digits <= 9).all() else None
+    words = ("columns", "a row of data")
+    return equal_rows(path, read_text(path), words, _cell, (0, 255)).astype(np.uint8, copy=False)
 
 
 def _cell(path: Path | str, number: int, cell: str) -> int:

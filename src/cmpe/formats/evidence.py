@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,12 +36,21 @@ from cmpe.formats.tables.columns import (
     rows_of_columns,
     separator,
 )
-from cmpe.formats.text import lines_of, parts_of, read_bytes, read_text, suffix_of, write_text
+from cmpe.formats.text import (
+    BLOCK,
+    lines_of,
+    parts_of,
+    read_bytes,
+    read_text,
+    suffix_of,
+    write_text,
+)
 from cmpe.problem import Problem
 from cmpe.problem.groups import full_rows
 from cmpe.problem.rows import Rows
 
 MOST_ROWS = 1 << 32  # bytes of rows in memory
+_PLAIN = re.compile(r"[0-9,\n-]*")
 MOST_LINES = 1 << 22  # of an `.evid` file: each takes microseconds
 
 
@@ -332,9 +342,8 @@ def _array_header(
 
 
 def _parse_cells(path: Path | str, text: str) -> NDArray[np.int64]:
-    cells = array("i")
-    width = equal_rows(path, text, ("cells", "a row of evidence"), _cell, cells)
-    return np.frombuffer(cells, dtype=np.intc).reshape(-1, width).astype(np.int64)
+    words = ("cells", "a row of evidence")
+    return equal_rows(path, text, words, _cell, (FREE, 10**9 - 1)).astype(np.int64, copy=False)
 
 
 def equal_rows(
@@ -342,13 +351,18 @@ def equal_rows(
     text: str,
     words: tuple[str, str],
     cell: Callable[[Path | str, int, str], int],
-    cells: array[int] | bytearray,
-) -> int:
-    """Put each cell between commas into `cells`; how many a line has, which is equal for all.
+    allowed: tuple[int, int],
+) -> Values:
+    """The cells between commas (lines, cells), in the smallest type for the `allowed` numbers.
 
-    `words` are what cells are called, and what a file without lines was expected to have.
+    All lines must have equally many cells. `words` are what cells are called, and what a file
+    without lines was expected to have.
     """
-    width = 0
+    kind = np.result_type(*map(np.min_scalar_type, allowed))
+    plain = _plain_cells(text, kind, allowed)
+    if plain is not None:
+        return plain
+    cells, width = array(kind.char), 0
     for number, line in lines_of(text):
         found = line.count(",") + 1
         width = width or found
@@ -357,7 +371,48 @@ def equal_rows(
         cells.extend(cell(path, number, part.strip()) for part in parts_of(line, ","))
     if not width:
         raise FormatError.at(path, "line 1", words[1], "an empty file")
-    return width
+    return np.frombuffer(cells, dtype=kind).reshape(-1, width)
+
+
+def _plain_cells(text: str, kind: np.dtype[Any], allowed: tuple[int, int]) -> Values | None:
+    """The usual case without a loop over cells: digits and -1 alone; None of any other text."""
+    text = text.replace("\r\n", "\n")
+    text += "" if text.endswith("\n") else "\n"
+    width = text.count(",", 0, text.index("\n")) + 1
+    rows = np.empty(text.count(",") + text.count("\n"), dtype=kind)
+    at = filled = 0
+    while at < len(text):
+        end = text.find("\n", min(at + BLOCK, len(text) - 1)) + 1
+        cells = _block_cells(text[at:end], width)
+        if cells is None or cells.min() < allowed[0] or cells.max() > allowed[1]:
+            return None
+        rows[filled : filled + len(cells)] = cells
+        at, filled = end, filled + len(cells)
+    return rows.reshape(-1, width)
+
+
+def _block_cells(text: str, width: int) -> NDArray[np.int32] | None:
+    """The cells of whole lines in order, by their digits from the last to the first."""
+    if not _PLAIN.fullmatch(text):
+        return None
+    codes = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+    ends = np.flatnonzero(codes <= ord(","))
+    lengths = np.diff(ends, prepend=-1) - 1
+    if len(ends) % width or lengths.max() > 9 or (width == 1 and not lengths.all()):
+        return None
+    is_last = codes[ends].reshape(-1, width) == ord("\n")
+    begins = codes[ends - lengths]
+    is_free = begins == ord("-")
+    is_one = (lengths == 2) & (codes[ends - 1] == ord("1"))
+    if is_last[:, :-1].any() or not is_last[:, -1].all() or (is_free & ~is_one).any():
+        return None
+    if np.count_nonzero(is_free) < text.count("-"):
+        return None
+    cells = np.where(is_free | (lengths == 0), FREE, 0).astype(np.int32)
+    for k in range(int(lengths.max())):
+        places = np.flatnonzero((lengths > k) & ~is_free)
+        cells[places] += (codes[ends[places] - 1 - k].astype(np.int32) - ord("0")) * 10**k
+    return cells
 
 
 def _cell(path: Path | str, number: int, cell: str) -> int:

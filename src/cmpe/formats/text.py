@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, AnyStr
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from cmpe.formats.packing import BROKEN, PACKED, PIECE, packer, unpacked
 MOST_BYTES = 1 << 30  # A larger file is refused,
 MOST_UNPACKED = 1 << 28  # and so is a packed one that unpacks to more,
 MOST_JSON = 1 << 25  # and a longer JSON object: as Python values it takes 20 times its text.
+MOST_MARKED = 1 << 22  # Quoted words and comments: each takes about 100 bytes.
 BLOCK = 1 << 20  # Characters that become words at once.
 _IS_SPACE = np.array([chr(code).isspace() for code in range(256)])  # as str.split has it
 
@@ -68,6 +69,12 @@ def decoded(path: Path | str, data: bytes, encoding: str = "ascii") -> str:
         found = f"byte 0x{data[error.start]:02x}"
         expected = "plain ASCII text" if encoding == "ascii" else f"{encoding} text"
         raise FormatError.at(path, f"line {line}", expected, found) from None
+
+
+def check_marked(path: Path | str, text: AnyStr, marks: Sequence[AnyStr]) -> None:
+    """Refuse more quoted words and comments, which begin with one of `marks`, than memory holds."""
+    if sum(text.count(mark) // (1 + (mark == '"')) for mark in marks) > MOST_MARKED:
+        raise TooLarge(f"{path}: more than {MOST_MARKED} quoted words and comments")
 
 
 def suffix_of(path: Path | str) -> str:

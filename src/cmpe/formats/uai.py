@@ -34,7 +34,7 @@ from cmpe.arrays import Floats
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.tables.names import names_file, read_names, write_names
 from cmpe.formats.tables.uai_numbers import Order, read_at_once
-from cmpe.formats.text import Tokens, decoded, read_bytes, suffix_of, write_text
+from cmpe.formats.text import Tokens, check_marked, decoded, read_bytes, suffix_of, write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
 
 LOG_SUFFIX = ".LG"
@@ -55,6 +55,7 @@ def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearM
     Its variables are called by `names`, else as `MODEL.uai.names` says where that is there.
     """
     data = read_bytes(file_path(path, "read_uai"))
+    check_marked(path, data, (b"#",))
     text = decoded(path, _COMMENT.sub(b"", data) if b"#" in data else data)
     is_log, order = suffix_of(path) == LOG_SUFFIX, _order_of(data)
     model = read_at_once(text, is_log, order) or _read_words(path, text, is_log, order)

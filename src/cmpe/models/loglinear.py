@@ -124,9 +124,11 @@ class LogLinearModel(Bounded):
     ) -> LogLinearModel:
         """Build a model from (scope, log-table) pairs; a scope may list numbers or names."""
         domain = Domain(tuple(cardinalities), tuple(names), tuple(map(tuple, states)))
-        factors = tuple(
-            Factor(tuple(map(domain.variable, scope)), np.asarray(table)) for scope, table in tables
-        )
+        try:
+            pairs = [(tuple(scope), np.asarray(table)) for scope, table in tables]
+        except (TypeError, ValueError) as error:  # rows of different lengths, or no pairs at all
+            raise ModelError(f"tables must be pairs (scope, array of numbers): {error}") from None
+        factors = tuple(Factor(tuple(map(domain.variable, scope)), t) for scope, t in pairs)
         return cls(domain.cardinalities, factors, domain.names, domain.states)
 
     @classmethod

@@ -16,6 +16,7 @@ from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, ModelError
 
 MISSING = frozenset({"NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "?"})
+HUGE = 1e300  # A whole number beyond it may not fit into a float; it is no state.
 
 
 def encoded(domain: Domain, variable: int, cells: Any, *, is_continuous: bool) -> Values:
@@ -62,7 +63,7 @@ def _numbers(domain: Domain, variable: int, column: NDArray[Any]) -> Values:
                 f"row {row}, {domain.called(variable)}: evidence must be a number, found {cell!r}; "
                 "a model needs names for its states to be given by name"
             )
-        out.flat[row] = FREE if is_free else float(cell)
+        out.flat[row] = FREE if is_free else float(cell) if abs(cell) < HUGE else HUGE
     return out
 
 

@@ -14,6 +14,7 @@ problem with rules of many variables are lifted in the same way, to one that has
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -215,7 +216,8 @@ class Rows:
         keys = np.zeros(count, dtype=np.uint64)
         rng = np.random.default_rng(0)
         for each in numbers:
-            flat = np.ascontiguousarray(each, dtype=np.float64).reshape(count, -1).view(np.uint64)
+            flat = np.ascontiguousarray(each, dtype=np.float64).view(np.uint64)
+            flat = flat.reshape(count, math.prod(each.shape[1:]))
             keys += (flat ^ (flat >> np.uint64(32))) @ rng.integers(
                 1, 1 << 63, flat.shape[1], dtype=np.uint64
             )
@@ -516,7 +518,7 @@ def _numbers(what: str, values: Any) -> NDArray[Any]:
     try:
         out = numbers_of(values)
         out = out if out.dtype in (np.float32, np.float64) else out.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last of a whole number beyond floats
         found = type(values).__name__
         raise EvidenceError(f"{what} must be an array of numbers, found {found}") from None
     return out

@@ -14,6 +14,7 @@ import numpy as np
 from cmpe.arrays import Floats, numbers_of
 from cmpe.domain import Domain
 from cmpe.errors import EvidenceError, ModelError
+from cmpe.problem.cells import HUGE
 
 
 class Separated(NamedTuple):
@@ -154,7 +155,7 @@ class _Reader(NamedTuple):
             return False
         if any(isinstance(c, bool) or not isinstance(c, int | float | np.number) for c in cells):
             return False
-        numbers = np.asarray(cells, dtype=np.float64)
+        numbers = np.array([c if abs(c) < HUGE else np.inf for c in cells], dtype=np.float64)
         known = numbers[np.isfinite(numbers)]
         if (known != np.floor(known)).any():
             return True
@@ -185,8 +186,10 @@ class _Reader(NamedTuple):
         size = self.domain.cardinalities[variable]
         try:
             found = numbers_of(cell).astype(np.float64)
-        except (TypeError, ValueError):
-            raise EvidenceError(f"{where}: likelihoods must be numbers, found {cell!r}") from None
+        except (TypeError, ValueError, OverflowError):
+            raise EvidenceError(
+                f"{where}: likelihoods must be numbers, found {cell!r:.80}"
+            ) from None
         if found.shape != (size,):
             raise EvidenceError(
                 f"{where}: likelihoods must be {size} numbers, one for each state; found shape "

@@ -108,6 +108,7 @@ CASES = [
      lambda x: INF if any(max(o) > 0 for o in off(x, BOUNDS)) else 0),
     ("sgcc", f"var 7 {ROWS}", f"metric: var cost: 7 bounds: {CFN_ROWS}",
      lambda x: 7 * max(sum(max(0, s[k]) for s in off(x, BOUNDS)) for k in (0, 1))),
+    ("sgcc", "var 7 1 3 0 0", "metric: var cost: 7 bounds: [[3 0 0]]", lambda x: 0),
     ("sgcc", f"dec 7 {ROWS}", f"metric: dec cost: 7 bounds: {CFN_ROWS}",
      lambda x: 7 * sum(max(0, *o) for o in off(x, BOUNDS))),
     ("sgcc", "wdec 7 1 2 2 3 4 5", "metric: wdec cost: 7 bounds: [[2 2 3 4 5]]",

@@ -111,7 +111,10 @@ def test_networks_of_pgmpy(tmp_path):
         (BOTH + TABLE_A + "probability ( b | a ) { default 1, 2, 3; }", "a default of 2 numbers"),
         ('variable "', "expected a block"),
         (HEAD.replace("yes", '"yes"m') + TABLE_A, "2 states of 'a', found 3"),
-        (HEAD.replace("variable a", 'variable "a"b') + TABLE_A, "one name of a variable"),
+        (
+            HEAD.replace("variable a", 'variable "a"b') + TABLE_A,
+            "one name of a variable, found '\"a\"b'",
+        ),
         (HEAD + 'probability ( "a""b" ) { table 1, 2; }', "a variable of the network, found 'b'"),
         (
             BOTH + TABLE_A + "probability ( b | a ) { (up\n down) 0.1, 0.9; }",

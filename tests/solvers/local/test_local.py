@@ -79,7 +79,7 @@ def test_sound_against_enumeration(shape, seed):
     assert (found.objective[both] <= truth.objective[both] + 1e-9).all()
     assert (found.bound == np.inf).all()
     assert set(found.method) <= {"local"}
-    assert set(found.status) <= {Status.FEASIBLE, Status.VIOLATED, Status.UNKNOWN}
+    assert set(found.labels) <= {"feasible", "violated", "unknown"}
     assert (found.objective[found.status == Status.UNKNOWN] == -np.inf).all()
     observed = list(problem.evidence_variables)
     np.testing.assert_array_equal(found.assignments[:, observed], evidence)
@@ -145,7 +145,7 @@ def test_no_feasible_single_move_raises_h(shape, seed):
     start = random_start(problem, len(evidence), seed)
     instances = problem.given(evidence)
     for rows in (
-        improve(instances, start, pair_moves=False),
+        improve(instances, start, sweeps=0),
         improve(instances, start),
         improve(instances, np.full_like(start, -1), kicks=5),
     ):
@@ -173,7 +173,7 @@ def test_an_exchange_of_two_unrelated_variables():
     )
     instances = problem.given()
     assert improve(instances, [[0, 1]]).tolist() == [[1, 0]]
-    assert improve(instances, [[0, 1]], pair_moves=False).tolist() == [[0, 1]]
+    assert improve(instances, [[0, 1]], sweeps=0).tolist() == [[0, 1]]
 
 
 def test_repair_takes_the_least_loss_per_unit():
@@ -181,7 +181,7 @@ def test_repair_takes_the_least_loss_per_unit():
     h = LogLinearModel((2, 2), (Factor((0,), [0.0, 3.0]), Factor((1,), [0.0, 2.0])))
     t = LogLinearModel((2, 2), (Factor((0,), [0.0, 1.0]), Factor((1,), [0.0, 1.0])))
     problem = Problem(h, (Constraint(t, 1.0),))
-    rows = improve(problem.given(), [[1, 1]], pair_moves=False)
+    rows = improve(problem.given(), [[1, 1]], sweeps=0)
     assert rows.tolist() == [[1, 0]]
 
 
@@ -244,7 +244,7 @@ def test_kicks_and_chains_do_not_lower_h():
     instances, start = problem.given(evidence), random_start(problem, len(evidence), 2)
     values = [
         problem.objective.value(improve(instances, start, **how)).mean()
-        for how in ({"pair_moves": False}, {}, {"kicks": 30})
+        for how in ({"sweeps": 0}, {}, {"kicks": 30})
     ]
     assert values[0] < values[1] < values[2]
 

@@ -198,7 +198,7 @@ def test_interruption_keeps_what_is_finished():
     done = caught.value.finished
     assert 0 < done < len(evidence)
     assert caught.value.solutions.feasible[:done].all()
-    assert set(caught.value.solutions.status[done:]) <= {Status.FEASIBLE, Status.UNKNOWN}
+    assert set(caught.value.solutions.labels[done:]) <= {"feasible", "unknown"}
 
 
 def test_exact_answers_wide_rows_however_little_time_there_is(monkeypatch):

@@ -288,7 +288,7 @@ def _sgcc(p: Parameters) -> list[FileRule]:
     if metric == "dec":
         return each
 
-    others = len(p.scope) if {row[0] for row in bounds} < set(_values(p)) else 0
+    others = len(p.scope) if set(_values(p)) - {row[0] for row in bounds} else 0
     least, most = (sum(row[k] for row in bounds) for k in (1, 2))
     is_hopeless = least > len(p.scope) or most + others < len(p.scope)
 

@@ -22,7 +22,7 @@ import numpy as np
 from cmpe.arrays import Floats
 from cmpe.errors import FormatError
 from cmpe.formats.tables.bayes import BayesBuilder, conditionals, numbers_in
-from cmpe.formats.text import read_text, write_text
+from cmpe.formats.text import check_marked, read_text, write_text
 from cmpe.models.loglinear import LogLinearModel
 
 _QUOTED_OR_COMMENT = re.compile(r'"([^"]*)"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -30,6 +30,7 @@ _BLOCK = re.compile(r"\s*(network|variable|probability)\b([^{}]*)\{((?:[^{}]++|\
 _TYPE = re.compile(r"\btype\s+discrete\s*\[\s*(\d{1,7})\s*\]\s*\{([^{}]*)\}")
 _WORD = re.compile(r"\x00\d+\x00|[^\s,;|(){}\[\]\x00]+")  # a quoted one ends with its quote
 _MARK = "\x00"
+_MARKED = re.compile(r"\x00(\d+)\x00")
 _RUN_ON = re.compile(r"[^\s,\x00]\s+[^\s,\x00]")  # words that nothing separates: one state or two?
 
 
@@ -45,6 +46,7 @@ class _BifReader:
     def __init__(self, path: Path | str, text: str) -> None:
         self.network = BayesBuilder(path)
         self._quoted: list[str] = []
+        check_marked(path, text, ('"', "//", "/*"))
         text = text.replace(_MARK, " ")
         if '"' in text or "//" in text or "/*" in text:
             text = _QUOTED_OR_COMMENT.sub(self._mark, text)
@@ -62,6 +64,11 @@ class _BifReader:
             return [self._quoted[int(w[1:-1])] if w[0] == _MARK else w for w in words]
         return words
 
+    def _shown(self, text: str) -> str:
+        """The beginning of a text for an error, its quotes as the file has them."""
+        begin = text.strip()[:400]
+        return repr(_MARKED.sub(lambda m: f'"{self._quoted[int(m.group(1))]}"', begin)[:40])
+
     def read(self) -> LogLinearModel:
         """All blocks, variables before tables."""
         blocks, at, line, seen = [], 0, 1, 0
@@ -73,7 +80,7 @@ class _BifReader:
         if rest or not blocks:
             expected = "a block: network, variable or probability"
             line += self._text.count("\n", seen, self._text.find(rest[:1], at))
-            raise self.network.error(f"line {line}", expected, repr(rest[:30]))
+            raise self.network.error(f"line {line}", expected, self._shown(rest))
         for found, place in blocks:
             if found.group(1) == "variable":
                 self._variable(found.group(2), found.group(3), place)
@@ -85,14 +92,14 @@ class _BifReader:
     def _variable(self, head: str, body: str, place: str) -> None:
         names, kind = self._words(head), _TYPE.search(body)
         if len(names) != 1:
-            raise self.network.error(place, "one name of a variable", repr(head.strip()[:40]))
+            raise self.network.error(place, "one name of a variable", self._shown(head))
         if kind is None:
             expected = f"type discrete [ N ] {{ states }} of {names[0][:40]!r}"
-            raise self.network.error(place, expected, repr(body.strip()[:40]))
+            raise self.network.error(place, expected, self._shown(body))
         states = self._words(kind.group(2))
         if _RUN_ON.search(kind.group(2)):
             expected = f"commas between the states of {names[0][:40]!r}, or quotes around each"
-            raise self.network.error(place, expected, repr(kind.group(2).strip()[:40]))
+            raise self.network.error(place, expected, self._shown(kind.group(2)))
         if len(states) != int(kind.group(1)):
             expected = f"{kind.group(1)} states of {names[0][:40]!r}"
             raise self.network.error(place, expected, str(len(states)))
@@ -102,7 +109,7 @@ class _BifReader:
         network = self.network
         words = self._words(head.strip().removeprefix("(").removesuffix(")"))
         if not words:
-            raise network.error(place, "( CHILD | PARENTS )", repr(head.strip()[:40]))
+            raise network.error(place, "( CHILD | PARENTS )", self._shown(head))
         child, *parents = (network.number(word, place) for word in words)
         shape = network.shape(child, parents, place)
         values = self._values(body, parents, shape, place)
@@ -159,14 +166,14 @@ class _BifReader:
             return
         if word not in ("table", "default") or word in rest:
             expected = "one table, one default, or rows (states) numbers"
-            raise self.network.error(place, expected, repr(part[:40]))
+            raise self.network.error(place, expected, self._shown(part))
         rest[word] = self._parsed(text, place)
 
     def _parsed(self, text: str, place: str) -> Floats:
         try:
             return numbers_in(text)
         except ValueError:
-            raise self.network.error(place, "numbers", repr(text.strip()[:40])) from None
+            raise self.network.error(place, "numbers", self._shown(text)) from None
 
     def _from_table(self, values: Floats, size: int, count: int, place: str) -> Floats:
         if len(values) != size * count:

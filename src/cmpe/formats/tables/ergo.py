@@ -22,7 +22,7 @@ import numpy as np
 
 from cmpe.errors import FormatError, InputError
 from cmpe.formats.tables.bayes import MOST_PARENTS, BayesBuilder, conditionals
-from cmpe.formats.text import Tokens, read_text, write_text
+from cmpe.formats.text import Tokens, check_marked, read_text, write_text
 from cmpe.models.loglinear import LogLinearModel
 
 MOST_VARIABLES = 1 << 20
@@ -33,7 +33,9 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 def read_erg(path: Path | str) -> LogLinearModel:
     """Read a network."""
-    head, *parts = _SECTION.split(read_text(path, encoding="utf-8"))
+    text = read_text(path, encoding="utf-8")
+    check_marked(path, text, ("/*",))
+    head, *parts = _SECTION.split(text)
     sections = {name.lower(): text for name, text in zip(parts[::2], parts[1::2], strict=True)}
     if "probabilities" not in sections:
         raise FormatError.at(path, "the file", "a section /* Probabilities */", "none")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from cmpe.formats.tables.bayes import BayesBuilder, conditionals, numbers_in
-from cmpe.formats.text import read_text, write_text
+from cmpe.formats.text import check_marked, read_text, write_text
 from cmpe.models.loglinear import LogLinearModel
 
 _QUOTED_OR_COMMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|%[^\n]*', re.DOTALL)
@@ -36,6 +36,7 @@ class _NetReader:
     def __init__(self, path: Path | str, text: str) -> None:
         self._network = BayesBuilder(path)
         self._quoted: list[str] = []
+        check_marked(path, text, ('"', "%"))
         self._text = _QUOTED_OR_COMMENT.sub(self._mark, text.replace(_MARK, " "))
 
     def _mark(self, found: re.Match[str]) -> str:

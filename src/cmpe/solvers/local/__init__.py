@@ -78,7 +78,6 @@ def improve(
     assignments: ArrayLike,
     *,
     sweeps: int = 3,
-    pair_moves: bool = True,
     kicks: int = 0,
     threads: int = 1,
 ) -> Assignments:
@@ -88,7 +87,7 @@ def improve(
     in the leaf where it starts.
     """
     rows = checked(instances, assignments)
-    effort = Effort(sweeps=sweeps if pair_moves else 0, kicks=kicks)
+    effort = Effort(sweeps=sweeps, kicks=kicks)
     if instances.problem.is_log_linear:
         _improve(instances, rows, effort, threads)
         return rows

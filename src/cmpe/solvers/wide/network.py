@@ -245,9 +245,11 @@ class RowNetwork:
         return out
 
     def losses(self) -> Floats:
-        """By how much each value left is worse than the best of its variable."""
+        """By how much each value left is worse than the best of its variable, in one more sweep."""
         out = np.full(len(self.state.left), np.inf)
-        self._consistency.losses(self.net, self.state, out)
+        if self.possible:
+            self.possible = bool(self._consistency.losses(self.net, self.state, out))
+            self._note()
         return out
 
     def narrowed(self, most: float, losses: Floats) -> RowNetwork:
