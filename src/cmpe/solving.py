@@ -60,14 +60,14 @@ def solve(  # noqa: PLR0913
     {name: [a state per row]}; where there are no names, numbers. An array has one row of values
     per row, in the order of `problem.evidence_variables`, or all variables with -1 where free.
     Columns that are no variables are refused, or with `ignore_extra` ignored; those of `keep`, such
-    as ids, come back in the answers' frame, which has the index of the evidence's. A list, array or
-    {state: likelihood} in place of a state is soft evidence: the logarithms are added to h.
+    as ids, are copied to the frame of the answers, which has the index of the evidence. A list,
+    array or {state: likelihood} in place of a state is soft evidence, whose logarithms h includes.
 
     method: a name of `cmpe.METHODS`, the directory of a trained run, or a solver.
     time_limit: seconds per row. gap: the certified gap, in nats, with which `auto` may stop.
     workers: rows that are answered at the same time. start: an assignment per row to begin from;
     no answer is worse than its start. progress: True for a bar, or a function of (done, total).
-    running: threads, device and the rest; `workers`, `start` and `progress` win over it.
+    running: threads, device and the rest; `workers`, `start` and `progress` precede it.
 
     potentials: log-potentials of each row that are added to h: {name: (B, states)},
     {(name, name): (B, states, states)}, or an array (B, n, k) for all variables, padded where they
@@ -113,13 +113,13 @@ def solve_stream(  # noqa: PLR0913
     limits: Path | str | None = None,
     running: Running | None = None,
 ) -> Iterator[Solutions]:
-    """Answer evidence that memory does not hold: the answers to one block of rows after another.
+    """Answer evidence larger than memory: yield the answers to one block of rows after another.
 
     evidence: a `.csv`, `.npy`, `.evid` or `.parquet` file or a folder of Parquet files, of which
     `block` rows are read at a time; or any iterable whose items are what `solve` takes. In frames
     the answers of a file are numbered by its rows. Everything else is as in `solve`.
 
-    potentials, limits: files of the rows' own numbers beside a file of evidence; `.npz`, `.npy`
+    potentials, limits: files of potentials and limits, with a file of evidence; `.npz`, `.npy`
     (mapped into memory) or `.parquet` of potentials, `.csv` or `.parquet` of limits.
     """
     need_problem(problem, "solve_stream")

@@ -192,7 +192,7 @@ def _answer(rows: Rows, method: Chosen, how: Limits, destination: _Destination) 
             )  # fmt: skip
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)
-            raise KeyboardInterrupt(f"{stop}; what is known was written") from None
+            raise KeyboardInterrupt(f"{stop}; results so far were written") from None
     _write(problem, solutions, destination)
     return solutions
 

@@ -69,7 +69,7 @@ def problem_digest(problem: Problem) -> str:
 @singledispatch
 def _arrays(function: Function) -> Iterable[NDArray[np.generic]]:
     """All numbers of a function."""
-    raise ModelError(f"nothing identifies a function of kind {type(function).__name__}")
+    raise ModelError(f"there is no hash for a function of kind {type(function).__name__}")
 
 
 @_arrays.register

@@ -56,7 +56,7 @@ class Price:
         pays = [_pays(name, self.break_even(name)) for name in self.others]
         return "; ".join(
             [
-                f"{self.rows} rows drawn and taught in {self.taught:.1f} s, trained in "
+                f"{self.rows} rows drawn and labelled in {self.taught:.1f} s, trained in "
                 f"{self.trained:.1f} s; a row takes {_micro(self.alone)} alone, "
                 f"{_micro(self.whole)} with repair and bound",
                 *pays,

@@ -36,6 +36,7 @@ from cmpe.formats.text import (
     writing,
 )
 from cmpe.learning.networks.modules import Own, sizes_of
+from cmpe.learning.networks.reading import EVIDENCE_ALONE, Reads
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.locks import lock, open_folder
 from cmpe.problem import Problem
@@ -94,6 +95,7 @@ class Trained:
     passes: tuple[float, ...] = ()  # margins that calibration asks for together
     module: Own | None = None  # the network where it is the user's
     inputs: tuple[int, ...] = ()  # the shape of what it reads of each row in place of evidence
+    reads: Reads = EVIDENCE_ALONE
 
     @property
     def asked_margins(self) -> tuple[float, ...]:
@@ -137,6 +139,7 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
         "passes": list(trained.passes),
         **({} if trained.module is None else {"module": trained.module.to_json()}),
         **({"inputs": list(trained.inputs)} if trained.inputs else {}),
+        **trained.reads.to_json(),
     }
     write_run(folder, description, trained.parameters)
 
@@ -170,7 +173,8 @@ def read_trained(
         epochs = whole_number("epochs", found["epochs"], 0)
         passes = tuple(real_number("passes", margin) for margin in found.get("passes", ()))
         inputs = tuple(whole_number("inputs", size, 0) for size in found.get("inputs", ()))
-    except (KeyError, TypeError, InputError) as error:
+        reads = Reads.from_json(found["reads"]) if "reads" in found else EVIDENCE_ALONE
+    except (KeyError, TypeError, ValueError, InputError) as error:
         wrong = str(error) if isinstance(error, InputError) else repr(error)
         raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
     parameters = kept_weights(place / WEIGHTS, found.get("weights_sha256"))
@@ -178,10 +182,12 @@ def read_trained(
     if config.module and problem is not None:
         made = found.get("module")
         known = made if isinstance(made, dict) else {}
-        sizes = sizes_of(problem, inputs)
+        sizes = sizes_of(problem, inputs, reads)
         own = Own.of(network, sizes) if network else Own.from_json(known, sizes)
     done = found["finished"]
-    return Trained(config, digest, parameters, calibration, epochs, done, name, passes, own, inputs)
+    return Trained(
+        config, digest, parameters, calibration, epochs, done, name, passes, own, inputs, reads
+    )
 
 
 def is_finished(folder: Path | str) -> bool:

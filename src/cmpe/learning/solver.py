@@ -33,7 +33,8 @@ from cmpe.learning.prediction import Predictor
 from cmpe.learning.runs import Trained, read_trained, write_trained
 from cmpe.learning.staging import best_of, staged_answer
 from cmpe.problem import Evidence, Instances, Problem
-from cmpe.problem.rows import Rows
+from cmpe.problem.rows import Limits as RowLimits
+from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
 from cmpe.solvers.dispatch import answer_rows
@@ -129,15 +130,21 @@ class NeuralSolver:
         time_limit: float | None = None,
         seed: int = 0,
         inputs: ArrayLike | None = None,
+        potentials: Potentials | None = None,
+        limits: RowLimits | None = None,
     ) -> Solutions:
-        """One answer per row. A time limit (seconds a row) is spent on search after the pass."""
+        """One answer per row. A time limit (seconds a row) is spent on search after the pass.
+
+        Answers are judged, bounded and improved with the rows' own `potentials` and `limits`, as in
+        `cmpe.solve`; the network reads those that it was trained with.
+        """
         if problem is not self.problem:
             _check_problem(problem, self.trained, "the solver")
-        limits = Limits.of(self.running, seconds=time_limit, seed=seed)
-        given = self.problem.given(evidence)
-        if inputs is None:
-            return self.answer(given, limits)
-        return answer_rows(Rows(self.problem, given.full()).with_inputs(inputs), self, limits)
+        told = Limits.of(self.running, seconds=time_limit, seed=seed)
+        rows = Rows.own(self.problem, evidence, potentials, limits, inputs=inputs)
+        if rows is None:
+            return self.answer(self.problem.given(evidence), told)
+        return answer_rows(rows, self, told)
 
     def predict(
         self,
@@ -145,12 +152,17 @@ class NeuralSolver:
         *,
         time_limit: float | None = None,
         inputs: ArrayLike | None = None,
+        potentials: Potentials | None = None,
+        limits: RowLimits | None = None,
     ) -> Solutions:
         """One answer per row of evidence about the problem it was trained for.
 
         `inputs` (B, ...) are what the network reads, where it was trained on inputs.
         """
-        return self.solve(self.problem, rows, time_limit=time_limit, inputs=inputs)
+        return self.solve(
+            self.problem, rows, time_limit=time_limit, inputs=inputs, potentials=potentials,
+            limits=limits,
+        )  # fmt: skip
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, never worse than its start.
@@ -163,12 +175,8 @@ class NeuralSolver:
         return staged_answer(self, self._asked(instances), limits)
 
     def _asked(self, instances: Instances) -> Instances:
-        """The rows of the problem it was trained for; with inputs, of its lifted problem."""
+        """The rows of the problem it was trained for; with their own numbers, of a lifted one."""
         problem, lift, shape = instances.problem, instances.problem.lift, self.trained.inputs
-        if lift is not None and lift.has_tables:
-            raise MethodError(
-                "potentials and limits of rows go with a method by name; found a trained network"
-            )
         read = () if lift is None or lift.inputs is None else lift.inputs.shape[1:]
         if read != shape:
             wanted, found = (", ".join(map(str, each)) or "none" for each in (shape, read))
@@ -198,7 +206,7 @@ class NeuralSolver:
         return self.trained.config.margins
 
     def relaxed_violations(self, rows: Instances) -> NDArray[np.bool_]:
-        """Whether the relaxed output breaks a limit (B,): what the paper's code scored."""
+        """Whether the relaxed output breaks a limit (B,), as scored by the paper's code."""
         return self.predictor.relaxed_violations(rows, self.calibrated_margin())
 
     def stages_for(self, block: Instances) -> Pipeline:
@@ -210,7 +218,8 @@ class NeuralSolver:
         device = self.running.device if limits.device == "cpu" else limits.device
         predictor = self._predictor(device)
         if block.problem is not self.problem:
-            predictor = Predictor(block.problem, self.trained, device)
+            shared = predictor.relaxation if block.problem.is_log_linear else None
+            predictor = Predictor(block.problem, self.trained, device, shared)
         asked = self.stages.margins or self.trained.asked_margins
         said = [predictor.predict(block, margin) for margin in asked]
         return best_of(block.problem, [answers for answers, _ in said]), said[0][1]

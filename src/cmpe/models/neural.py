@@ -164,7 +164,7 @@ class NeuralFunction(FiniteFunction):
         return found
 
     def ceiling(self) -> float:
-        """`largest`, or what bounds of the layers say; inf where none are known."""
+        """`largest`, or the bound of the layers; inf where there is none."""
         if math.isfinite(self.largest):
             return self.largest
         count = 1 if self.inputs is None else len(self.inputs)
@@ -198,7 +198,7 @@ class NeuralFunction(FiniteFunction):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassMargin(FiniteFunction):
-    """How far a changed input is from leaving the class that a network gives the original one.
+    """The margin by which a changed input keeps the class that a network gives the original one.
 
         t(z) = F_c(z') - max over k != c of F_k(z'),   c = the class of z at `original`
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,14 +70,6 @@ class Planned:
     compiled: CompiledPlan | None = None
 
 
-class Lift(NamedTuple):
-    """Of a problem whose last variable is the row's number: what its rows are about."""
-
-    problem: Problem
-    inputs: NDArray[Any] | None  # (B, ...)
-    has_tables: bool  # whether rows have potentials or limits of their own
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Problem:
     """An objective, any number of constraints, and the variables that evidence fixes.
@@ -95,7 +87,7 @@ class Problem:
     name: str = ""
     continuous: tuple[int, ...] = ()
     rules: tuple[str, ...] = field(default=(), init=False)  # in words: the objective contains them
-    lift: Lift | None = field(default=None, init=False)  # what this is the lifted problem of
+    lift: Any = field(default=None, init=False, compare=False)  # the `Rows` that it is lifted of
 
     def __init__(
         self,
@@ -128,7 +120,7 @@ class Problem:
 
     @cached_property
     def parts(self) -> Parts:
-        """The objective without rules, the constraints and the rules: what others are made of."""
+        """The objective without rules, the constraints and the rules."""
         return Parts(self.objective, self.constraints, ())
 
     def made_of(self, parts: Parts) -> Problem:
@@ -151,7 +143,7 @@ class Problem:
 
     @property
     def variables(self) -> int:
-        """How many variables, evidence included."""
+        """The number of variables, evidence included."""
         return self.objective.variables
 
     @property
@@ -161,7 +153,7 @@ class Problem:
 
     @cached_property
     def form(self) -> Form:
-        """What the functions are made of."""
+        """The kind of the functions."""
         kinds = {type(f) for f in self.functions}
         if kinds == {LogLinearModel}:
             return Form.CONTINUOUS if self.continuous else Form.TABLES
@@ -266,7 +258,7 @@ class Problem:
 
     @cached_property
     def conditioning(self) -> Conditioning:
-        """What evidence leaves of each function, shared by all rows."""
+        """The structure of each function given evidence, shared by all rows."""
         scopes = tuple(model.flat.scopes for model in self.models)
         key = (self.evidence_variables, self.domain.cardinalities, scopes)
         found = self.conditionings.get(key)

@@ -34,7 +34,7 @@ from cmpe.models.ruled import RuledModel
 from cmpe.problem.evidence import Evidence
 from cmpe.problem.expansion import Expansion, expanded
 from cmpe.problem.groups import full_rows
-from cmpe.problem.problem import Form, Lift, Problem
+from cmpe.problem.problem import Form, Problem
 from cmpe.problem.soft import Separated, separated
 
 Potentials = ArrayLike | Mapping[Any, Any]
@@ -170,6 +170,13 @@ class Rows:
     def _has_tables(self) -> bool:
         return bool(self.potentials) or self.limits is not None
 
+    @property
+    def most(self) -> Floats:
+        """Every row's limits, as in t <= q: (B, m)."""
+        if self.limits is not None:
+            return self.limits
+        return np.broadcast_to(self.problem.limits, (len(self), len(self.problem.constraints)))
+
     def take(self, rows: Indices | slice) -> Rows:
         """Some of the rows."""
         return replace(
@@ -256,7 +263,7 @@ class Rows:
         return self._known_as_lifted(lifted)
 
     def _known_as_lifted(self, lifted: Problem) -> Problem:
-        lifted.__dict__["lift"] = Lift(self.problem, self.inputs, self._has_tables)
+        lifted.__dict__["lift"] = self
         return lifted
 
     def _with_number(self) -> Problem:

@@ -254,7 +254,7 @@ class Solutions:
 
     @property
     def summary(self) -> str:
-        """How many rows there are of each status."""
+        """The number of rows of each status."""
         counts = [(s.label, int((self.status == s).sum())) for s in Status]
         words = ", ".join(f"{count} {label}" for label, count in counts if count)
         return f"{len(self)} {'row' if len(self) == 1 else 'rows'}: {words or 'none'}"

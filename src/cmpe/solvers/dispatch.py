@@ -204,7 +204,7 @@ def _refuse_for_solver(limits: Limits) -> None:
     if odd:
         raise MethodError(
             f"a solver of your own takes time_limit, seed and start; found {', '.join(odd)}: give "
-            "it a method `answer(instances, limits)` to be told of more"
+            "it a method `answer(instances, limits)` to receive more options"
         )
 
 

@@ -28,6 +28,7 @@ from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.catalogue import Family
 from cmpe.learning.networks.modules import Own, sizes_of
+from cmpe.learning.networks.reading import Reads
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -53,13 +54,14 @@ from cmpe.learning.training.data import (
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
-from cmpe.problem.rows import Rows
+from cmpe.problem.evidence import FullRows
+from cmpe.problem.rows import Limits, Potentials, Rows
 from cmpe.solvers.base import Running
 
 
 @dataclass(frozen=True)
 class Session:
-    """How to train, as opposed to what."""
+    """Options of running a training: device, output, resuming and the like."""
 
     out: Path | None = None  # the run directory
     device: str = "cpu"
@@ -75,7 +77,7 @@ class Session:
         return self.labelling or Running(threads=self.threads)
 
 
-def fit(
+def fit(  # noqa: PLR0913
     problem: Problem,
     evidence: Evidence | None,
     config: TrainingConfig | None = None,
@@ -83,21 +85,29 @@ def fit(
     *,
     network: nn.Module | str | None = None,
     inputs: ArrayLike | None = None,
+    potentials: Potentials | None = None,
+    limits: Limits | None = None,
 ) -> NeuralSolver:
-    """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
+    """Train a network on rows of evidence (default: the preset `tuned`), and return it as a solver.
 
-    With `config.rows`, as many are drawn from the objective and trained on as well.
+    With `config.rows`, this many rows are drawn from the objective and trained on as well.
 
     `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
-    gives a logit for each free variable of two values, k for each of k. The module itself is left
-    as it is; margins, passes and predict_multiplier of the config are left out.
+    gives a logit for each free variable of two values, k for each of k. The module itself is
+    not changed; margins, passes and predict_multiplier of the config are ignored.
 
     `inputs` (N, ...) are numbers of each row, such as features or images. The module reads them in
     place of the evidence; functions of the problem with `features` read them, too.
+
+    `potentials` and `limits` are those of each row, as in `solve`; soft evidence counts as
+    potentials. Without `inputs` the network reads them after the evidence: of each table every
+    entry but the first, less the first; of each limit its distance from the mean, in deviations.
     """
     need_problem(problem, "fit")
-    config, session = config or tuned(problem=problem), session or Session()
+    has_own = not (inputs is None and potentials is None and limits is None)
+    usual: dict[str, Any] = {"rows": 0} if has_own else {}
+    config, session = config or tuned(problem=problem, **usual), session or Session()
     if problem.form is Form.RULES:
         raise MethodError(
             "fit needs rules of at most 256 joint states, found one of many variables; write it "
@@ -105,10 +115,19 @@ def fit(
         )
     if network is None and config.module:
         raise MethodError("this config is of a network of yours; give fit the network")
-    if inputs is not None and (network is None or config.rows):
-        raise MethodError("inputs go with a network of yours, and not with drawn rows")
-    whole = _with_inputs(problem.given(evidence), inputs)
-    own = None if network is None else Own.of(network, sizes_of(whole.problem))
+    if inputs is not None and network is None:
+        raise MethodError("inputs go with a network of yours")
+    whole = _given(Rows.of(problem, evidence, potentials, limits, inputs=inputs))
+    if whole.problem.lift is not None and config.rows:
+        raise MethodError(
+            f"rows with potentials, limits or inputs are those given; found {config.rows} to draw: "
+            "give a config with rows=0"
+        )
+    own = None
+    if network is not None:
+        reads = Reads.of(whole.problem.lift)
+        shape = () if inputs is None else np.shape(inputs)[1:]
+        own = Own.of(network, sizes_of(problem, shape, reads))
     config = config if own is None else config.of_module()
     rows = [whole.evidence]
     begin = time.monotonic()
@@ -124,14 +143,15 @@ def fit(
         return TrainingRun(data, config, session, len(rows[0]), taught, own).train()
 
 
-def _with_inputs(given: Instances, inputs: ArrayLike | None) -> Instances:
-    """Rows with inputs as rows of their lifted problem; the row's number is observed last."""
-    if inputs is None:
+def _given(rows: Rows) -> Instances:
+    """The rows; with numbers of their own those of their lifted problem, its number last."""
+    problem = rows.problem
+    given = problem.instances(FullRows(rows.evidence))
+    if not rows.has_numbers:
         return given
-    problem = given.problem
-    rows = Rows(problem, given.full()).with_inputs(inputs)
     observed = [*problem.evidence_variables, problem.variables]
-    return Instances(rows.lifted.observing(observed), rows.numbered(rows.evidence)[:, observed])
+    numbered = rows.numbered(rows.evidence)[:, observed]
+    return Instances(rows.lifted.observing(observed), numbered)
 
 
 @dataclass
@@ -205,6 +225,7 @@ class TrainingRun:
             choose_passes(self.trainer)[0],
             self.module,
             inputs,
+            self.data.reads,
         )
         return NeuralSolver(problem, trained)
 
