@@ -1,4 +1,4 @@
-"""What is written of one row, by commands that print it and by jobs that keep it in parts."""
+"""The output of one row, for commands that print it and jobs that write parts."""
 
 from __future__ import annotations
 
