@@ -87,6 +87,16 @@ def first_row(**changes):
     return lambda content: content["rows"][0].update(changes)
 
 
+def moves(change):
+    """What moves between clusters is changed."""
+
+    def changed(content):
+        structure = content["structures"][0]
+        structure["moves"] = [change(*move) for move in structure["moves"]]
+
+    return changed
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -100,6 +110,10 @@ def first_row(**changes):
         (first_row(limits=[]), "every constraint needs a limit"),
         (first_row(bound=float("nan")), "the bound must be a number, found nan"),
         (first_row(structure=9), "cannot be read as a certificate: IndexError"),
+        (moves(lambda a, _, scope: [a, a, scope]), "must be from one cluster to another"),
+        (moves(lambda a, b, scope: [a, b, b, scope]), "too many values to unpack"),
+        (moves(lambda a, _, scope: [a, -1, scope]), "a cluster must be from 0"),
+        (moves(lambda a, b, _: [a, b, [0]]), "needs them in"),
     ],
 )
 def test_the_first_step_that_fails_is_named(certificate, change, expected):
@@ -196,6 +210,8 @@ def test_a_weaker_bound_is_proved_where_the_claim_takes_too_many_cubes(tmp_path)
     ((_, holds, words),) = check(path)
     assert holds
     assert words.startswith("verified: objective 1, nothing above 1.5")
+    assert made.to_frame()["proof"].tolist() == ["weaker than the answer's bound"]
+    assert "weaker" in made._repr_html_()
 
 
 @pytest.mark.usefixtures("no_cubes")

@@ -25,6 +25,7 @@ from cmpe.arrays import FREE, Floats
 from cmpe.certificates.checker import Refused, Table, read_model
 from cmpe.certificates.proofs import Clustering, Message, Proof, Where
 from cmpe.certificates.proving import prove
+from cmpe.display import html_table, number_text
 from cmpe.errors import MethodError
 from cmpe.formats.text import write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -32,6 +33,7 @@ from cmpe.problem import Evidence, Form, Problem
 from cmpe.problem.expansion import Expansion, expanded
 from cmpe.problem.rows import Limits, Potentials, Rows
 from cmpe.solution import Solutions, Status
+from cmpe.solution.frames import frame_of_rows
 from cmpe.solution.solutions import OPTIMALITY_TOLERANCE
 from cmpe.solving import solve
 
@@ -57,6 +59,24 @@ class Certificate:
     def complete(self) -> bool:
         """Whether every row has a proof of its answer's bound."""
         return not any(self.failures) and not self.weaker.any()
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: a line for each row (extra `frames`)."""
+        columns = ("row", "bound", "cubes", "proof")
+        return frame_of_rows(
+            [dict(zip(columns, line, strict=True)) for line in self._lines()], list(columns)
+        )
+
+    def _lines(self) -> list[tuple[int, float, int, str]]:
+        words = [
+            failure or ("weaker than the answer's bound" if weaker else "complete")
+            for failure, weaker in zip(self.failures, self.weaker, strict=True)
+        ]
+        return list(zip(range(len(words)), self.bound.tolist(), self.cubes, words, strict=True))
+
+    def _repr_html_(self) -> str:
+        lines = [(str(i), number_text(b), str(n), words) for i, b, n, words in self._lines()[:20]]
+        return html_table(repr(self), ("row", "bound", "cubes", "proof"), lines)
 
     def __repr__(self) -> str:
         proved = sum(not failure for failure in self.failures)

@@ -152,12 +152,12 @@ class Row:
             for v in cluster:
                 self.having[index(v, len(every), "a variable of a cluster")].append(k)
         self.moves, self.touching = structure["moves"], defaultdict[int, list[int]](list)
-        for m, (*both, scope) in enumerate(self.moves):
-            for k in both:
+        for m, (origin, target, scope) in enumerate(self.moves):
+            for k in (origin, target):
                 inside = set(self.clusters[index(k, len(self.clusters), "a cluster")])
                 need(inside.issuperset(scope), f"a move of {scope} needs them in {inside}")
                 self.touching[k].append(m)
-            need(len(set(both)) == 2, "a move must be from one cluster to another")
+            need(origin != target, "a move must be from one cluster to another")
         self.moved: list[Any] = [None] * len(self.moves)
         self.members = defaultdict[tuple[int, int], list[Table]](list)
         for f, tables in enumerate(self.functions):
