@@ -223,6 +223,9 @@ def _write_certificate(rows: Rows, solutions: Solutions, path: Path, models: lis
     for row, failure in enumerate(made.failures):
         if failure:
             typer.echo(f"row {row} has no certificate: {failure}", err=True)
+        elif made.weaker[row]:
+            words = f"its certificate proves a bound of {made.bound[row]:.9g} only"
+            typer.echo(f"row {row}: {words}; the answer's is {solutions.bound[row]:.9g}", err=True)
 
 
 def _explain(rows: Rows, solutions: Solutions, seconds: float | None) -> None:
