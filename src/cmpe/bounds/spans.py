@@ -32,7 +32,7 @@ class Span(NamedTuple):
 @singledispatch
 def span_of(function: Function, rows: Values) -> Span:
     """The span of a function for rows (B, n), -1 where free, that observe the same variables."""
-    raise ModelError(f"no bound is known of a function of kind {type(function).__name__}")
+    raise ModelError(f"there is no bound for a function of kind {type(function).__name__}")
 
 
 @span_of.register

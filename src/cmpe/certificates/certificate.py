@@ -37,7 +37,7 @@ READ = (".uai", ".LG")  # suffixes of files that the checker reads
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was written: of each row what is proved, or why nothing is."""
+    """A certificate that was written: for each row the proof, or the reason why there is none."""
 
     path: Path
     bound: Floats  # (B,) what the cubes prove; -inf: no assignment is feasible; inf: no proof

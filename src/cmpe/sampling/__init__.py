@@ -102,7 +102,7 @@ class _SampleOrder:
 
 @singledispatch
 def _sample(model: Function, order: _SampleOrder) -> Samples:
-    raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
+    raise ModelError(f"there is no sampler for a function of kind {type(model).__name__}")
 
 
 @_sample.register(ChowLiuTree)

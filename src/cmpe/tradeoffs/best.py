@@ -142,7 +142,7 @@ class Ranked:
 
     @property
     def infeasible(self) -> bool:
-        """Proved: there is no feasible assignment."""
+        """Whether it is proved that there is no feasible assignment."""
         return self.complete and not len(self)
 
     @property
@@ -156,7 +156,7 @@ class Ranked:
 
     @property
     def summary(self) -> str:
-        """One line: how many answers, what is proved."""
+        """One line: the number of answers, and whether they are proved."""
         if self.infeasible:
             return "no feasible assignment: proved"
         count = f"{len(self)} {'answer' if len(self) == 1 else 'answers'}"
@@ -248,15 +248,15 @@ def best(  # noqa: PLR0913
     """The k best feasible assignments of every row of `evidence`, fewer where fewer exist.
 
     k is 10, or with `within` as many as there are (10,000 at most): every assignment within so many
-    nats of the best. `distance` = d asks for answers that differ from each better one in at least d
-    variables: the best answer, then the best of what is far enough, and so on (greedy).
+    nats of the best. With `distance` = d every answer differs from each better one in at least d
+    variables: the best answer, then the best that is far enough, and so on (greedy).
 
-    `over` names variables and asks for their k best assignments, each once. With `rest` = "max"
+    `over` names variables whose k best assignments are listed, each once. With `rest` = "max"
     each has the best completion of all others; with "sum" the others are summed out (marginal MAP):
     the objective is the log of the sum, and constraints may read `over` and the evidence only.
 
-    `time_limit` is in seconds per row. Rows too wide for elimination get what a search finds, and a
-    bound. `potentials` and `limits` are rows' own numbers, as in `solve`.
+    `time_limit` is in seconds per row. Rows too wide for elimination are searched, and get a
+    bound. `potentials` and `limits` are as in `solve`.
     """
     need_problem(problem, "best")
     problem.need_tables("best")

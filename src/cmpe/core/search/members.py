@@ -17,6 +17,8 @@ from cmpe.core.loops import sort
 # Columns of `buckets`.
 VARIABLE, CARD, OWN, AXES, AXIS_COUNT, SIZE, MESSAGE, CHOSEN, INPUTS, INPUT_COUNT, JUMPS = range(11)
 SOURCE, TARGET, COUNT, STEPS, FROZEN, FROZEN_COUNT = range(6)  # of `pieces`
+STRIDE = 1  # column of `axes` and `frozen`, after VARIABLE
+TABLE, BUCKET, OPEN = range(3)  # columns of the tables with a variable of the member
 OFFSET, STEP = range(2)  # of `inputs`
 INTO, FROM, WITHIN, CARDS, ENTRIES = range(5)  # of `folds`
 
@@ -67,7 +69,7 @@ def _touched(order, position, tables):
                     inside += 1
                     earliest = min(earliest, here)
             if earliest == i:
-                found[count, 0], found[count, 1], found[count, 2] = f, i, inside
+                found[count, TABLE], found[count, BUCKET], found[count, OPEN] = f, i, inside
                 count += 1
     return found[:count]
 
@@ -84,8 +86,8 @@ def _scopes(order, position, tables, touched):
     at, used = 0, 0
     for i in range(count):
         begin = at
-        while used < len(touched) and touched[used, 1] == i:
-            f = touched[used, 0]
+        while used < len(touched) and touched[used, BUCKET] == i:
+            f = touched[used, TABLE]
             for s in range(tables.starts[f], tables.starts[f + 1]):
                 here = position[tables.variables[s]]
                 if here > i and mark[here] != i:
@@ -122,7 +124,7 @@ def _lay_buckets(order, tables, starts, flat):
         size = 1
         for j in range(starts[i + 1] - 1, starts[i] - 1, -1):
             v = order[flat[j]]
-            axes[j, 0], axes[j, 1] = v, size
+            axes[j, VARIABLE], axes[j, STRIDE] = v, size
             size *= tables.cards[v]
         card = tables.cards[order[i]]
         buckets[i, VARIABLE], buckets[i, CARD], buckets[i, OWN] = order[i], card, own
@@ -142,7 +144,7 @@ def _piece_of(f, position, tables, piece, steps, used, frozen, held):
     for s in range(tables.starts[f], tables.starts[f + 1]):
         v, stride = tables.variables[s], tables.strides[s]
         if position[v] < 0:
-            frozen[held, 0], frozen[held, 1] = v, stride
+            frozen[held, VARIABLE], frozen[held, STRIDE] = v, stride
             held += 1
             continue
         card = tables.cards[v]
@@ -170,8 +172,8 @@ def _count_inputs(buckets, touched, parent):
     """How many inputs every bucket has: shared tables and messages, else its own table."""
     shared = np.zeros(len(buckets), dtype=np.int64)
     for t in range(len(touched)):
-        if touched[t, 2] > 1:
-            shared[touched[t, 1]] += 1
+        if touched[t, OPEN] > 1:
+            shared[touched[t, BUCKET]] += 1
     jumps, inputs = 0, 0
     for i in range(len(buckets)):
         buckets[i, INPUT_COUNT] = max(shared[i], 1)
@@ -219,7 +221,7 @@ def _add_messages(wiring, i, slot):
     c = wiring.child[i]
     while c >= 0:
         for j in range(starts[c], starts[c + 1]):
-            strides[flat[j]] = wiring.axes[j, 1]
+            strides[flat[j]] = wiring.axes[j, STRIDE]
         at = wiring.buckets[i, INPUTS] + slot
         wiring.inputs[at] = -1 - wiring.buckets[c, MESSAGE], strides[i]
         _jumps_of(wiring, i, slot)
@@ -234,7 +236,7 @@ def _extent(touched, tables):
     """Entries and scope sizes of the touched tables, added up."""
     entries, arity = 0, 0
     for t in range(len(touched)):
-        f = touched[t, 0]
+        f = touched[t, TABLE]
         entries += tables.offsets[f + 1] - tables.offsets[f]
         arity += tables.starts[f + 1] - tables.starts[f]
     return entries, arity
@@ -264,11 +266,11 @@ def lay_out(order, tables):
     used, held, folded, local, t = 0, 0, 0, own, 0
     for i in range(count):
         slot = 0
-        while t < len(touched) and touched[t, 1] == i:
-            f, piece = touched[t, 0], pieces[t]
+        while t < len(touched) and touched[t, BUCKET] == i:
+            f, piece = touched[t, TABLE], pieces[t]
             used, held = _piece_of(f, position, tables, piece, steps, used, frozen, held)
             t += 1
-            if touched[t - 1, 2] == 1:
+            if touched[t - 1, OPEN] == 1:
                 piece[TARGET] = buckets[i, OWN]
                 continue
             piece[TARGET] = local
@@ -297,5 +299,5 @@ def lay_out(order, tables):
     sizes = np.array([own, local, local + rows, rows])
     return Member(
         buckets, axes, inputs, jumps, pieces, steps[:used], frozen[:held], folds[:folded],
-        touched[:, 0].copy(), sizes,
+        touched[:, TABLE].copy(), sizes,
     )  # fmt: skip
