@@ -1,4 +1,4 @@
-"""Mini-buckets: elimination whose buckets are split where they grow too large.
+"""Mini-buckets: elimination in which large buckets are split.
 
 Eliminating v collects all tables and messages that mention v. If together they mention more than
 i + 1 variables, they are dealt out to mini-buckets of at most i + 1, and each is maximised over v
@@ -73,8 +73,8 @@ class _MiniBuckets:
         heap = [(degree[v], self._noise[v], v) for v in self._mention]
         heapq.heapify(heap)
         while heap:
-            known, _, variable = heapq.heappop(heap)
-            if degree.get(variable) != known:
+            queued, _, variable = heapq.heappop(heap)
+            if degree.get(variable) != queued:
                 continue  # gone, or an older entry
             del degree[variable]
             work.check_time()

@@ -1,4 +1,4 @@
-"""Between which numbers a function of any kind lies, where evidence has fixed some variables.
+"""Lower and upper bounds of functions of any kind, given evidence.
 
 Nothing relates the functions of a problem to each other here: a span costs one pass over the
 tables or layers. A new kind of function registers its own.
@@ -44,9 +44,9 @@ def _span_of_module(function: NeuralFunction, rows: Values) -> Span:
 def _span_of_tables(function: LogLinearModel, rows: Values) -> Span:
     """Of each table alone; a variable with a fraction counts as free."""
     whole = (rows == np.floor(rows)).all(axis=0) & (rows != FREE).all(axis=0)
-    known = np.flatnonzero(whole)
-    structure = Conditioning([function], tuple(known.tolist()))
-    tables = structure.tables(0, rows[:, known].astype(np.int32))
+    fixed = np.flatnonzero(whole)
+    structure = Conditioning([function], tuple(fixed.tolist()))
+    tables = structure.tables(0, rows[:, fixed].astype(np.int32))
     starts = structure.layout.offsets[:-1]
     none = np.isneginf(tables)
     lows = np.minimum.reduceat(np.where(none, np.inf, tables), starts, axis=1)

@@ -62,13 +62,13 @@ def _collect_pair(net, state, slot, other, first):
     """For each value left of one variable of a table of two: the best it can get. (n,) ops."""
     out = state.scratch[0]
     v, u = net.variable[slot], net.variable[other]
-    own, step = net.stride[slot], net.stride[other]
+    stride, step = net.stride[slot], net.stride[other]
     at, sent = net.sends[slot], net.sends[other]
     pv, pu = net.place[v], net.place[u]
-    if own > step:
+    if stride > step:
         for i in range(state.size[v]):
             a = state.left[pv + i]
-            row, highest = first + a * own, -np.inf
+            row, highest = first + a * stride, -np.inf
             for j in range(state.size[u]):
                 b = state.left[pu + j]
                 x = net.values[row + b * step] - state.message[sent + b]
@@ -81,7 +81,7 @@ def _collect_pair(net, state, slot, other, first):
             b = state.left[pu + j]
             row, sunk = first + b * step, state.message[sent + b]
             for i in range(state.size[v]):
-                x = net.values[row + state.left[pv + i] * own] - sunk
+                x = net.values[row + state.left[pv + i] * stride] - sunk
                 out[i] = max(out[i], x)
         for i in range(state.size[v]):
             out[i] -= state.message[at + state.left[pv + i]]

@@ -74,19 +74,19 @@ def _blend(graph, rules, mix):
     """Replace the first answer by the best mixture that the knapsack gives; whether h rose."""
     place(graph, mix.other, mix.far)
     count = _components(graph, mix)
-    trades, most, found = sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
+    trades, most, improved = sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
     for selling in (True, False):
         choose(count, trades, selling, rules, mix)
         if mix.tried[0] > most and excess(rules, mix.tried, mix.nothing, 0) == 0.0:
-            most, found = mix.tried[0], True
+            most, improved = mix.tried[0], True
             mix.chosen[:count] = mix.flipped[:count]
-    if found:
+    if improved:
         for v in range(len(mix.own)):
             if mix.part[v] >= 0 and mix.chosen[mix.part[v]]:
                 mix.own[v] = mix.other[v]
         place(graph, mix.own, mix.near)
         _sum(mix.values, mix.near, mix.total)
-    return found
+    return improved
 
 
 @njit(inner=True, nogil=True)

@@ -112,9 +112,9 @@ def move(slot, graph, point):
         one, two = delta[slot, c], delta[slot, c + 1]
         total[c] += one
         total[c + 1] += two
-        for own in range(variables[v, SLOT], variables[v, END]):
-            delta[own, c] -= one
-            delta[own, c + 1] -= two
+        for each in range(variables[v, SLOT], variables[v, END]):
+            delta[each, c] -= one
+            delta[each, c + 1] -= two
     z[v] += shift
 
 

@@ -352,10 +352,10 @@ def _begin(model: PassTables, block: PassBlock, rows: Questions) -> int:
     count, last = 0, len(model.starts) - 1
     dead = last
     for t in range(last):
-        known = True
+        observed = True
         for a in range(model.axes[t], model.axes[t + 1]):
-            known &= block.fixed[model.owner[a]]
-        if known:
+            observed &= block.fixed[model.owner[a]]
+        if observed:
             dead -= 1
             block.order[dead] = t
         else:

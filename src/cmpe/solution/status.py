@@ -1,4 +1,4 @@
-"""What is known of an answer."""
+"""The status of an answer."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ class Functions:
     def values(self, points: Tensor) -> Tensor:
         """Every function at points (..., D): (..., F)."""
         rows = points.reshape(points.shape[:-1].numel(), points.shape[-1])
-        found = torch.stack([evaluate(rows) for evaluate in self._evaluate], -1)
-        return found.reshape(*points.shape[:-1], len(self._evaluate))
+        parts = torch.stack([evaluate(rows) for evaluate in self._evaluate], -1)
+        return parts.reshape(*points.shape[:-1], len(self._evaluate))
 
     def gradients(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """The values (R, F) at points (R, D) and their derivatives (R, F, D)."""

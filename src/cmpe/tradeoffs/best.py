@@ -43,7 +43,7 @@ from cmpe.tradeoffs.forcing import with_distance
 from cmpe.tradeoffs.narrow import MOST_SUMS
 from cmpe.tradeoffs.points import EvaluatedTables, h_tolerance, need_short_values
 from cmpe.tradeoffs.settings import TRADEOFFS
-from cmpe.tradeoffs.summed import summed_out
+from cmpe.tradeoffs.summed import ScoredAnswers, Summed
 
 KERNEL_BYTES = 64  # of an answer in the compiled code and while answers are put in order
 
@@ -319,12 +319,18 @@ def _over(
         return []
     few_numbers, where, _ = rows.distinct()
     few = rows.take(few_numbers)
+    most, summed = np.inf if within is None else within, None
     if rest == "sum":
-        few = summed_out(few, chosen)
-        chosen = tuple(range(few.problem.variables))
+        summed = Summed.of(few, chosen)
+        few, chosen = summed.rows, tuple(range(summed.rows.problem.variables))
     if limits.seconds is None and _is_wide(few):
         limits = replace(limits, seconds=TRADEOFFS.chosen_seconds)
-    found = best_over(few, chosen, k, np.inf if within is None else within, limits)
+    if summed is not None and not summed.exact:
+        out = [
+            _of_scores(summed, row, summed.best(row, k, most, limits)) for row in range(len(few))
+        ]
+        return [out[place] for place in where]
+    found = best_over(few, chosen, k, most, limits)
     out = []
     for row, each in enumerate(found):
         problem = few.problem_of(row)
@@ -332,6 +338,16 @@ def _over(
         seen = few.evidence[row] != FREE
         out.append(_with_observed(ranked, seen))
     return [out[place] for place in where]
+
+
+def _of_scores(summed: Summed, row: int, found: ScoredAnswers) -> Ranked:
+    """A list whose objectives are sums that its problem only bounds."""
+    problem = summed.rows.problem_of(row)
+    values = found.scores, problem.constraint_values(found.rows)
+    upper = max(found.bound, float(found.scores.max(initial=-np.inf)))
+    whole = Solutions.evaluated(problem, found.rows, values, bound=upper, method="best")
+    ranked = Ranked(ListedAnswers(whole), found.complete, found.bound)
+    return _with_observed(ranked, summed.rows.evidence[row] != FREE)
 
 
 def _is_wide(rows: Rows) -> bool:

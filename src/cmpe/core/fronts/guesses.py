@@ -40,12 +40,12 @@ def learn_budgets(guess, need):
     is_first = guess[MEAN, 0] < 0.0
     for place in range(FRONTS.places):
         first, last = _nearest(place, FRONTS.places, len(need))
-        own = 0.0
+        needed = 0.0
         for k in range(first, last + 1):
-            own = max(own, need[k])
+            needed = max(needed, need[k])
         if is_first:
-            guess[MEAN, place], guess[DEVIATION, place] = own, FRONTS.spread * own
+            guess[MEAN, place], guess[DEVIATION, place] = needed, FRONTS.spread * needed
         else:
-            missed = own - guess[MEAN, place]
+            missed = needed - guess[MEAN, place]
             guess[MEAN, place] += FRONTS.learning * missed
             guess[DEVIATION, place] += FRONTS.learning * (abs(missed) - guess[DEVIATION, place])

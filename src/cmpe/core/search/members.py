@@ -56,7 +56,7 @@ def _touched(order, position, tables):
     total = 0
     for v in order:
         total += tables.first[v + 1] - tables.first[v]
-    found = np.zeros((total, 3), dtype=np.int64)  # table, bucket, how many variables are open
+    touched = np.zeros((total, 3), dtype=np.int64)  # table, bucket, how many variables are open
     count = 0
     for i in range(len(order)):
         v = order[i]
@@ -69,9 +69,9 @@ def _touched(order, position, tables):
                     inside += 1
                     earliest = min(earliest, here)
             if earliest == i:
-                found[count, TABLE], found[count, BUCKET], found[count, OPEN] = f, i, inside
+                touched[count, TABLE], touched[count, BUCKET], touched[count, OPEN] = f, i, inside
                 count += 1
-    return found[:count]
+    return touched[:count]
 
 
 @njit(cache=True, nogil=True)
@@ -119,7 +119,7 @@ def _lay_buckets(order, tables, starts, flat):
     count = len(order)
     buckets = np.zeros((count, 11), dtype=np.int64)
     axes = np.zeros((len(flat), 2), dtype=np.int64)
-    own, rows = 0, 0
+    own_rows, rows = 0, 0
     for i in range(count):
         size = 1
         for j in range(starts[i + 1] - 1, starts[i] - 1, -1):
@@ -127,12 +127,12 @@ def _lay_buckets(order, tables, starts, flat):
             axes[j, VARIABLE], axes[j, STRIDE] = v, size
             size *= tables.cards[v]
         card = tables.cards[order[i]]
-        buckets[i, VARIABLE], buckets[i, CARD], buckets[i, OWN] = order[i], card, own
+        buckets[i, VARIABLE], buckets[i, CARD], buckets[i, OWN] = order[i], card, own_rows
         buckets[i, AXES], buckets[i, AXIS_COUNT] = starts[i], starts[i + 1] - starts[i]
         buckets[i, SIZE], buckets[i, MESSAGE], buckets[i, CHOSEN] = size, rows, rows
-        own += card
+        own_rows += card
         rows += size
-    return buckets, axes, own, rows
+    return buckets, axes, own_rows, rows
 
 
 @njit(cache=True, nogil=True)
@@ -251,7 +251,7 @@ def lay_out(order, tables):
         position[order[i]] = i
     touched = _touched(order, position, tables)
     starts, flat, parent, child, sibling = _scopes(order, position, tables, touched)
-    buckets, axes, own, rows = _lay_buckets(order, tables, starts, flat)
+    buckets, axes, own_rows, rows = _lay_buckets(order, tables, starts, flat)
     input_count, jump_count = _count_inputs(buckets, touched, parent)
     entries, arity = _extent(touched, tables)
     inputs = np.zeros((input_count, 2), dtype=np.int64)
@@ -263,7 +263,7 @@ def lay_out(order, tables):
     wiring = Wiring(
         order, tables.cards, starts, flat, child, sibling, buckets, axes, inputs, jumps, strides
     )
-    used, held, folded, local, t = 0, 0, 0, own, 0
+    used, held, folded, local, t = 0, 0, 0, own_rows, 0
     for i in range(count):
         slot = 0
         while t < len(touched) and touched[t, BUCKET] == i:
@@ -296,7 +296,7 @@ def lay_out(order, tables):
     for k in range(input_count):
         if inputs[k, OFFSET] < 0:
             inputs[k, OFFSET] = local - 1 - inputs[k, OFFSET]
-    sizes = np.array([own, local, local + rows, rows])
+    sizes = np.array([own_rows, local, local + rows, rows])
     return Member(
         buckets, axes, inputs, jumps, pieces, steps[:used], frozen[:held], folds[:folded],
         touched[:, TABLE].copy(), sizes,

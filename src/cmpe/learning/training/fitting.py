@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
@@ -57,6 +56,7 @@ from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
 from cmpe.problem.evidence import FullRows
 from cmpe.problem.rows import Limits, Potentials, Rows
 from cmpe.solvers.base import Running
+from cmpe.tensor.device import torch_threads
 
 
 @dataclass(frozen=True)
@@ -336,20 +336,6 @@ _CURES = {
 
 def _number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Small products gain little from threads and lose a lot when cores are busy. Moments of
-    saturated outputs fade into denormal numbers, which are slow: they count as 0."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-        torch.set_num_threads(before)
 
 
 @contextmanager
