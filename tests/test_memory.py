@@ -95,6 +95,6 @@ def test_a_race_goes_on_with_what_fits(monkeypatch):
     allowing(monkeypatch, 100_000)  # neither search nor HiGHS nor splits
     steps = race.run()
     with pytest.warns(RuntimeWarning, match="search failed: search needs"):
-        next(step for step in steps if "search" in race.failed)
+        next(step for step in steps if "search" in race.left_out)
     assert known.best.assignment is not None
     assert np.isfinite(known.upper)

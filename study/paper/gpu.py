@@ -260,11 +260,11 @@ class Trainers:
         from cmpe.learning.networks.modules import inputs_of
         from cmpe.learning.training import tensors
 
-        def inputs(problem: Any, evidence: Any, config: Any) -> Any:
+        def inputs(problem: Any, evidence: Any, config: Any, reads: Any) -> Any:
             count = len(evidence)
             if count not in pack.encoded:
                 device = self.options.device
-                pack.encoded[count] = inputs_of(problem, evidence, config).to(device)
+                pack.encoded[count] = inputs_of(problem, evidence, config, reads).to(device)
             return pack.encoded[count]
 
         shared = partial(pack.relaxation, relaxation_of)

@@ -67,7 +67,7 @@ def test_the_first_calls_are_not_timed():
     assert seconds >= 0.0
 
 
-@pytest.mark.parametrize("mode", ["prepare", "time", "runs"])
+@pytest.mark.parametrize("mode", ["prepare", "time"])
 def test_modes(monkeypatch, tmp_path, mode):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a device")
@@ -77,7 +77,6 @@ def test_modes(monkeypatch, tmp_path, mode):
     device_frame.run_modes(
         lambda out, paths: called.append(("prepare", out, paths)),
         lambda path: [{"path": str(path)}, {"more": 1}],
-        runs=lambda out, paths: called.append(("runs", out, paths)),
     )
     if mode == "time":
         header, *records = map(json.loads, first.read_text().splitlines())

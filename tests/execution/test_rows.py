@@ -67,7 +67,7 @@ def test_a_large_job_travels():
 
 
 def test_a_job_that_cannot_be_sent_is_refused():
-    with pytest.raises(MethodError, match=r"sent to other processes: .*lambda"):
+    with pytest.raises(MethodError, match=r"must be picklable: .*lambda"):
         list(map_rows(lambda row: row, 2, workers=2))
 
 

@@ -129,7 +129,7 @@ def test_a_cluster_is_refused():
     for ask in (cmpe.best, cmpe.sensitivity):
         refused(
             lambda ask=ask: ask(problem, potentials={0: [[0.0, 1.0]]}, running=there),
-            "go to a cluster by cmpe.solve only",
+            "sent to a cluster by cmpe.solve only",
             MethodError,
         )
     refused(

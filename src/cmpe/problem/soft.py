@@ -155,6 +155,7 @@ class _Reader(NamedTuple):
             return False
         if any(isinstance(c, bool) or not isinstance(c, int | float | np.number) for c in cells):
             return False
+        cells = [c.item() if isinstance(c, np.generic) else c for c in cells]
         numbers = np.array([c if abs(c) < HUGE else np.inf for c in cells], dtype=np.float64)
         known = numbers[np.isfinite(numbers)]
         if (known != np.floor(known)).any():
