@@ -18,7 +18,8 @@ method against the limit, a picture an instance.
 
 With --percentiles 30 80 every instance becomes constrained problems: `cmpe generate` makes the
 second model and q, a tenth of the variables is evidence, and the first test row is asked. They are
-kept in --problems, and made once.
+kept in --problems, and made once. `binds` says whether the best answer without the constraint,
+after a second of search, breaks it.
 
 With --clock cpu the limit counts CPU seconds of the process and of those it started instead of the
 wall clock's: on a machine that others share, it shows what an idle core would reach. HiGHS, SCIP
@@ -280,7 +281,9 @@ def one(told: Record) -> Record:
     overrun = (used if is_watched else time.perf_counter() - begin) - limit
     value, bound = float(answer.objective[0]), float(answer.bound[0])
     is_answer = bool(answer.feasible[0])
+    constrained_ = {"binds": binds(problem, rows)} if problem.constraints else {}
     return {
+        **constrained_,
         "status": answer.labels[0],
         "value": value if is_answer and np.isfinite(value) else None,
         "bound": bound if np.isfinite(bound) else None,
@@ -290,6 +293,13 @@ def one(told: Record) -> Record:
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "by": str(answer.method[0]),
     }
+
+
+def binds(problem: cmpe.Problem, rows: np.ndarray | None) -> bool:
+    """Whether the best answer that a second of search finds without constraints breaks one."""
+    free = cmpe.Problem(problem.objective, (), problem.evidence_variables)
+    best = cmpe.solve(free, rows, method="search", time_limit=1.0).assignments
+    return not bool(problem.is_feasible(best)[0])
 
 
 def leave_out(names: Sequence[str]) -> None:

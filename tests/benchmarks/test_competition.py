@@ -37,6 +37,13 @@ def test_instances_and_their_constrained_versions(folder):
     assert len(found.problem.constraints) == 1
 
 
+def test_a_constraint_binds_where_the_best_answer_breaks_it():
+    model = cmpe.LogLinearModel.from_tables([2, 2], [((0,), [0.0, 1.0]), ((1,), [0.0, 2.0])])
+    for limit, expected in ((0.5, True), (5.0, False)):
+        problem = cmpe.Problem(model, [cmpe.Constraint(model, at_most=limit)])
+        assert competition.binds(problem, None) is expected
+
+
 def test_a_run_measures_itself(folder, monkeypatch):
     monkeypatch.setattr(competition, "load", lambda *_: None)
     (instance,) = competition.instances_of(folder)

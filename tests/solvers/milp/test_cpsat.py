@@ -121,11 +121,11 @@ def test_a_time_limit_leaves_a_true_bound(seconds):
 
 def test_ctrl_c_keeps_the_incumbent():
     cmpe.solve(worked_example(), [[1, 1]], method="cpsat")  # the process is there
-    threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    threading.Timer(6.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(cmpe.Interrupted, match="after 0 of 1 rows") as caught:
         cmpe.solve(frustrated(), method="cpsat")
     known = caught.value.solutions
-    assert known.labels[0] in ("feasible", "unknown")
+    assert np.isfinite(known.bound[0])
     again = cmpe.solve(worked_example(), [[1, 1]], method="cpsat")
     assert again.labels == ["optimal"]
 

@@ -15,6 +15,8 @@ What rounding lets through is tested and cut off by the caller.
 from __future__ import annotations
 
 import importlib
+import signal
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -35,6 +37,7 @@ LARGEST = 2.0**50  # the weights of a row, or of the objective, add up to this a
 FINEST = 2.0**30  # the largest s
 TOLERANCE = 1e-9  # of a row
 LATE = 0.2  # seconds: CP-SAT is interrupted when it exceeds its limit by so much
+LISTEN = 0.02  # seconds between two looks for a signal
 PROCESS = "cpsat"
 MODULE = "ortools.sat.python.cp_model"
 
@@ -89,7 +92,7 @@ def run(program: LinearProgram, limits: Limits, start: Floats | None) -> Program
     solver.parameters.random_seed = limits.seed % 2**31
     if limits.seconds is not None:
         solver.parameters.max_time_in_seconds = clock.left().seconds
-    status = solver.solve(model)
+    status = _solved(solver, model)
     if status == sat.MODEL_INVALID:
         raise BackendError(f"CP-SAT refuses the program: {model.validate()}")
     if status == sat.INFEASIBLE:
@@ -99,6 +102,17 @@ def run(program: LinearProgram, limits: Limits, start: Floats | None) -> Program
         return ProgramAnswer(None, bound)
     values = np.array(solver.values(columns), dtype=np.float64)
     return ProgramAnswer(values, bound, nodes=solver.num_branches)
+
+
+def _solved(solver: Any, model: Any) -> Any:
+    """The status at the end, or when SIGINT comes: CP-SAT's own handler ends the process."""
+    solver.parameters.catch_sigint_signal = False
+    signal.signal(signal.SIGINT, lambda *_: solver.stop_search())
+    with ThreadPoolExecutor(1) as pool:  # the main thread must be free to hear the signal
+        search = pool.submit(solver.solve, model)
+        while not search.done():
+            wait([search], LISTEN)
+        return search.result()
 
 
 def _model_of(program: LinearProgram, sat: Any, clock: Deadline) -> tuple[Any, list[Any]]:
