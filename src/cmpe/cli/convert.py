@@ -60,7 +60,7 @@ def convert(
         write_cfn(read_problem(source), target)
     else:
         raise InputError(
-            f"{source}: expected a model without constraints, found a bound on the sum of costs, or "
+            f"{source}: expected a model without constraints, found a bound on the sum of costs or "
             f"other constraints, which {suffix} files do not hold; convert it to {PROBLEM}"
         )
     return 0
