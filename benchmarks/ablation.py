@@ -27,8 +27,10 @@ import argparse
 import json
 import math
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     options.add_argument("--seconds", type=float, default=10.0, help="of a row")
     options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    options.add_argument("--processes", type=int, default=1, help="rows at once")
     options.add_argument("--only", nargs="+", help="names of instances")
     options.add_argument("--constrained", nargs="*", default=CONSTRAINED, help="names of instances")
     options.add_argument("--problems", type=Path, default=Path("problems"), help="where they lie")
@@ -95,31 +98,33 @@ def measure(options: argparse.Namespace) -> None:
     if not has_milp:
         print("highspy is not installed: milp is in no race and is not removed", flush=True)
     removed = ["", *(name for name in CONTESTANTS if has_milp or name != "milp")]
-    compile_parts(COMPILED, 1)
-    with part.open("a", encoding="utf-8") as file:
-        for instance, seed, name in _asked_in_turn(options, removed, path, done):
-            if time.monotonic() >= over:
-                print("runs are left: the same command goes on with them", flush=True)
-                return
-            record = _asked(instance, seed, name, options.seconds, has_milp)
-            file.write(json.dumps(plain(record)) + "\n")
-            file.flush()
-    part.replace(path)
-
-
-def _asked_in_turn(
-    options: argparse.Namespace, removed: Sequence[str], path: Path, done: set[Key]
-) -> Iterator[tuple[Instance, int, str]]:
-    """Runs that have not been made yet; those with all contestants decide what follows."""
+    compile_parts(COMPILED, options.processes)
     instances = [i for i in instances_of(options.folder) if _is_asked(i, options.only)]
     rows = [version for i in instances for version in _versions(i, options)]
-    for seed in options.seeds:
-        for instance in rows:
-            for name in removed:
-                if name and _is_proved_soon(path, instance.name, seed):
-                    break
-                if (instance.name, seed, name) not in done:
-                    yield instance, seed, name
+    lock, late = threading.Lock(), threading.Event()
+
+    def compare(seed: int, instance: Instance) -> None:
+        """The runs of a row and a seed that have not been made yet."""
+        for name in removed:
+            if name and _is_proved_soon(path, instance.name, seed):
+                return
+            if (instance.name, seed, name) in done:
+                continue
+            if time.monotonic() >= over:
+                late.set()
+                return
+            record = _asked(instance, seed, name, options.seconds, has_milp)
+            with lock, part.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(plain(record)) + "\n")
+
+    with ThreadPoolExecutor(options.processes) as pool:
+        tasks = [pool.submit(compare, seed, row) for seed in options.seeds for row in rows]
+        for task in tasks:
+            task.result()
+    if late.is_set():
+        print("runs are left: the same command goes on with them", flush=True)
+    else:
+        part.replace(path)
 
 
 def _is_proved_soon(path: Path, name: str, seed: int) -> bool:

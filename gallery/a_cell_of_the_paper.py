@@ -31,8 +31,8 @@ problem, test = made.problem, made.test
 print(f"{name}: {problem}, {len(made.train)} training and {len(test)} test rows")
 
 # %%
-# Proved optima first: they are what every method is measured by. The constraint *binds* on a row if
-# the best answer without it breaks it; the other rows are plain MPE.
+# Proved optima first: every method is compared with them. The constraint *binds* on a row if the
+# best answer without it breaks it; the other rows are plain MPE.
 
 against = cmpe.reference(problem, test)
 binds = against.constrained.mean()
@@ -65,7 +65,7 @@ for label, answer in methods.items():
 # A violated answer may have a negative regret: it is better than every feasible one, because it
 # breaks the constraint. So read the first two panels together. As printed, the network settles on
 # few answers, here on one for all rows, and is then no better than a constant; the preset
-# ``stable`` has what makes answers depend on the evidence. The time of a pass is mostly the call:
+# ``stable`` makes answers depend on the evidence. The time of a pass is mostly the call:
 # with more rows a row takes less.
 
 labels, regrets, violated, micro = zip(*lines, strict=True)

@@ -24,7 +24,7 @@ seen = ["HRBP", "BP", "CVP", "PCWP", "EXPCO2", "SAO2", "MINVOL", "PRESS", "HISTO
 problem = cmpe.Problem(net, [cmpe.count(faults) <= 1], evidence_variables=seen)
 
 # %%
-# Patients are drawn from the network itself; what is observed of them is the evidence.
+# Patients are drawn from the network itself; their observed variables are the evidence.
 
 drawn = cmpe.sample(net, max(sizes), seed=0).assignments
 patients = drawn[:, list(problem.evidence_variables)]

@@ -2,9 +2,9 @@
 An adversarial digit, with proof
 ================================
 
-How little must change in a picture of a digit for a network to see another one? The attack finds a
-small change at once; a mixed-integer program proves how small a change can be at all. Both are
-answers to the same problem: minimise the distance subject to the network's decision.
+How small a change of a picture of a digit makes a network see another digit? The attack finds a
+small change at once; a mixed-integer program proves the smallest possible one. Both are answers to
+the same problem: minimise the distance subject to the network's decision.
 """
 
 import os
@@ -36,7 +36,7 @@ for _ in range(100):
 network = cmpe.ReluNetwork.of(layers)
 
 # %%
-# A picture that the network classifies well, as evidence; the changed picture is what is free.
+# The evidence is a picture that the network classifies correctly; the changed picture is free.
 
 test = images.test
 sure = np.flatnonzero(network.decide(test) == images.test_labels)[: 1 if quick else 3]

@@ -3,8 +3,8 @@ Anytime answers on a wide grid
 ==============================
 
 A 60 x 60 grid with a constraint and no evidence has 3,600 free variables and is far too wide to
-eliminate. ``auto`` still answers at once, and both the answer and the bound get better the longer
-it may think. The distance between them is certified: the optimum lies in between.
+eliminate. ``auto`` still answers at once, and both the answer and the bound improve with more time.
+The optimum lies between them.
 """
 
 import os

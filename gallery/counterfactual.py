@@ -2,10 +2,9 @@
 The nearest plausible counterfactual
 ====================================
 
-A digit is a three. What is the least that would have to change for it to be an eight, and still
-look like one? Two trees learned from 8 x 8 digits say what threes and eights look like. The answer
-must be likely as an eight, and likelier as an eight than as a three; it is proved to be the nearest
-such picture.
+A digit is a three. What is the smallest change that makes it an eight, and a plausible one? Two
+trees learned from 8 x 8 digits are models of threes and eights. The answer must be likely as an
+eight, and likelier as an eight than as a three; it is proved to be the nearest such picture.
 """
 
 import matplotlib.pyplot as plt

@@ -4,9 +4,9 @@ Decoding with a limit
 
 A message travels through a noisy channel, protected by a convolutional code: every message bit is
 sent as two parities of itself and the bits before it. The decoder looks for the most probable
-message. Here it is also told that **at most so many bits were flipped**: a block that needs more is
-rejected, and the rejection is proved. Parity checks are tables with zero potentials, the limit is a
-count over pairs.
+message. Here a limit says that **at most a given number of bits were flipped**: a block that needs
+more is rejected, and the rejection is proved. Parity checks are tables with zero potentials, the
+limit is a count over pairs.
 """
 
 import os

@@ -42,8 +42,8 @@ for budget, answer in zip(budgets, answers, strict=True):
     print(f"at most {budget}: log-probability {answer.objective:.2f}, {answer.proof}")
 
 # %%
-# Filled squares are what an answer blames. Beyond a certain budget nothing is gained: blaming more
-# things than necessary only makes an explanation less likely.
+# Filled squares are the faults of an answer. Beyond a certain budget nothing is gained: more faults
+# than necessary only make an explanation less likely.
 
 
 def blamed(answer, name):

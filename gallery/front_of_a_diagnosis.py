@@ -41,8 +41,8 @@ for answer in front:
     print(f"cost {cost:4.1f}: log-probability {answer.objective:7.2f}, {', '.join(blamed) or '-'}")
 
 # %%
-# ``knee()`` is where more budget begins to buy less. ``at(q)`` answers any budget without solving
-# again.
+# ``knee()`` is the point beyond which more budget gains less. ``at(q)`` answers any budget without
+# solving again.
 
 knee = front.knee()
 print(

@@ -2,8 +2,8 @@
 Two experts
 ===========
 
-Two experts have models of the same plant, learned in different places. The first is to choose the
-likeliest state of everything that was not measured; the second must not find it too surprising.
+Two experts have models of the same plant, learned in different places. The first chooses the
+likeliest state of all unmeasured variables; to the second it must not be too improbable.
 How much does the first expert give up for the second one's consent?
 """
 
@@ -16,7 +16,7 @@ second = first.perturb(0.8, seed=7)  # the same structure, other numbers
 seen = {"HRBP": "HIGH", "CVP": "LOW", "BP": "LOW"}
 
 # %%
-# What each would say alone, and what the other thinks of it:
+# The answer of each expert alone, and its probability for the other:
 
 alone = cmpe.solve(cmpe.Problem(first), seen)
 other = cmpe.solve(cmpe.Problem(second), seen)

@@ -2,8 +2,8 @@
 Why is there no answer?
 =======================
 
-Two causes are reported, and a protocol allows one. Nothing satisfies all of it. Which statements
-cannot hold together, and what is the least that has to give?
+Two causes are reported, and a protocol allows one, so no assignment satisfies everything. Which
+statements contradict each other, and what is the cheapest change?
 """
 
 import matplotlib.pyplot as plt

@@ -46,7 +46,7 @@ def test_networks_and_trees():
 
 
 def test_other_kinds_are_refused():
-    with pytest.raises(ModelError, match="nothing describes a function of kind Form"):
+    with pytest.raises(ModelError, match="there is no description for a function of kind Form"):
         describe(Form.OTHER)
 
 

@@ -29,7 +29,8 @@ MILP = ("milp", 0.2)  # the share of the problems that it answers
 PROVERS = ("auto", "exact", "exhaustive", "milp", "milp:scip", "milp:gurobi", "toulbar2")
 # What solvers of other projects may answer instead.
 REFUSALS = ("toulbar2 counts costs up to", "Gurobi needs a licence")
-MOST_COMPLETIONS = 600
+MOST_COMPLETIONS, MOST_LONG = 600, 3000
+LONG = 0.1  # share of problems with rules of many variables
 TOLERANCE = 1e-6  # of a constraint, relative to max(1, |q|): docs/mathematics.md
 CLOSE = 1e-6
 
@@ -57,11 +58,17 @@ class Case:
 
 
 def random_case(rng: np.random.Generator) -> Case:
-    """Up to six variables, three constraints, three rules and five rows."""
+    """Up to six variables, three constraints, three rules and five rows.
+
+    One in ten problems has up to eleven variables of fewer values: rules too large for tables.
+    """
     kind = str(rng.choice(KINDS))
+    is_long = rng.random() < LONG
     while True:
         cards = [int(k) for k in rng.integers(1, 5, int(rng.integers(1, 7)))]
-        if np.prod(cards) <= MOST_COMPLETIONS:
+        if is_long:
+            cards = [int(k) for k in rng.choice([2, 2, 2, 3], int(rng.integers(8, 12)))]
+        if np.prod(cards) <= (MOST_LONG if is_long else MOST_COMPLETIONS):
             break
     every = np.array(list(itertools.product(*map(range, cards))))
     objective = random_function(rng, cards, kind, is_objective=True)

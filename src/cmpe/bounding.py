@@ -164,12 +164,12 @@ def bound(  # noqa: PLR0913
 ) -> Bounds:
     """Bound the best feasible objective of every row from above.
 
-    Evidence is what `solve` takes. `work` says when to stop. `splitting` chooses its split by the
+    Evidence is as in `solve`. `work` sets when to stop. `splitting` chooses its split by the
     bounds it measures on `training` rows that observe the same variables; bounds are valid with
     or without. On another device than "cpu" torch computes the bounds, all rows together; each
-    class of `tensor.bounds` says how near they come to the compiled ones. `place` is a cluster
+    class of `tensor.bounds` documents how close they are to the compiled ones. `place` is a cluster
     that blocks of rows go to, as in `cmpe.Running(executor="ray").place`. `potentials` and `limits`
-    are rows' own numbers, as in `solve`; they stay on this machine, and need no `training`.
+    are as in `solve`; they stay on this machine, and exclude `training`.
     """
     from cmpe.bounds.base import Bounds, Work
     from cmpe.core.compiler.notices import asked_for
@@ -180,7 +180,9 @@ def bound(  # noqa: PLR0913
     own = Rows.own(problem, evidence, potentials, limits)
     if own is not None and len(own) and (own.has_numbers or place is None):
         if place is not None:
-            raise MethodError("bounds of rows with numbers of their own are made on one machine")
+            raise MethodError(
+                "bounds of rows with potentials or limits are computed on one machine"
+            )
         return bound(
             own.lifted, own.numbered(own.evidence), method=method, work=work, device=device
         )

@@ -27,10 +27,10 @@ SHOWN = 6  # A message lists at most so many names or states.
 
 @dataclass(frozen=True)
 class Domain:
-    """How many values each variable has, and what people call variables and values.
+    """The number of values of each variable, and the names of variables and values.
 
-    No `names` at all: variables are told by number. States of a variable that are not given, or
-    are "0", "1", ..., are its numbers; they are kept as (). False and True stay what they are.
+    Without `names`, variables are identified by number. States of a variable that are not given, or
+    are "0", "1", ..., are its numbers; they are kept as (). False and True are kept as they are.
     """
 
     cardinalities: tuple[int, ...]
@@ -83,14 +83,14 @@ class Domain:
 
     @classmethod
     def of(cls, variables: Mapping[str, Sequence[Any] | int]) -> Domain:
-        """From the states of each variable by name, or how many there are."""
+        """From the states of each variable by name, or their number."""
         names = tuple(variables)
         states = tuple(() if isinstance(s, int) else tuple(s) for s in variables.values())
         cards = tuple(s if isinstance(s, int) else len(s) for s in variables.values())
         return cls(cards, names, states)
 
     def to_mapping(self) -> dict[str, list[str] | int]:
-        """The states of each variable by name, or how many numbers: what `of` reads."""
+        """The states of each variable by name, or their number: the input of `of`."""
         return {
             name: list(self.states_of(v))
             if self.states and self.states[v]
@@ -100,11 +100,11 @@ class Domain:
 
     @property
     def variables(self) -> int:
-        """How many variables."""
+        """The number of variables."""
         return len(self.cardinalities)
 
     def name(self, variable: int) -> str:
-        """What a variable is called in tables and files: its name, or its number."""
+        """The name of a variable in tables and files, or its number."""
         return self.names[variable] if self.names else str(variable)
 
     def called(self, variable: int) -> str:
@@ -118,11 +118,11 @@ class Domain:
         return tuple(map(str, range(self.cardinalities[variable])))
 
     def labels(self, variable: int) -> tuple[str | int, ...]:
-        """What people call the values: names, but numbers where all names are whole numbers."""
+        """The names of the values, but numbers where all names are whole numbers."""
         return self._labels[variable]
 
     def label(self, variable: int, value: float) -> str | int | float:
-        """What people call a value; a fraction is itself."""
+        """The name of a value; a fraction is itself."""
         number = int(value)
         if number != value:
             return float(value)
@@ -210,7 +210,7 @@ class Domain:
         return next(iter([*sound, *named, *pairs]), (text, ""))
 
     def has_numbers(self, variable: int) -> bool:
-        """Whether some state of a variable is called by a number."""
+        """Whether the name of some state of a variable is a number."""
         return any(map(_is_number, self.states_of(variable)))
 
     def without_names(self) -> Domain:

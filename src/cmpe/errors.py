@@ -94,7 +94,7 @@ class BackendError(CmpeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a solve; `solutions` holds what is known of every row, finished or not."""
+    """Ctrl-C during a solve; `solutions` holds the results of every row so far."""
 
     def __init__(self, solutions: Solutions, finished: int) -> None:
         super().__init__(f"interrupted after {finished} of {len(solutions)} rows")

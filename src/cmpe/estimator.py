@@ -28,7 +28,7 @@ TRAINED = "trained"
 class Explainer:
     """Answers rows of evidence with a method, or with a network that `fit` trains.
 
-    `method` is what `cmpe.solve` takes, or "trained": `fit` then trains a network on the rows,
+    `method` is as in `cmpe.solve`, or "trained": `fit` then trains a network on the rows,
     with `config` (see `cmpe.preset`). Other methods need no training; `fit` only checks the rows.
     """
 

@@ -88,7 +88,7 @@ def generate(
     name: str = "",
     noisy: Model | None = None,
 ) -> Generated:
-    """Make a problem from `model`; `noisy` replaces the M2 that `perturbed` would make."""
+    """Make a problem from `model`; `noisy` replaces the perturbed model M2."""
     choices = recipe or Recipe()
     _, quantile, variables, rows = _seeds(choices.seed)
     second = noisy if noisy is not None else perturbed(model, choices)

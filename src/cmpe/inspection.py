@@ -27,7 +27,7 @@ Facts = dict[str, Any]
 @singledispatch
 def describe(function: Function) -> Facts:
     """The facts of any function that a file can hold."""
-    raise ModelError(f"nothing describes a function of kind {type(function).__name__}")
+    raise ModelError(f"there is no description for a function of kind {type(function).__name__}")
 
 
 @describe.register

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmpe.arguments import whole_number
 from cmpe.arrays import Values
@@ -50,6 +51,7 @@ def solve(  # noqa: PLR0913
     keep: Sequence[str] = (),
     potentials: Potentials | None = None,
     limits: RowLimits | None = None,
+    inputs: ArrayLike | None = None,
     running: Running | None = None,
 ) -> Solutions:
     """Answer every row of `evidence`: one answer per row, in their order.
@@ -58,20 +60,22 @@ def solve(  # noqa: PLR0913
     {name: [a state per row]}; where there are no names, numbers. An array has one row of values
     per row, in the order of `problem.evidence_variables`, or all variables with -1 where free.
     Columns that are no variables are refused, or with `ignore_extra` ignored; those of `keep`, such
-    as ids, come back in the answers' frame, which has the index of the evidence's. A list, array or
-    {state: likelihood} in place of a state is soft evidence: the logarithms are added to h.
+    as ids, are copied to the frame of the answers, which has the index of the evidence. A list,
+    array or {state: likelihood} in place of a state is soft evidence, whose logarithms h includes.
 
     method: a name of `cmpe.METHODS`, the directory of a trained run, or a solver.
     time_limit: seconds per row. gap: the certified gap, in nats, with which `auto` may stop.
     workers: rows that are answered at the same time. start: an assignment per row to begin from;
     no answer is worse than its start. progress: True for a bar, or a function of (done, total).
-    running: threads, device and the rest; `workers`, `start` and `progress` win over it.
+    running: threads, device and the rest; `workers`, `start` and `progress` precede it.
 
     potentials: log-potentials of each row that are added to h: {name: (B, states)},
     {(name, name): (B, states, states)}, or an array (B, n, k) for all variables, padded where they
     have fewer than k states; NumPy or torch. -inf forbids.
     limits: each row's own limits: {constraint by name or number: (B,)}, or (B, m), in the sense in
     which each constraint was written. One row of evidence serves all rows of potentials and limits.
+    inputs: numbers (B, ...) of each row that are no variables: what a trained network reads, and
+    the `features` of a `NeuralFunction`.
     """
     need_problem(problem, "solve")
     changes: dict[str, Any] = {} if workers is None else {"workers": workers}
@@ -83,7 +87,9 @@ def solve(  # noqa: PLR0913
         told = Limits.of(running, seconds=time_limit, gap=gap, seed=seed, **changes)
         by = chosen(method, problem)
         kept = _split(evidence, keep)
-        rows = Rows.own(problem, kept.evidence, potentials, limits, ignore_extra=ignore_extra)
+        rows = Rows.own(
+            problem, kept.evidence, potentials, limits, inputs=inputs, ignore_extra=ignore_extra
+        )
         if rows is not None:
             answers = answer_rows(rows, by, told)
         else:
@@ -107,13 +113,13 @@ def solve_stream(  # noqa: PLR0913
     limits: Path | str | None = None,
     running: Running | None = None,
 ) -> Iterator[Solutions]:
-    """Answer evidence that memory does not hold: the answers to one block of rows after another.
+    """Answer evidence larger than memory: yield the answers to one block of rows after another.
 
     evidence: a `.csv`, `.npy`, `.evid` or `.parquet` file or a folder of Parquet files, of which
     `block` rows are read at a time; or any iterable whose items are what `solve` takes. In frames
     the answers of a file are numbered by its rows. Everything else is as in `solve`.
 
-    potentials, limits: files of the rows' own numbers beside a file of evidence; `.npz`, `.npy`
+    potentials, limits: files of potentials and limits, with a file of evidence; `.npz`, `.npy`
     (mapped into memory) or `.parquet` of potentials, `.csv` or `.parquet` of limits.
     """
     need_problem(problem, "solve_stream")

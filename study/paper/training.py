@@ -25,11 +25,11 @@ from cmpe.learning.solver import NeuralSolver
 from cmpe.learning.training.calibration import calibrate, choose_passes
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.learning.training.data import TrainingData, asked_margins, split
-from cmpe.learning.training.fitting import torch_threads
 from cmpe.learning.training.stacking import FoldPlan, choose, settings_of
 from cmpe.learning.training.trainer import Epoch, Trainer
 from cmpe.problem import Instances
 from cmpe.solvers.base import Running
+from cmpe.tensor.device import torch_threads
 from study.paper.artifacts import (
     ANSWERS,
     Rows,

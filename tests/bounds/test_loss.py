@@ -158,5 +158,5 @@ def test_bounds_of_neural_functions_rules_and_distances(seed):
 
 def test_what_has_no_bound_is_refused():
     h = cmpe.NeuralFunction(nn.Sequential(nn.Linear(3, 1), nn.GELU()), (2, 2, 2), largest=1.0)
-    with pytest.raises(ModelError, match="no bound is known of a layer GELU"):
+    with pytest.raises(ModelError, match="there is no bound for a layer GELU"):
         printed_bounds(Problem(h, [cmpe.count({0: 1}) <= 1]).given(None))

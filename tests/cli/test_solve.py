@@ -356,7 +356,7 @@ def test_ctrl_c_and_sigterm_keep_the_finished_rows(long_problem, tmp_path, worke
     assert 0 < len(finished) < ROWS
     # What HiGHS had of the row that was interrupted may already be proved.
     said = [f"interrupted after {len(finished) - k} of {ROWS} rows" for k in (0, 1)]
-    assert only_line(err) in [f"{count}; what is known was written" for count in said]
+    assert only_line(err) in [f"{count}; results so far were written" for count in said]
     assert len(known) <= len(finished) + 1
     for row in known:
         assert row["objective"] == problem.objective.value(row["assignment"])[0]

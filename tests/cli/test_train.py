@@ -71,7 +71,7 @@ def test_a_run_directory_and_a_line_are_written(call, problem, tmp_path):
     assert re.fullmatch(
         rf"{re.escape(str(out))}: mlp trained with distill, 3 epochs, [\d.]+ s; network alone on "
         r"72 validation rows at margin \S+: regret \S+ nats, \S+% violated\n"
-        r"3200 rows drawn and taught in .* with repair and bound; .*exact.*; .*search.*\n",
+        r"3200 rows drawn and labelled in .* with repair and bound; .*exact.*; .*search.*\n",
         said,
     )
     assert set(os.listdir(out)) == FILES

@@ -72,5 +72,5 @@ def test_fractions_lie_in_the_span():
 def test_other_layers_have_no_bound():
     function = NeuralFunction(nn.Sequential(nn.Linear(2, 2), nn.GELU(), nn.Linear(2, 1)), (2, 2))
     assert function.ceiling() == np.inf
-    with pytest.raises(ModelError, match="no bound is known of a layer GELU"):
+    with pytest.raises(ModelError, match="there is no bound for a layer GELU"):
         function.span([[-1, -1]])

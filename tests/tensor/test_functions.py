@@ -89,7 +89,7 @@ class Constant(FiniteFunction):
 
 
 def test_a_kind_without_a_gradient_is_named():
-    with pytest.raises(MethodError, match="no gradient is known of a function of kind Constant"):
+    with pytest.raises(MethodError, match="there is no gradient of a function of kind Constant"):
         Functions(Problem(Constant((2, 2))))
 
 

@@ -8,6 +8,7 @@ import cmpe
 from cmpe import Constraint, LogLinearModel, Problem
 from cmpe.errors import MethodError, TooLarge
 from cmpe.generation import grid
+from cmpe.tradeoffs import summed
 from tests.problems import all_assignments, seeds
 from tests.refusals import refused
 from tests.tradeoffs.test_own_numbers import each_row
@@ -121,6 +122,40 @@ def test_the_others_are_summed_out(seed):
         for answer, value in zip(ranked.assignments, ranked.objective, strict=True):
             key = tuple(answer[[kept.index(v) for v in over]].tolist())
             assert score[key] == pytest.approx(value, abs=1e-9)
+
+
+@settings(max_examples=40)
+@given(seeds)
+def test_mini_buckets_bound_what_memory_does_not_hold(seed):
+    """Buckets are divided; sums of single assignments fit. Lists are those of elimination."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(grid(3, 4, seed=seed), [cmpe.count(dict.fromkeys((0, 3, 5), 1)) <= 2])
+    over, within = [0, 3, 5, 6, 11], [None, 1.0][seed % 2]
+    evidence = {8: 1} if rng.random() < 0.5 else None
+    expected = cmpe.best(problem, evidence, 5, over=over, rest="sum", within=within)[0]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(summed, "MEMORY_LIMIT", 24 * 2**7)
+        small = summed.TRADEOFFS._replace(part_bytes=24 * 2**3, first_scored=4)
+        patched.setattr(summed, "TRADEOFFS", small)
+        ranked = cmpe.best(problem, evidence, 5, over=over, rest="sum", within=within)[0]
+    assert ranked.complete
+    assert ranked.answers.feasible.all()
+    np.testing.assert_allclose(ranked.objective, expected.objective, atol=1e-9)
+    assert ranked.bound >= expected.bound - 1e-9
+
+
+def test_a_hidden_cause_of_many_variables():
+    """2^36 joint values of its effects: too many for a table, but not for mini-buckets."""
+    rng = np.random.default_rng(3)
+    tables = [((0, v), 0.3 * rng.normal(size=(3, 2))) for v in range(1, 37)]
+    problem = Problem(LogLinearModel.from_tables((3, *[2] * 36), tables))
+    ranked = cmpe.best(problem, None, 2, over=range(1, 37), rest="sum", time_limit=5.0)[0]
+    z = ranked.assignments[0]
+    scores = sum(table[:, a] for (_, table), a in zip(tables, z, strict=True))
+    assert ranked.objective[0] == pytest.approx(np.logaddexp.reduce(scores), abs=1e-9)
+    best = max(np.logaddexp.reduce(sum(t[:, t[c].argmax()] for _, t in tables)) for c in range(3))
+    assert max(ranked.bound, ranked.objective[0]) >= best - 1e-9
+    assert not ranked.complete or ranked.objective[0] >= best - 1e-9
 
 
 def of_variables(seed, cards, over):

@@ -134,6 +134,6 @@ def test_a_cluster_is_refused():
         )
     refused(
         lambda: cmpe.bound(problem, potentials={0: [[0.0, 1.0]]}, place=there.place),
-        "are made on one machine",
+        "are computed on one machine",
         MethodError,
     )

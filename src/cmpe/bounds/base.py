@@ -33,7 +33,7 @@ def clock() -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """When to stop: after `steps` or after `time_limit` seconds a row, whichever is first.
+    """When to stop: after `steps`, or after `time_limit` seconds a row, whichever is first.
 
     Seconds are those of one core, so that a busy machine does not loosen bounds. Without a time
     limit the result depends on the steps alone.
@@ -47,9 +47,9 @@ class Work:
     memory: float | None = None  # GB that a bound may take; else three quarters of what is free
 
     def check_time(self) -> None:
-        """Give up what prepares a bound when the deadline has come."""
+        """Stop the preparation of a bound when the deadline has passed."""
         if timing.now() >= self.until:
-            raise OutOfTime("the time limit came while a relaxation was being made")
+            raise OutOfTime("the time limit ended while a relaxation was being made")
 
     def __post_init__(self) -> None:
         least = {"threads": 1, "seed": 0} | ({} if self.steps is None else {"steps": 0})
@@ -93,7 +93,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a bounder proved of every row."""
+    """Bounds of every row."""
 
     upper: Floats  # (B,) on the best feasible objective; -inf where infeasible
     infeasible: NDArray[np.bool_]  # (B,) proved
@@ -103,7 +103,7 @@ class Bounds:
 
     @classmethod
     def empty(cls, rows: int, constraints: int) -> Bounds:
-        """Nothing proved yet."""
+        """Bounds of rows about which nothing is proved."""
         return cls(
             np.full(rows, np.inf),
             np.zeros(rows, dtype=bool),

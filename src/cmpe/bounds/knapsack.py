@@ -55,8 +55,8 @@ class Knapsack:
                 begin = clock()
                 out.steps[at] = row.work(given, passing, begin)
                 until = np.inf if work.time_limit is None else begin + work.time_limit
-                found = [knapsack.bound(j, self.nodes, until) for j in range(len(limits))]
-                upper = min([row.state.bound[0], *found])
+                bounds = [knapsack.bound(j, self.nodes, until) for j in range(len(limits))]
+                upper = min([row.state.bound[0], *bounds])
                 out.infeasible[at] = upper < given.least or upper == -np.inf
                 out.upper[at] = -np.inf if out.infeasible[at] else upper
                 out.multipliers[at] = row.state.best_mu

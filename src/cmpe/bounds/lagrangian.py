@@ -207,9 +207,9 @@ class Lagrangian:
 def feasible_losses(problem: Problem, assignments: Assignments) -> Floats:
     """f of the feasible rows, NaN elsewhere."""
     out = np.full(len(assignments), np.nan)
-    known = (assignments >= 0).all(axis=1)
-    if known.any():
-        rows = assignments[known]
+    feasible = (assignments >= 0).all(axis=1)
+    if feasible.any():
+        rows = assignments[feasible]
         f, _ = problem.minimisation(rows)
-        out[known] = np.where(problem.is_feasible(rows), f, np.nan)
+        out[feasible] = np.where(problem.is_feasible(rows), f, np.nan)
     return out

@@ -127,9 +127,9 @@ def _wide_least_infeasible(instances: Instances, j: int, bounder: Bounder, work:
         objective=objective,
         constraints=(Constraint(less_t, -constraint.at_most),),
     )
-    found = bounder.upper_bound(opposite.given(instances.evidence), work)
-    bound = problem.shift - constraint.at_most - np.where(found.infeasible, 0.0, found.upper)
-    return np.where(found.infeasible, np.nan, np.maximum(bound, 1.0))
+    bounds = bounder.upper_bound(opposite.given(instances.evidence), work)
+    bound = problem.shift - constraint.at_most - np.where(bounds.infeasible, 0.0, bounds.upper)
+    return np.where(bounds.infeasible, np.nan, np.maximum(bound, 1.0))
 
 
 def _least_violating(instances: Instances, threads: int) -> Floats:
@@ -152,8 +152,8 @@ def _by_branch(
     for branch in problem.branches:
         numbers = np.flatnonzero(branch.agrees(rows))
         if len(numbers):
-            found = losses(branch.instances(rows[numbers])) - branch.problem.shift + problem.shift
-            out[numbers] = combine(out[numbers], found)
+            bounds = losses(branch.instances(rows[numbers])) - branch.problem.shift + problem.shift
+            out[numbers] = combine(out[numbers], bounds)
     return out
 
 

@@ -73,8 +73,8 @@ class _MiniBuckets:
         heap = [(degree[v], self._noise[v], v) for v in self._mention]
         heapq.heapify(heap)
         while heap:
-            known, _, variable = heapq.heappop(heap)
-            if degree.get(variable) != known:
+            queued, _, variable = heapq.heappop(heap)
+            if degree.get(variable) != queued:
                 continue  # gone, or an older entry
             del degree[variable]
             work.check_time()

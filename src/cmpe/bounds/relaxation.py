@@ -231,13 +231,13 @@ def _shared(
         for other in bucket.scope
         if origin[bucket.variable] in split and origin[other] in split
     ]
-    found: dict[Scope, set[Scope]] = {}
+    shared: dict[Scope, set[Scope]] = {}
     for members in (*ties, *pairs):
         copies = tuple(sorted(members, key=origin.__getitem__))
         key = tuple(origin[c] for c in copies)
         if len(set(key)) == len(key):
-            found.setdefault(key, set()).add(copies)
-    return [(key, sorted(copies)) for key, copies in sorted(found.items()) if len(copies) > 1]
+            shared.setdefault(key, set()).add(copies)
+    return [(key, sorted(copies)) for key, copies in sorted(shared.items()) if len(copies) > 1]
 
 
 def _starts(sizes: Sequence[int]) -> Integers:

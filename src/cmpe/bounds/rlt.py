@@ -80,9 +80,9 @@ class Rlt:
             for at in range(rows.start, rows.stop):
                 begin = timing.now()
                 values = dict(zip(observed, instances.evidence[at].tolist(), strict=True))
-                found = _bounded(whole.given(values), self.products, work)
-                out.upper[at], out.infeasible[at] = found.bound, found.bound == -np.inf
-                out.multipliers[at], out.steps[at] = found.multipliers, found.steps
+                bounds = _bounded(whole.given(values), self.products, work)
+                out.upper[at], out.infeasible[at] = bounds.bound, bounds.bound == -np.inf
+                out.multipliers[at], out.steps[at] = bounds.multipliers, bounds.steps
                 out.seconds[at] = timing.now() - begin
 
         over_chunks(instances, chunk, work.threads)
@@ -100,9 +100,9 @@ class _Priced(NamedTuple):
 def _bounded(problem: Polynomials, products: bool, work: Work) -> _Priced:
     """The bound of the relaxation; -inf if it is proved infeasible."""
     program, constraints = _program(problem, products), len(problem.constraints)
-    found = _solved(program, constraints, work)
-    if found is not None:
-        return found
+    solved = _solved(program, constraints, work)
+    if solved is not None:
+        return solved
     nothing = np.zeros(program.rows.shape[0])
     bound = _priced(program, nothing) if _may_be_feasible(program, work) else -np.inf
     return _Priced(bound, nothing[:constraints], 0)
@@ -162,16 +162,16 @@ def _times(row: Weights, variable: int, upper: bool) -> Weights:
 
 def _largest(monomials: Iterable[Monomial]) -> list[Monomial]:
     """Monomials of two and more factors that are not part of another one."""
-    kept: list[Monomial] = []
+    chosen: list[Monomial] = []
     for monomial in sorted(monomials, key=lambda m: (-len(m), m)):
         if len(monomial) > SETTINGS.factors:
             raise TooLarge(
                 f"a monomial of {len(monomial)} factors has 2^{len(monomial)} products; "
                 f"the limit is {SETTINGS.factors} factors"
             )
-        if len(monomial) > 1 and not any(_within(monomial, other) for other in kept):
-            kept.append(monomial)
-    return kept
+        if len(monomial) > 1 and not any(_within(monomial, other) for other in chosen):
+            chosen.append(monomial)
+    return chosen
 
 
 def _within(part: Monomial, whole: Monomial) -> bool:
@@ -242,5 +242,5 @@ def _may_be_feasible(program: LinearProgram, work: Work) -> bool:
         column_upper=np.append(program.column_upper, worst),
         integer=np.append(program.integer, False),
     )
-    found = _solved(phase, 0, work)
-    return found is None or found.bound >= -1e-9
+    solved = _solved(phase, 0, work)
+    return solved is None or solved.bound >= -1e-9

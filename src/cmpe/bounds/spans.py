@@ -32,7 +32,7 @@ class Span(NamedTuple):
 @singledispatch
 def span_of(function: Function, rows: Values) -> Span:
     """The span of a function for rows (B, n), -1 where free, that observe the same variables."""
-    raise ModelError(f"no bound is known of a function of kind {type(function).__name__}")
+    raise ModelError(f"there is no bound for a function of kind {type(function).__name__}")
 
 
 @span_of.register
@@ -44,9 +44,9 @@ def _span_of_module(function: NeuralFunction, rows: Values) -> Span:
 def _span_of_tables(function: LogLinearModel, rows: Values) -> Span:
     """Of each table alone; a variable with a fraction counts as free."""
     whole = (rows == np.floor(rows)).all(axis=0) & (rows != FREE).all(axis=0)
-    known = np.flatnonzero(whole)
-    structure = Conditioning([function], tuple(known.tolist()))
-    tables = structure.tables(0, rows[:, known].astype(np.int32))
+    fixed = np.flatnonzero(whole)
+    structure = Conditioning([function], tuple(fixed.tolist()))
+    tables = structure.tables(0, rows[:, fixed].astype(np.int32))
     starts = structure.layout.offsets[:-1]
     none = np.isneginf(tables)
     lows = np.minimum.reduceat(np.where(none, np.inf, tables), starts, axis=1)

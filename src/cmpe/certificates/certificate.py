@@ -13,15 +13,19 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.arguments import file_path
 from cmpe.arrays import FREE, Floats
 from cmpe.certificates.checker import Refused, Table, read_model
-from cmpe.certificates.proving import Clustering, Proof, prove
+from cmpe.certificates.proofs import Clustering, Message, Proof, Where
+from cmpe.certificates.proving import prove
+from cmpe.display import html_table, number_text
 from cmpe.errors import MethodError
 from cmpe.formats.text import write_text
 from cmpe.models.loglinear import Factor, LogLinearModel
@@ -29,25 +33,50 @@ from cmpe.problem import Evidence, Form, Problem
 from cmpe.problem.expansion import Expansion, expanded
 from cmpe.problem.rows import Limits, Potentials, Rows
 from cmpe.solution import Solutions, Status
+from cmpe.solution.frames import frame_of_rows
 from cmpe.solution.solutions import OPTIMALITY_TOLERANCE
 from cmpe.solving import solve
 
-READ = (".uai", ".LG")  # suffixes of files that the checker reads
+READ = (".uai", ".LG", ".xz", ".gz")  # suffixes of files that the checker reads
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was written: of each row what is proved, or why nothing is."""
+    """A certificate that was written: for each row the proof, or the reason why there is none."""
 
     path: Path
     bound: Floats  # (B,) what the cubes prove; -inf: no assignment is feasible; inf: no proof
+    claims: Floats  # (B,) the bounds of the answers, with their tolerance
     cubes: tuple[int, ...]
     failures: tuple[str, ...]  # "" where there is a proof
 
     @property
+    def weaker(self) -> NDArray[np.bool_]:
+        """(B,) whether the cubes prove a weaker bound than the answer has."""
+        return np.isfinite(self.bound) & (self.bound > self.claims)
+
+    @property
     def complete(self) -> bool:
-        """Whether every row has a proof."""
-        return not any(self.failures)
+        """Whether every row has a proof of its answer's bound."""
+        return not any(self.failures) and not self.weaker.any()
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: a line for each row (extra `frames`)."""
+        columns = ("row", "bound", "cubes", "proof")
+        return frame_of_rows(
+            [dict(zip(columns, line, strict=True)) for line in self._lines()], list(columns)
+        )
+
+    def _lines(self) -> list[tuple[int, float, int, str]]:
+        words = [
+            failure or ("weaker than the answer's bound" if weaker else "complete")
+            for failure, weaker in zip(self.failures, self.weaker, strict=True)
+        ]
+        return list(zip(range(len(words)), self.bound.tolist(), self.cubes, words, strict=True))
+
+    def _repr_html_(self) -> str:
+        lines = [(str(i), number_text(b), str(n), words) for i, b, n, words in self._lines()[:20]]
+        return html_table(repr(self), ("row", "bound", "cubes", "proof"), lines)
 
     def __repr__(self) -> str:
         proved = sum(not failure for failure in self.failures)
@@ -88,7 +117,8 @@ def certified(
 ) -> Certificate:
     """The same of checked rows."""
     asked, completed = _tabled(rows)
-    proofs = prove(asked, claims_of(answers))
+    claims = claims_of(answers)
+    proofs = prove(asked, claims)
     question = _Sources(path, models).question(asked.problem)
     structures: dict[Clustering | None, int] = {}
     values = completed(answers.assignments)
@@ -107,7 +137,8 @@ def certified(
     write_text(path, _text(content))
     bound = [math.inf if proof.failure else proof.bound for proof in proofs]
     counts = tuple(0 if proof.failure else len(proof.cubes) for proof in proofs)
-    return Certificate(path, np.array(bound), counts, tuple(proof.failure for proof in proofs))
+    failures = tuple(proof.failure for proof in proofs)
+    return Certificate(path, np.array(bound), claims, counts, failures)
 
 
 def claims_of(answers: Solutions) -> Floats:
@@ -145,7 +176,7 @@ class _Sources:
         self.used: dict[str, None] = {}
         for model in map(Path, models):
             if model.suffix in READ:
-                with suppress(Refused, ValueError, StopIteration):  # a dialect of its own
+                with suppress(Refused, OSError, ValueError, StopIteration):  # a dialect of its own
                     self.files[os.path.relpath(model, path.parent)] = read_model(model)
 
     def question(self, problem: Problem) -> dict[str, Any]:
@@ -176,8 +207,8 @@ class _Sources:
 def _begin(factors: Sequence[Factor], tables: Sequence[Table]) -> bool:
     """Whether the factors begin with these tables."""
     return len(factors) >= len(tables) and all(
-        factor.scope == tuple(table.scope)
-        and np.allclose(factor.log_table.ravel(), table.values, rtol=1e-14, atol=1e-14)
+        factor.scope == tuple(reversed(table.offsets))
+        and np.allclose(factor.log_table.ravel(), table.numbers, rtol=1e-14, atol=1e-14)
         for factor, table in zip(factors, tables, strict=False)
     )
 
@@ -199,15 +230,26 @@ def _row(rows: Rows, i: int) -> dict[str, Any]:
 
 
 def _proof(proof: Proof, structures: dict[Clustering | None, int]) -> dict[str, Any]:
-    cubes = [
-        {
-            "where": cube.where,
+    """The proof of a row: of each cube what differs from the cube before."""
+    cubes: list[dict[str, Any]] = []
+    before: dict[int, Message] = {}
+    splits: Where = ()
+    for cube in proof.ordered():
+        pairs = zip(splits, cube.where, strict=False)
+        same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        stated = []
+        for m, message in enumerate(cube.moved):
+            if m not in before or not before[m].covers(message):
+                stated.append([m, message.numbers.ravel().tolist()])
+                before[m] = message
+        splits = cube.where
+        cubes.append({
+            "same": same,
+            "where": splits[same:],
             "multipliers": cube.multipliers.tolist(),
             "infeasible": cube.infeasible,
-            "moved": cube.moved.tolist(),
-        }
-        for cube in proof.cubes
-    ]
+            "moved": stated,
+        })  # fmt: skip
     return {
         "bound": proof.bound if math.isfinite(proof.bound) else None,
         "structure": structures.setdefault(proof.structure, len(structures)),

@@ -3,7 +3,10 @@
 A cube whose Lagrangian dual is at most the claim is proved: by elimination of h - mu t, whose
 messages are what moves between the buckets. Another cube is split by a variable in which the
 assignments differ that set its dual. All cubes of all rows are bounded together: a cube is a row
-with log-potentials of its own, which are -inf for the values that it excludes.
+with log-potentials of its own, which are -inf for the values that it excludes. A cube is tried with
+the multipliers of the cube that it is a part of, so that most of their messages are the same.
+
+Rows that are too wide for elimination, or need too many cubes, are proved by `trees`.
 """
 
 from __future__ import annotations
@@ -11,75 +14,34 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmpe.arrays import Floats, Indices
 from cmpe.bounds.lagrangian import lagrangian_dual
-from cmpe.elimination.plan import Plan
+from cmpe.certificates.proofs import Clustering, Cube, Message, Proof, Values, Where
+from cmpe.certificates.trees import CubeTree
+from cmpe.models.loglinear import Factor
 from cmpe.problem import Instances, Problem
 from cmpe.problem.groups import by_observed
 from cmpe.problem.rows import Potential, Rows
 
-MOST_CUBES = 2000  # a row that needs more has no certificate
-MOST_ENTRIES = 1 << 17  # the messages of one cube have at most so many
-BLOCK = 256  # cubes that are bounded at once
+MOST_CUBES = 2000  # rows that need more by elimination are proved by a tree
+MOST_ENTRIES = 1 << 20  # the messages of one cube have at most so many
+MOST_KEPT = 1 << 25  # numbers in the messages of all cubes of a row
+BLOCK, BLOCK_ENTRIES = 256, 1 << 23  # cubes that are bounded at once, and their messages' entries
 ROOM = 1e-11  # The rounding of the checker takes at most such a share of all numbers.
 
-Values = tuple[int, ...]
-Where = tuple[tuple[int, Values], ...]
 
-
-class Clustering(NamedTuple):
-    """Clusters of variables, and what moves: (from, to, variables)."""
-
-    clusters: tuple[Values, ...]
-    moves: tuple[tuple[int, int, Values], ...]
-
-    @classmethod
-    def of(cls, plan: Plan) -> Clustering:
-        """The buckets of an elimination, each of which sends its message to its parent."""
-        clusters = tuple(tuple(sorted((b.variable, *b.scope))) for b in plan.buckets)
-        position = {b.variable: k for k, b in enumerate(plan.buckets)}
-        moves = [
-            (k, position[b.scope[0]], tuple(sorted(b.scope)))
-            for k, b in enumerate(plan.buckets)
-            if b.scope
-        ]
-        return cls(clusters or ((),), tuple(moves))
-
-
-class Cube(NamedTuple):
-    """Some values of some variables, and why no assignment there is above the claim."""
-
-    where: Where
-    multipliers: Floats  # (m,)
-    moved: Floats  # for the values that the cube has, move after move
-    infeasible: bool  # No assignment in it satisfies the constraints.
-    bound: float
-
-
-@dataclass
-class Proof:
-    """The cubes of a row, or why there are none."""
-
-    structure: Clustering | None = None
-    cubes: list[Cube] = field(default_factory=list)
-    failure: str = ""
-
-    @property
-    def bound(self) -> float:
-        """What the cubes prove."""
-        return max((cube.bound for cube in self.cubes), default=-math.inf)
-
-
-class _Open(NamedTuple):
+class _OpenPart(NamedTuple):
     """A cube of a row that is not proved yet."""
 
     row: int
     where: Where
+    multipliers: Floats | None = None  # of the cube that it is a part of
 
 
 def prove(rows: Rows, claims: Floats) -> list[Proof]:
@@ -89,12 +51,12 @@ def prove(rows: Rows, claims: Floats) -> list[Proof]:
     """
     proofs = [Proof() for _ in claims]
     bounded = np.flatnonzero(np.isfinite(claims)).tolist()
-    _Prover(rows, claims, proofs).run([_Open(i, ()) for i in bounded])
+    _Prover(rows, claims, proofs).run([_OpenPart(i, ()) for i in bounded])
     infeasible = np.flatnonzero(np.isneginf(claims)).tolist()
     if infeasible:
         zero = np.zeros(len(claims))
         _Prover(_without_objective(rows), zero, proofs, True).run(
-            [_Open(i, ()) for i in infeasible]
+            [_OpenPart(i, ()) for i in infeasible]
         )
     for i in np.flatnonzero(np.isposinf(claims)).tolist():
         proofs[i].failure = "no bound is claimed"
@@ -104,12 +66,15 @@ def prove(rows: Rows, claims: Floats) -> list[Proof]:
 def _without_objective(rows: Rows) -> Rows:
     """The same rows with an objective of 0 where it is not -inf."""
     problem = rows.problem
-    _, support = problem.models[0].negated()
-    own = tuple(
-        Potential(p.scope, np.where(p.values > -np.inf, 0.0, -np.inf)) for p in rows.potentials
-    )
+    own = tuple(Potential(p.scope, _support(p.values)) for p in rows.potentials)
+    h = problem.models[0]
+    support = replace(h, factors=tuple(Factor(f.scope, _support(f.log_table)) for f in h.factors))
     other = Problem(support, problem.constraints, problem.evidence_variables)
     return replace(rows, problem=other, potentials=own)
+
+
+def _support(table: Floats) -> Floats:
+    return np.where(table > -np.inf, 0.0, -np.inf)
 
 
 class _Cubes(NamedTuple):
@@ -133,8 +98,7 @@ class _Messages(NamedTuple):
         pairs = zip(self.moved, structure.moves, strict=True)
         moved = [_inside(messages[i], scope, where) for messages, (_, _, scope) in pairs]
         bound = -math.inf if asked.infeasible else float(self.bound[i])
-        numbers = np.concatenate([*moved, np.zeros(0)])
-        return Cube(where, asked.multipliers[i], numbers, asked.infeasible, bound)
+        return Cube(where, asked.multipliers[i], moved, asked.infeasible, bound)
 
 
 @dataclass
@@ -146,66 +110,103 @@ class _Prover:
     proofs: list[Proof]
     without: bool = False  # the objective: sums below 0 prove that nothing is feasible
 
-    def run(self, nodes: list[_Open]) -> None:
+    def run(self, nodes: list[_OpenPart]) -> None:
         """Bound all open cubes, and split those that are not proved, until there is none."""
         while nodes:
-            split: list[_Open] = []
+            split: list[_OpenPart] = []
             for begin in range(0, len(nodes), BLOCK):
                 block = nodes[begin : begin + BLOCK]
                 for instances, numbers in by_observed(*self._asked(block).asked):
                     part = [block[i] for i in numbers]
-                    if instances.problem.plan.message_entries > MOST_ENTRIES:
-                        for node in part:
-                            self.proofs[node.row].failure = "it is too wide to eliminate"
-                    else:
-                        split += self._bounded(instances, part)
+                    entries = instances.problem.plan.message_entries
+                    each = max(1, BLOCK_ENTRIES // max(1, entries))
+                    for first in range(0, len(part) if entries <= MOST_ENTRIES else 0, each):
+                        rows = slice(first, first + each)
+                        split += self._bounded(instances.take(rows), part[rows])
+                    if entries > MOST_ENTRIES:
+                        self._grow(instances, part)
             counts = Counter(node.row for node in split)
-            for row, count in counts.items():
-                if count + len(self.proofs[row].cubes) > MOST_CUBES:
-                    self.proofs[row].failure = f"it would take more than {MOST_CUBES} cubes"
-            nodes = [node for node in split if not self.proofs[node.row].failure]
+            many = [r for r, n in counts.items() if n + len(self.proofs[r].cubes) > self._most(r)]
+            if many:
+                asked = self.rows.take(np.array(many))
+                for instances, numbers in by_observed(*asked.asked):
+                    self._grow(instances, [_OpenPart(many[i], ()) for i in numbers])
+            nodes = [n for n in split if n.row not in many and not self.proofs[n.row].failure]
 
-    def _asked(self, nodes: Sequence[_Open]) -> Rows:
+    def _most(self, row: int) -> int:
+        """How many cubes a row may have."""
+        cubes = self.proofs[row].cubes
+        numbers = sum(message.numbers.size for message in cubes[0].moved) if cubes else 0
+        return min(MOST_CUBES, MOST_KEPT // max(1, numbers))
+
+    def _grow(self, instances: Instances, nodes: list[_OpenPart]) -> None:
+        """Prove rows that are too wide, each by a tree of its own."""
+        for i, node in enumerate(nodes):
+            claim = -math.inf if self.without else float(self.claims[node.row])
+            self.proofs[node.row] = CubeTree(instances.take(slice(i, i + 1)), claim).proof()
+
+    def _asked(self, nodes: Sequence[_OpenPart]) -> Rows:
         """Each cube as a row: its excluded values have potentials of -inf."""
         rows = self.rows.take(np.array([node.row for node in nodes]))
         masks = _masks([node.where for node in nodes], rows.problem.domain.cardinalities)
         more = [Potential((v,), mask) for v, mask in enumerate(masks) if mask.shape[1] > 1]
         return replace(rows, potentials=(*rows.potentials, *more))
 
-    def _bounded(self, instances: Instances, nodes: list[_Open]) -> list[_Open]:
+    def _bounded(self, instances: Instances, nodes: list[_OpenPart]) -> list[_OpenPart]:
         """Keep the cubes that are proved; return the parts of the others."""
-        dual = lagrangian_dual(instances)
         structure = Clustering.of(instances.problem.plan)
-        claims = self.claims[np.array([node.row for node in nodes])]
-        left = np.ones(len(nodes), dtype=bool)
-        closed, none = np.flatnonzero((dual.bound <= claims) & ~dual.infeasible), dual.infeasible
-        tries = [(closed, dual.multipliers, self.without)]
+        parts = [i for i, node in enumerate(nodes) if node.multipliers is not None]
+        if parts:
+            known = np.stack([node.multipliers for node in nodes if node.multipliers is not None])
+            closed = self._closed(instances.take(np.array(parts)), [nodes[i] for i in parts], known)
+            rest = np.ones(len(nodes), dtype=bool)
+            rest[np.array(parts)[closed]] = False
+            instances = instances.take(np.flatnonzero(rest))
+            nodes = [node for node, is_open in zip(nodes, rest, strict=True) if is_open]
+        if not nodes:
+            return []
+        dual = lagrangian_dual(instances)
         count = dual.multipliers.shape[1]
+        left = ~self._closed(instances, nodes, dual.multipliers)
         for unit in np.vstack([np.zeros(count), np.eye(count)]):
-            tries += [(np.flatnonzero(none), np.tile(unit, (len(nodes), 1)), True)]
-        for wanted, multipliers, infeasible in tries:
-            rows = wanted[left[wanted]]
-            if len(rows):
-                most = np.zeros(len(rows)) if infeasible else claims[rows]
-                where = [nodes[i].where for i in rows]
-                asked = _Cubes(instances.take(rows), where, multipliers[rows], infeasible)
-                part = eliminated(structure, asked, most)
-                holds = part.bound < 0 if infeasible else part.bound <= most
-                for i in np.flatnonzero(holds):
-                    node = nodes[rows[i]]
-                    proof = self.proofs[node.row]
-                    proof.structure = structure
-                    proof.cubes.append(part.cube(int(i), structure, asked))
-                left[rows[holds]] = False
+            none = np.flatnonzero(left & dual.infeasible)
+            if len(none):
+                asked = np.tile(unit, (len(none), 1))
+                own = [nodes[i] for i in none]
+                left[none[self._closed(instances.take(none), own, asked, True)]] = False
         return [
-            part
+            part._replace(multipliers=dual.multipliers[i])
             for i in np.flatnonzero(left)
             for part in self._split(nodes[i], dual.feasible[i], dual.violating[i], structure)
         ]
 
+    def _closed(
+        self,
+        instances: Instances,
+        nodes: list[_OpenPart],
+        multipliers: Floats,
+        without: bool = False,
+    ) -> NDArray[np.bool_]:
+        """Which cubes are proved under these multipliers; with 0 in place of h, that it is empty.
+
+        Cubes that are proved are kept.
+        """
+        infeasible = without or self.without
+        structure = Clustering.of(instances.problem.plan)
+        most = self.claims[np.array([node.row for node in nodes])]
+        most = np.zeros(len(nodes)) if infeasible else most
+        asked = _Cubes(instances, [node.where for node in nodes], multipliers, infeasible)
+        found = eliminated(structure, asked, most)
+        holds = found.bound < 0 if infeasible else found.bound <= most
+        for i in np.flatnonzero(holds):
+            proof = self.proofs[nodes[i].row]
+            proof.structure = structure
+            proof.cubes.append(found.cube(int(i), structure, asked))
+        return holds
+
     def _split(
-        self, node: _Open, low: Indices, high: Indices, structure: Clustering
-    ) -> list[_Open]:
+        self, node: _OpenPart, low: Indices, high: Indices, structure: Clustering
+    ) -> list[_OpenPart]:
         """Parts of a cube by a variable in which its two extreme assignments differ."""
         cards = self.rows.problem.domain.cardinalities
         known = dict(node.where)
@@ -220,14 +221,16 @@ class _Prover:
         picked = list(dict.fromkeys(int(each[v]) for each in (low, high) if each[v] in values))
         rest = tuple(x for x in values if x not in (picked or values[:1]))
         parts = [(x,) for x in picked or values[:1]] + ([rest] if rest else [])
-        return [_Open(node.row, (*node.where, (v, part))) for part in parts]
+        return [_OpenPart(node.row, (*node.where, (v, part))) for part in parts]
 
 
-def _inside(message: Floats, scope: Values, where: Where) -> Floats:
+def _inside(message: Floats, scope: Values, where: Where) -> Message:
     """The entries of a message that a cube has."""
     known = dict(where)
-    axes = [known.get(v, range(k)) for v, k in zip(scope, message.shape, strict=True)]
-    return np.asarray(message[np.ix_(*map(sorted, axes))]).ravel()
+    axes = [
+        tuple(sorted(known.get(v, range(k)))) for v, k in zip(scope, message.shape, strict=True)
+    ]
+    return Message(tuple(axes), message[np.ix_(*axes)])
 
 
 def eliminated(structure: Clustering, asked: _Cubes, claims: Floats) -> _Messages:

@@ -101,7 +101,8 @@ def _is_faulty(answer: Answer, name: str) -> bool:
 
 
 def _race(shown: Shown, seed: int, side: int, seconds: float) -> None:
-    """HiGHS, search and search from a learned start, on rows of a spin glass."""
+    """HiGHS and search, also from a learned and a constant start, on rows of a spin glass."""
+    from cmpe.evaluation import chosen, constants
     from cmpe.solving import solve
 
     problem, rows = spin_glass(side, seed)
@@ -120,6 +121,8 @@ def _race(shown: Shown, seed: int, side: int, seconds: float) -> None:
     }
     if start is not None:
         methods["learned start + search"] = lambda limit: _from(problem, test, start, limit)
+        constant = chosen(constants(problem, train)).answers(problem, test)
+        methods["constant start + search"] = lambda limit: _from(problem, test, constant, limit)
     found = {name: [(limit, answer(limit)) for limit in limits] for name, answer in methods.items()}
     _compare(shown, best, found, limits)
 
@@ -243,7 +246,7 @@ def _draw_race(axes: Any, shown: Shown) -> None:
     """A line for each method: how far it is off after so many seconds."""
     from cmpe.pictures.figures import BLUE, GREY, RED
 
-    styles = {"HiGHS": (GREY, "s"), "search": (BLUE, "o")}
+    styles = {"HiGHS": (GREY, "s"), "search": (BLUE, "o"), "constant start + search": (GREY, "x")}
     for name, points in shown.below.items():
         colour, marker = styles.get(name, (RED, "^"))
         axes.plot(*zip(*points, strict=True), marker=marker, color=colour, label=name)

@@ -35,6 +35,10 @@ COMMANDS = {
     "probability": "Compute probabilities of evidence, states and the best explanations, by row.",
     "bound": "Bound every row by one method or by all, with the multipliers of the best bound.",
     "conflict": "Name the constraints and findings of every row that contradict each other.",
+    "relax": "Find the cheapest change of findings and limits that gives each row an answer.",
+    "sensitivity": (
+        "Say how much limits, states and tables may change before the answer of each row does."
+    ),
     "check": "Verify the proofs of a certificate, or name the first step that fails.",
     "generate": (
         "Make a constrained problem from a model as the paper does, and write it to a directory."
@@ -60,6 +64,8 @@ HOMES = {
     "conflict": "tradeoffs.conflict",
     "front": "tradeoffs.front",
     "probability": "tradeoffs.probability",
+    "relax": "tradeoffs.relax",
+    "sensitivity": "tradeoffs.sensitivity",
 }
 
 

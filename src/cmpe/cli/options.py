@@ -428,6 +428,20 @@ class RowOptions:
         return FileRows(Rows.concatenate([part.rows for part in parts]), carried)
 
 
+@dataclass(frozen=True)
+class InputRowOptions(RowOptions):
+    """The same with inputs, for commands that networks answer."""
+
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="What networks and modules read of each row: .npy (rows, ...)."),
+    ] = None
+
+    def own(self, problem: Problem) -> OwnNumbers:
+        """The numbers of rows' own, with the inputs."""
+        return super().own(problem).with_inputs(self.inputs)
+
+
 def _states(problem: Problem, words: Sequence[str]) -> dict[Any, Any]:
     """A row of evidence from NAME=STATE."""
     found: dict[Any, Any] = {}

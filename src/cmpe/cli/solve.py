@@ -27,9 +27,9 @@ from cmpe.cli.options import (
     TRACE_HELP,
     WORKERS_HELP,
     Format,
+    InputRowOptions,
     PartOptions,
     ProblemOptions,
-    RowOptions,
     Seed,
     TimeLimit,
     is_quiet,
@@ -70,7 +70,7 @@ TABLE_ROWS = 25
 def solve(
     context: typer.Context,
     models: ProblemOptions,
-    files: RowOptions,
+    files: InputRowOptions,
     *,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     stages: Annotated[str | None, typer.Option(help=STAGES_HELP)] = None,
@@ -192,7 +192,7 @@ def _answer(rows: Rows, method: Chosen, how: Limits, destination: _Destination) 
             )  # fmt: skip
         except Interrupted as stop:
             _write(problem, stop.solutions, destination)
-            raise KeyboardInterrupt(f"{stop}; what is known was written") from None
+            raise KeyboardInterrupt(f"{stop}; results so far were written") from None
     _write(problem, solutions, destination)
     return solutions
 
@@ -223,6 +223,9 @@ def _write_certificate(rows: Rows, solutions: Solutions, path: Path, models: lis
     for row, failure in enumerate(made.failures):
         if failure:
             typer.echo(f"row {row} has no certificate: {failure}", err=True)
+        elif made.weaker[row]:
+            words = f"its certificate proves a bound of {made.bound[row]:.9g} only"
+            typer.echo(f"row {row}: {words}; the answer's is {solutions.bound[row]:.9g}", err=True)
 
 
 def _explain(rows: Rows, solutions: Solutions, seconds: float | None) -> None:

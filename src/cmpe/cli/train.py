@@ -23,6 +23,8 @@ from cmpe.learning.losses.catalogue import LOSS_KINDS, Family
 from cmpe.solvers.base import Running
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from cmpe.arrays import Assignments
     from cmpe.formats.directory import ProblemDirectory
     from cmpe.learning.price import Price
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 WORKERS_HELP = "For labels: rows answered at the same time, or cores of a cluster started here."
 FIGURE, PRICE, CHOICE = "curve.png", "price.json", "cross_validation.json"
 NETWORK_HELP = "package.module:name of a function of (inputs, outputs) that makes a torch module."
+INPUTS_HELP = "What it reads of each training row in place of evidence: .npy (rows, ...)."
 PRESET_HELP = "Settings to start from; default: tuned, with --cross-validate stable."
 
 
@@ -67,6 +70,7 @@ def train(
         float | None, typer.Option(min=0, help="Weight of an entropy bonus that falls to 0.")
     ] = None,
     network: Annotated[str | None, typer.Option(help=NETWORK_HELP)] = None,
+    inputs: Annotated[Path | None, typer.Option(help=INPUTS_HELP)] = None,
     cross_validate: Annotated[
         bool, typer.Option("--cross-validate", help="Choose beta and rho from the paper's grid.")
     ] = False,
@@ -99,10 +103,12 @@ def train(
     usual = Preset.stable if cross_validate else Preset.tuned
     running = Running(workers=workers, threads=threads, executor=executor, address=address)
     how = _Training(out, device, resume, force, checkpoint_minutes, running)
+    if inputs is not None and network is None:
+        raise InputError("--inputs goes with --network")
     if not (any_evidence or any_q):
         if network is not None and cross_validate:
             raise InputError("--network does not go with --cross-validate")
-        recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0, network)
+        recipe = _Recipe(preset or usual, loss, folds if cross_validate else 0, network, inputs)
         return _train_one(problem_dir, recipe, _settings(set_ or [], known, seed), how)
     odd = preset not in (None, Preset.tuned) or cross_validate or loss not in (None, "ss_cmpe")
     odd = odd or network is not None
@@ -124,6 +130,7 @@ class _Recipe:
     loss: str | None
     folds: int  # of the cross-validation; 0: none
     network: str | None  # an import path
+    inputs: Path | None  # what it reads
 
 
 @dataclass(frozen=True)
@@ -141,6 +148,7 @@ class _Training:
 def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how: _Training) -> int:
     """A network for one q and one set of observed variables."""
     from cmpe.formats.directory import read_directory
+    from cmpe.formats.numbers import read_inputs
     from cmpe.formats.text import write_text
     from cmpe.learning.runs import read_log
     from cmpe.learning.training.config import preset as preset_named
@@ -155,11 +163,14 @@ def _train_one(problem_dir: Path, recipe: _Recipe, changes: dict[str, Any], how:
     with live() as show:
         kept = (out, how.device, how.resume, how.checkpoint_minutes, problem_dir)
         session = Session(*kept, how.running.threads, show, how.running)
-        solver = fit(content.problem, content.train, config, session, network=recipe.network)
+        read = None if recipe.inputs is None else read_inputs(recipe.inputs)
+        solver = fit(
+            content.problem, content.train, config, session, network=recipe.network, inputs=read
+        )
     records = read_log(out)
     draw(records, out / FIGURE)
     typer.echo(_summary(out, config, solver, records))
-    price = _price(solver, content.train, records)
+    price = _price(solver, content.train, read, records)
     write_text(out / PRICE, json.dumps(price.to_json(), indent=1) + "\n")
     typer.echo(price.sentence())
     return 0
@@ -208,13 +219,19 @@ def _fold_line(record: Record) -> str:
     return f"cross-validation  {left:.0f} s left"
 
 
-def _price(solver: NeuralSolver, evidence: Assignments, records: list[Record]) -> Price:
+def _price(
+    solver: NeuralSolver,
+    evidence: Assignments,
+    inputs: NDArray[Any] | None,
+    records: list[Record],
+) -> Price:
     from cmpe.learning.price import price_of
 
     last = records[-1]
     return price_of(
-        solver, evidence, rows=last["rows"], taught=last["taught_seconds"], trained=last["seconds"]
-    )
+        solver, evidence, inputs=inputs, rows=last["rows"], taught=last["taught_seconds"],
+        trained=last["seconds"],
+    )  # fmt: skip
 
 
 def _settings(pairs: list[str], given: dict[str, Any], seed: int) -> dict[str, Any]:

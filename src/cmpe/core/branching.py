@@ -42,6 +42,7 @@ from cmpe.core.consistency import (
     propagate,
     touch,
 )
+from cmpe.core.loops import copy
 from cmpe.core.settings import WIDE
 
 OPEN, DEPTH, STAGE, NODES, DIVES, BACKTRACKS, CONFLICT, LAST, LOOKED = range(9)  # Tree.counts
@@ -108,12 +109,6 @@ class Tree(NamedTuple):
 
 
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
-def _copy(source, target):
-    for i in range(len(source)):
-        target[i] = source[i]
-
-
-@njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _entry(net, f, z):
     """Where table f has its entry at the assignment z."""
     at = net.offsets[f]
@@ -141,7 +136,7 @@ def _is_promising(net, judged, tree, z):
     for j in range(len(judged.limits)):
         if _value(net, judged, j + 1, z) > judged.limits[j]:
             return False
-    _copy(z, tree.answer)
+    copy(z, tree.answer)
     return True
 
 
@@ -182,9 +177,9 @@ def _begin_with(net, judged, state, tree, multipliers):
     for j in range(len(multipliers)):
         is_same = is_same and multipliers[j] == tree.multipliers[j]
     if not is_same:
-        _copy(multipliers, tree.multipliers)
+        copy(multipliers, tree.multipliers)
         price(net, judged, state, multipliers)
-    _copy(tree.message, state.message)
+    copy(tree.message, state.message)
     return begin(net, state)
 
 
@@ -219,7 +214,7 @@ def _step_multipliers(net, judged, state, tree):
         tree.steps[j] *= factor
     if now < total:
         return True
-    _copy(tree.moved, tree.multipliers)
+    copy(tree.moved, tree.multipliers)
     price(net, judged, state, tree.multipliers)
     return begin(net, state)
 
@@ -243,7 +238,7 @@ def _open(net, tree, size, left, bound, v, a):
                 i = p + left[p + k]
                 opened.domains[at, i >> 3] |= np.uint8(1 << (i & 7))
     opened.bound[at], opened.branched[at] = bound, v
-    _copy(tree.multipliers, opened.multipliers[at])
+    copy(tree.multipliers, opened.multipliers[at])
     tree.counts[OPEN] = at + 1
 
 
@@ -271,10 +266,10 @@ def _pop(net, judged, state, tree):
                 rest -= 1
                 state.left[rest] = a
         state.size[v] = size
-    _copy(opened.multipliers[chosen], tree.moved)
+    copy(opened.multipliers[chosen], tree.moved)
     opened.bound[chosen], opened.branched[chosen] = opened.bound[last], opened.branched[last]
-    _copy(opened.domains[last], opened.domains[chosen])
-    _copy(opened.multipliers[last], opened.multipliers[chosen])
+    copy(opened.domains[last], opened.domains[chosen])
+    copy(opened.multipliers[last], opened.multipliers[chosen])
     tree.counts[OPEN] = last
     return _begin_with(net, judged, state, tree, tree.moved)
 
@@ -286,11 +281,11 @@ def _descend(net, state, tree, v, a):
     if depth == len(dive.total):
         _open(net, tree, state.size, state.left, tree.levels[BOUND], v, a)
     else:
-        _copy(state.size, dive.size[depth])
-        _copy(state.left, dive.left[depth])
-        _copy(state.belief, dive.belief[depth])
-        _copy(state.message, dive.message[depth])
-        _copy(state.best, dive.best[depth])
+        copy(state.size, dive.size[depth])
+        copy(state.left, dive.left[depth])
+        copy(state.belief, dive.belief[depth])
+        copy(state.message, dive.message[depth])
+        copy(state.best, dive.best[depth])
         dive.total[depth], dive.bound[depth] = state.levels[TOTAL], tree.levels[BOUND]
         dive.variable[depth], dive.value[depth] = v, a
         tree.counts[DEPTH] = depth + 1
@@ -302,11 +297,11 @@ def _descend(net, state, tree, v, a):
 def _ascend(net, state, tree):
     """Return to the last level without its chosen value; whether its variable has another."""
     depth, dive = tree.counts[DEPTH] - 1, tree.dive
-    _copy(dive.size[depth], state.size)
-    _copy(dive.left[depth], state.left)
-    _copy(dive.belief[depth], state.belief)
-    _copy(dive.message[depth], state.message)
-    _copy(dive.best[depth], state.best)
+    copy(dive.size[depth], state.size)
+    copy(dive.left[depth], state.left)
+    copy(dive.belief[depth], state.belief)
+    copy(dive.message[depth], state.message)
+    copy(dive.best[depth], state.best)
     state.levels[TOTAL], tree.levels[BOUND] = dive.total[depth], dive.bound[depth]
     for v in range(len(state.dirty)):
         state.dirty[v] = 0

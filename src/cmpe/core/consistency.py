@@ -62,13 +62,13 @@ def _collect_pair(net, state, slot, other, first):
     """For each value left of one variable of a table of two: the best it can get. (n,) ops."""
     out = state.scratch[0]
     v, u = net.variable[slot], net.variable[other]
-    own, step = net.stride[slot], net.stride[other]
+    stride, step = net.stride[slot], net.stride[other]
     at, sent = net.sends[slot], net.sends[other]
     pv, pu = net.place[v], net.place[u]
-    if own > step:
+    if stride > step:
         for i in range(state.size[v]):
             a = state.left[pv + i]
-            row, highest = first + a * own, -np.inf
+            row, highest = first + a * stride, -np.inf
             for j in range(state.size[u]):
                 b = state.left[pu + j]
                 x = net.values[row + b * step] - state.message[sent + b]
@@ -81,7 +81,7 @@ def _collect_pair(net, state, slot, other, first):
             b = state.left[pu + j]
             row, sunk = first + b * step, state.message[sent + b]
             for i in range(state.size[v]):
-                x = net.values[row + state.left[pv + i] * own] - sunk
+                x = net.values[row + state.left[pv + i] * stride] - sunk
                 out[i] = max(out[i], x)
         for i in range(state.size[v]):
             out[i] -= state.message[at + state.left[pv + i]]
@@ -182,20 +182,6 @@ def favourite(net, state, v):
     return state.left[net.place[v] + best]
 
 
-@njit(cache=True, nogil=True, counted=False)
-def losses(net, state, out):
-    """out (V,): what each value left gets less than the favourite of its variable."""
-    for v in range(len(net.order)):
-        p = net.place[v]
-        _score(net, state, v)
-        best = -np.inf
-        for k in range(state.size[v]):
-            best = max(best, state.scratch[1, k])
-        for k in range(state.size[v]):
-            score = state.scratch[1, k]
-            out[p + state.left[p + k]] = np.inf if score == -np.inf else best - score
-
-
 @njit(inner=True, nogil=True, counted=False, forceinline=True)
 def _add_up(net, state, v, s):
     """Add what was collected at slot s to the beliefs of v; a value without support is out."""
@@ -263,6 +249,27 @@ def visit(net, state, v, way):
         state.belief[p + state.left[p + k]] *= keep
     state.best[v] = keep * best
     return work + 8
+
+
+@njit(cache=True, nogil=True, counted=False)
+def losses(net, state, out):
+    """out (V,): what each value left gets less than the best of its variable; False if none is.
+
+    That is known while a variable is visited: afterwards its tables hold it no longer. So this is a
+    sweep.
+    """
+    for i in range(len(net.order)):
+        v = net.order[i]
+        p, best = net.place[v], -np.inf
+        _score(net, state, v)
+        for k in range(state.size[v]):
+            best = max(best, state.scratch[1, k])
+        for k in range(state.size[v]):
+            score = state.scratch[1, k]
+            out[p + state.left[p + k]] = np.inf if score == -np.inf else best - score
+        if visit(net, state, v, 0) < 0:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True, counted=False)

@@ -54,7 +54,7 @@ def _compare_table(net, judged, state, slot, b, gain):
     f = net.table[slot]
     low, high = net.starts[f], net.starts[f + 1]
     v, functions = net.variable[slot], len(judged.base)
-    p, own, size = net.place[v], net.stride[slot], state.size[v]
+    p, stride, size = net.place[v], net.stride[slot], state.size[v]
     digits, at, work = state.axes[0], net.offsets[f], 1
     for s in range(low, high):
         digits[s - low] = 0
@@ -67,7 +67,7 @@ def _compare_table(net, judged, state, slot, b, gain):
             gain[functions + c, k] = np.inf
     for _ in range(work):
         for k in range(size):
-            here, there = at + b * own, at + state.left[p + k] * own
+            here, there = at + b * stride, at + state.left[p + k] * stride
             if judged.values[0, there] > -np.inf:
                 for c in range(functions):
                     x = _over(judged.values[c, here], judged.values[c, there], c)

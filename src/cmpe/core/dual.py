@@ -24,6 +24,7 @@ from cmpe.core.tables import condition_some
 
 # Kinds of rows: an INACTIVE constraint holds at the maximiser of h alone.
 RUNNING, INACTIVE, INFEASIBLE, BOUND = range(4)
+SATISFYING, VIOLATING = range(2)  # rows of `DualBlock.ends`
 # What rounding can move a sum by, per bucket, as a share of 1 + the largest number added up.
 SLACK = 1e-14
 CLOSE = 1e-11  # A rise of a smaller share of 1 + |value| is no new line.
@@ -169,12 +170,12 @@ def _bracket(plan, block, limit, line):
     eliminate_max(plan, values, carried, total, carry)
     for lane in range(lanes):
         kind[lane], lower[lane], upper[lane] = RUNNING, -np.inf, total[lane]
-        ends[0, lane], ends[1, lane] = np.inf, 0.0
+        ends[SATISFYING, lane], ends[VIOLATING, lane] = np.inf, 0.0
         line.high_h[lane], line.high_t[lane] = total[lane], carry[lane]
         if total[lane] == -np.inf:
             kind[lane] = INFEASIBLE
         elif carry[lane] <= limit:
-            kind[lane], lower[lane], ends[0, lane] = INACTIVE, total[lane], 0.0
+            kind[lane], lower[lane], ends[SATISFYING, lane] = INACTIVE, total[lane], 0.0
     running = 0
     _load_least(h, t, values, carried)
     eliminate_max(plan, values, carried, total, carry)
@@ -221,10 +222,10 @@ def minimise_dual(plan, block, limit):
                 running -= 1
             elif carry[lane] > limit:
                 high_h[lane] = total[lane] + mu[lane] * carry[lane]
-                high_t[lane], ends[1, lane] = carry[lane], mu[lane]
+                high_t[lane], ends[VIOLATING, lane] = carry[lane], mu[lane]
             else:
                 lower[lane] = total[lane] + mu[lane] * carry[lane]
-                low_t[lane], ends[0, lane] = carry[lane], mu[lane]
+                low_t[lane], ends[SATISFYING, lane] = carry[lane], mu[lane]
         if running == 0:
             break
 

@@ -12,6 +12,8 @@ from cmpe.core.compiler.functions import njit
 from cmpe.core.elimination import begin, step
 from cmpe.core.settings import EXACT
 from cmpe.core.states import (
+    ABOVE,
+    BELOW,
     COST,
     LOSS,
     NODE_COUNT,
@@ -107,8 +109,8 @@ def _rise(plan, k, a, lane, offsets, drift):
         source = plan.buckets[k, INPUTS] + i
         if plan.inputs[source, CHILD] >= 0:
             child = offsets[i] + a * plan.inputs[source, STEP] - plan.entries
-            below += drift[0, child, lane]
-            above += drift[1, child, lane]
+            below += drift[BELOW, child, lane]
+            above += drift[ABOVE, child, lane]
     return below, above
 
 
@@ -148,8 +150,8 @@ def _join_children(plan, k, a, lane, budget, tilt, space):
             continue
         child = offsets[i] + a * plan.inputs[source, STEP] - plan.entries
         if tilt.share > 0.0:
-            below -= tilt.drift[0, child, lane]
-            above -= tilt.drift[1, child, lane]
+            below -= tilt.drift[BELOW, child, lane]
+            above -= tilt.drift[ABOVE, child, lane]
         left = LossBudget(budget.loss, tilt.share, below, above)
         low, high = walk.starts[child], walk.ends[child]
         if not _join_child(states, bottom, low, high, left, space.heap):
@@ -186,8 +188,8 @@ def _component_states(plan, c, lane, block, most, tilt, space):
                 budget = LossBudget(limit, tilt.share, np.inf, np.inf)
                 if tilt.share > 0.0:
                     below, above = _rise(plan, k, a, lane, offsets, tilt.drift)
-                    below += tilt.below - tilt.away[0, here, lane]
-                    above += tilt.above - tilt.away[1, here, lane]
+                    below += tilt.below - tilt.away[BELOW, here, lane]
+                    above += tilt.above - tilt.away[ABOVE, here, lane]
                     budget = LossBudget(limit, tilt.share, below, above)
                     if not within(states, bottom, budget):
                         counts[STATE_COUNT] = bottom
@@ -256,11 +258,11 @@ def _merge_components(active, price, most, space):
     for c in range(active):
         order[c] = c
         _least_tilted(states.values, lows[c], highs[c], least[c])
-        down += least[c, 0]
-        up += least[c, 1]
+        down += least[c, BELOW]
+        up += least[c, ABOVE]
     below, above = most - EXACT.tilt * price, most + EXACT.tilt * price
     for c in range(active):
-        spare_below, spare_above = below - (down - least[c, 0]), above - (up - least[c, 1])
+        spare_below, spare_above = below - (down - least[c, BELOW]), above - (up - least[c, ABOVE])
         left = LossBudget(np.inf, EXACT.tilt, spare_below, spare_above)
         end = lows[c]
         for i in range(lows[c], highs[c]):
@@ -272,16 +274,16 @@ def _merge_components(active, price, most, space):
         shortest_last(lows, highs, order, active)
         top = counts[STATE_COUNT]
         a, b = order[active - 1], order[active - 2]
-        down -= least[a, 0] + least[b, 0]
-        up -= least[a, 1] + least[b, 1]
+        down -= least[a, BELOW] + least[b, BELOW]
+        up -= least[a, ABOVE] + least[b, ABOVE]
         left = LossBudget(most, EXACT.tilt, below - down, above - up)
         if not combine(states, lows[a], highs[a], lows[b], highs[b], left):
             return False
         counts[STATE_COUNT] = undominated(states, top, counts[STATE_COUNT])
         lows[b], highs[b] = top, counts[STATE_COUNT]
         _least_tilted(states.values, top, highs[b], least[b])
-        down += least[b, 0]
-        up += least[b, 1]
+        down += least[b, BELOW]
+        up += least[b, ABOVE]
         active -= 1
     return True
 

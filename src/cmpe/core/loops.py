@@ -15,7 +15,7 @@ from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 
 
-@njit(inner=True, nogil=True)
+@njit(inner=True, nogil=True, counted=False)
 def copy(source: Any, target: Any) -> None:
     """Make the numbers of `target` (N,) those at the beginning of `source`."""
     for i in range(len(target)):

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from cmpe.core.compiler.functions import njit
-from cmpe.core.moves import ARC, ARC_END, END, PLACE, PLACE_END, SLOT, excess, place
+from cmpe.core.moves import (
+    ARC,
+    ARC_END,
+    END,
+    NEIGHBOUR,
+    PLACE,
+    PLACE_END,
+    SLOT,
+    TABLE,
+    excess,
+    place,
+)
 from cmpe.core.repair import LANES, channels_of, conditioned, unpack
 from cmpe.core.settings import LOCAL
 from cmpe.core.trades import Mixing, Sums, choose, sorted_trades
@@ -31,14 +42,14 @@ def _component(v, label, graph, mix):
         height -= 1
         here = mix.stack[height]
         for i in range(variables[here, PLACE], variables[here, PLACE_END]):
-            table = graph.places[i, 0]
+            table = graph.places[i, TABLE]
             if not mix.counted[table]:
                 mix.counted[table] = True
                 for c in range(len(mix.total)):
                     gain = mix.values[mix.far[table], c] - mix.values[mix.near[table], c]
                     mix.change[label, c] += gain
         for i in range(variables[here, ARC], variables[here, ARC_END]):
-            near = graph.arcs[i, 3]
+            near = graph.arcs[i, NEIGHBOUR]
             if mix.own[near] != mix.other[near] and part[near] == NONE:
                 part[near] = label
                 mix.stack[height] = near
@@ -63,19 +74,19 @@ def _blend(graph, rules, mix):
     """Replace the first answer by the best mixture that the knapsack gives; whether h rose."""
     place(graph, mix.other, mix.far)
     count = _components(graph, mix)
-    trades, most, found = sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
+    trades, most, improved = sorted_trades(count, rules, mix), mix.total[0] + rules.gain, False
     for selling in (True, False):
         choose(count, trades, selling, rules, mix)
         if mix.tried[0] > most and excess(rules, mix.tried, mix.nothing, 0) == 0.0:
-            most, found = mix.tried[0], True
+            most, improved = mix.tried[0], True
             mix.chosen[:count] = mix.flipped[:count]
-    if found:
+    if improved:
         for v in range(len(mix.own)):
             if mix.part[v] >= 0 and mix.chosen[mix.part[v]]:
                 mix.own[v] = mix.other[v]
         place(graph, mix.own, mix.near)
         _sum(mix.values, mix.near, mix.total)
-    return found
+    return improved
 
 
 @njit(inner=True, nogil=True)
@@ -88,7 +99,7 @@ def _coloured(graph, colour):
     for v in range(len(colour)):
         taken = 0
         for i in range(graph.variables[v, ARC], graph.variables[v, ARC_END]):
-            near = graph.arcs[i, 3]
+            near = graph.arcs[i, NEIGHBOUR]
             if near < np.uint64(v) and colour[near] != NONE:
                 taken |= 1 << colour[near]
         free = 0

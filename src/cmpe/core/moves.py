@@ -24,7 +24,10 @@ from cmpe.core.settings import LOCAL
 
 FORBIDDEN = 1e6  # penalty of one -inf entry of h: leaving them comes first
 DROP = 1e-12  # the least fall of the penalty that counts as one
-SLOT, END, ARC, ARC_END, PLACE, SHARED, PLACE_END = 0, 1, 2, 3, 4, 5, 6  # of graph.variables
+# Columns of `Graph.variables`; of `places` (the first two) and `arcs`; rows of `Notes.trail`.
+SLOT, END, ARC, ARC_END, PLACE, SHARED, PLACE_END = range(7)
+TABLE, OWN_STRIDE, OTHER_STRIDE, NEIGHBOUR, FIRST_SLOT, END_SLOT = range(6)
+VARIABLES, LEFT_SLOTS = range(2)
 
 
 class Point(NamedTuple):
@@ -53,7 +56,7 @@ def place(graph, z, position):
     copy(graph.offsets, position)
     for v in range(len(z)):
         for i in range(graph.variables[v, PLACE], graph.variables[v, PLACE_END]):
-            position[graph.places[i, 0]] += graph.places[i, 1] * z[v]
+            position[graph.places[i, TABLE]] += graph.places[i, OWN_STRIDE] * z[v]
 
 
 @njit(inner=True, nogil=True)
@@ -73,8 +76,8 @@ def load(graph, point):
             for slot in range(first, variables[v, END]):
                 one, two = 0.0, 0.0
                 for i in range(variables[v, PLACE], variables[v, PLACE_END]):
-                    old = position[places[i, 0]]
-                    new = old + places[i, 1] * (slot - first - here)
+                    old = position[places[i, TABLE]]
+                    new = old + places[i, OWN_STRIDE] * (slot - first - here)
                     one += values[new, c] - values[old, c]
                     two += values[new, c + 1] - values[old, c + 1]
                 delta[slot, c], delta[slot, c + 1] = one, two
@@ -88,11 +91,11 @@ def move(slot, graph, point):
     v = graph.owner[slot]
     shift = slot - variables[v, SLOT] - z[v]
     for i in range(variables[v, ARC], variables[v, ARC_END]):
-        old = position[arcs[i, 0]]
-        new = old + arcs[i, 1] * shift
-        stride, first = arcs[i, 2], arcs[i, 4]
-        here = first + z[arcs[i, 3]]
-        for other in range(first, arcs[i, 5]):
+        old = position[arcs[i, TABLE]]
+        new = old + arcs[i, OWN_STRIDE] * shift
+        stride, first = arcs[i, OTHER_STRIDE], arcs[i, FIRST_SLOT]
+        here = first + z[arcs[i, NEIGHBOUR]]
+        for other in range(first, arcs[i, END_SLOT]):
             if other == here:
                 continue
             jump = stride * (other - here)
@@ -104,14 +107,14 @@ def move(slot, graph, point):
                 delta[other, c] += one
                 delta[other, d] += two
     for i in range(variables[v, SHARED], variables[v, PLACE_END]):
-        position[places[i, 0]] += places[i, 1] * shift
+        position[places[i, TABLE]] += places[i, OWN_STRIDE] * shift
     for c in range(0, len(total), 2):
         one, two = delta[slot, c], delta[slot, c + 1]
         total[c] += one
         total[c + 1] += two
-        for own in range(variables[v, SLOT], variables[v, END]):
-            delta[own, c] -= one
-            delta[own, c + 1] -= two
+        for each in range(variables[v, SLOT], variables[v, END]):
+            delta[each, c] -= one
+            delta[each, c + 1] -= two
     z[v] += shift
 
 
@@ -183,12 +186,12 @@ def _pulls(slot, graph, point):
     v = graph.owner[slot]
     shift = slot - variables[v, SLOT] - z[v]
     for i in range(variables[v, ARC], variables[v, ARC_END]):
-        old = position[arcs[i, 0]]
-        new = old + arcs[i, 1] * shift
+        old = position[arcs[i, TABLE]]
+        new = old + arcs[i, OWN_STRIDE] * shift
         lift = values[old, 0] - values[new, 0]
-        here = arcs[i, 4] + z[arcs[i, 3]]
-        for other in range(arcs[i, 4], arcs[i, 5]):
-            jump = arcs[i, 2] * (other - here)
+        here = arcs[i, FIRST_SLOT] + z[arcs[i, NEIGHBOUR]]
+        for other in range(arcs[i, FIRST_SLOT], arcs[i, END_SLOT]):
+            jump = arcs[i, OTHER_STRIDE] * (other - here)
             if delta[other, 0] + (values[new + jump, 0] - values[old + jump, 0] + lift) > 0.0:
                 return True
     return not graph.is_simple
@@ -205,7 +208,7 @@ def _follow(slot, now, depth, graph, rules, point, notes):
     gain, length = 0.0, 0
     while True:
         v = owner[slot]
-        trail[0, length], trail[1, length] = v, variables[v, SLOT] + z[v]
+        trail[VARIABLES, length], trail[LEFT_SLOTS, length] = v, variables[v, SLOT] + z[v]
         notes.marked[v] = True
         length += 1
         gain += delta[slot, 0]
@@ -214,10 +217,11 @@ def _follow(slot, now, depth, graph, rules, point, notes):
             return length, True
         top, done = 0.0, length == depth
         for k in range(length if not done else 0):
-            for i in range(variables[trail[0, k], ARC], variables[trail[0, k], ARC_END]):
-                if done or notes.marked[arcs[i, 3]]:
+            before = trail[VARIABLES, k]
+            for i in range(variables[before, ARC], variables[before, ARC_END]):
+                if done or notes.marked[arcs[i, NEIGHBOUR]]:
                     continue
-                for other in range(arcs[i, 4], arcs[i, 5]):
+                for other in range(arcs[i, FIRST_SLOT], arcs[i, END_SLOT]):
                     rise = delta[other, 0]
                     if now > 0.0 or gain + rise > rules.gain:
                         after = penalty(other, rules, point)
@@ -250,9 +254,9 @@ def chain(depth, graph, rules, point, notes):
             continue
         length, better = _follow(np.uint64(slot), now, depth, graph, rules, point, notes)
         for k in range(length - 1, -1, -1):
-            notes.marked[trail[0, k]] = False
+            notes.marked[trail[VARIABLES, k]] = False
             if not better:
-                move(trail[1, k], graph, point)
+                move(trail[LEFT_SLOTS, k], graph, point)
         if better:
             chains += 1
             now = penalty(stay, rules, point)

@@ -39,14 +39,14 @@ def _missing(v, near, degree, stamp, mark):
     """The number of edges missing between the neighbours of v, and the steps of counting them."""
     for i in range(degree[v]):
         stamp[near[v, i]] = mark
-    found, steps = 0, degree[v]
+    joined, steps = 0, degree[v]
     for i in range(degree[v]):
         u = near[v, i]
         steps += degree[u]
         for j in range(degree[u]):
             if stamp[near[u, j]] == mark:
-                found += 1
-    return (degree[v] * (degree[v] - 1) - found) / 2.0, steps
+                joined += 1
+    return (degree[v] * (degree[v] - 1) - joined) / 2.0, steps
 
 
 @njit(cache=True, nogil=True)

@@ -165,14 +165,14 @@ def share_out(relaxed, even, table):
     """
     groups, copy_entry = relaxed.groups, relaxed.copy_entry
     for g in range(len(groups)):
-        copies, own = groups[g, COPIES], groups[g, OWN]
+        copies, table_start = groups[g, COPIES], groups[g, OWN]
         for c in range(groups[g, FIRST], groups[g, FIRST] + copies):
             for a in range(groups[g, VALUES]):
                 value = 0.0
-                if own >= 0 and even:
-                    value = table[own + a] / copies
-                elif own >= 0 and c == groups[g, FIRST]:
-                    value = table[own + a]
+                if table_start >= 0 and even:
+                    value = table[table_start + a] / copies
+                elif table_start >= 0 and c == groups[g, FIRST]:
+                    value = table[table_start + a]
                 table[copy_entry[c] + a] = value
 
 

@@ -11,6 +11,7 @@ from cmpe.core.moves import (
     ARC_END,
     DROP,
     END,
+    NEIGHBOUR,
     SLOT,
     Notes,
     Point,
@@ -109,7 +110,7 @@ def _walk(slot, most, graph, point, state):
             if arcs == 0:
                 v = draw(state, len(point.z))
             else:
-                v = graph.arcs[variables[v, ARC] + draw(state, arcs), 3]
+                v = graph.arcs[variables[v, ARC] + draw(state, arcs), NEIGHBOUR]
             slot = _other(v, graph, point, state)
 
 
@@ -181,7 +182,7 @@ def repair(steps, graph, rules, point, notes):
 
 
 @njit(cache=True, nogil=True)
-def _copy(source, target):
+def _copy_point(source, target):
     """Copy a point to another one of the same row."""
     copy(source.z, target.z)
     copy(source.position, target.position)
@@ -197,7 +198,7 @@ def shake(kicks, graph, rules, point, best, notes):
 
     h never falls.
     """
-    _copy(point, best)
+    _copy_point(point, best)
     for k in range(kicks):
         if k % 2 == 1 or not _push(graph, rules, point, notes.state):
             _kick(graph, point, notes.state)
@@ -206,9 +207,9 @@ def shake(kicks, graph, rules, point, best, notes):
             start = np.int64(draw(notes.state, len(graph.owner)))
             exchange(start, LOCAL.tries, graph, rules, point)
             if point.total[0] >= best.total[0]:
-                _copy(point, best)
+                _copy_point(point, best)
                 continue
-        _copy(best, point)
+        _copy_point(best, point)
 
 
 @njit(inner=True, nogil=True)

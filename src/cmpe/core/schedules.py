@@ -41,6 +41,8 @@ from cmpe.core.messages import soft_message
 OUT = -1e4  # the belief of a value that is not allowed
 SURE = 32.0  # sharpness of an answer that is nearly rounded
 LEAN_UNIT = 10.0  # a lean of 1: the root of the number of free variables over this
+LOG_WARMTH, DAMPING_LOGIT, LOG_STEP = range(3)  # of `PassSchedule.rounds`,
+CONSTANT, BY_SHARE, BY_PRICE = range(3)  # and the terms of each
 WARMTH, INVERSE, DAMPING, STEP, LEAN = range(5)  # rows of `PassBlock.now`
 
 Singles = Any  # float32 arrays; those of numbers by row have LANES columns
@@ -136,6 +138,13 @@ def _first_prices(
 
 
 @njit(inner=True, counted=False)
+def _number(how: Floats, which: int, k: int, share: float, dear: float) -> Any:
+    """One number of round k, by the share of free variables and by how large the price is."""
+    by_share, by_price = how[which, k, BY_SHARE], how[which, k, BY_PRICE]
+    return how[which, k, CONSTANT] + by_share * share + by_price * dear
+
+
+@njit(inner=True, counted=False)
 def _weigh(
     model: PassTables, block: PassBlock, schedule: PassSchedule, k: int, rows: Questions
 ) -> None:
@@ -155,9 +164,9 @@ def _weigh(
             block.weights[f, lane] = np.float32(one / size)
         free, dear = rows.free[lane], price / (1.0 + price)
         share = free / len(model.cards)
-        warmth = math.exp(how[0, k, 0] + how[0, k, 1] * share + how[0, k, 2] * dear)
-        damping = how[1, k, 0] + how[1, k, 1] * share + how[1, k, 2] * dear
-        step = math.exp(how[2, k, 0] + how[2, k, 1] * share + how[2, k, 2] * dear)
+        warmth = math.exp(_number(how, LOG_WARMTH, k, share, dear))
+        damping = _number(how, DAMPING_LOGIT, k, share, dear)
+        step = math.exp(_number(how, LOG_STEP, k, share, dear))
         more = (lean[0] + lean[1] * share + lean[2] * dear) / LEAN_UNIT
         block.now[WARMTH, lane] = np.float32(warmth)
         block.now[INVERSE, lane] = np.float32(1.0 / warmth)
@@ -343,10 +352,10 @@ def _begin(model: PassTables, block: PassBlock, rows: Questions) -> int:
     count, last = 0, len(model.starts) - 1
     dead = last
     for t in range(last):
-        known = True
+        observed = True
         for a in range(model.axes[t], model.axes[t + 1]):
-            known &= block.fixed[model.owner[a]]
-        if known:
+            observed &= block.fixed[model.owner[a]]
+        if observed:
             dead -= 1
             block.order[dead] = t
         else:

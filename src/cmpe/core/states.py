@@ -18,6 +18,8 @@ from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.loops import replace_highest
 
+LEFT, RIGHT = range(2)  # columns of nodes: the two parts of each
+BELOW, ABOVE = range(2)  # the multipliers (1 -+ share) mu that prune lists, where there are two
 LOSS, COST, T = range(3)  # columns of the exact engine's states; t_j is in column T + j
 # Places of `States.counts`.
 STATE_COUNT, NODE_COUNT, SUM_COUNT, SUM_LIMIT, PRODUCT_LIMIT = range(5)
@@ -170,7 +172,7 @@ def add_node(states, left, right):
     count = states.counts[NODE_COUNT]
     if count >= len(states.nodes):
         return -1
-    states.nodes[count, 0], states.nodes[count, 1] = left, right
+    states.nodes[count, LEFT], states.nodes[count, RIGHT] = left, right
     states.counts[NODE_COUNT] = count + 1
     return count
 
@@ -235,7 +237,7 @@ def combine(states, a_low, a_high, b_low, b_high, budget):
                 values[top, LOSS], values[top, COST], node[top] = both, both_cost, count
                 for j in range(values.shape[1] - T):
                     values[top, T + j] = values[i, T + j] + values[other, T + j]
-                nodes[count, 0], nodes[count, 1] = part, node[other]
+                nodes[count, LEFT], nodes[count, RIGHT] = part, node[other]
                 top += 1
                 count += 1
     counts[STATE_COUNT], counts[NODE_COUNT] = top, count
@@ -266,8 +268,8 @@ def read(nodes, root, stack, block, lane):
     while depth > 0:
         depth -= 1
         here = stack[depth]
-        if nodes[here, 1] < 0:
-            block[-1 - nodes[here, 1], lane] = -1 - nodes[here, 0]
+        if nodes[here, RIGHT] < 0:
+            block[-1 - nodes[here, RIGHT], lane] = -1 - nodes[here, LEFT]
         else:
-            stack[depth], stack[depth + 1] = nodes[here, 0], nodes[here, 1]
+            stack[depth], stack[depth + 1] = nodes[here, LEFT], nodes[here, RIGHT]
             depth += 2

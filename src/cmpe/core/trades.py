@@ -73,11 +73,11 @@ def _sort(count, mix):
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(gap, count):
-            own, j = order[i], i
-            while j >= gap and steep[order[j - gap]] < steep[own]:
+            key, j = order[i], i
+            while j >= gap and steep[order[j - gap]] < steep[key]:
                 order[j] = order[j - gap]
                 j -= gap
-            order[j] = own
+            order[j] = key
         gap //= 3
 
 

@@ -57,22 +57,22 @@ class Counts:
     @classmethod
     def of(cls, layout: FlatTables, limited: Sequence[tuple[Floats, Floats]]) -> Counts:
         """From the tables (B, E) of each constraint and the largest value (B,) that it allows."""
-        found: list[Count] = []
+        counts: list[Count] = []
         rest: list[int] = []
         for number, (tables, most) in enumerate(limited):
             count = _CountReader(layout, tables, most, number).read()
             if count is None:
                 rest.append(number)
             else:
-                _merge(found, count, layout)
-        chosen = [_cheaper(count, layout) for count in found]
+                _merge(counts, count, layout)
+        chosen = [_cheaper(count, layout) for count in counts]
         return cls(tuple(c for c in chosen if not _holds_always(c)), tuple(rest))
 
     def without_largest(self) -> Counts:
         """The count with most states becomes one of the rest."""
         worst = max(self.counts, key=lambda count: count.cap)
-        kept = tuple(count for count in self.counts if count is not worst)
-        return Counts(kept, tuple(sorted((*self.rest, *worst.numbers))))
+        rest = tuple(count for count in self.counts if count is not worst)
+        return Counts(rest, tuple(sorted((*self.rest, *worst.numbers))))
 
 
 @dataclass(frozen=True)

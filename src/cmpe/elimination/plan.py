@@ -126,10 +126,10 @@ def make_plan(
         if is_over and number + 1 >= ELIMINATION.heuristics:
             break
     assert best is not None
-    kept = chosen[best].tolist()
+    cheapest = chosen[best].tolist()
     if least == math.inf and len(chosen) > ELIMINATION.spelled:
         return Plan(tuple(cardinalities), tuple(scopes), (), hopeless=True)
-    return plan_in_order(tuple(cardinalities), tuple(scopes), kept)
+    return plan_in_order(tuple(cardinalities), tuple(scopes), cheapest)
 
 
 def interaction_graph(variables: int, scopes: Sequence[Scope]) -> Graph:
@@ -149,18 +149,18 @@ def plan_in_order(
     """The buckets of eliminating the variables of `order`, which all scopes consist of."""
     position = {v: i for i, v in enumerate(order)}
     waiting: list[list[int]] = [[] for _ in order]  # table numbers by the position they wait at
-    known: list[Scope] = list(scopes)
+    earlier: list[Scope] = list(scopes)
     for number, scope in enumerate(scopes):
         if scope:
             waiting[min(position[v] for v in scope)].append(number)
     buckets = []
     for i, variable in enumerate(order):
-        mentioned = {u for number in waiting[i] for u in known[number]} - {variable}
+        mentioned = {u for number in waiting[i] for u in earlier[number]} - {variable}
         message = tuple(sorted(mentioned, key=position.__getitem__))
         buckets.append(Bucket(variable, tuple(waiting[i]), message))
-        known.append(message)
+        earlier.append(message)
         if message:
-            waiting[position[message[0]]].append(len(known) - 1)
+            waiting[position[message[0]]].append(len(earlier) - 1)
     return Plan(cardinalities, scopes, tuple(buckets))
 
 

@@ -52,8 +52,8 @@ class TabledRules:
         out[:, : rows.shape[1]] = rows
         for v, (inputs, lookup) in enumerate(self.hidden, rows.shape[1]):
             columns = tuple(out[:, u] for u in inputs)
-            known = np.logical_and.reduce([column >= 0 for column in columns])
-            out[known, v] = lookup[tuple(column[known] for column in columns)]
+            fixed = np.logical_and.reduce([column >= 0 for column in columns])
+            out[fixed, v] = lookup[tuple(column[fixed] for column in columns)]
         return out
 
 
@@ -90,13 +90,13 @@ class _Tree:
         self.cardinalities = list(functions[0].cardinalities)
         self.factors: list[Factor] = []
         self.hidden: list[Hidden] = []
-        known = set(observed) | {v for v, k in enumerate(self.cardinalities) if k == 1}
+        fixed = set(observed) | {v for v, k in enumerate(self.cardinalities) if k == 1}
         scopes = {
-            tuple(v for v in factor.scope if v not in known)
+            tuple(v for v in factor.scope if v not in fixed)
             for function in functions
             for factor in function.factors
         }
-        free = [v for v in range(len(self.cardinalities)) if v not in known]
+        free = [v for v in range(len(self.cardinalities)) if v not in fixed]
         plan = make_plan(self.cardinalities, sorted(scopes), variables=free, restarts=1)
         buckets = [(b.variable, b.scope[0] if b.scope else None) for b in plan.buckets]
         if plan.hopeless:  # any tree will do
@@ -105,15 +105,15 @@ class _Tree:
 
     def fold(self, rule: Fold) -> None:
         """Products along the tree, observed variables last."""
-        own = dict(zip(rule.scope, map(_Node, rule.scope, rule.elements), strict=True))
+        here = dict(zip(rule.scope, map(_Node, rule.scope, rule.elements), strict=True))
         waiting: dict[int | None, list[_Node]] = {None: []}
         for v, parent in self._parents.items():
             nodes = waiting.pop(v, [])
-            if v in own:
-                nodes.append(own.pop(v))
+            if v in here:
+                nodes.append(here.pop(v))
             if nodes:
                 waiting.setdefault(parent, []).append(self._product(rule, nodes))
-        seen = list(own.values())
+        seen = list(here.values())
         nodes = [*waiting[None], *([self._product(rule, seen)] if seen else [])]
         first = self._product(rule, nodes[:-1]) if len(nodes) > 1 else None
         self._pay(rule, [*([first] if first else []), nodes[-1]])
@@ -123,13 +123,13 @@ class _Tree:
         first = nodes[0]
         for node in nodes[1:]:
             product = rule.product[first.elements[:, np.newaxis], node.elements]
-            kept = np.array([e for e in np.unique(product) if not _is_dead(rule, e)], dtype=int)
-            kept = kept if len(kept) else product.ravel()[:1]
+            states = np.array([e for e in np.unique(product) if not _is_dead(rule, e)], dtype=int)
+            states = states if len(states) else product.ravel()[:1]
             lookup = np.full(product.shape, FREE)
-            for place, element in enumerate(kept):
+            for place, element in enumerate(states):
                 lookup[product == element] = place
-            variable = self._define((first.variable, node.variable), lookup, len(kept))
-            first = _Node(variable, kept)
+            variable = self._define((first.variable, node.variable), lookup, len(states))
+            first = _Node(variable, states)
         return first
 
     def _pay(self, rule: Fold, nodes: Sequence[_Node]) -> None:

@@ -144,9 +144,9 @@ class LogSum:
             added[:, :, j] = count.added
 
         def part(rows: slice) -> None:
-            own = added if shared else added[rows]
+            entries = added if shared else added[rows]
             chunk = np.ascontiguousarray(tables[rows], dtype=np.float64)
-            work(rows, Weights(chunk, own, accepted[rows]))
+            work(rows, Weights(chunk, entries, accepted[rows]))
 
         size, each = len(tables), ELIMINATION.chunk
         chunks = [slice(a, min(a + each, size)) for a in range(0, size, each)]
@@ -201,8 +201,8 @@ class _Shape:
             inputs = range(bucket[INPUTS], bucket[INPUTS] + bucket[INPUT_COUNT])
             child_of = {i: int(plan.inputs[i, CHILD]) for i in inputs}
             tables = [int(table[i]) for i, child in child_of.items() if child < 0]
-            own = self._capped(tuple(int(top[tables].sum()) for top in tops))
-            box, pairs = own, 0
+            here = self._capped(tuple(int(top[tables].sum()) for top in tops))
+            box, pairs = here, 0
             for i, child in child_of.items():
                 if child < 0 or math.prod(self.boxes[child]) == 1:
                     continue
@@ -211,7 +211,7 @@ class _Shape:
                 self.joins.append((i, box, joined, after))
                 pairs += math.prod(box) * math.prod(joined)
                 box = after
-            self.own.append(own)
+            self.own.append(here)
             self.boxes.append(box)
             self.join_starts.append(len(self.joins))
             self.memory += 8 * bucket[SIZE] * math.prod(box)
@@ -249,20 +249,24 @@ class _Shape:
             sizes = map(math.prod, (before, joined, after))
             rows.append((i, *sizes, maps[before, joined]))
         starts = np.cumsum(np.concatenate([[0], plan.buckets[:, SIZE] * states]))
-        own = [math.prod(box) for box in self.own]
+        own_states = [math.prod(box) for box in self.own]
         return CountedPlan(
             plan=plan,
             starts=starts.astype(np.int64),
             states=states,
             caps=np.array(self.caps, dtype=np.int64),
             saturates=np.array([int(c.saturates) for c in self.counts], dtype=np.int64),
-            radix=np.array([_radix(box) for box in self.own], dtype=np.int64).reshape(len(own), m),
-            first=np.array(own, dtype=np.int64),
+            radix=np.array([_radix(box) for box in self.own], dtype=np.int64).reshape(
+                len(own_states), m
+            ),
+            first=np.array(own_states, dtype=np.int64),
             joins=np.array(rows, dtype=np.int64).reshape(-1, 5),
             join_starts=np.array(self.join_starts, dtype=np.int64),
             maps=np.concatenate([np.zeros(0, dtype=np.int64), *parts]),
             values=np.cumsum([0, *plan.buckets[:, CARD].tolist()]).astype(np.int64),
-            most_states=int(max(states.max(), *own, *(math.prod(j[3]) for j in self.joins), 1)),
+            most_states=int(
+                max(states.max(), *own_states, *(math.prod(j[3]) for j in self.joins), 1)
+            ),
             most_joins=int(np.diff(self.join_starts).max(initial=0)),
         )
 

@@ -142,7 +142,7 @@ def reference(
     """Solve the rows with and without the constraints.
 
     The method is `exact` by default, and `auto` for problems without tables: a reference that is
-    not proved there is the best known answer (`Metrics.optimal` tells the share that is).
+    not proved there is the best known answer (`Metrics.optimal` is the share that is proved).
     """
     need_problem(problem, "reference")
     instances = problem.given(evidence)
@@ -170,7 +170,7 @@ def _unconstrained(instances: Instances, method: str | None, running: Running | 
 
 
 def evaluate(answers: Solutions, against: Reference) -> Evaluation:
-    """The metrics of `answers` to the rows of a reference; rows without a feasible one are left."""
+    """The metrics of `answers` to those rows of a reference that have a feasible answer."""
     _check_kinds(answers, against)
     if len(answers) != len(against.solutions):
         raise InputError(

@@ -107,7 +107,7 @@ class IsolatedProcess:
             raise
         if not ready:
             self.close()
-            raise BackendError("a process of its own could not be started")
+            raise BackendError("a separate process could not be started")
 
     def close(self) -> None:
         """End the process."""

@@ -57,7 +57,7 @@ class Parcels:
             packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise MethodError(
-                f"several workers need what can be sent to other processes: {error}"
+                f"with several workers everything must be picklable: {error}"
             ) from None
         self._sent += 1
         path = Path(self._folder.name, str(self._sent))

@@ -8,8 +8,7 @@ from typing import NamedTuple
 class ExecutionSettings(NamedTuple):
     """What tunes processes, threads and clusters.
 
-    They were chosen by hand; `benchmarks.distributed` and `benchmarks.streams` measure what a
-    change does.
+    They were chosen by hand; `benchmarks.streams` measures what a change does.
     """
 
     # Blocks of rows.

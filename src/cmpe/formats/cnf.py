@@ -24,7 +24,7 @@ from cmpe.models.rules import Literal, LiteralCount, Rule
 
 
 def read_rules(path: Path | str, names: Sequence[Any] = ()) -> list[Rule]:
-    """The clauses of a DIMACS CNF file, as rules that a problem takes beside its constraints.
+    """Read the clauses of a DIMACS CNF file, as rules for the constraints of a problem.
 
     `names` are the model's variables that the file numbers 1, 2, ...; without them variable v is
     number v - 1 of the model, in the model's order. A positive literal is state 1 and a negative

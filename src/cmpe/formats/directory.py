@@ -59,7 +59,7 @@ F = TypeVar("F", bound=Function)
 
 @dataclass(frozen=True)
 class ProblemDirectory:
-    """A problem as it lies on disk."""
+    """The contents of a problem directory."""
 
     problem: Problem
     train: Values
@@ -81,7 +81,7 @@ def holds_problem(path: Path | str) -> bool:
 
 
 def write_directory(content: ProblemDirectory, path: Path | str) -> None:
-    """Write every file under a temporary name first: a full disk leaves what was there before."""
+    """Write a problem directory; old files are replaced only once all new ones are written."""
     folder = Path(path)
     is_new = not folder.exists()
     with writing(path):

@@ -155,7 +155,7 @@ def write_evid(samples: Sequence[Mapping[int, int]], path: Path | str) -> None:
 def read_evidence(
     path: Path | str, problem: Problem, *, ignore_extra: bool = False
 ) -> Values | dict[Any, Any]:
-    """Evidence of any format, fit for `cmpe.solve`: checked against the problem's variables.
+    """Read evidence of any format, for `cmpe.solve`, and check it against the problem's variables.
 
     `.csv` with a header, and `.parquet`, have a column per variable, by name or number, with its
     states or their numbers; an empty cell is free. Columns `NAME=STATE`, one for every state, hold

@@ -75,6 +75,7 @@ def _arrays_of_neural(function: NeuralFunction) -> dict[str, NDArray[Any]]:
         "kind": np.array("neural"),
         "scope": np.array(function.scope, dtype=np.int64),
         "largest": np.array([function.largest]),
+        **({"features": np.array([function.features])} if function.features else {}),
         **{name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in made.items()},
         **state,
     }
@@ -168,16 +169,26 @@ def _neural(file: _ArrayFile) -> NeuralFunction:
     }
     (largest,) = file.real("largest")
     scope = tuple(file.whole("scope"))
-    if "layers" in file.arrays:
+    (features,) = file.whole("features") if "features" in file.arrays else (0,)
+    factory = "" if "layers" in file.arrays else file.text("factory")
+    if not factory:
         module = with_weights(built(file.text("layers")), state)
-        return NeuralFunction(module, file.cardinalities(), scope, float(largest))
-    factory = file.text("factory")
+        return NeuralFunction(
+            module, file.cardinalities(), scope, float(largest), features=int(features)
+        )
     made = function_at(factory)
     if not isinstance(made, NeuralFunction):
         found = type(made).__name__
         raise FormatError.at(file.path, f"factory {factory}", "a NeuralFunction", found)
     module = with_weights(made.module, state)
-    return NeuralFunction(module, file.cardinalities(), scope, float(largest), factory=factory)
+    return NeuralFunction(
+        module,
+        file.cardinalities(),
+        scope,
+        float(largest),
+        factory=factory,
+        features=int(features),
+    )
 
 
 _READERS: dict[str, Callable[[_ArrayFile], Function]] = {

@@ -69,7 +69,7 @@ def problem_digest(problem: Problem) -> str:
 @singledispatch
 def _arrays(function: Function) -> Iterable[NDArray[np.generic]]:
     """All numbers of a function."""
-    raise ModelError(f"nothing identifies a function of kind {type(function).__name__}")
+    raise ModelError(f"there is no hash for a function of kind {type(function).__name__}")
 
 
 @_arrays.register
@@ -107,6 +107,10 @@ def _arrays_of_margin(function: ClassMargin) -> Iterable[NDArray[np.generic]]:
 @_arrays.register
 def _arrays_of_module(function: NeuralFunction) -> Iterable[NDArray[np.generic]]:
     yield np.asarray(function.scope)
+    if function.features:
+        yield np.asarray(function.features)
+    if function.inputs is not None:
+        yield function.inputs
     yield from (value.detach().cpu().numpy() for value in function.module.state_dict().values())
     yield np.frombuffer(str(function.module).encode(), dtype=np.uint8)
 

@@ -1,4 +1,4 @@
-"""Numbers of rows' own in files: log-potentials (`.npz`, `.npy`, `.parquet`), limits.
+"""Numbers of rows' own in files: log-potentials (`.npz`, `.npy`, `.parquet`), limits, inputs.
 
 P.npz       an array (B, states) for each variable, by its name or as x0, x1, ...;
             (B, states, states) for "A,B"
@@ -6,13 +6,15 @@ P.npy       (B, n, k) for all variables, padded; mapped into memory
 P.parquet   a column `NAME=STATE` for every state
 L.csv       a column for each constraint, headed by its name; or one for all, without a header
 L.parquet   columns by the name or number of their constraint
+X.npy       (B, ...) what networks and modules read of each row; mapped into memory
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,10 +37,11 @@ MOST_UNPACKED = 1 << 34  # bytes of the arrays of a .npz file
 
 @dataclass(frozen=True)
 class OwnNumbers:
-    """Log-potentials and limits of all rows of some files, as `cmpe.solve` takes them."""
+    """What `cmpe.solve` takes of all rows of some files, besides evidence."""
 
     potentials: dict[Scope, NDArray[Any]] | NDArray[Any] | None = None
     limits: dict[Any, Floats] | Floats | None = None
+    inputs: NDArray[Any] | None = None
     files: tuple[Path, ...] = ()
 
     @classmethod
@@ -47,8 +50,14 @@ class OwnNumbers:
         return cls(
             None if potentials is None else read_potentials(potentials, problem),
             None if limits is None else read_limits(limits),
-            tuple(file for file in (potentials, limits) if file is not None),
+            files=tuple(file for file in (potentials, limits) if file is not None),
         )
+
+    def with_inputs(self, file: Path | None) -> OwnNumbers:
+        """The same with the inputs in a file."""
+        if file is None:
+            return self
+        return replace(self, inputs=read_inputs(file), files=(*self.files, file))
 
     @property
     def rows(self) -> int | None:
@@ -63,7 +72,12 @@ class OwnNumbers:
     def part(self, first: int, count: int) -> OwnNumbers:
         """The numbers of some rows: views."""
         rows = slice(first, first + count)
-        return OwnNumbers(_part(self.potentials, rows), _part(self.limits, rows), self.files)
+        return replace(
+            self,
+            potentials=_part(self.potentials, rows),
+            limits=_part(self.limits, rows),
+            inputs=_part(self.inputs, rows),
+        )
 
     def of(self, rows: Rows) -> Rows:
         """The same rows, with these numbers added to what they have."""
@@ -72,7 +86,7 @@ class OwnNumbers:
         if len(rows) not in (1, self.rows):
             self.refuse(len(rows))
         try:
-            return rows.with_numbers(self.potentials, self.limits)
+            return rows.with_numbers(self.potentials, self.limits).with_inputs(self.inputs)
         except CmpeError as error:
             raise type(error)(f"{self._named}: {error}") from None
 
@@ -98,7 +112,7 @@ class OwnNumbers:
 
     def _arrays(self) -> list[NDArray[Any]]:
         out: list[NDArray[Any]] = []
-        for each in (self.potentials, self.limits):
+        for each in (self.potentials, self.limits, self.inputs):
             out += each.values() if isinstance(each, dict) else [] if each is None else [each]
         return out
 
@@ -113,14 +127,25 @@ def read_potentials(path: Path | str, problem: Problem) -> dict[Scope, NDArray[A
     """Log-potentials as `cmpe.solve(potentials=...)` takes them."""
     suffix = suffix_of(path)
     if suffix == ".npy":
-        is_packed = Path(path).suffix in PACKED
-        return parse_array(path, read_bytes(path)) if is_packed else _mapped(path)
+        return _array(path, (3,), "numbers (rows, variables, states)")
     if suffix == ".npz":
         arrays = load_arrays(path, most=MOST_UNPACKED)
         return {_scope(path, key, problem): array for key, array in arrays.items()}
     if suffix == ".parquet":
         return _of_frame(path, problem)
     raise FormatError(f"{path}: expected potentials ending in .npz, .npy or .parquet")
+
+
+def read_inputs(path: Path | str) -> NDArray[Any]:
+    """Inputs as `cmpe.solve(inputs=...)` and `cmpe.fit(inputs=...)` take them."""
+    if suffix_of(path) != ".npy":
+        raise FormatError(f"{path}: expected inputs ending in .npy")
+    return _array(path, range(2, 9), "numbers (rows, ...)")
+
+
+def _array(path: Path | str, axes: Collection[int], expected: str) -> NDArray[Any]:
+    is_packed = Path(path).suffix in PACKED
+    return parse_array(path, read_bytes(path)) if is_packed else _mapped(path, axes, expected)
 
 
 def read_limits(path: Path | str) -> dict[Any, Floats] | Floats:
@@ -164,11 +189,11 @@ def _column(path: Path | str, name: Any, cells: Any) -> Floats:
         raise FormatError.at(path, f"column {name!r}", "numbers", str(error)) from None
 
 
-def _mapped(path: Path | str) -> Values:
+def _mapped(path: Path | str, axes: Collection[int], expected: str) -> Values:
     header = array_header(path)
-    if len(header.shape) != 3 or header.dtype.kind not in "iuf":
+    if len(header.shape) not in axes or header.dtype.kind not in "iuf":
         found = f"{header.dtype} of shape {header.shape}"
-        raise FormatError.at(path, "the array", "numbers (rows, variables, states)", found)
+        raise FormatError.at(path, "the array", expected, found)
     order: Any = "F" if header.is_fortran else "C"
     if 0 in header.shape:
         return np.zeros(header.shape)

@@ -138,11 +138,11 @@ def format_of(path: Path | str) -> ModelFormat:
 def read_model(path: Path | str) -> Model:
     """Read a model file; its suffix names the format, .gz, .xz and .bz2 are unpacked.
 
-    MODEL stands for MODEL.json where only that is there. A pipe has no suffix: it holds `.uai`.
+    MODEL is read as MODEL.json if only that file exists. A pipe, without a suffix, holds `.uai`.
 
     Of a cost function network (`.wcsp`, `.cfn`) this is h = -cost, or the cost where it is
-    maximised. Entries that its bound lets no solution have are -inf; `read_problem` honours the
-    bound everywhere.
+    maximised. Entries that its bound excludes are -inf; `read_problem` respects the bound
+    completely.
     """
     file = file_path(path, "read_model")
     described = file.with_name(file.name + _LEARNED)
@@ -154,7 +154,7 @@ def read_model(path: Path | str) -> Model:
 
 
 def write_model(model: Model, path: Path | str) -> None:
-    """Write a model in the format that the suffix of `path` names, packed if it says so.
+    """Write a model in the format named by the suffix of `path`, compressed if it says so.
 
     `.uai` and `.LG` hold tables: a tree or a cutset network is expanded. `.json` and `.npz` hold
     learned models only, in two files.

@@ -52,7 +52,7 @@ _PYAGRUM_BAYES = re.compile(rb"BAYES\s+\d+\s+[\d ]+\s+\d+\s+\d[\d ]*   # ")
 def read_uai(path: Path | str, names: Sequence[str] | None = None) -> LogLinearModel:
     """Read a model; a `.LG` suffix means log-potentials, .gz, .xz and .bz2 are unpacked.
 
-    Its variables are called by `names`, else as `MODEL.uai.names` says where that is there.
+    Its variables have the names `names`, or those in `MODEL.uai.names` if that file exists.
     """
     data = read_bytes(file_path(path, "read_uai"))
     check_marked(path, data, (b"#",))

@@ -1,7 +1,4 @@
-"""What is made of a network's first answers: repair by local search, or search.
-
-Adversarial answers of head `linear` are repaired on the way there (see `adversarial`).
-"""
+"""What is made of a network's first answers: repair by local search, or search."""
 
 from __future__ import annotations
 

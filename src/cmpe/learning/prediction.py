@@ -7,6 +7,7 @@ improves and certifies its answers is `solver.NeuralSolver`.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,11 +48,12 @@ class Predictor:
         """The network that the weights belong to."""
         none = np.zeros((0, len(self.problem.evidence_variables)), dtype=np.int32)
         config, own = self.trained.config, self.trained.module
-        width = inputs_of(self.problem, none, config).shape[1]
+        read = inputs_of(self.problem, none, config, self.trained.reads)
+        width = math.prod(self.trained.inputs) if self.trained.inputs else read.shape[1]
         network: Network | ModuleNetwork = Network.of(config, width, self.relaxation)
         if own is not None:
             module = copy.deepcopy(own.module).to(self.device)
-            network = ModuleNetwork(module, self.problem, len(self.problem.constraints))
+            network = ModuleNetwork(module, self.problem, width, len(self.problem.constraints))
         wanted = {name: (1, *shape) for name, shape, _ in network.shapes()}
         found = {name: tuple(value.shape) for name, value in self.trained.parameters.items()}
         if wanted != found:
@@ -82,8 +84,8 @@ class Predictor:
             asked = torch.full((1, len(evidence)), margin, device=self.device)
             head = self.relaxation.head
             config = self.trained.config
-            read = inputs_of(self.problem, evidence, config).to(self.device)
-            x = with_margin_input(read.unsqueeze(0), asked, config)
+            read = inputs_of(self.problem, evidence, config, self.trained.reads)
+            x = with_margin_input(read.to(self.device).unsqueeze(0), asked, config)
             outputs = self.network(self._parameters, x)
             rows = self._rows(evidence) if head.reads_rows else None
             relaxed = head.points(rows, outputs.logits)

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
+
+from numpy.typing import NDArray
 
 from cmpe.arrays import Assignments
 from cmpe.core.compiler import timing
 from cmpe.errors import CmpeError
 from cmpe.learning.settings import TRAINING
 from cmpe.learning.solver import NeuralSolver
+from cmpe.problem.rows import Rows
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits
-from cmpe.solvers.dispatch import answer
+from cmpe.solvers.dispatch import answer_rows
 
 OTHERS = ("exact", "search")
 
@@ -52,7 +56,7 @@ class Price:
         pays = [_pays(name, self.break_even(name)) for name in self.others]
         return "; ".join(
             [
-                f"{self.rows} rows drawn and taught in {self.taught:.1f} s, trained in "
+                f"{self.rows} rows drawn and labelled in {self.taught:.1f} s, trained in "
                 f"{self.trained:.1f} s; a row takes {_micro(self.alone)} alone, "
                 f"{_micro(self.whole)} with repair and bound",
                 *pays,
@@ -61,28 +65,43 @@ class Price:
 
 
 def price_of(
-    solver: NeuralSolver, evidence: Assignments, *, rows: int, taught: float, trained: float
+    solver: NeuralSolver,
+    evidence: Assignments,
+    *,
+    rows: int,
+    taught: float,
+    trained: float,
+    inputs: NDArray[Any] | None = None,
 ) -> Price:
     """Measure the solver on some rows, and `exact` and `search` on a few."""
-    problem, some = solver.problem, evidence[: TRAINING.priced_rows]
-    alone = solver.with_stages(repair=False, certificate="none")
-    others, limits = {}, Limits(seconds=TRAINING.compared_seconds)
+
+    def part(count: int) -> NDArray[Any] | None:
+        return None if inputs is None else inputs[:count]
+
+    def by_solver(asked: NeuralSolver, count: int) -> Solutions:
+        return asked.predict(evidence[:count], inputs=part(count))
+
+    def by_method(name: str, count: int) -> Solutions:
+        asked = Rows.of(solver.problem, evidence[:count], inputs=part(count))
+        return answer_rows(asked, name, Limits(seconds=TRAINING.compared_seconds))
+
+    few = min(TRAINING.compared_rows, len(evidence))
+    some = min(TRAINING.priced_rows, len(evidence))
+    others = {}
     for name in OTHERS:
-        try:
-            call = partial(answer, problem, method=name, limits=limits)
-            others[name] = _seconds(call, evidence[: TRAINING.compared_rows])
-        except CmpeError:  # a kind of problem that it does not take
-            continue
-    pass_, whole = (_seconds(partial(s.solve, problem), some) for s in (alone, solver))
+        with suppress(CmpeError):  # a kind of problem that it does not take
+            others[name] = _seconds(partial(by_method, name), few)
+    alone = solver.with_stages(repair=False, certificate="none")
+    pass_, whole = (_seconds(partial(by_solver, each), some) for each in (alone, solver))
     return Price(rows, taught, trained, pass_, whole, others)
 
 
-def _seconds(work: Callable[[Assignments], Solutions], rows: Assignments) -> float:
+def _seconds(work: Callable[[int], Solutions], rows: int) -> float:
     """A row, after a call that may load and compile."""
-    work(rows[:1])
+    work(1)
     begin = timing.now()
     work(rows)
-    return (timing.now() - begin) / max(1, len(rows))
+    return (timing.now() - begin) / max(1, rows)
 
 
 def _micro(seconds: float) -> str:

@@ -35,7 +35,8 @@ from cmpe.formats.text import (
     write_together,
     writing,
 )
-from cmpe.learning.networks.modules import Own
+from cmpe.learning.networks.modules import Own, sizes_of
+from cmpe.learning.networks.reading import EVIDENCE_ALONE, Reads
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.locks import lock, open_folder
 from cmpe.problem import Problem
@@ -93,6 +94,8 @@ class Trained:
     name: str = ""
     passes: tuple[float, ...] = ()  # margins that calibration asks for together
     module: Own | None = None  # the network where it is the user's
+    inputs: tuple[int, ...] = ()  # the shape of what it reads of each row in place of evidence
+    reads: Reads = EVIDENCE_ALONE
 
     @property
     def asked_margins(self) -> tuple[float, ...]:
@@ -135,6 +138,8 @@ def write_trained(trained: Trained, folder: Path | str) -> None:
         "calibration": [asdict(c) for c in trained.calibration],
         "passes": list(trained.passes),
         **({} if trained.module is None else {"module": trained.module.to_json()}),
+        **({"inputs": list(trained.inputs)} if trained.inputs else {}),
+        **trained.reads.to_json(),
     }
     write_run(folder, description, trained.parameters)
 
@@ -167,7 +172,9 @@ def read_trained(
         digest, name = str(found["problem_sha256"]), str(found["name"])
         epochs = whole_number("epochs", found["epochs"], 0)
         passes = tuple(real_number("passes", margin) for margin in found.get("passes", ()))
-    except (KeyError, TypeError, InputError) as error:
+        inputs = tuple(whole_number("inputs", size, 0) for size in found.get("inputs", ()))
+        reads = Reads.from_json(found["reads"]) if "reads" in found else EVIDENCE_ALONE
+    except (KeyError, TypeError, ValueError, InputError) as error:
         wrong = str(error) if isinstance(error, InputError) else repr(error)
         raise FormatError.at(place / CONFIG, "the file", "a trained solver", wrong) from None
     parameters = kept_weights(place / WEIGHTS, found.get("weights_sha256"))
@@ -175,9 +182,12 @@ def read_trained(
     if config.module and problem is not None:
         made = found.get("module")
         known = made if isinstance(made, dict) else {}
-        own = Own.of(network, problem) if network else Own.from_json(known, problem)
+        sizes = sizes_of(problem, inputs, reads)
+        own = Own.of(network, sizes) if network else Own.from_json(known, sizes)
     done = found["finished"]
-    return Trained(config, digest, parameters, calibration, epochs, done, name, passes, own)
+    return Trained(
+        config, digest, parameters, calibration, epochs, done, name, passes, own, inputs, reads
+    )
 
 
 def is_finished(folder: Path | str) -> bool:
@@ -275,7 +285,9 @@ def read_checkpoint(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, An
 
 def describe(problem: Problem, config: TrainingConfig, rows: Assignments) -> dict[str, Any]:
     """What a checkpoint belongs to: a run resumes only where this is the same."""
+    inputs = None if problem.lift is None else problem.lift.inputs
     return {
+        **({} if inputs is None else {"inputs": rows_digest(inputs)}),
         "problem": problem_digest(problem),
         "rows": rows_digest(rows),
         **{f"config, {k}": json.dumps(v) for k, v in config.to_json().items() if k != "epochs"},

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from cmpe.arrays import Assignments, Floats
@@ -33,8 +33,11 @@ from cmpe.learning.prediction import Predictor
 from cmpe.learning.runs import Trained, read_trained, write_trained
 from cmpe.learning.staging import best_of, staged_answer
 from cmpe.problem import Evidence, Instances, Problem
+from cmpe.problem.rows import Limits as RowLimits
+from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import answer_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,16 +129,40 @@ class NeuralSolver:
         *,
         time_limit: float | None = None,
         seed: int = 0,
+        inputs: ArrayLike | None = None,
+        potentials: Potentials | None = None,
+        limits: RowLimits | None = None,
     ) -> Solutions:
-        """One answer per row. A time limit (seconds a row) is spent on search after the pass."""
+        """One answer per row. A time limit (seconds a row) is spent on search after the pass.
+
+        Answers are judged, bounded and improved with the rows' own `potentials` and `limits`, as in
+        `cmpe.solve`; the network reads those that it was trained with.
+        """
         if problem is not self.problem:
             _check_problem(problem, self.trained, "the solver")
-        limits = Limits.of(self.running, seconds=time_limit, seed=seed)
-        return self.answer(self.problem.given(evidence), limits)
+        told = Limits.of(self.running, seconds=time_limit, seed=seed)
+        rows = Rows.own(self.problem, evidence, potentials, limits, inputs=inputs)
+        if rows is None:
+            return self.answer(self.problem.given(evidence), told)
+        return answer_rows(rows, self, told)
 
-    def predict(self, rows: Evidence, *, time_limit: float | None = None) -> Solutions:
-        """One answer per row of evidence about the problem it was trained for."""
-        return self.solve(self.problem, rows, time_limit=time_limit)
+    def predict(
+        self,
+        rows: Evidence | None,
+        *,
+        time_limit: float | None = None,
+        inputs: ArrayLike | None = None,
+        potentials: Potentials | None = None,
+        limits: RowLimits | None = None,
+    ) -> Solutions:
+        """One answer per row of evidence about the problem it was trained for.
+
+        `inputs` (B, ...) are what the network reads, where it was trained on inputs.
+        """
+        return self.solve(
+            self.problem, rows, time_limit=time_limit, inputs=inputs, potentials=potentials,
+            limits=limits,
+        )  # fmt: skip
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, never worse than its start.
@@ -144,12 +171,32 @@ class NeuralSolver:
         was loaded for; the stages after it use workers x threads cores. Rows whose certified gap
         is within `limits.gap` after the pass are not worked on further.
         """
-        self._check(instances, limits)
-        return staged_answer(self, Instances(self.problem, instances.evidence), limits)
+        self._check(limits)
+        return staged_answer(self, self._asked(instances), limits)
 
-    def _check(self, instances: Instances, limits: Limits) -> None:
-        if instances.problem is not self.problem:
-            _check_problem(instances.problem, self.trained, "the solver")
+    def _asked(self, instances: Instances) -> Instances:
+        """The rows of the problem it was trained for; with their own numbers, of a lifted one."""
+        problem, lift, shape = instances.problem, instances.problem.lift, self.trained.inputs
+        read = () if lift is None or lift.inputs is None else lift.inputs.shape[1:]
+        if read != shape:
+            wanted, found = (", ".join(map(str, each)) or "none" for each in (shape, read))
+            raise EvidenceError(
+                f"inputs must have the shape that the network was trained on, {wanted} for each "
+                f"row; found {found}"
+            )
+        if lift is None:
+            if problem is not self.problem:
+                _check_problem(problem, self.trained, "the solver")
+            return Instances(self.problem, instances.evidence)
+        number = problem.variables - 1
+        seen = [v for v in problem.evidence_variables if v != number]
+        if set(seen) == set(self.problem.evidence_variables):
+            seen = list(self.problem.evidence_variables)
+        _check_problem(lift.problem.observing(seen), self.trained, "the solver")
+        observed = [*seen, number]
+        return Instances(problem.observing(observed), instances.full()[:, observed])
+
+    def _check(self, limits: Limits) -> None:
         if limits.gap > 0.0 and self.stages.certificate == "none":
             raise MethodError("a gap needs a certificate, found a trained network without one")
 
@@ -159,7 +206,7 @@ class NeuralSolver:
         return self.trained.config.margins
 
     def relaxed_violations(self, rows: Instances) -> NDArray[np.bool_]:
-        """Whether the relaxed output breaks a limit (B,): what the paper's code scored."""
+        """Whether the relaxed output breaks a limit (B,), as scored by the paper's code."""
         return self.predictor.relaxed_violations(rows, self.calibrated_margin())
 
     def stages_for(self, block: Instances) -> Pipeline:
@@ -170,9 +217,12 @@ class NeuralSolver:
         """The best answer (B, n) to any of the margins, and mu at the first one."""
         device = self.running.device if limits.device == "cpu" else limits.device
         predictor = self._predictor(device)
+        if block.problem is not self.problem:
+            shared = predictor.relaxation if block.problem.is_log_linear else None
+            predictor = Predictor(block.problem, self.trained, device, shared)
         asked = self.stages.margins or self.trained.asked_margins
         said = [predictor.predict(block, margin) for margin in asked]
-        return best_of(self.problem, [answers for answers, _ in said]), said[0][1]
+        return best_of(block.problem, [answers for answers, _ in said]), said[0][1]
 
 
 def _check_problem(problem: Problem, trained: Trained, who: str) -> None:

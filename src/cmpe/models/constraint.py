@@ -70,7 +70,7 @@ class Limitable(Protocol):
 class Constraint(Condition):
     """function(x, y) <= at_most. A function value of -inf always satisfies it.
 
-    `mirrored`: what was asked is -function >= -at_most.
+    `mirrored`: the constraint was given as -function >= -at_most.
     """
 
     function: Function
@@ -85,12 +85,12 @@ class Constraint(Condition):
         name_of(self.name, "a constraint")
 
     def named(self, name: str) -> Constraint:
-        """The same constraint by a name, which answers, tables and errors show."""
+        """The same constraint with a name, which answers, tables and errors show."""
         return replace(self, name=name)
 
     @property
     def tolerance(self) -> float:
-        """How far above `at_most` still counts as satisfied: 1e-6 * max(1, |q|)."""
+        """The tolerance above `at_most` within which it is satisfied: 1e-6 * max(1, |q|)."""
         return FEASIBILITY_TOLERANCE * max(1.0, abs(self.at_most))
 
     def loosened(self, padding: float) -> float:
@@ -99,7 +99,7 @@ class Constraint(Condition):
 
     @property
     def sign(self) -> float:
-        """What a value of `function` is multiplied by to be shown: -1 for `>=`."""
+        """The factor on values of `function` when they are shown: -1 for `>=`."""
         return -1.0 if self.mirrored else 1.0
 
     @property

@@ -73,7 +73,7 @@ class Costs(Limited):
         return between(self, least, most)
 
     def same_as(self, other: object) -> bool:
-        """Whether another object is the same sum, by the same name."""
+        """Whether another object is the same sum with the same name."""
         if not isinstance(other, Costs):
             return False
         mine, theirs = ((c.costs, c.constant, c.name) for c in (self, other))
@@ -134,7 +134,7 @@ class LinearConstraint(Condition):
 
 
 def count(states: Mapping[Any, State | Collection[State]], *, name: str = "") -> Costs:
-    """How many of the variables have the state, or one of the states, given for them.
+    """The number of variables that have the state, or one of the states, given for them.
 
     `name` is that of the constraints made of it, as in `count({...}, name="faults") <= 2`.
     """

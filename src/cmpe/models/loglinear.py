@@ -210,7 +210,7 @@ class LogLinearModel(Bounded):
 
     @property
     def variables(self) -> int:
-        """How many variables there are, whether or not a factor mentions them."""
+        """The number of variables, whether or not a factor mentions them."""
         return len(self.cardinalities)
 
     @property
@@ -220,7 +220,7 @@ class LogLinearModel(Bounded):
 
     @cached_property
     def flat(self) -> FlatTables:
-        """All tables end to end: what compiled code reads."""
+        """All tables end to end, for compiled code."""
         return FlatTables.of(self.cardinalities, [(f.scope, f.log_table) for f in self.factors])
 
     def value(self, assignments: Assigned) -> Floats:
@@ -335,7 +335,7 @@ class LogLinearModel(Bounded):
         return float(sum(_largest_finite(f.log_table) for f in self.factors))
 
     def to_model(self) -> LogLinearModel:
-        """Itself: what trees and cutset networks are turned into."""
+        """The model itself; trees and cutset networks are converted."""
         return self
 
     @classmethod

@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 CHUNK = 4096  # A module is called with at most this many rows.
 
 
+def row_fractions(count: int) -> Floats:
+    """The numbers of rows as a variable in [0, 1] holds them."""
+    return (np.arange(count) + 0.5) / max(1, count)
+
+
+def row_numbers(fractions: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """The numbers of rows again."""
+    numbers: NDArray[np.int64] = np.floor(fractions * count).astype(np.int64)
+    return numbers
+
+
 class Slots:
     """Where the coordinates of each variable lie: `first` (n + 1,), `owner` and `value` (D,)."""
 
@@ -65,6 +76,9 @@ class NeuralFunction(FiniteFunction):
     from the layers, where bounds of them are known (`spans`). `factory` is an import path,
     `package.module:name`, of a function that makes this one without arguments: files keep it where
     the layers alone do not say how the module is made.
+
+    `features` is how many numbers of each row the module reads after the coordinates: the `inputs`
+    of `cmpe.solve` and `cmpe.fit`, flattened. They are no variables and may have any size.
     """
 
     module: nn.Module
@@ -74,6 +88,8 @@ class NeuralFunction(FiniteFunction):
     names: tuple[str, ...] = ()
     states: States = ()
     factory: str = ""
+    features: int = 0
+    inputs: Floats | None = None  # (B, features), by the number of the row: the last variable
 
     def __post_init__(self) -> None:
         self._settle()
@@ -95,6 +111,35 @@ class NeuralFunction(FiniteFunction):
             states=domain.states,
         )
 
+    def reading(self, inputs: NDArray[Any]) -> NeuralFunction:
+        """The same function of rows with these inputs (B, ...), numbered by the last variable."""
+        if not self.features:
+            return self
+        flat = inputs.reshape(len(inputs), math.prod(inputs.shape[1:])).astype(np.float64)
+        if flat.shape[1] != self.features:
+            raise ModelError(
+                f"a module reads {self.features} features of each row, found inputs of shape "
+                f"{inputs.shape}"
+            )
+        return replace(self, inputs=flat)
+
+    def _read(self, rows: NDArray[Any]) -> Floats:
+        """What the module reads of assignments (B, n)."""
+        coordinates = self._slots.of(rows[:, list(self.scope)])
+        if not self.features:
+            return coordinates
+        numbers = row_numbers(rows[:, -1], len(self.known_inputs))
+        return np.concatenate([coordinates, self.known_inputs[numbers]], axis=1)
+
+    @property
+    def known_inputs(self) -> Floats:
+        """The inputs; where they are missing, an error that says how they are given."""
+        if self.inputs is None:
+            raise ModelError(
+                f"a module reads {self.features} features of each row: give them as inputs"
+            )
+        return self.inputs
+
     @cached_property
     def _exact(self) -> nn.Module:
         return copy.deepcopy(self.module).cpu().double().eval()
@@ -108,7 +153,7 @@ class NeuralFunction(FiniteFunction):
         import torch
 
         rows = as_rows(assignments, self.domain)
-        inputs = torch.as_tensor(self._slots.of(rows[:, list(self.scope)]))
+        inputs = torch.as_tensor(self._read(rows))
         with torch.no_grad():
             parts = [self._exact(part).reshape(-1) for part in torch.split(inputs, CHUNK)]
         found: Floats = np.concatenate([np.zeros(0), *(part.numpy() for part in parts)])
@@ -119,11 +164,15 @@ class NeuralFunction(FiniteFunction):
         return found
 
     def ceiling(self) -> float:
-        """`largest`, or what bounds of the layers say; inf where none are known."""
+        """`largest`, or the bound of the layers; inf where there is none."""
         if math.isfinite(self.largest):
             return self.largest
+        count = 1 if self.inputs is None else len(self.inputs)
+        rows = np.full((count, self.variables), float(FREE))
+        if self.inputs is not None:
+            rows[:, -1] = row_fractions(count)
         try:
-            return float(self.span(np.full((1, self.variables), FREE))[1][0])
+            return float(self.span(rows)[1].max())
         except ModelError:
             return math.inf
 
@@ -132,13 +181,14 @@ class NeuralFunction(FiniteFunction):
 
         The rows observe the same variables. Modules of other layers than `spans` knows are refused.
         """
-        given = as_rows(rows, self.domain)[:, list(self.scope)]
+        whole = as_rows(rows, self.domain)
+        given = whole[:, list(self.scope)]
         observed = (given != FREE).all(axis=0)
         sizes, count = self._slots.sizes, self._slots.count
         free = np.flatnonzero(~observed[self._slots.owner]) if count else np.zeros(0, np.intp)
         chosen = sizes[~observed & (sizes > 0)]
         firsts = np.cumsum(chosen) - chosen
-        low, high = self._chain.span(Box(self._slots.of(given), free, firsts))
+        low, high = self._chain.span(Box(self._read(whole), free, firsts))
         return low, np.minimum(high, self.largest)
 
     @cached_property
@@ -148,7 +198,7 @@ class NeuralFunction(FiniteFunction):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassMargin(FiniteFunction):
-    """How far a changed input is from leaving the class that a network gives the original one.
+    """The margin by which a changed input keeps the class that a network gives the original one.
 
         t(z) = F_c(z') - max over k != c of F_k(z'),   c = the class of z at `original`
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReluNetwork:
-    """Layers in float64, whatever they were trained in."""
+    """A ReLU network with layers in float64."""
 
     weights: tuple[Floats, ...]  # (outputs, inputs) of each layer
     biases: tuple[Floats, ...]  # (outputs,)
@@ -76,17 +76,17 @@ class ReluNetwork:
 
     @property
     def inputs(self) -> int:
-        """How many numbers the network reads."""
+        """The number of inputs."""
         return int(self.weights[0].shape[1])
 
     @property
     def outputs(self) -> int:
-        """How many logits it gives."""
+        """The number of logits."""
         return int(self.weights[-1].shape[0])
 
     @property
     def classes(self) -> int:
-        """How many classes it tells apart."""
+        """The number of classes."""
         return max(2, self.outputs)
 
     def logits(self, inputs: ArrayLike) -> Floats:
@@ -104,7 +104,7 @@ class ReluNetwork:
         return np.asarray(logits.argmax(axis=1))
 
     def margins(self, inputs: ArrayLike, classes: NDArray[np.integer]) -> Floats:
-        """How far each row is from leaving its class: <= 0 where another one is as likely.
+        """The margin of each row: <= 0 where another class is at least as likely.
 
         F_c - max over k != c of F_k; with one output F for class 1 and -F for class 0.
         """

@@ -64,7 +64,7 @@ class Wording(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Rule(Condition):
-    """A rule that a problem's answers must keep, or with a weight should keep."""
+    """A rule that answers must satisfy, or with a weight should satisfy."""
 
     wording: Wording
     weight: float | None = None

@@ -155,4 +155,4 @@ def _layers(module: nn.Module) -> list[Weighted | Monotone]:
     if isinstance(module, nn.Tanh | nn.Sigmoid | nn.Softplus):
         function: Callable[[Floats], Floats] = lambda z: module(torch.as_tensor(z)).numpy()  # noqa: E731
         return [Monotone(function)]
-    raise ModelError(f"no bound is known of a layer {type(module).__name__}")
+    raise ModelError(f"there is no bound for a layer {type(module).__name__}")

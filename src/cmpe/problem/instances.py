@@ -35,7 +35,7 @@ class Instances:
         return self.problem.conditioning
 
     def tables(self, which: int, rows: slice = slice(None)) -> Floats:
-        """What evidence leaves of function `which` (0 is the objective) for `rows`: (B, E)."""
+        """The tables of function `which` (0 is the objective) given evidence: (B, E)."""
         return self.conditioning.tables(which, self.evidence[rows])
 
     def complete(self, free_values: ArrayLike, rows: slice = slice(None)) -> Values:

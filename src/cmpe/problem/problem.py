@@ -87,6 +87,7 @@ class Problem:
     name: str = ""
     continuous: tuple[int, ...] = ()
     rules: tuple[str, ...] = field(default=(), init=False)  # in words: the objective contains them
+    lift: Any = field(default=None, init=False, compare=False)  # the `Rows` that it is lifted of
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class Problem:
 
     @cached_property
     def parts(self) -> Parts:
-        """The objective without rules, the constraints and the rules: what others are made of."""
+        """The objective without rules, the constraints and the rules."""
         return Parts(self.objective, self.constraints, ())
 
     def made_of(self, parts: Parts) -> Problem:
@@ -142,7 +143,7 @@ class Problem:
 
     @property
     def variables(self) -> int:
-        """How many variables, evidence included."""
+        """The number of variables, evidence included."""
         return self.objective.variables
 
     @property
@@ -152,7 +153,7 @@ class Problem:
 
     @cached_property
     def form(self) -> Form:
-        """What the functions are made of."""
+        """The kind of the functions."""
         kinds = {type(f) for f in self.functions}
         if kinds == {LogLinearModel}:
             return Form.CONTINUOUS if self.continuous else Form.TABLES
@@ -257,7 +258,7 @@ class Problem:
 
     @cached_property
     def conditioning(self) -> Conditioning:
-        """What evidence leaves of each function, shared by all rows."""
+        """The structure of each function given evidence, shared by all rows."""
         scopes = tuple(model.flat.scopes for model in self.models)
         key = (self.evidence_variables, self.domain.cardinalities, scopes)
         found = self.conditionings.get(key)

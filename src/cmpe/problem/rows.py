@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmpe.arrays import FREE, Floats, Indices, Values, numbers_of
-from cmpe.domain import Domain
+from cmpe.domain import Domain, Placement
 from cmpe.errors import EvidenceError, MethodError, ModelError
 from cmpe.models.constraint import tolerance_of
 from cmpe.models.function import Function
 from cmpe.models.loglinear import LogLinearModel
+from cmpe.models.neural import NeuralFunction, row_fractions
 from cmpe.models.ruled import RuledModel
 from cmpe.problem.evidence import Evidence
 from cmpe.problem.expansion import Expansion, expanded
@@ -55,6 +56,7 @@ class Rows:
     evidence: Values  # (B, n), -1 where free
     potentials: tuple[Potential, ...] = ()
     limits: Floats | None = None  # (B, m), as in t <= q
+    inputs: NDArray[Any] | None = None  # (B, ...): what networks and modules read of each row
 
     @classmethod
     def own(
@@ -64,6 +66,7 @@ class Rows:
         potentials: Potentials | None = None,
         limits: Limits | None = None,
         *,
+        inputs: ArrayLike | None = None,
         ignore_extra: bool = False,
     ) -> Rows | None:
         """What people give, checked; None where the problem itself answers such rows.
@@ -73,9 +76,10 @@ class Rows:
         evidence = _without_limits(problem.domain, evidence, limits)
         separate = separated(problem.domain, evidence, problem.continuous)
         is_plain = potentials is None and limits is None and not separate.potentials
-        if is_plain and problem.form is not Form.RULES:
+        if is_plain and inputs is None and problem.form is not Form.RULES:
             return None
         rows = cls._separate(problem, separate, ignore_extra).with_numbers(potentials, limits)
+        rows = rows.with_inputs(inputs)
         return rows if rows.has_numbers or problem.form is Form.RULES else None
 
     @classmethod
@@ -86,12 +90,14 @@ class Rows:
         potentials: Potentials | None = None,
         limits: Limits | None = None,
         *,
+        inputs: ArrayLike | None = None,
         ignore_extra: bool = False,
     ) -> Rows:
         """What people give, checked, with or without numbers of rows' own."""
         evidence = _without_limits(problem.domain, evidence, limits)
         separate = separated(problem.domain, evidence, problem.continuous)
-        return cls._separate(problem, separate, ignore_extra).with_numbers(potentials, limits)
+        rows = cls._separate(problem, separate, ignore_extra).with_numbers(potentials, limits)
+        return rows.with_inputs(inputs)
 
     @classmethod
     def _separate(cls, problem: Problem, evidence: Separated, ignore_extra: bool) -> Rows:
@@ -127,21 +133,49 @@ class Rows:
         most = None if most is None else np.ascontiguousarray(_repeated(most, count))
         return Rows(problem, _repeated(self.evidence, count), own, most)
 
+    def with_inputs(self, inputs: ArrayLike | None) -> Rows:
+        """The same rows with what networks and modules read of each; one row serves all inputs."""
+        if inputs is None:
+            return self
+        read = _numbers("inputs", inputs)
+        if read.ndim < 2 or not np.isfinite(read).all():
+            raise EvidenceError(
+                f"inputs must be finite numbers of shape (rows, ...), found shape {read.shape}"
+            )
+        if len(self) != 1 and len(self) != len(read):
+            raise EvidenceError(
+                f"inputs must have {len(self)} rows, as the evidence; found {len(read)}"
+            )
+        whole = self.take(np.zeros(len(read), dtype=np.intp)) if len(self) == 1 else self
+        return replace(whole, inputs=read)
+
     @property
     def keywords(self) -> dict[str, Any]:
-        """What gives these rows to `cmpe.front`, `best` and `bound`."""
+        """What gives these rows to `cmpe.solve`; without inputs to `front`, `best` and `bound`."""
         keys: Sequence[Any] = self.problem.domain.names or range(self.problem.variables)
         own = {tuple(keys[v] for v in scope): values for scope, values in self.potentials}
         most = None if self.limits is None else self.limits * self.problem.signs
-        return {"evidence": self.evidence, "potentials": own or None, "limits": most}
+        read = {} if self.inputs is None else {"inputs": self.inputs}
+        return {"evidence": self.evidence, "potentials": own or None, "limits": most, **read}
 
     def __len__(self) -> int:
         return len(self.evidence)
 
     @property
     def has_numbers(self) -> bool:
-        """Whether rows have potentials or limits of their own."""
+        """Whether rows have potentials, limits or inputs of their own."""
+        return self._has_tables or self.inputs is not None
+
+    @property
+    def _has_tables(self) -> bool:
         return bool(self.potentials) or self.limits is not None
+
+    @property
+    def most(self) -> Floats:
+        """Every row's limits, as in t <= q: (B, m)."""
+        if self.limits is not None:
+            return self.limits
+        return np.broadcast_to(self.problem.limits, (len(self), len(self.problem.constraints)))
 
     def take(self, rows: Indices | slice) -> Rows:
         """Some of the rows."""
@@ -150,6 +184,7 @@ class Rows:
             evidence=self.evidence[rows],
             potentials=tuple(Potential(p.scope, p.values[rows]) for p in self.potentials),
             limits=None if self.limits is None else self.limits[rows],
+            inputs=None if self.inputs is None else self.inputs[rows],
         )
 
     @staticmethod
@@ -166,20 +201,25 @@ class Rows:
             ]
             own.append(Potential(scope, np.concatenate(tables)))
         most = [part.limits for part in parts if part.limits is not None]
-        evidence = np.concatenate([part.evidence for part in parts])
-        limits = np.concatenate(most) if most else None
-        return replace(first, evidence=evidence, potentials=tuple(own), limits=limits)
+        read = [part.inputs for part in parts if part.inputs is not None]
+        return replace(
+            first,
+            evidence=np.concatenate([part.evidence for part in parts]),
+            potentials=tuple(own),
+            limits=np.concatenate(most) if most else None,
+            inputs=np.concatenate(read) if read else None,
+        )
 
     def distinct(self, start: Values | None = None) -> tuple[Indices, Indices, Indices]:
         """Where each distinct row first appears, each row's place among them, how often each does.
 
-        Rows are equal where evidence, potentials and limits are, and the `start` of each.
+        Rows are equal where evidence, potentials, limits and inputs are, and the `start` of each.
         """
         count = len(self)
         if count < 2:
             return np.arange(count), np.arange(count), np.ones(count, dtype=np.intp)
         numbers = [self.evidence, *(p.values for p in self.potentials)]
-        numbers += [each for each in (self.limits, start) if each is not None]
+        numbers += [each for each in (self.limits, self.inputs, start) if each is not None]
         keys = np.zeros(count, dtype=np.uint64)
         rng = np.random.default_rng(0)
         for each in numbers:
@@ -206,6 +246,8 @@ class Rows:
         if not self.has_numbers:
             return self._expansion.problem
         problem = self.problem
+        if problem.form in (Form.CONTINUOUS, Form.LEAVES, Form.OTHER):
+            return self._with_number()
         domain = Domain((*problem.domain.cardinalities, max(1, len(self))))
         number = problem.variables
         own = [[((number, *p.scope), p.values) for p in self.potentials]]
@@ -217,7 +259,37 @@ class Rows:
                 problem.constraints, functions, self._most, strict=True
             )
         ]
-        return problem.lifted(domain, objective, constraints)
+        lifted = problem.lifted(domain, objective, constraints)
+        return self._known_as_lifted(lifted)
+
+    def _known_as_lifted(self, lifted: Problem) -> Problem:
+        lifted.__dict__["lift"] = self
+        return lifted
+
+    def _with_number(self) -> Problem:
+        """The problem with the row's number for modules to read: in [0, 1] beside such variables.
+
+        Rows of these problems have no tables of their own.
+        """
+        problem = self.problem
+        number, is_tabled = problem.variables, problem.has_tables
+        values = max(1, len(self)) if is_tabled else 2
+        domain = Domain((*problem.domain.cardinalities, values))
+        place = Placement(domain, tuple(range(number)), (None,) * number)
+
+        def placed(function: Any) -> Any:
+            wider = function.placed(place)
+            is_module = isinstance(wider, NeuralFunction) and self.inputs is not None
+            return wider.reading(self.inputs) if is_module else wider
+
+        objective, *functions = map(placed, problem.functions)
+        constraints = [
+            replace(c, function=f) for c, f in zip(problem.constraints, functions, strict=True)
+        ]
+        continuous = problem.continuous if is_tabled else (*problem.continuous, number)
+        return self._known_as_lifted(
+            Problem(objective, constraints, (number,), continuous=continuous)
+        )
 
     @cached_property
     def _expansion(self) -> Expansion:
@@ -251,7 +323,9 @@ class Rows:
     def numbered(self, rows: Values) -> Values:
         """Rows (B, n), -1 where free, over the variables of the lifted problem."""
         if self.has_numbers:
-            return np.column_stack([rows, np.arange(len(rows), dtype=rows.dtype)])
+            is_fraction = bool(self.lifted.continuous)
+            numbers = row_fractions(len(rows)) if is_fraction else np.arange(len(rows))
+            return np.column_stack([rows, numbers.astype(self.lifted.dtype)])
         hidden = np.full((len(rows), len(self._expansion.hidden)), FREE, dtype=rows.dtype)
         return np.column_stack([rows, hidden])
 

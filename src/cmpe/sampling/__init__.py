@@ -102,7 +102,7 @@ class _SampleOrder:
 
 @singledispatch
 def _sample(model: Function, order: _SampleOrder) -> Samples:
-    raise ModelError(f"nothing samples a function of kind {type(model).__name__}")
+    raise ModelError(f"there is no sampler for a function of kind {type(model).__name__}")
 
 
 @_sample.register(ChowLiuTree)
@@ -204,8 +204,8 @@ def _sample_chains(
             return rows, note if directed is None else f"{note} from ancestral draws"
         over = settings.seconds is not None and timing.now() - begin > settings.seconds
         if over and len(missing) < count:
-            found = np.setdiff1d(np.arange(count), missing)
-            rows[missing] = rows[generator.choice(found, len(missing))]
+            samples = np.setdiff1d(np.arange(count), missing)
+            rows[missing] = rows[generator.choice(samples, len(missing))]
             return rows, f"{note}, {len(missing)} of {count} repeated"
         if number == 0:
             directed = Directed.of(model)

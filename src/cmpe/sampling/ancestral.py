@@ -37,20 +37,20 @@ class Directed:
             for v in factor.scope:
                 mention[v].add(f)
         ready = [v for v, tables in enumerate(mention) if len(tables) == 1]
-        found = []
+        conditionals = []
         while ready:
             v = ready.pop()
             if len(mention[v]) != 1:
                 continue
             (f,) = mention[v]
-            found.append((f, v))
+            conditionals.append((f, v))
             for u in model.factors[f].scope:
                 mention[u].discard(f)
                 if len(mention[u]) == 1:
                     ready.append(u)
-        if len(found) < model.variables or any(mention):
+        if len(conditionals) < model.variables or any(mention):
             return None
-        return cls(model, tuple(reversed(found)))
+        return cls(model, tuple(reversed(conditionals)))
 
     @property
     def is_normalised(self) -> bool:

@@ -78,7 +78,7 @@ class Answer(Mapping[Any, Any]):
 
     @property
     def free(self) -> dict[Any, Any]:
-        """What was decided: the states of the variables that evidence left free."""
+        """The states of the variables that evidence leaves free."""
         observed = self._all.observed
         keys = self._keys()
         if observed is None or not keys:
@@ -104,7 +104,7 @@ class Answer(Mapping[Any, Any]):
 
     @property
     def status(self) -> Status:
-        """What is known of the answer."""
+        """The status of the answer."""
         return Status.of(self._all.status[self._number])
 
     @property
@@ -124,7 +124,7 @@ class Answer(Mapping[Any, Any]):
         ]
 
     def constraint(self, name: str) -> ConstraintValue:
-        """The constraint of that name; of one with two limits the limit that is nearer."""
+        """The constraint of that name; if it has two limits, the nearer one."""
         found = [c for c in self.constraints if c.name == name]
         if not found:
             known = ", ".join(repr(c.name) for c in self.constraints if c.name) or "none by name"
@@ -133,27 +133,27 @@ class Answer(Mapping[Any, Any]):
 
     @property
     def multipliers(self) -> Values:
-        """mu* of each constraint, how much h a unit of its limit is worth; NaN where unknown."""
+        """mu* of each constraint, the gain of h per unit of its limit; NaN where unknown."""
         return np.asarray(self._all.multipliers[self._number])
 
     def label(self, key: Any, value: int) -> Any:
-        """What value number `value` of a variable is called."""
+        """The name of value number `value` of a variable."""
         domain = self._all.asked.domain
         return domain.label(domain.variable(key), value)
 
     @property
     def method(self) -> str:
-        """What answered."""
+        """The method that answered."""
         return str(self._all.method[self._number])
 
     @property
     def seconds(self) -> float:
-        """How long the row took."""
+        """The time of the row in seconds."""
         return float(self._all.seconds[self._number])
 
     @property
     def proof(self) -> str:
-        """One sentence: what was proved."""
+        """The status as a sentence."""
         if self.status is Status.FEASIBLE and np.isfinite(self.bound):
             return (
                 "satisfies every constraint; proved: no feasible assignment exceeds "

@@ -160,7 +160,10 @@ class Solutions:
         assignments = np.ascontiguousarray(lifted.assignments[:, : problem.variables])
         found = ~np.isnan(lifted.objective)
         values = np.full((len(rows), len(problem.constraints)), np.nan)
-        values[found] = problem.constraint_values(assignments[found])
+        if rows.inputs is None:
+            values[found] = problem.constraint_values(assignments[found])
+        else:  # constraints may read them
+            values[found] = (lifted.constraint_values * problem.signs - rows.shifts)[found]
         judged = cls.evaluated(
             problem, assignments, (lifted.objective, values), bound=lifted.bound,
             infeasible=lifted.status == Status.INFEASIBLE, method=lifted.method.tolist(),
@@ -251,7 +254,7 @@ class Solutions:
 
     @property
     def summary(self) -> str:
-        """How many rows there are of each status."""
+        """The number of rows of each status."""
         counts = [(s.label, int((self.status == s).sum())) for s in Status]
         words = ", ".join(f"{count} {label}" for label, count in counts if count)
         return f"{len(self)} {'row' if len(self) == 1 else 'rows'}: {words or 'none'}"

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Status(StrEnum):
-    """What is known of one answer, as a word; `sentence` says it to a person.
+    """The status of one answer, as a word; `sentence` explains it.
 
     `Solutions.status` holds one whole number per row, its `code`. A status equals its word and its
     code: `answers.status == Status.OPTIMAL` marks rows, and JSON has the word.

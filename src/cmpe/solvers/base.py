@@ -30,11 +30,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How to run, as opposed to what to solve.
+    """Options of running: workers, threads, device and the like.
 
     `workers` rows are answered at the same time, each with `threads` threads. A method that uses
     one core for a row answers `workers` x `threads` rows at the same time instead. MILP back-ends
-    and toulbar2 work in processes of their own, the compiled engines in threads of this one.
+    and toulbar2 run in separate processes, the compiled engines in threads of this one.
 
     With the executor "ray" blocks of rows go to the cores of a Ray cluster, `threads` of them for
     each block: the cluster at `address`, or one of `workers` on this machine.
@@ -60,7 +60,7 @@ class Running:
 
     @property
     def cores(self) -> int:
-        """How many cores may be busy at once."""
+        """The number of cores that may be busy at once."""
         return self.workers * self.threads
 
     @cached_property
@@ -131,7 +131,7 @@ class Limits(Running):
             return cls(**limits)
         if not isinstance(running, Running):
             raise MethodError(
-                "a Running says how to run: write running=cmpe.Running(workers=2), "
+                "running takes a Running: write running=cmpe.Running(workers=2), "
                 f"found {type(running).__name__}"
             )
         return cls(**{f.name: getattr(running, f.name) for f in fields(Running)} | limits)
@@ -182,12 +182,12 @@ class Deadline:
     def check(self) -> None:
         """Give up what prepares an answer when no time is left."""
         if self.expired():
-            raise OutOfTime("the time limit came while a program was being built")
+            raise OutOfTime("the time limit ended while a program was being built")
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """What a method is, inside: instances of one structure in, one answer per row out."""
+    """The implementation of a method: instances of one structure in, one answer per row out."""
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """One answer per row, in the order of the rows."""
@@ -196,7 +196,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Solver(Protocol):
-    """What users may bring: anything that answers a batch of evidence rows."""
+    """A solver supplied by a user: anything that answers a batch of evidence rows."""
 
     def solve(
         self,
@@ -231,5 +231,5 @@ class Method:
 
     @property
     def takes(self) -> str:
-        """Which functions it answers, in words."""
+        """The functions that it accepts, in words."""
         return "any function" if Form.OTHER in self.engines else "tables"

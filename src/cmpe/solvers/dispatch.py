@@ -77,9 +77,10 @@ def answer_rows(rows: Rows, method: Chosen = "auto", limits: Limits | None = Non
     lifts = rows.has_numbers or _lifts(method, rows.problem)
     if not (lifts and len(rows)):
         return answer(rows.problem, rows.evidence, method, limits)
-    if not isinstance(method, str) and isinstance(method, Solver):
+    if not isinstance(method, str | Engine):
         raise MethodError(
-            "potentials and limits of rows go with a method by name; found a solver of kind "
+            "potentials, limits and inputs of rows go with a method by name or a trained network; "
+            "found a solver of kind "
             f"{type(method).__name__}"
         )
     if limits.is_spread:
@@ -203,7 +204,7 @@ def _refuse_for_solver(limits: Limits) -> None:
     if odd:
         raise MethodError(
             f"a solver of your own takes time_limit, seed and start; found {', '.join(odd)}: give "
-            "it a method `answer(instances, limits)` to be told of more"
+            "it a method `answer(instances, limits)` to receive more options"
         )
 
 

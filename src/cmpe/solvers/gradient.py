@@ -13,8 +13,7 @@ float64; the problem itself judges the answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from cmpe.arrays import FREE, Floats, Indices
 from cmpe.core.compiler import timing
-from cmpe.errors import Interrupted, MissingExtra
+from cmpe.errors import Interrupted
 from cmpe.models.distance import Distance
 from cmpe.problem import Instances
 from cmpe.solution import Solutions
@@ -51,6 +50,8 @@ class Gradient:
 
     def answer(self, instances: Instances, limits: Limits) -> Solutions:
         """The best feasible answer seen, else the least violated one; the limit is per row."""
+        from cmpe.tensor.device import torch_threads
+
         problem = instances.problem
         answers = np.full((len(instances), problem.variables), FREE, dtype=problem.dtype)
         seconds = np.zeros(len(instances))
@@ -61,7 +62,7 @@ class Gradient:
                 rows = slice(first, first + size)
                 begin = timing.now()
                 part = instances.take(rows)
-                with _torch_threads(limits.cores):
+                with torch_threads(limits.cores):
                     answers[rows] = _Descent(self, part, limits, first).run()
                 seconds[rows] = (timing.now() - begin) / len(part)
                 done = first + len(part)
@@ -70,22 +71,6 @@ class Gradient:
             found = Solutions.of(problem, answers, method="local", seconds=seconds)
             raise Interrupted(found, done) from None
         return Solutions.of(problem, answers, method="local", seconds=seconds)
-
-
-@contextmanager
-def _torch_threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads; what it used before is restored."""
-    try:
-        import torch
-    except ModuleNotFoundError as error:
-        raise MissingExtra.behind(error) from None
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Descent:

@@ -46,7 +46,7 @@ def need_here(running: Running | None) -> None:
     """Refuse a cluster where rows have numbers of their own."""
     if running is not None and running.is_spread:
         raise MethodError(
-            "rows with numbers of their own go to a cluster by cmpe.solve only; write "
+            "rows with potentials or limits can be sent to a cluster by cmpe.solve only; write "
             'running=cmpe.Running() or executor="local"'
         )
 

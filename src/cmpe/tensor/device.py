@@ -6,6 +6,7 @@ Without torch, importing this module raises MissingExtra; the rest of the room b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from cmpe.arrays import Floats
 from cmpe.bounds.base import Work
@@ -52,3 +53,17 @@ def batch_steps(work: Work, rows: int, going: Callable[[], bool]) -> Iterator[in
         if number % SETTINGS.clock_checked == 1 and (not going() or timing.now() >= until):
             return
         yield number
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Small products gain little from threads and lose a lot when cores are busy. Moments of
+    saturated outputs fade into denormal numbers, which are slow: they count as 0."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)

@@ -84,8 +84,8 @@ class PricedTables:
         """What `plan.variables` take at multipliers (m, B); inf stands for the least t: (K, B)."""
         finite = mu.isfinite()
         values = self._priced(torch.where(finite, mu, 0.0))
-        for j, known in enumerate(finite):
-            values = torch.where(known, values, self._negated(j))
+        for j, finite_mu in enumerate(finite):
+            values = torch.where(finite_mu, values, self._negated(j))
         self._alone[: len(values)] = values
         self.plan.eliminate_max(self._alone, self._best)
         return self.plan.decode(self._best)
@@ -131,20 +131,20 @@ class CrossingLines:
 
     def begin(self) -> None:
         """The least t, then mu = 0: which rows are decided already, and two lines."""
-        found = self.found
+        minimum = self.found
         self._tables.load()
         limit = self._tables.limits[0]
         least, at_least = self._tables.least(0)
-        found.mu.zero_()
-        total, (carry,) = self._tables.maximum(found.mu)
+        minimum.mu.zero_()
+        total, (carry,) = self._tables.maximum(minimum.mu)
         inactive = carry <= limit
-        found.infeasible.copy_((total == -INF) | (~inactive & (least > limit)))
-        self._running.copy_(~inactive & ~found.infeasible)
-        found.upper.copy_(total)
-        found.lower.copy_(torch.where(inactive, total, at_least))
-        found.lower.masked_fill_(found.infeasible, -INF)
-        found.low_at.copy_(torch.where(inactive, 0.0, INF))
-        found.high_at.zero_()
+        minimum.infeasible.copy_((total == -INF) | (~inactive & (least > limit)))
+        self._running.copy_(~inactive & ~minimum.infeasible)
+        minimum.upper.copy_(total)
+        minimum.lower.copy_(torch.where(inactive, total, at_least))
+        minimum.lower.masked_fill_(minimum.infeasible, -INF)
+        minimum.low_at.copy_(torch.where(inactive, 0.0, INF))
+        minimum.high_at.zero_()
         self._total.copy_(total)
         self._high_h.copy_(total)
         self._high_t.copy_(carry)
@@ -152,28 +152,32 @@ class CrossingLines:
 
     def step(self) -> None:
         """D where the two lines cross; a new line replaces one of them, or mu is the minimiser."""
-        found = self.found
+        minimum = self.found
         limit, running = self._tables.limits[0], self._running.clone()
-        crossing = (self._high_h - found.lower) / (self._high_t - self._low_t)
-        found.mu.copy_(torch.where(running, crossing.clamp(min=0.0), found.mu))
-        total, (carry,) = self._tables.maximum(found.mu)
-        mu = found.mu[0]
-        line, bound = found.lower - mu * self._low_t, total + mu * limit
+        crossing = (self._high_h - minimum.lower) / (self._high_t - self._low_t)
+        minimum.mu.copy_(torch.where(running, crossing.clamp(min=0.0), minimum.mu))
+        total, (carry,) = self._tables.maximum(minimum.mu)
+        mu = minimum.mu[0]
+        line, bound = minimum.lower - mu * self._low_t, total + mu * limit
         done = running & (total - line <= CLOSE * (1.0 + line.abs()))
-        best = torch.where(done, bound, torch.minimum(found.upper, bound))
-        found.upper.copy_(torch.where(running, best, found.upper))
+        best = torch.where(done, bound, torch.minimum(minimum.upper, bound))
+        minimum.upper.copy_(torch.where(running, best, minimum.upper))
         self._total.copy_(total)
         self._running.copy_(running & ~done)
         falls = self._running & (carry > limit)
         rises = self._running & (carry <= limit)
-        self._replace(falls, (self._high_h, self._high_t, found.high_at), total + mu * carry, carry)
-        self._replace(rises, (found.lower, self._low_t, found.low_at), total + mu * carry, carry)
+        self._replace(
+            falls, (self._high_h, self._high_t, minimum.high_at), total + mu * carry, carry
+        )
+        self._replace(
+            rises, (minimum.lower, self._low_t, minimum.low_at), total + mu * carry, carry
+        )
 
     def _replace(
         self, where: Tensor, line: tuple[Tensor, Tensor, Tensor], h: Tensor, t: Tensor
     ) -> None:
-        found = self.found
-        for old, new in zip(line, (h, t, found.mu), strict=True):
+        minimum = self.found
+        for old, new in zip(line, (h, t, minimum.mu), strict=True):
             old.copy_(torch.where(where, new, old))
 
     def is_done(self) -> bool:
@@ -182,10 +186,10 @@ class CrossingLines:
 
     def end(self) -> None:
         """Rows that ran out of steps keep their last D(mu)."""
-        found = self.found
-        last = self._total + found.mu[0] * self._tables.limits[0]
-        found.upper.copy_(torch.where(self._running, last, found.upper))
-        found.certify()
+        minimum = self.found
+        last = self._total + minimum.mu[0] * self._tables.limits[0]
+        minimum.upper.copy_(torch.where(self._running, last, minimum.upper))
+        minimum.certify()
 
 
 class Subgradients:
@@ -200,33 +204,33 @@ class Subgradients:
 
     def begin(self) -> None:
         """All multipliers are 0; a row is infeasible if the least of one t exceeds its limit."""
-        found = self.found
+        minimum = self.found
         self._tables.load()
-        found.infeasible.zero_()
+        minimum.infeasible.zero_()
         for j, limit in enumerate(self._tables.limits):
-            found.infeasible |= self._tables.least(j)[0] > limit
-        for tensor in (found.mu, self._current, found.low_at):
+            minimum.infeasible |= self._tables.least(j)[0] > limit
+        for tensor in (minimum.mu, self._current, minimum.low_at):
             tensor.zero_()
         self._aim.reset()
-        found.upper.fill_(INF)
-        found.lower.fill_(-INF)
+        minimum.upper.fill_(INF)
+        minimum.lower.fill_(-INF)
 
     def step(self) -> None:
         """Evaluate D, keep the best, step towards a share below the best bound."""
-        found = self.found
+        minimum = self.found
         current, limits = self._current, self._tables.limits
         total, sums = self._tables.maximum(current)
         over = sums - limits
         bound = total + (current * limits).sum(0)
         objective = total + (current * sums).sum(0)
         norm = torch.where((over > 0.0) | (current > 0.0), over * over, 0.0).sum(0)
-        fall = self._aim.fall(bound, found.upper)
-        lower = bound < found.upper
-        found.upper.copy_(torch.where(lower, bound, found.upper))
-        found.mu.copy_(torch.where(lower, current, found.mu))
-        better = (over <= 0.0).all(0) & (objective > found.lower)
-        found.lower.copy_(torch.where(better, objective, found.lower))
-        found.low_at.copy_(torch.where(better, current, found.low_at))
+        fall = self._aim.fall(bound, minimum.upper)
+        lower = bound < minimum.upper
+        minimum.upper.copy_(torch.where(lower, bound, minimum.upper))
+        minimum.mu.copy_(torch.where(lower, current, minimum.mu))
+        better = (over <= 0.0).all(0) & (objective > minimum.lower)
+        minimum.lower.copy_(torch.where(better, objective, minimum.lower))
+        minimum.low_at.copy_(torch.where(better, current, minimum.low_at))
         length = fall / torch.where(norm > 0.0, norm, 1.0)
         length = torch.where(norm > 0.0, length, 0.0)
         current.copy_((current + length * over).clamp(min=0.0))
@@ -237,11 +241,11 @@ class Subgradients:
 
     def end(self) -> None:
         """The maximiser at the best multipliers is the answer on the other side."""
-        found = self.found
-        found.infeasible |= found.upper == -INF
-        self._tables.maximum(found.mu)
-        found.high_at.copy_(found.mu)
-        found.certify()
+        minimum = self.found
+        minimum.infeasible |= minimum.upper == -INF
+        self._tables.maximum(minimum.mu)
+        minimum.high_at.copy_(minimum.mu)
+        minimum.certify()
 
 
 class Workspace:

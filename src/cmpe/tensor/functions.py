@@ -45,8 +45,8 @@ class Functions:
     def values(self, points: Tensor) -> Tensor:
         """Every function at points (..., D): (..., F)."""
         rows = points.reshape(points.shape[:-1].numel(), points.shape[-1])
-        found = torch.stack([evaluate(rows) for evaluate in self._evaluate], -1)
-        return found.reshape(*points.shape[:-1], len(self._evaluate))
+        parts = torch.stack([evaluate(rows) for evaluate in self._evaluate], -1)
+        return parts.reshape(*points.shape[:-1], len(self._evaluate))
 
     def gradients(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """The values (R, F) at points (R, D) and their derivatives (R, F, D)."""
@@ -72,7 +72,7 @@ class Functions:
 @singledispatch
 def evaluator(function: Function, on: Functions) -> Evaluate:
     """How one function is evaluated; a new kind of function registers its own way here."""
-    raise MethodError(f"no gradient is known of a function of kind {type(function).__name__}")
+    raise MethodError(f"there is no gradient of a function of kind {type(function).__name__}")
 
 
 @evaluator.register
@@ -92,7 +92,17 @@ def _(function: NeuralFunction, on: Functions) -> Evaluate:
     module = copy.deepcopy(function.module).to(on.device, on.dtype).eval()
     module.requires_grad_(False)
     places = on.places(function.scope)
-    return lambda z: module(z[:, places]).reshape(len(z))
+    if not function.features:
+        return lambda z: module(z[:, places]).reshape(len(z))
+    inputs, count = on.tensor(function.known_inputs), len(function.known_inputs)
+    number = on.places([function.variables - 1])
+
+    def read(z: Tensor) -> Tensor:
+        at = (z[:, number[0]] * count).long()
+        found: Tensor = module(torch.cat([z[:, places], inputs[at]], 1)).reshape(len(z))
+        return found
+
+    return read
 
 
 @evaluator.register

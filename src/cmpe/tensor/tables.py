@@ -91,8 +91,8 @@ class WideTables:
 
     def _least(self, h: Tensor) -> Tensor:
         least = self._lowest(h).sum(0)
-        known = torch.where(least.isfinite(), least, 0.0)
-        return torch.where(least.isfinite(), known - 1e-6 * (1.0 + known.abs()), -INF)
+        finite = torch.where(least.isfinite(), least, 0.0)
+        return torch.where(least.isfinite(), finite - 1e-6 * (1.0 + finite.abs()), -INF)
 
     def chunks(self, numbers: int) -> Iterator[slice]:
         """Rows that fit into memory together, at `numbers` numbers a row beside the tables."""

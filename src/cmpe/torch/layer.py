@@ -142,7 +142,7 @@ class LayerStructure:
         if inner.plan.operations > MOST_WORK:
             raise TooLarge(
                 f"a layer needs elimination of at most {MOST_WORK} entries a row, found "
-                f"{inner.plan.operations}: nothing but argmax is possible; train with "
+                f"{inner.plan.operations}: only argmax is possible; train with "
                 "cmpe.torch.FenchelYoung"
             )
         self.plan = inner.compiled_plan

@@ -43,7 +43,7 @@ from cmpe.tradeoffs.forcing import with_distance
 from cmpe.tradeoffs.narrow import sums_within
 from cmpe.tradeoffs.points import EvaluatedTables, h_tolerance, need_short_values
 from cmpe.tradeoffs.settings import TRADEOFFS
-from cmpe.tradeoffs.summed import summed_out
+from cmpe.tradeoffs.summed import ScoredAnswers, Summed
 
 KERNEL_BYTES = 64  # of an answer in the compiled code and while answers are put in order
 
@@ -142,7 +142,7 @@ class Ranked:
 
     @property
     def infeasible(self) -> bool:
-        """Proved: there is no feasible assignment."""
+        """Whether it is proved that there is no feasible assignment."""
         return self.complete and not len(self)
 
     @property
@@ -156,7 +156,7 @@ class Ranked:
 
     @property
     def summary(self) -> str:
-        """One line: how many answers, what is proved."""
+        """One line: the number of answers, and whether they are proved."""
         if self.infeasible:
             return "no feasible assignment: proved"
         count = f"{len(self)} {'answer' if len(self) == 1 else 'answers'}"
@@ -248,15 +248,15 @@ def best(  # noqa: PLR0913
     """The k best feasible assignments of every row of `evidence`, fewer where fewer exist.
 
     k is 10, or with `within` as many as there are (10,000 at most): every assignment within so many
-    nats of the best. `distance` = d asks for answers that differ from each better one in at least d
-    variables: the best answer, then the best of what is far enough, and so on (greedy).
+    nats of the best. With `distance` = d every answer differs from each better one in at least d
+    variables: the best answer, then the best that is far enough, and so on (greedy).
 
-    `over` names variables and asks for their k best assignments, each once. With `rest` = "max"
+    `over` names variables whose k best assignments are listed, each once. With `rest` = "max"
     each has the best completion of all others; with "sum" the others are summed out (marginal MAP):
     the objective is the log of the sum, and constraints may read `over` and the evidence only.
 
-    `time_limit` is in seconds per row. Rows too wide for elimination get what a search finds, and a
-    bound. `potentials` and `limits` are rows' own numbers, as in `solve`.
+    `time_limit` is in seconds per row. Rows too wide for elimination are searched, and get a
+    bound. `potentials` and `limits` are as in `solve`.
     """
     need_problem(problem, "best")
     problem.need_tables("best")
@@ -319,12 +319,18 @@ def _over(
         return []
     few_numbers, where, _ = rows.distinct()
     few = rows.take(few_numbers)
+    most, summed = np.inf if within is None else within, None
     if rest == "sum":
-        few = summed_out(few, chosen)
-        chosen = tuple(range(few.problem.variables))
+        summed = Summed.of(few, chosen)
+        few, chosen = summed.rows, tuple(range(summed.rows.problem.variables))
     if limits.seconds is None and _is_wide(few):
         limits = replace(limits, seconds=TRADEOFFS.chosen_seconds)
-    found = best_over(few, chosen, k, np.inf if within is None else within, limits)
+    if summed is not None and not summed.exact:
+        out = [
+            _of_scores(summed, row, summed.best(row, k, most, limits)) for row in range(len(few))
+        ]
+        return [out[place] for place in where]
+    found = best_over(few, chosen, k, most, limits)
     out = []
     for row, each in enumerate(found):
         problem = few.problem_of(row)
@@ -332,6 +338,16 @@ def _over(
         seen = few.evidence[row] != FREE
         out.append(_with_observed(ranked, seen))
     return [out[place] for place in where]
+
+
+def _of_scores(summed: Summed, row: int, found: ScoredAnswers) -> Ranked:
+    """A list whose objectives are sums that its problem only bounds."""
+    problem = summed.rows.problem_of(row)
+    values = found.scores, problem.constraint_values(found.rows)
+    upper = max(found.bound, float(found.scores.max(initial=-np.inf)))
+    whole = Solutions.evaluated(problem, found.rows, values, bound=upper, method="best")
+    ranked = Ranked(ListedAnswers(whole), found.complete, found.bound)
+    return _with_observed(ranked, summed.rows.evidence[row] != FREE)
 
 
 def _is_wide(rows: Rows) -> bool:

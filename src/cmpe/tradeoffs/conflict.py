@@ -29,7 +29,7 @@ from cmpe.solvers.dispatch import answer
 
 @dataclass(frozen=True, repr=False)
 class Conflict:
-    """What cannot hold together; of a row with an answer, nothing."""
+    """Statements that contradict each other; empty for a row with an answer."""
 
     problem: Problem  # with the row's own limits
     feasible: bool | None  # whether the row has an answer; None: not decided in the time
@@ -91,11 +91,11 @@ def conflict(
     potentials: Potentials | None = None,
     limits: RowLimits | None = None,
 ) -> Conflict:
-    """A minimal set of constraints, rules and findings of one row that cannot hold together.
+    """A minimal set of constraints, rules and findings of one row that contradict each other.
 
-    `time_limit` is in seconds for the whole search. What is not decided in the time leaves a
-    conflict that is proved, but not proved to be minimal. `potentials` and `limits` are the row's
-    own numbers, as in `solve`.
+    `time_limit` is in seconds for the whole search. If it runs out, the
+    conflict is proved, but not proved to be minimal. `potentials` and `limits` are as in
+    `solve`.
     """
     rows = one_row(problem, row, "conflict", potentials, limits)
     return _Division(rows, Limits.of(running, seconds=time_limit)).run()

@@ -54,8 +54,8 @@ SHOWN_POINTS = 12
 class Front:
     """The front of one row over constraint `over`: points by rising value of the constraint.
 
-    `front[i]` is the answer of a point; `front.at(q)` that of a limit. A row that no assignment
-    satisfies has a complete front without points.
+    `front[i]` is the answer of a point; `front.at(q)` is the answer to a limit. An infeasible row
+    has a complete front without points.
     """
 
     problem: Problem
@@ -66,12 +66,12 @@ class Front:
 
     @property
     def complete(self) -> bool:
-        """Whether no point is missing: proved."""
+        """Whether it is proved that no point is missing."""
         return bool(self.traced.complete)
 
     @property
     def infeasible(self) -> bool:
-        """Proved: no assignment satisfies the other constraints."""
+        """Whether it is proved that no assignment satisfies the other constraints."""
         return self.complete and not len(self)
 
     @property
@@ -96,7 +96,7 @@ class Front:
 
     @property
     def seconds(self) -> float:
-        """How long the row took."""
+        """The time of the row in seconds."""
         return self.traced.seconds
 
     @property
@@ -111,7 +111,7 @@ class Front:
 
     @property
     def name(self) -> str:
-        """What the constraint is called, "" where it has no name."""
+        """The name of the constraint, or ""."""
         return self.problem.constraints[self.over].name
 
     def assignments(self, which: Indices | None = None) -> Values:
@@ -121,7 +121,7 @@ class Front:
 
     @cached_property
     def supported(self) -> NDArray[np.bool_]:
-        """Which points a multiplier finds: those on the upper hull of all points (P,)."""
+        """Which points maximise h - mu t for some mu: those on the upper hull (P,)."""
         on_hull = _on_hull(self.traced.t, self.traced.h)
         return on_hull[self._order]
 
@@ -138,7 +138,7 @@ class Front:
         return list(pairs)
 
     def bound(self, q: float) -> float:
-        """No assignment with t <= q (or t >= q, as it was asked) has a higher h than this."""
+        """An upper bound of h over assignments with t <= q (or t >= q, as given)."""
         return float(self.traced.bound(np.array([self._sign * q + self._slack(q)]))[0])
 
     def _slack(self, q: float) -> float:
@@ -201,7 +201,7 @@ class Front:
     def knee(self) -> Answer:
         """The point farthest above the straight line between the ends, both axes scaled to 1.
 
-        After it, more of the constraint buys less of the objective.
+        After it, a looser limit gains less of the objective.
         """
         if not len(self):
             raise MethodError("a front without points has no knee: no assignment is feasible")
@@ -230,7 +230,7 @@ class Front:
 
     @property
     def summary(self) -> str:
-        """One line: how many points, what is proved."""
+        """One line: the number of points, and whether they are proved complete."""
         if self.infeasible:
             return "no assignment satisfies the other constraints: proved"
         points = f"{len(self)} {'point' if len(self) == 1 else 'points'}"
@@ -294,10 +294,10 @@ def front(  # noqa: PLR0913
     """The front of every row of `evidence`: all non-dominated pairs of h and constraint `over`.
 
     `over` is the name or the number of a constraint; the others hold as given. `between` = (a, b)
-    asks for the points that answer a limit from a to b only. `time_limit` is in seconds per row:
-    what is not complete then has a bound for every limit. Rows too wide for elimination have a
+    restricts the front to limits from a to b. `time_limit` is in seconds per row:
+    an incomplete front then has a bound for every limit. Rows too wide for elimination have a
     certified band, refined until their time is over (60 s without a limit). `potentials` and
-    `limits` are rows' own numbers, as in `solve`; the limits of `over` are only shown.
+    `limits` are as in `solve`; the limits of `over` are only shown.
     """
     need_problem(problem, "front")
     if not problem.constraints:

@@ -49,7 +49,7 @@ class _Asked:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Probability:
-    """What the posterior says of every row, exactly or as estimates with 95 % intervals.
+    """The posterior of every row, exact or estimated with 95 % intervals.
 
     Intervals are (B, ..., 2); their ends are equal where a number is exact. Rows without an allowed
     assignment have log_evidence -inf and marginals of 0.

@@ -38,7 +38,7 @@ from cmpe.tradeoffs.settings import TRADEOFFS
 
 @dataclass(frozen=True, repr=False)
 class Relaxed:
-    """What to change so that there is an answer: `cmpe.solve(it.problem, it.evidence)`."""
+    """The changes that lead to an answer: `cmpe.solve(it.problem, it.evidence)`."""
 
     problem: Problem  # with the changed limits
     evidence: dict[Any, Any]  # without the findings that change
@@ -89,10 +89,10 @@ def relax(
 ) -> Relaxed:
     """The cheapest change of one row that gives it an answer.
 
-    `costs` says what may change: a finding, by the name of its variable, costs so much when it is
-    doubted; a limit, by the constraint's name or number, so much for each unit. Without `costs`
-    every finding costs 1 and no limit changes: the fewest findings to doubt. Rules do not change.
-    `time_limit` is in seconds in all; `potentials` and `limits` are the row's own numbers.
+    `costs` lists what may change: a finding, by the name of its variable, with the cost of changing
+    it; a limit, by the constraint's name or number, with the cost of each unit. Without `costs`
+    every finding costs 1 and no limit changes, so the fewest findings change. Rules do not change.
+    `time_limit` is in seconds in all; `potentials` and `limits` are as in `solve`.
     """
     rows = one_row(problem, row, "relax", potentials, limits)
     problem.need_tables("relax")

@@ -46,7 +46,7 @@ from cmpe.tradeoffs.regrets import forced_objectives
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """What one answer depends on; there is nothing to say of a row without a feasible one."""
+    """The sensitivity of one answer; empty for a row without a feasible answer."""
 
     answer: Answer
     multipliers: Floats  # (m,) mu* of each constraint, NaN where unknown
@@ -58,7 +58,7 @@ class Sensitivity:
 
     @property
     def active(self) -> tuple[bool, ...]:
-        """Of each constraint: would a looser limit, far enough, allow a higher h?"""
+        """For each constraint, whether some looser limit allows a higher h."""
         relations = [c.relation for c in self.answer.constraints]
         return tuple(
             (math.isfinite(high) if relation == "<=" else math.isfinite(low))
@@ -66,7 +66,7 @@ class Sensitivity:
         )
 
     def least_regret(self) -> dict[Any, float]:
-        """Per free variable: what the best other value costs. Low: the answer is not sure there."""
+        """For each free variable, the cost of the best other value; low if it is uncertain."""
         return {
             key: float(np.sort(values)[1]) if len(values) > 1 else math.inf
             for key, values in self.regrets.items()
@@ -74,9 +74,9 @@ class Sensitivity:
 
     @property
     def radius(self) -> dict[tuple[Any, ...], float]:
-        """By table: no change of its entries by less, in nats, changes the answer.
+        """For each table, the change of its entries, in nats, that leaves the answer optimal.
 
-        A change by more may. Tables of the same variables have the same radius; that of a table of
+        Tables of the same variables have the same radius; that of a table of
         observed variables is inf.
         """
         return {scope: regret / 2 for scope, (regret, _) in self._nearest().items()}
@@ -148,10 +148,10 @@ def sensitivity(
     potentials: Potentials | None = None,
     limits: RowLimits | None = None,
 ) -> list[Sensitivity]:
-    """What the answer of every row of `evidence` depends on (see `Sensitivity`).
+    """The sensitivity of the answer to every row of `evidence` (see `Sensitivity`).
 
     `time_limit` is in seconds per row, for the answer and for each of the two analyses.
-    `potentials` and `limits` are rows' own numbers, as in `solve`.
+    `potentials` and `limits` are as in `solve`.
     """
     need_problem(problem, "sensitivity")
     problem.need_tables("sensitivity")

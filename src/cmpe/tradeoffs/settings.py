@@ -32,6 +32,9 @@ class TradeoffSettings(NamedTuple):
     chosen_seconds: float = 10.0  # of a row too wide for elimination that has no limit
     most_listed: int = 10_000  # answers of a row, where only a distance in nats limits them
     least_chosen_slice: float = 0.02  # seconds
+    # Marginal MAP where elimination does not fit.
+    part_bytes: int = 1 << 25  # of a part of a bucket that is divided
+    first_scored: int = 32  # assignments that are listed by their bounds at first
     # Probabilities, sensitivities and relaxations.
     samples: int = 10_000  # where probabilities are estimated
     sample_rounds: int = 64  # that a constraint may refuse

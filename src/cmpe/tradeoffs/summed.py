@@ -5,18 +5,24 @@
 The others are eliminated by log-sums, all rows at once, in an order that the elimination planner
 chooses among them alone. What is left is a table model over the chosen variables, each row with
 numbers of its own, which `best` ranks as it ranks any other.
+
+The chosen variables widen every table. Where a table would be too large, a bucket is divided: one
+part is summed over the variable, the others are maximised over it (mini-buckets: Dechter and Rish
+2003). What is left is then an upper bound of the score. Its best assignments are listed, and each
+gets its exact score by a sum with the chosen variables observed, until the bound says that nothing
+better is missing (`Summed.best`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmpe.arrays import FREE, Floats
+from cmpe.arrays import FREE, Floats, Values
 from cmpe.domain import Domain
 from cmpe.elimination.plan import MEMORY_LIMIT, make_plan
 from cmpe.errors import MethodError, TooLarge
@@ -26,34 +32,97 @@ from cmpe.problem import Problem
 from cmpe.problem.expansion import expanded
 from cmpe.problem.problem import Form
 from cmpe.problem.rows import Potential, Rows
+from cmpe.solvers.base import Deadline, Limits
+from cmpe.tradeoffs.chosen import best_over
+from cmpe.tradeoffs.settings import TRADEOFFS
 
 
-def summed_out(rows: Rows, over: Sequence[int]) -> Rows:
-    """The rows as a question about the variables `over` alone, the others summed out.
+@dataclass(frozen=True)
+class ScoredAnswers:
+    """What one row's list is made of."""
 
-    All rows observe the same variables. Observed variables stay, so that answers show them.
-    """
-    problem = rows.problem
-    seen = (rows.evidence != FREE).any(axis=0)
-    if ((rows.evidence != FREE) != seen).any():
-        raise MethodError("rest='sum' needs rows that observe the same variables")
-    kept = [v for v in range(problem.variables) if seen[v] or v in set(over)]
-    domain = _part(problem.domain, kept)
-    if problem.form is Form.RULES:  # variables that rules bring have one value for each assignment
-        rows = _with_tables(rows, seen)
+    rows: Values  # (k, n)
+    scores: Floats  # (k,)
+    complete: bool
+    bound: float  # on the score of what is missing
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Rows as a question about chosen variables alone, the others summed out."""
+
+    rows: Rows  # about the variables that stay
+    exact: bool  # else the objective is an upper bound of the score
+    _whole: Rows
+    _kept: tuple[int, ...]  # the variables that stay
+
+    @classmethod
+    def of(cls, rows: Rows, over: Sequence[int]) -> Summed:
+        """All rows observe the same variables, which stay, so that answers show them."""
         problem = rows.problem
-        seen = np.append(seen, np.zeros(problem.variables - len(seen), dtype=bool))
-    _need_constraints_of(problem, kept)
-    place = {v: i for i, v in enumerate(kept)}
-    tables = _Tables(rows, seen).eliminated([v for v in range(problem.variables) if v not in place])
-    zero = LogLinearModel(domain.cardinalities, (), domain.names, domain.states)
-    constraints = [_moved(c, domain, place) for c in problem.constraints]
-    posed = Problem(zero, constraints, [place[v] for v in problem.evidence_variables if seen[v]])
-    potentials = tuple(
-        Potential(tuple(place[v] for v in s), np.broadcast_to(t, (len(rows), *t.shape[1:])))
-        for s, t in tables
-    )
-    return Rows(posed, rows.evidence[:, kept], potentials, rows.limits)
+        seen = (rows.evidence != FREE).any(axis=0)
+        if ((rows.evidence != FREE) != seen).any():
+            raise MethodError("rest='sum' needs rows that observe the same variables")
+        kept = [v for v in range(problem.variables) if seen[v] or v in set(over)]
+        domain = _part(problem.domain, kept)
+        if problem.form is Form.RULES:  # variables of rules have one value for each assignment
+            rows = _with_tables(rows, seen)
+            problem = rows.problem
+            seen = np.append(seen, np.zeros(problem.variables - len(seen), dtype=bool))
+        _need_constraints_of(problem, kept)
+        place = {v: i for i, v in enumerate(kept)}
+        others = [v for v in range(problem.variables) if v not in place]
+        tables, exact = _Tables(rows, seen).eliminated(others, exactly=False)
+        zero = LogLinearModel(domain.cardinalities, (), domain.names, domain.states)
+        constraints = [_moved(c, domain, place) for c in problem.constraints]
+        posed = Problem(
+            zero, constraints, [place[v] for v in problem.evidence_variables if seen[v]]
+        )
+        potentials = tuple(
+            Potential(tuple(place[v] for v in s), np.broadcast_to(t, (len(rows), *t.shape[1:])))
+            for s, t in tables
+        )
+        asked = Rows(posed, rows.evidence[:, kept], potentials, rows.limits)
+        return cls(asked, exact, rows, tuple(kept))
+
+    def scores(self, row: int, assignments: Values) -> Floats:
+        """The exact score of assignments (k, kept) of the variables that stay: (k,)."""
+        rows = self._whole.take(np.full(len(assignments), row, dtype=np.intp))
+        evidence = rows.evidence.copy()
+        evidence[:, list(self._kept)] = assignments
+        rows = replace(rows, evidence=evidence)
+        seen = np.zeros(evidence.shape[1], dtype=bool)
+        seen[list(self._kept)] = True
+        others = np.flatnonzero(~seen).tolist()
+        tables, _ = _Tables(rows, seen).eliminated(others, exactly=True)
+        total = np.zeros(len(rows))
+        for _, table in tables:
+            total = total + table
+        return total
+
+    def best(self, row: int, k: int, within: float, limits: Limits) -> ScoredAnswers:
+        """The k best assignments of a row, no more than `within` nats off."""
+        deadline, count = Deadline(limits), max(TRADEOFFS.first_scored, 2 * k)
+        own = self.rows.take(np.array([row]))
+        chosen = tuple(range(own.problem.variables))
+        while True:
+            (listed,) = best_over(own, chosen, count, np.inf, deadline.left())
+            scores = self.scores(row, listed.rows) if len(listed.rows) else np.zeros(0)
+            bound = -np.inf if listed.complete and len(listed.rows) < count else listed.bound
+            order = np.argsort(-scores, kind="stable")
+            least = scores[order[0]] - within if len(order) else -np.inf
+            kept = order[(scores[order] >= least) & (scores[order] > -np.inf)][:k]
+            enough = float(scores[kept[-1]]) if len(kept) == k else least
+            complete = bound <= enough
+            if (
+                complete
+                or not listed.complete
+                or count >= TRADEOFFS.most_listed
+                or deadline.expired()
+            ):
+                bound = float(np.delete(scores, kept).max(initial=bound))
+                return ScoredAnswers(listed.rows[kept], scores[kept], bool(complete), bound)
+            count *= 4
 
 
 def _with_tables(rows: Rows, seen: NDArray[np.bool_]) -> Rows:
@@ -120,41 +189,68 @@ class _Tables:
         at = tuple(rows.evidence[:, scope[axis]].astype(np.intp) for axis in known)
         return tuple(scope[axis] for axis in free), turned[(row, *at)]
 
-    def eliminated(self, variables: Sequence[int]) -> list[tuple[Scope, Floats]]:
-        """The tables over all other variables that are left when these are summed out."""
+    def eliminated(
+        self, variables: Sequence[int], *, exactly: bool
+    ) -> tuple[list[tuple[Scope, Floats]], bool]:
+        """The tables over all other variables that are left when these are summed out.
+
+        Whether they are exact; else, unless that is asked for, their sum is an upper bound.
+        """
         tables, chosen = self._tables, set(variables)
         scopes = [tuple(v for v in scope if v in chosen) for scope, _ in tables]
         plan = make_plan(self._cards, [s for s in scopes if s], variables=variables)
-        self._need_room([scope for scope, _ in tables], plan.order)
+        most = MEMORY_LIMIT
+        if not self._fits([scope for scope, _ in tables], plan.order):
+            if exactly:
+                raise TooLarge(
+                    "rest='sum' needs tables of too many variables; choose fewer variables with "
+                    "`over`, or write rest='max'"
+                )
+            most = TRADEOFFS.part_bytes
         for variable in plan.order:
-            tables = self._without(tables, variable)
-        return _joined(tables)
+            tables = self._without(tables, variable, most)
+        return _joined(tables), most == MEMORY_LIMIT
 
-    def _need_room(self, scopes: list[Scope], order: Sequence[int]) -> None:
-        """Refuse before any memory is taken: the variables that stay widen every table."""
+    def _bytes(self, scope: Iterable[int]) -> int:
+        return 24 * self._count * math.prod(self._cards[v] for v in scope)
+
+    def _fits(self, scopes: list[Scope], order: Sequence[int]) -> bool:
+        """Whether memory holds every table; the variables that stay widen them."""
         left = [frozenset(scope) for scope in scopes]
         for variable in order:
             joined = frozenset((variable,)).union(*(s for s in left if variable in s))
             left = [s for s in left if variable not in s]
             left.append(joined - {variable})
-            if 24 * self._count * math.prod(self._cards[v] for v in joined) > MEMORY_LIMIT:
-                raise TooLarge(
-                    f"rest='sum' needs tables of {len(joined)} variables; choose fewer variables "
-                    "with `over`, or write rest='max'"
-                )
+            if self._bytes(joined) > MEMORY_LIMIT:
+                return False
+        return True
 
     def _without(
-        self, tables: list[tuple[Scope, Floats]], variable: int
+        self, tables: list[tuple[Scope, Floats]], variable: int, most: int
     ) -> list[tuple[Scope, Floats]]:
-        """The tables once a variable is summed out."""
+        """The tables once a variable is summed out, in parts of so many bytes at most."""
         taken = [each for each in tables if variable in each[0]]
         left = [each for each in tables if variable not in each[0]]
         if not taken:  # it is in no table: every value counts
             return [*left, ((), np.full(1, math.log(self._cards[variable])))]
-        others = sorted({v for scope, _ in taken for v in scope} - {variable})
-        whole = (*others, variable)
-        total = sum(_aligned(scope, table, whole) for scope, table in taken)
-        return [*left, (tuple(others), _log_sum(np.asarray(total)))]
+        parts: list[list[tuple[Scope, Floats]]] = []
+        for each in sorted(taken, key=lambda table: -len(table[0])):
+            fitting = (p for p in parts if self._bytes(_union([*p, each])) <= most)
+            part = next(fitting, None)
+            if part is None:
+                parts.append([each])
+            else:
+                part.append(each)
+        for number, part in enumerate(parts):
+            others = tuple(sorted(_union(part) - {variable}))
+            whole = (*others, variable)
+            total = np.asarray(sum(_aligned(scope, table, whole) for scope, table in part))
+            left.append((others, total.max(axis=-1) if number else _log_sum(total)))
+        return left
+
+
+def _union(tables: Iterable[tuple[Scope, Floats]]) -> set[int]:
+    return {v for scope, _ in tables for v in scope}
 
 
 def _aligned(scope: Scope, table: Floats, whole: Scope) -> Floats:

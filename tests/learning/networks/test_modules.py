@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import cmpe
-from cmpe.errors import InputError, MethodError, ModelError
+from cmpe.errors import EvidenceError, InputError, MethodError, ModelError
 from cmpe.learning.networks.modules import module_inputs, sizes_of
 from cmpe.learning.training.data import prepare
 from tests.cli.commands import run
@@ -203,7 +203,7 @@ def test_objectives_read_numbers_of_rows():
     problem = cmpe.Problem(h, asked, names[:2], continuous=names[:2])
     rows = np.random.default_rng(0).random((300, 2))
     config = quick(epochs=40, learning_rate=0.01, beta=1.0, contrast=3.0)
-    with pytest.warns(UserWarning, match="no bound is known of a layer Dose"):
+    with pytest.warns(UserWarning, match="there is no bound for a layer Dose"):
         solver = cmpe.fit(problem, rows, config, network=layers(2, 3))
     test = np.random.default_rng(1).random((100, 2))
     best = cmpe.solve(problem, test, method="exhaustive")
@@ -259,3 +259,136 @@ def test_ss_cmpe_with_a_torch_objective_and_two_symbolic_constraints(tmp_path):
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["assignment"] for line in lines] == found.assignments.tolist()
     assert [line["bound"] for line in lines] == found.bound.tolist()
+
+
+def priced(seed=3):
+    """A value that reads two numbers of each row, and rules; features of 60 rows of any size."""
+    torch.manual_seed(seed)
+    value = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 1))
+    names = ["a", "b", "c", "d"]
+    h = cmpe.NeuralFunction(value, (2,) * 4, names=names, features=2)
+    asked = [cmpe.implies({"a": 1}, {"b": 0}), cmpe.count(dict.fromkeys(names, 1), name="few") <= 2]
+    return cmpe.Problem(h, asked), 10.0 * np.random.default_rng(seed).normal(size=(60, 2))
+
+
+def test_functions_read_features_of_rows_that_are_no_variables():
+    problem, x = priced()
+    z = np.indices((2,) * 4).reshape(4, -1).T
+    z = z[((z[:, 0] == 0) | (z[:, 1] == 0)) & (z.sum(axis=1) <= 2)]
+    both = np.concatenate([np.tile(z, (len(x), 1)), np.repeat(x, len(z), axis=0)], axis=1)
+    module = problem.objective.module
+    values = module(torch.tensor(both).float()).detach().numpy().reshape(len(x), len(z))
+    found = cmpe.solve(problem, inputs=x, method="exhaustive")
+    assert found.assignments.shape == (60, 4)
+    np.testing.assert_allclose(found.objective, values.max(axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(found["a"], z[values.argmax(axis=1), 0])
+    proved = cmpe.solve(problem, inputs=x[:5], method="milp")
+    assert proved.proved.all()
+    np.testing.assert_allclose(proved.objective, found.objective[:5], atol=1e-6)
+    local = cmpe.solve(problem, None, inputs=x, method="local", workers=2)
+    assert local.feasible.all()
+    assert (local.objective <= found.objective + 1e-9).all()
+
+
+def test_constraints_may_read_features():
+    problem, x = priced()
+    t = cmpe.NeuralFunction(nn.Linear(6, 1), (2,) * 4, names=problem.domain.names, features=2)
+    limited = cmpe.Problem(problem.objective, [cmpe.Constraint(t, 0.5)])
+    found = cmpe.solve(limited, inputs=x, method="exhaustive")
+    done = np.flatnonzero(found.feasible)
+    assert 0 < len(done) < len(x)
+    both = np.concatenate([found.assignments[done], x[done]], axis=1)
+    values = t.module(torch.tensor(both).float()).detach().numpy()[:, 0]
+    np.testing.assert_allclose(found.constraint_values[done, 0], values, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_network_and_an_objective_read_the_inputs_of_rows(device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    problem, x = priced()
+    config = quick(epochs=30, learning_rate=0.01, beta=1.0, contrast=3.0)
+    session = cmpe.Session(device=device)
+    solver = cmpe.fit(problem, None, config, session, network=layers(2, 4), inputs=x)
+    alone = solver.with_stages(repair=False, certificate="none").predict(None, inputs=x)
+    assert len(np.unique(alone.assignments, axis=0)) > 1
+    found, best = (cmpe.solve(problem, inputs=x, method=how) for how in (solver, "exhaustive"))
+    assert found.feasible.all()
+    assert (found.objective <= best.objective + 1e-9).all()
+    assert (best.objective <= found.bound + 1e-9).all()
+    assert np.isfinite(found.bound).all()
+    np.testing.assert_array_equal(found.assignments, solver.predict(None, inputs=x).assignments)
+    turned = solver.predict(None, inputs=x[::-1])
+    np.testing.assert_array_equal(found.assignments, turned.assignments[::-1])
+
+
+def test_a_network_reads_images_beside_an_exact_problem():
+    """The images say what the evidence does; bounds and labels are those of the tables."""
+    made = small_grid()
+    image = made.train.reshape(-1, 1, 1, 5) * 100.0 - 50.0
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 8, (1, 5)), nn.Flatten(), nn.ReLU(), nn.Linear(8, 4))
+    solver = cmpe.fit(made.problem, made.train, quick("mse"), network=network, inputs=image)
+    test = made.test.reshape(-1, 1, 1, 5) * 100.0 - 50.0
+    found = solver.predict(made.test, inputs=test)
+    best = cmpe.solve(made.problem, made.test)
+    assert found.feasible.all()
+    assert (best.objective <= found.bound + 1e-9).all()
+    with pytest.raises(EvidenceError, match="trained on, 1, 1, 5 for each row; found none"):
+        solver.predict(made.test)
+    with pytest.raises(EvidenceError, match="trained on, 1, 1, 5 for each row; found 5"):
+        solver.predict(made.test, inputs=made.test)
+    limited = cmpe.solve(
+        made.problem, made.test, method=solver, inputs=test, limits=made.problem.limits
+    )
+    assert limited.objective.tolist() == found.objective.tolist()
+
+
+def test_a_run_on_inputs_is_used_from_the_command_line(mine):
+    problem, x = priced()
+    cmpe.write_directory(
+        cmpe.ProblemDirectory(problem, np.zeros((60, 0)), np.zeros((9, 0))), mine / "p"
+    )
+    np.save(mine / "train.npy", x)
+    np.save(mine / "test.npy", x[:9])
+    trained = ("train", "p", "--network", "mine_of_test:Odd", "--inputs", "train.npy")
+    code, _, err = run(*trained, "--epochs", "2", "--out", "run", cwd=mine)
+    assert code == 0, err
+    found = {}
+    for method in ("run", "exhaustive"):
+        code, out, err = run("solve", "p", "--method", method, "--inputs", "test.npy", cwd=mine)
+        assert code == 0, err
+        found[method] = [json.loads(line) for line in out.splitlines()]
+    best = [line["objective"] for line in found["exhaustive"]]
+    np.testing.assert_allclose(
+        best, cmpe.solve(problem, inputs=x[:9], method="exhaustive").objective
+    )
+    read = cmpe.read_directory(mine / "p").problem
+    again = cmpe.NeuralSolver.load(mine / "run", read).predict(None, inputs=x[:9])
+    assert [line["assignment"] for line in found["run"]] == again.assignments.tolist()
+    code, _, err = run("solve", "p", "--method", "run", cwd=mine)
+    assert code == 2
+    assert "trained on, 2 for each row; found none" in err
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "said"),
+    [
+        (np.zeros((3, 2)), EvidenceError, "must have 60 rows"),
+        (np.zeros(60), EvidenceError, r"shape \(rows, ...\)"),
+        (np.full((60, 2), np.nan), EvidenceError, "must be finite"),
+        (np.zeros((60, 3)), ModelError, "reads 2 features of each row"),
+        (None, ModelError, "reads 2 features of each row: give them as inputs"),
+    ],
+)
+def test_wrong_inputs(inputs, error, said):
+    problem, _ = priced()
+    seen = cmpe.Problem(problem.objective, problem.constraints, ["a"])
+    with pytest.raises(error, match=said):
+        cmpe.solve(seen, np.zeros((60, 1), dtype=int), inputs=inputs, method="local")
+
+
+def test_inputs_need_a_network():
+    problem, x = priced()
+    with pytest.raises(MethodError, match="inputs go with a network of yours"):
+        cmpe.fit(problem, None, quick(), inputs=x)

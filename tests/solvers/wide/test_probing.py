@@ -64,7 +64,7 @@ def test_a_level_that_is_neither_found_nor_refuted_makes_way():
     best.offer(np.zeros(144, dtype=np.int32))
     levels = set()
     for _ in range(2 * SETTINGS.probing_turns + 1):
-        probing.play(-np.inf)  # a microsecond is enough for a fast machine to refute a level
-        levels.add(probing.tries)
-    assert levels == {0, 1, 2}
+        probing.play(timing.now() + 1e-3)
+        levels.add(probing.level)
+    assert len(levels) >= 3
     assert probing.play(-np.inf) >= best.objective

@@ -116,11 +116,11 @@ def _leading(
 
 def _filled(fill: Callable[..., tuple[Floats, NDArray[np.bool_]]], count: int) -> Floats:
     """A knapsack with the leading moves, and with all where those leave it open."""
-    found, enough = fill(slice(None), min(count, SETTINGS.leading))
+    filled, enough = fill(slice(None), min(count, SETTINGS.leading))
     open_rows = np.flatnonzero(~enough.all(axis=-1))
     if len(open_rows) and count > SETTINGS.leading:
-        found[open_rows] = fill(open_rows, count)[0]
-    return found
+        filled[open_rows] = fill(open_rows, count)[0]
+    return filled
 
 
 def first_layer(moves: Moves) -> LayerBounds:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from math import isfinite
 from typing import Annotated
 
 import typer
 
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import ProblemOptions, RowOptions, TimeLimit, spread
+from cmpe.cli.tradeoffs.relax import changes
 
 
 @spread
@@ -55,11 +55,6 @@ def conflict(
             "minimal": reason.minimal,
         }
         if change is not None:
-            cost = change.cost if isfinite(change.cost) else None
-            values["relaxed"] = {"cost": cost, "findings": _texts(change.findings)}
+            values["relaxed"] = changes(change)
         typer.echo(json.dumps(values))
     return int(bool(len(rows)) and infeasible == len(rows))
-
-
-def _texts(findings: dict[object, tuple[object, object]]) -> dict[str, list[object]]:
-    return {str(name): list(pair) for name, pair in findings.items()}

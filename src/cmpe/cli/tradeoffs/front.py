@@ -80,7 +80,7 @@ def front(
     numbers = _numbers(row, len(rows))
     if suffix in PICTURES and len(numbers) > MOST_PANELS:
         raise InputError(
-            f"a picture holds at most {MOST_PANELS} rows, found {len(numbers)}: choose with --row"
+            f"a picture shows at most {MOST_PANELS} rows, found {len(numbers)}: choose with --row"
         )
     found = _traced(rows.take(np.array(numbers, dtype=np.intp)), (chosen, between, time_limit), how)
     cells = [cells_of(carried, number) for number in numbers]

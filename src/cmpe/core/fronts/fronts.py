@@ -27,7 +27,7 @@ from cmpe.core.fronts.references import LANES, descend, find_hull, load_weighted
 from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.fronts.trees import References, row_list
 from cmpe.core.proof import find_losses
-from cmpe.core.states import SUM_COUNT, SUM_LIMIT
+from cmpe.core.states import LEFT, RIGHT, SUM_COUNT, SUM_LIMIT
 
 COMPLETE, OVERFLOW, IMPOSSIBLE = range(3)
 ROOT = 2  # column of a point, after h and t_1: its node
@@ -246,7 +246,7 @@ def front_row(row, most, patience, guess, space):
     if len(hull) == 0:
         return _result(IMPOSSIBLE, points, nodes, references, covered)
     supported = hull[: len(hull) if row.t.shape[0] == 1 else 0]
-    begun = _front_of_both(row.known[falling(row.known[:, 0])], supported, window)
+    begun = _front_of_both(row.known[falling(row.known[:, H])], supported, window)
     settled = np.zeros(len(begun) + 1, dtype=np.bool_)
     uncovered(begun, window, references, covered, settled, need)
     rounds = 0 if len(hull) + 2 >= most else 1  # a first small round pays where there are many
@@ -307,7 +307,7 @@ def _together(points, nodes, more, more_nodes, window):
     parts = np.empty((first + len(more_nodes), 2), dtype=np.int32)
     parts[:first] = nodes
     for i in range(len(more_nodes)):
-        is_leaf = more_nodes[i, 1] < 0
+        is_leaf = more_nodes[i, RIGHT] < 0
         for side in range(2):
             parts[first + i, side] = more_nodes[i, side] + (0 if is_leaf else first)
     return _front_of_both(both[:count], both[count:], window), parts
@@ -348,16 +348,16 @@ def reachable(nodes, node, states):
     for i in range(most - 1, -1, -1):  # parts come before wholes
         if number[i] >= 0:
             count += 1
-            if nodes[i, 1] >= 0:
-                number[nodes[i, 0]] = 0
-                number[nodes[i, 1]] = 0
+            if nodes[i, RIGHT] >= 0:
+                number[nodes[i, LEFT]] = 0
+                number[nodes[i, RIGHT]] = 0
     out = np.empty((count, 2), dtype=np.int32)
     place = 0
     for i in range(most):
         if number[i] >= 0:
             number[i] = place
-            if nodes[i, 1] >= 0:
-                out[place, 0], out[place, 1] = number[nodes[i, 0]], number[nodes[i, 1]]
+            if nodes[i, RIGHT] >= 0:
+                out[place, 0], out[place, 1] = number[nodes[i, LEFT]], number[nodes[i, RIGHT]]
             else:
                 out[place] = nodes[i]
             place += 1

@@ -12,6 +12,8 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.settings import FRONTS
 
+MEAN, DEVIATION = range(2)  # rows of a guess
+
 
 @njit(cache=True, nogil=True, counted=False)
 def _nearest(number, count, others):
@@ -28,22 +30,22 @@ def guess_budgets(guess, weight, dear, budget):
             first, last = _nearest(k, len(weight), FRONTS.places)
             wanted = 0.0
             for place in range(first, last + 1):
-                wanted = max(wanted, guess[0, place] + FRONTS.margin * guess[1, place])
+                wanted = max(wanted, guess[MEAN, place] + FRONTS.margin * guess[DEVIATION, place])
             budget[k] = min(wanted, dear[k])
 
 
 @njit(inner=True, nogil=True, counted=False)
 def learn_budgets(guess, need):
     """`need` (K,) is what the corners of a complete front cost."""
-    is_first = guess[0, 0] < 0.0
+    is_first = guess[MEAN, 0] < 0.0
     for place in range(FRONTS.places):
         first, last = _nearest(place, FRONTS.places, len(need))
-        own = 0.0
+        needed = 0.0
         for k in range(first, last + 1):
-            own = max(own, need[k])
+            needed = max(needed, need[k])
         if is_first:
-            guess[0, place], guess[1, place] = own, FRONTS.spread * own
+            guess[MEAN, place], guess[DEVIATION, place] = needed, FRONTS.spread * needed
         else:
-            missed = own - guess[0, place]
-            guess[0, place] += FRONTS.learning * missed
-            guess[1, place] += FRONTS.learning * (abs(missed) - guess[1, place])
+            missed = needed - guess[MEAN, place]
+            guess[MEAN, place] += FRONTS.learning * missed
+            guess[DEVIATION, place] += FRONTS.learning * (abs(missed) - guess[DEVIATION, place])

@@ -20,7 +20,7 @@ from cmpe.core.fronts.columns import (
     thinned,
 )
 from cmpe.core.fronts.settings import RANKS
-from cmpe.core.states import STATE_COUNT, States, copy_state, shortest_last
+from cmpe.core.states import LEFT, RIGHT, STATE_COUNT, States, copy_state, shortest_last
 
 NOTHING, NO_ROOM = -2, -1  # instead of how many lists there are
 
@@ -121,7 +121,7 @@ def _cut(count, rank, sums):
     both = sums.both[:count].copy()
     for i in range(end):
         sums.h[i] = keys[order[i]]
-        sums.both[i, 0], sums.both[i, 1] = both[order[i], 0], both[order[i], 1]
+        sums.both[i, LEFT], sums.both[i, RIGHT] = both[order[i], LEFT], both[order[i], RIGHT]
     return end
 
 
@@ -163,6 +163,6 @@ def joined(need, constraints, rank, sums):
                     count = _cut(count, rank, sums)
                     least = max(least, sums.h[count - 1])
                 sums.h[count] = values[i, H] + values[other, H]
-                sums.both[count, 0], sums.both[count, 1] = node[i], node[other]
+                sums.both[count, LEFT], sums.both[count, RIGHT] = node[i], node[other]
                 count += 1
     return _cut(count, rank, sums)

@@ -15,7 +15,7 @@ from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.columns import falling
 from cmpe.core.fronts.settings import FRONTS
-from cmpe.core.states import NODE_COUNT, STATE_COUNT, SUM_COUNT, SUM_LIMIT
+from cmpe.core.states import LEFT, NODE_COUNT, RIGHT, STATE_COUNT, SUM_COUNT, SUM_LIMIT
 
 H, T = 0, 1  # columns of a state; t_j is in column T + j
 
@@ -50,8 +50,8 @@ class Near(NamedTuple):
 def copy_point(states, source, target):
     """State `target` becomes state `source`."""
     values, parts = states.values, states.parts
-    parts[target, 0] = parts[source, 0]
-    parts[target, 1] = parts[source, 1]
+    parts[target, LEFT] = parts[source, LEFT]
+    parts[target, RIGHT] = parts[source, RIGHT]
     for column in range(values.shape[1]):
         values[target, column] = values[source, column]
 
@@ -172,10 +172,10 @@ def _front_of_many(states, low, high):
     for i in range(count):
         state = chosen[i]
         moved[i, H], moved[i, T] = values[state, H], values[state, T]
-        moved_parts[i, 0], moved_parts[i, 1] = parts[state, 0], parts[state, 1]
+        moved_parts[i, LEFT], moved_parts[i, RIGHT] = parts[state, LEFT], parts[state, RIGHT]
     for i in range(count):
         values[low + i, H], values[low + i, T] = moved[i, H], moved[i, T]
-        parts[low + i, 0], parts[low + i, 1] = moved_parts[i, 0], moved_parts[i, 1]
+        parts[low + i, LEFT], parts[low + i, RIGHT] = moved_parts[i, LEFT], moved_parts[i, RIGHT]
     return low + count
 
 
@@ -187,7 +187,7 @@ def name_states(states, low, high):
     if count + high - low > len(nodes):
         return False
     for i in range(low, high):
-        nodes[count, 0], nodes[count, 1] = parts[i, 0], parts[i, 1]
+        nodes[count, LEFT], nodes[count, RIGHT] = parts[i, LEFT], parts[i, RIGHT]
         states.node[i] = count
         count += 1
     counts[NODE_COUNT] = count
@@ -218,7 +218,7 @@ def add_sum(states, top, i, other):
     values, node = states.values, states.node
     for column in range(values.shape[1]):
         values[top, column] = values[i, column] + values[other, column]
-    states.parts[top, 0], states.parts[top, 1] = node[i], node[other]
+    states.parts[top, LEFT], states.parts[top, RIGHT] = node[i], node[other]
 
 
 @njit(inner=True, nogil=True, counted=False)

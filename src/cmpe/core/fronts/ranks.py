@@ -32,6 +32,8 @@ from cmpe.core.fronts.settings import RANKS
 from cmpe.core.fronts.tilts import TiltBlock, make_tilts, tilt
 from cmpe.core.proof import bound_block, largest_gap
 from cmpe.core.states import (
+    ABOVE,
+    BELOW,
     COST,
     LOSS,
     NODE_COUNT,
@@ -221,8 +223,8 @@ def _listed(ranking, lane, gap, slack):
     share, spent, most = RANKS.tilt if _is_priced(mu, lane) else 0.0, 0.0, gap + 2.0 * slack
     for j in range(len(limits)):
         spent += mu[lane, j] * limits[j]
-    below = most + tilts.rise[0, lane] - share * spent
-    above = most + tilts.rise[1, lane] + share * spent
+    below = most + tilts.rise[BELOW, lane] - share * spent
+    above = most + tilts.rise[ABOVE, lane] + share * spent
     further = Tilt(share, below, above, tilts.drift, tilts.away)
     return list_components(
         ranking.plan, lane, ranking.block, limits, gap + slack, further, ranking.space.lists

@@ -13,7 +13,10 @@ import numpy as np
 
 from cmpe.arrays import Floats, Integers
 from cmpe.core.compiler.functions import njit
+from cmpe.core.states import LEFT, RIGHT
 
+BUCKET, VALUE = range(2)  # columns of `NodeRuns.leaves`
+ROW, STRIDE = range(2)  # columns of `TableSlots.slots`
 RUN = 32  # leaves of a node that is written out
 
 
@@ -50,19 +53,20 @@ def written_out(nodes, component):
     size = np.ones(count, dtype=np.int64)
     starts = np.zeros(count + 1, dtype=np.int64)
     for i in range(count):
-        if nodes[i, 1] >= 0:
-            both = size[nodes[i, 0]] + size[nodes[i, 1]]
+        if nodes[i, RIGHT] >= 0:
+            both = size[nodes[i, LEFT]] + size[nodes[i, RIGHT]]
             size[i] = min(RUN + 1, both) if component[i] >= 0 else RUN + 1
         starts[i + 1] = starts[i] + (size[i] if size[i] <= RUN else 0)
     leaves = np.empty((starts[count], 2), dtype=np.int32)
     for i in range(count):
         place = starts[i]
-        if nodes[i, 1] < 0:
-            leaves[place, 0], leaves[place, 1] = -1 - nodes[i, 1], -1 - nodes[i, 0]
+        if nodes[i, RIGHT] < 0:
+            leaves[place, BUCKET], leaves[place, VALUE] = -1 - nodes[i, RIGHT], -1 - nodes[i, LEFT]
         elif size[i] <= RUN:
             for part in nodes[i]:
                 for leaf in range(starts[part], starts[part + 1]):
-                    leaves[place, 0], leaves[place, 1] = leaves[leaf, 0], leaves[leaf, 1]
+                    leaves[place, BUCKET] = leaves[leaf, BUCKET]
+                    leaves[place, VALUE] = leaves[leaf, VALUE]
                     place += 1
     return NodeRuns(starts, leaves)
 
@@ -80,9 +84,9 @@ def read_runs(nodes, runs, root, stack, block, lane):
         here = stack[depth]
         if starts[here + 1] > starts[here]:
             for leaf in range(starts[here], starts[here + 1]):
-                block[leaves[leaf, 0], lane] = leaves[leaf, 1]
+                block[leaves[leaf, BUCKET], lane] = leaves[leaf, VALUE]
         else:
-            stack[depth], stack[depth + 1] = nodes[here, 0], nodes[here, 1]
+            stack[depth], stack[depth + 1] = nodes[here, LEFT], nodes[here, RIGHT]
             depth += 2
 
 
@@ -109,7 +113,7 @@ def given_tables(begun, variables, tables):
             if i < 0:
                 place += strides[s] * begun[scopes[s]]
             else:
-                slots[count, 0], slots[count, 1] = i, strides[s]
+                slots[count, ROW], slots[count, STRIDE] = i, strides[s]
                 count += 1
         first[f] = place
         ends[f + 1] = count
@@ -147,7 +151,7 @@ def add_up(values, given, low, high, lookup, lanes):
         for lane in range(lanes):
             index[lane] = start
         while s < end:
-            k, stride = slots[s, 0], np.uint32(slots[s, 1])
+            k, stride = slots[s, ROW], np.uint32(slots[s, STRIDE])
             for lane in range(lanes):
                 index[lane] += stride * np.uint32(block[k, lane])
             s += 1

@@ -16,6 +16,7 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.dual import CLOSE
 from cmpe.core.elimination import complete, eliminate_max, totals
+from cmpe.core.fronts.lists import H, T
 from cmpe.core.fronts.settings import FRONTS
 from cmpe.core.multipliers import BEST, REFERENCE_RULE, fall
 
@@ -60,9 +61,9 @@ def _ends(plan, h, t, values, carried, hull):
     eliminate_max(plan, values, carried, total, carry)
     if total[0] == -np.inf:
         return 0
-    hull[0, 0], hull[0, 1] = total[0], carry[0]
-    hull[1, 0], hull[1, 1] = carry[1], -total[1]
-    return 2 if hull[0, 1] > hull[1, 1] and hull[0, 0] > hull[1, 0] else 1
+    hull[0, H], hull[0, T] = total[0], carry[0]
+    hull[1, H], hull[1, T] = carry[1], -total[1]
+    return 2 if hull[0, T] > hull[1, T] and hull[0, H] > hull[1, H] else 1
 
 
 @njit(cache=True, nogil=True)
@@ -72,8 +73,8 @@ def _largest_open(hull, count, is_open, window, chosen):
     for _ in range(LANES):
         best, largest = -1, 0.0
         for edge in range(count - 1):
-            inside = hull[edge, 1] > window.low and hull[edge + 1, 1] < window.high
-            fall = hull[edge, 0] - hull[edge + 1, 0]
+            inside = hull[edge, T] > window.low and hull[edge + 1, T] < window.high
+            fall = hull[edge, H] - hull[edge + 1, H]
             if is_open[edge] and inside and fall > largest:
                 taken = False
                 for c in range(size):
@@ -106,22 +107,22 @@ def find_hull(plan, h, t, window, most, values, carried):
             break
         for c in range(LANES):
             edge = chosen[min(c, size - 1)]
-            fall = hull[edge, 0] - hull[edge + 1, 0]
-            price[c, 0] = fall / (hull[edge, 1] - hull[edge + 1, 1])
+            fall = hull[edge, H] - hull[edge + 1, H]
+            price[c, 0] = fall / (hull[edge, T] - hull[edge + 1, T])
         load_weighted(h, t, weight, price, values)
         _carry(t[0], carried, LANES)
         eliminate_max(plan, values, carried, total, carry)
         for c in range(size - 1, -1, -1):  # from the right, so that numbers stay
             edge, mu = chosen[c], price[c, 0]
-            line = hull[edge, 0] - mu * hull[edge, 1]
+            line = hull[edge, H] - mu * hull[edge, T]
             new_h, new_t = total[c] + mu * carry[c], carry[c]
-            between = hull[edge + 1, 1] < new_t < hull[edge, 1]
+            between = hull[edge + 1, T] < new_t < hull[edge, T]
             if total[c] - line <= CLOSE * (1.0 + abs(line)) or not between:
                 is_open[edge] = False
                 continue
             for i in range(count, edge + 1, -1):
-                hull[i, 0], hull[i, 1], is_open[i] = hull[i - 1, 0], hull[i - 1, 1], is_open[i - 1]
-            hull[edge + 1, 0], hull[edge + 1, 1] = new_h, new_t
+                hull[i, H], hull[i, T], is_open[i] = hull[i - 1, H], hull[i - 1, T], is_open[i - 1]
+            hull[edge + 1, H], hull[edge + 1, T] = new_h, new_t
             is_open[edge], is_open[edge + 1] = True, True
             count += 1
     return hull[:count]
@@ -134,9 +135,9 @@ def slopes_of(hull, window, constraints):
     weight, price = np.ones(count + 2), np.zeros((count + 2, constraints))
     size = 1
     for edge in range(count):
-        run = hull[edge, 1] - hull[edge + 1, 1]
-        if run > 0.0 and hull[edge, 1] > window.low and hull[edge + 1, 1] < window.high:
-            price[size, 0] = max(0.0, (hull[edge, 0] - hull[edge + 1, 0]) / run)
+        run = hull[edge, T] - hull[edge + 1, T]
+        if run > 0.0 and hull[edge, T] > window.low and hull[edge + 1, T] < window.high:
+            price[size, 0] = max(0.0, (hull[edge, H] - hull[edge + 1, H]) / run)
             size += 1
     weight[size], price[size, 0] = 0.0, 1.0
     return weight[: size + 1].copy(), price[: size + 1].copy()

@@ -36,9 +36,11 @@ from cmpe.core.fronts.lists import (
     name_states,
     undominated_points,
 )
-from cmpe.core.fronts.pairs import combine
+from cmpe.core.fronts.pairs import SETTLED, combine
 from cmpe.core.states import (
+    LEFT,
     NODE_COUNT,
+    RIGHT,
     STATE_COUNT,
     TreeWalk,
     add_leaf,
@@ -228,10 +230,10 @@ def _reorder(states, low):
     """Keep what is not dominated of the states from `low` on, which have nodes."""
     parts, node, counts = states.parts, states.node, states.counts
     for i in range(low, counts[STATE_COUNT]):
-        parts[i, 0], parts[i, 1] = node[i], -1
+        parts[i, LEFT], parts[i, RIGHT] = node[i], -1
     counts[STATE_COUNT] = undominated_points(states, low, counts[STATE_COUNT])
     for i in range(low, counts[STATE_COUNT]):
-        node[i] = parts[i, 0]
+        node[i] = parts[i, LEFT]
 
 
 @njit(cache=True, nogil=True, counted=False)
@@ -356,8 +358,8 @@ def row_list(row, references, budget, known, settled, space):
         lows[0], highs[0] = 0, 1
     others = np.empty((len(known), 3))
     for i in range(len(known)):
-        others[i, 0], others[i, 1] = known[i, 0] - h[0], known[i, 1] - t[0, 0]
-        others[i, 2] = 1.0 if settled[i] else 0.0
+        others[i, H], others[i, T] = known[i, H] - h[0], known[i, T] - t[0, 0]
+        others[i, SETTLED] = 1.0 if settled[i] else 0.0
     low, high = merge_lists(lists, whole, others, space)
     for i in range(max(low, 0), max(high, 0)):
         values[i, H] += h[0]

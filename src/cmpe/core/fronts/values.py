@@ -15,6 +15,8 @@ import numpy as np
 from cmpe.core.compiler.functions import njit
 from cmpe.core.fronts.columns import falling
 from cmpe.core.fronts.reading import (
+    ROW,
+    STRIDE,
     Lookup,
     TableSlots,
     add_up,
@@ -23,6 +25,7 @@ from cmpe.core.fronts.reading import (
     read_runs,
     written_out,
 )
+from cmpe.core.states import LEFT, RIGHT
 
 LANES = 64  # nodes that are read together
 
@@ -32,10 +35,10 @@ def _components(nodes, of_bucket):
     """The component of each node; -1: its parts are of several."""
     out = np.empty(len(nodes), dtype=np.int64)
     for i in range(len(nodes)):
-        if nodes[i, 1] < 0:
-            out[i] = of_bucket[-1 - nodes[i, 1]]
+        if nodes[i, RIGHT] < 0:
+            out[i] = of_bucket[-1 - nodes[i, RIGHT]]
         else:
-            left, right = out[nodes[i, 0]], out[nodes[i, 1]]
+            left, right = out[nodes[i, LEFT]], out[nodes[i, RIGHT]]
             out[i] = left if left == right else -1
     return out
 
@@ -80,7 +83,7 @@ def _arranged(given, bounds, of_bucket, components):
     for j in range(functions):
         for f in range(bounds[j], bounds[j + 1]):
             is_free = starts[f + 1] > starts[f]
-            component = of_bucket[slots[starts[f], 0]] if is_free else components
+            component = of_bucket[slots[starts[f], ROW]] if is_free else components
             number[f] = j * (components + 1) + component
     order, begins = _by_component(number, functions * (components + 1))
     new_first, new_starts = np.empty_like(first), np.zeros_like(starts)
@@ -89,8 +92,8 @@ def _arranged(given, bounds, of_bucket, components):
         low, count = starts[order[f]], starts[order[f] + 1] - starts[order[f]]
         new_first[f], new_starts[f + 1] = first[order[f]], new_starts[f] + count
         for s in range(count):
-            new_slots[new_starts[f] + s, 0] = slots[low + s, 0]
-            new_slots[new_starts[f] + s, 1] = slots[low + s, 1]
+            new_slots[new_starts[f] + s, ROW] = slots[low + s, ROW]
+            new_slots[new_starts[f] + s, STRIDE] = slots[low + s, STRIDE]
     return TableSlots(new_first, new_starts, new_slots), begins
 
 
@@ -102,7 +105,7 @@ def _add_parts(nodes, component, top, values, given, begins, parts):
     runs = written_out(nodes, component)
     buckets = 1
     for i in range(len(nodes)):
-        buckets = max(buckets, -nodes[i, 1])
+        buckets = max(buckets, -nodes[i, RIGHT])
     stack = np.zeros(2 * buckets + 2, dtype=np.int64)
     block = np.zeros((buckets, LANES), dtype=np.uint16)
     lookup = Lookup(block, np.zeros(LANES, dtype=np.uint32), np.zeros(LANES))
@@ -155,7 +158,7 @@ def point_values(nodes, roots, variables, of_bucket, begun, tables, out):
     _add_parts(nodes, component, top, tables.values, given, begins, parts)
     for i in range(len(nodes)):
         if component[i] < 0:
-            _add_both(parts, nodes[i, 0], nodes[i, 1], i)
+            _add_both(parts, nodes[i, LEFT], nodes[i, RIGHT], i)
     for i in range(len(roots)):
         for j in range(functions):
             out[i, j] = constants[j]

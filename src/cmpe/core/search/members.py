@@ -17,6 +17,8 @@ from cmpe.core.loops import sort
 # Columns of `buckets`.
 VARIABLE, CARD, OWN, AXES, AXIS_COUNT, SIZE, MESSAGE, CHOSEN, INPUTS, INPUT_COUNT, JUMPS = range(11)
 SOURCE, TARGET, COUNT, STEPS, FROZEN, FROZEN_COUNT = range(6)  # of `pieces`
+STRIDE = 1  # column of `axes` and `frozen`, after VARIABLE
+TABLE, BUCKET, OPEN = range(3)  # columns of the tables with a variable of the member
 OFFSET, STEP = range(2)  # of `inputs`
 INTO, FROM, WITHIN, CARDS, ENTRIES = range(5)  # of `folds`
 
@@ -54,7 +56,7 @@ def _touched(order, position, tables):
     total = 0
     for v in order:
         total += tables.first[v + 1] - tables.first[v]
-    found = np.zeros((total, 3), dtype=np.int64)  # table, bucket, how many variables are open
+    touched = np.zeros((total, 3), dtype=np.int64)  # table, bucket, how many variables are open
     count = 0
     for i in range(len(order)):
         v = order[i]
@@ -67,9 +69,9 @@ def _touched(order, position, tables):
                     inside += 1
                     earliest = min(earliest, here)
             if earliest == i:
-                found[count, 0], found[count, 1], found[count, 2] = f, i, inside
+                touched[count, TABLE], touched[count, BUCKET], touched[count, OPEN] = f, i, inside
                 count += 1
-    return found[:count]
+    return touched[:count]
 
 
 @njit(cache=True, nogil=True)
@@ -84,8 +86,8 @@ def _scopes(order, position, tables, touched):
     at, used = 0, 0
     for i in range(count):
         begin = at
-        while used < len(touched) and touched[used, 1] == i:
-            f = touched[used, 0]
+        while used < len(touched) and touched[used, BUCKET] == i:
+            f = touched[used, TABLE]
             for s in range(tables.starts[f], tables.starts[f + 1]):
                 here = position[tables.variables[s]]
                 if here > i and mark[here] != i:
@@ -117,20 +119,20 @@ def _lay_buckets(order, tables, starts, flat):
     count = len(order)
     buckets = np.zeros((count, 11), dtype=np.int64)
     axes = np.zeros((len(flat), 2), dtype=np.int64)
-    own, rows = 0, 0
+    own_rows, rows = 0, 0
     for i in range(count):
         size = 1
         for j in range(starts[i + 1] - 1, starts[i] - 1, -1):
             v = order[flat[j]]
-            axes[j, 0], axes[j, 1] = v, size
+            axes[j, VARIABLE], axes[j, STRIDE] = v, size
             size *= tables.cards[v]
         card = tables.cards[order[i]]
-        buckets[i, VARIABLE], buckets[i, CARD], buckets[i, OWN] = order[i], card, own
+        buckets[i, VARIABLE], buckets[i, CARD], buckets[i, OWN] = order[i], card, own_rows
         buckets[i, AXES], buckets[i, AXIS_COUNT] = starts[i], starts[i + 1] - starts[i]
         buckets[i, SIZE], buckets[i, MESSAGE], buckets[i, CHOSEN] = size, rows, rows
-        own += card
+        own_rows += card
         rows += size
-    return buckets, axes, own, rows
+    return buckets, axes, own_rows, rows
 
 
 @njit(cache=True, nogil=True)
@@ -142,7 +144,7 @@ def _piece_of(f, position, tables, piece, steps, used, frozen, held):
     for s in range(tables.starts[f], tables.starts[f + 1]):
         v, stride = tables.variables[s], tables.strides[s]
         if position[v] < 0:
-            frozen[held, 0], frozen[held, 1] = v, stride
+            frozen[held, VARIABLE], frozen[held, STRIDE] = v, stride
             held += 1
             continue
         card = tables.cards[v]
@@ -170,8 +172,8 @@ def _count_inputs(buckets, touched, parent):
     """How many inputs every bucket has: shared tables and messages, else its own table."""
     shared = np.zeros(len(buckets), dtype=np.int64)
     for t in range(len(touched)):
-        if touched[t, 2] > 1:
-            shared[touched[t, 1]] += 1
+        if touched[t, OPEN] > 1:
+            shared[touched[t, BUCKET]] += 1
     jumps, inputs = 0, 0
     for i in range(len(buckets)):
         buckets[i, INPUT_COUNT] = max(shared[i], 1)
@@ -219,7 +221,7 @@ def _add_messages(wiring, i, slot):
     c = wiring.child[i]
     while c >= 0:
         for j in range(starts[c], starts[c + 1]):
-            strides[flat[j]] = wiring.axes[j, 1]
+            strides[flat[j]] = wiring.axes[j, STRIDE]
         at = wiring.buckets[i, INPUTS] + slot
         wiring.inputs[at] = -1 - wiring.buckets[c, MESSAGE], strides[i]
         _jumps_of(wiring, i, slot)
@@ -234,7 +236,7 @@ def _extent(touched, tables):
     """Entries and scope sizes of the touched tables, added up."""
     entries, arity = 0, 0
     for t in range(len(touched)):
-        f = touched[t, 0]
+        f = touched[t, TABLE]
         entries += tables.offsets[f + 1] - tables.offsets[f]
         arity += tables.starts[f + 1] - tables.starts[f]
     return entries, arity
@@ -249,7 +251,7 @@ def lay_out(order, tables):
         position[order[i]] = i
     touched = _touched(order, position, tables)
     starts, flat, parent, child, sibling = _scopes(order, position, tables, touched)
-    buckets, axes, own, rows = _lay_buckets(order, tables, starts, flat)
+    buckets, axes, own_rows, rows = _lay_buckets(order, tables, starts, flat)
     input_count, jump_count = _count_inputs(buckets, touched, parent)
     entries, arity = _extent(touched, tables)
     inputs = np.zeros((input_count, 2), dtype=np.int64)
@@ -261,14 +263,14 @@ def lay_out(order, tables):
     wiring = Wiring(
         order, tables.cards, starts, flat, child, sibling, buckets, axes, inputs, jumps, strides
     )
-    used, held, folded, local, t = 0, 0, 0, own, 0
+    used, held, folded, local, t = 0, 0, 0, own_rows, 0
     for i in range(count):
         slot = 0
-        while t < len(touched) and touched[t, 1] == i:
-            f, piece = touched[t, 0], pieces[t]
+        while t < len(touched) and touched[t, BUCKET] == i:
+            f, piece = touched[t, TABLE], pieces[t]
             used, held = _piece_of(f, position, tables, piece, steps, used, frozen, held)
             t += 1
-            if touched[t - 1, 2] == 1:
+            if touched[t - 1, OPEN] == 1:
                 piece[TARGET] = buckets[i, OWN]
                 continue
             piece[TARGET] = local
@@ -294,8 +296,8 @@ def lay_out(order, tables):
     for k in range(input_count):
         if inputs[k, OFFSET] < 0:
             inputs[k, OFFSET] = local - 1 - inputs[k, OFFSET]
-    sizes = np.array([own, local, local + rows, rows])
+    sizes = np.array([own_rows, local, local + rows, rows])
     return Member(
         buckets, axes, inputs, jumps, pieces, steps[:used], frozen[:held], folds[:folded],
-        touched[:, 0].copy(), sizes,
+        touched[:, TABLE].copy(), sizes,
     )  # fmt: skip

@@ -40,6 +40,7 @@ from cmpe.core.search.members import (
     SOURCE,
     STEP,
     STEPS,
+    STRIDE,
     TARGET,
     VARIABLE,
     WITHIN,
@@ -83,7 +84,7 @@ def fetch(pool, low, high, entries, state, room):
             continue
         set_index(index, 0)
         for i in range(pieces[p, FROZEN], pieces[p, FROZEN] + pieces[p, FROZEN_COUNT]):
-            move_index(index, frozen[i, 1], state.z, frozen[i, 0])
+            move_index(index, frozen[i, STRIDE], state.z, frozen[i, VARIABLE])
         for e in range(count):
             for c in range(functions):
                 entry = c * entries + source + steps[first + e]
@@ -170,7 +171,7 @@ def eliminate(pool, low, high, cards, room):
             offsets[i], steps[i] = inputs[first + i, OFFSET], inputs[first + i, STEP]
         for axis in range(depth):
             digits[axis] = 0
-            sizes[axis] = cards[axes[buckets[k, AXES] + axis, 0]]
+            sizes[axis] = cards[axes[buckets[k, AXES] + axis, VARIABLE]]
         bucket = BucketWalk(
             room.values, room.chosen, buckets[k, MESSAGE], buckets[k, CHOSEN], buckets[k, SIZE],
             buckets[k, CARD], depth, digits, sizes, pool.jumps, buckets[k, JUMPS], offsets, steps,
@@ -202,7 +203,7 @@ def decode(pool, low, high, z, room):
     for k in range(high - 1, low - 1, -1):
         set_index(index, 0)
         for axis in range(buckets[k, AXES], buckets[k, AXES] + buckets[k, AXIS_COUNT]):
-            move_index(index, axes[axis, 1], z, axes[axis, 0])
+            move_index(index, axes[axis, STRIDE], z, axes[axis, VARIABLE])
         look_up(z, buckets[k, VARIABLE], room.chosen, buckets[k, CHOSEN], index, room.moved)
 
 

@@ -68,12 +68,12 @@ def _connect(v, near, degree, weight, bits):
             w = near[v, j]
             if w == u:
                 continue
-            known = False
+            joined = False
             for k in range(degree[u]):
                 if near[u, k] == w:
-                    known = True
+                    joined = True
                     break
-            if not known:
+            if not joined:
                 if degree[u] == near.shape[1]:
                     return u
                 near[u, degree[u]] = w

@@ -27,8 +27,11 @@ from cmpe.learning.settings import AMORTISED
 from cmpe.learning.staging import staged_answer
 from cmpe.problem import Evidence, Instances, Problem
 from cmpe.problem.groups import by_observed
+from cmpe.problem.rows import Limits as RowLimits
+from cmpe.problem.rows import Potentials, Rows
 from cmpe.solution import Solutions
 from cmpe.solvers.base import Limits, Running
+from cmpe.solvers.dispatch import answer_rows
 
 ROUNDING = 0.5  # of a variable: the share of observed ones is judged up to it
 
@@ -105,12 +108,20 @@ class AmortisedSolver:
         *,
         time_limit: float | None = None,
         seed: int = 0,
+        potentials: Potentials | None = None,
+        limits: RowLimits | None = None,
     ) -> Solutions:
-        """One answer per row; rows may observe different variables."""
-        limits = Limits.of(self.running, seconds=time_limit, seed=seed)
+        """One answer per row; rows may observe different variables.
+
+        The messages read each row's limits; its potentials count from repair on.
+        """
+        told = Limits.of(self.running, seconds=time_limit, seed=seed)
+        rows = Rows.own(problem, evidence, potentials, limits)
+        if rows is not None:
+            return answer_rows(rows, self, told)
         found, order = [], []
         for instances, numbers in by_observed(problem, evidence):
-            found.append(self.answer(instances, limits))
+            found.append(self.answer(instances, told))
             order.append(numbers)
         return Solutions.concatenate(found).take(np.argsort(np.concatenate(order)))
 
@@ -120,12 +131,16 @@ class AmortisedSolver:
         return staged_answer(self, instances, limits)
 
     def _check(self, problem: Problem, limits: Limits) -> None:
+        lift, seen, most = problem.lift, problem.evidence_variables, problem.limits
+        if lift is not None:
+            seen = tuple(v for v in seen if v < lift.problem.variables)
+            problem, most = lift.problem, lift.most
         if not _same_functions(problem, self.problem):
             self.run.check_models(problem, "the solver")
         asked = self.run.config.questions
-        if asked.observed not in (None, problem.evidence_variables):
+        if asked.observed not in (None, seen):
             raise EvidenceError("the network was trained for one set of observed variables only")
-        if asked.limits is not None and not np.allclose(asked.limits, problem.limits):
+        if asked.limits is not None and not np.allclose(asked.limits, most):
             raise EvidenceError(f"the network was trained for q = {list(asked.limits)} only")
         if limits.gap > 0.0 and self.stages.certificate == "none":
             raise MethodError("a gap needs a certificate, found a trained network without one")
@@ -137,10 +152,14 @@ class AmortisedSolver:
 
     def passes(self, block: Instances, limits: Limits) -> tuple[Assignments, Floats | None]:
         """Answers (B, n), those of all schedules mixed where time does not press, and mu (B, m)."""
-        given, most = block.full(), block.problem.limits
+        given, most, lift = block.full(), block.problem.limits, block.problem.lift
+        if lift is not None:
+            most = lift.most[given[:, -1]]
 
         def ask(given: Assignments, number: int) -> Passed:
-            return self.predict(given, most, number)
+            found = self.predict(given[:, : self.problem.variables], most, number)
+            own = given[:, self.problem.variables :]  # the number of the row
+            return found._replace(values=np.concatenate([found.values, own], axis=1))
 
         if self._often(limits.seconds):
             cores, seed = limits.cores, limits.seed
@@ -170,6 +189,7 @@ class AmortisedSolver:
     def _warn(self, given: Assignments, found: Passed) -> None:
         """Say which questions lie outside what was tuned on."""
         asked, count = self.run.config.questions, len(given)
+        given = given[:, : self.problem.variables]
         if not count:
             return
         free = np.array([k > 1 for k in self.problem.objective.cardinalities])

@@ -1,14 +1,16 @@
 """A torch module of the user's in the place of the built-in networks.
 
-It reads the evidence of rows as 0/1 for variables of two values, as the number itself for
-continuous ones, and one-hot otherwise (B, I); it gives one logit for each free variable of two
-values and k for each of k values (B, L). It runs in training mode where gradients are made, and in
-evaluation mode elsewhere.
+It reads the inputs of rows (B, ...), where they are given. Without them it reads the evidence
+(B, I): 0/1 for variables of two values, the number itself for continuous ones, one-hot otherwise;
+then the potentials and limits of rows, where it is trained with them (`reading.Reads`).
+It gives one logit for each free variable of two values and k for each of k values (B, L). It runs
+in training mode where gradients are made, and in evaluation mode elsewhere.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +25,11 @@ from torch.func import functional_call
 from cmpe.errors import MethodError, ModelError
 from cmpe.formats.modules import built, described, imported
 from cmpe.learning.networks.networks import Outputs, Parameters, encode
+from cmpe.learning.networks.reading import EVIDENCE_ALONE, Reads
 from cmpe.learning.training.config import TrainingConfig
+from cmpe.models.neural import row_numbers
 from cmpe.problem import Problem
+from cmpe.problem.rows import Rows
 
 
 def module_inputs(problem: Problem, evidence: NDArray[Any]) -> Tensor:
@@ -41,18 +46,37 @@ def module_inputs(problem: Problem, evidence: NDArray[Any]) -> Tensor:
     return torch.as_tensor(whole, dtype=torch.float32)
 
 
-def inputs_of(problem: Problem, evidence: NDArray[Any], config: TrainingConfig) -> Tensor:
-    """Evidence (N, |X|) as the network of a config reads it."""
-    if config.module:
-        return module_inputs(problem, evidence)
-    return encode(problem, evidence)
+def inputs_of(
+    problem: Problem, evidence: NDArray[Any], config: TrainingConfig, reads: Reads = EVIDENCE_ALONE
+) -> Tensor:
+    """What the network of a config reads of rows of evidence (N, |X|).
+
+    That is the rows' inputs (N, ...) where they have any; else their evidence, then the numbers
+    that it `reads` (N, I). The last variable of a lifted problem is the row's number.
+    """
+    lift: Rows | None = problem.lift
+    rows = np.asarray(evidence)
+    if lift is not None:
+        numbers = row_numbers(rows[:, -1], len(lift)) if problem.continuous else rows[:, -1]
+        if lift.inputs is not None:
+            return torch.as_tensor(lift.inputs[numbers], dtype=torch.float32)
+        lift, rows = lift.take(numbers), rows[:, :-1]
+        problem = lift.problem.observing(problem.evidence_variables[:-1])
+    encoded = module_inputs(problem, rows) if config.module else encode(problem, rows)
+    return torch.cat([encoded, reads.numbers(problem, lift, len(rows))], 1)
 
 
-def sizes_of(problem: Problem) -> tuple[int, int]:
-    """How many numbers a module reads, and how many logits it gives."""
-    none = np.zeros((0, len(problem.evidence_variables)))
+def sizes_of(
+    problem: Problem, inputs: tuple[int, ...] = (), reads: Reads = EVIDENCE_ALONE
+) -> tuple[int, int]:
+    """How many numbers a module reads, and how many logits it gives.
+
+    `inputs` is the shape of a row's inputs, where it reads those in place of the other numbers.
+    """
+    none = np.zeros((0, len(problem.evidence_variables)), dtype=problem.dtype)
     cards = [problem.objective.cardinalities[v] for v in problem.free]
-    return module_inputs(problem, none).shape[1], sum(k if k > 2 else 1 for k in cards)
+    alone = module_inputs(problem, none).shape[1] + reads.columns(problem)
+    return math.prod(inputs) if inputs else alone, sum(k if k > 2 else 1 for k in cards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +87,8 @@ class Own:
     factory: str = ""
 
     @classmethod
-    def of(cls, network: object, problem: Problem) -> Own:
-        """A copy of a module, or the module that an import path makes for the problem."""
+    def of(cls, network: object, sizes: tuple[int, int]) -> Own:
+        """A copy of a module, or what an import path makes of its numbers of inputs and outputs."""
         if isinstance(network, nn.Module):
             return cls(copy.deepcopy(network).float())
         if not isinstance(network, str):
@@ -72,7 +96,7 @@ class Own:
                 "network must be a torch module or an import path package.module:name, found "
                 f"{type(network).__name__}"
             )
-        made = imported(network)(*sizes_of(problem))
+        made = imported(network)(*sizes)
         if not isinstance(made, nn.Module):
             raise ModelError(f"{network}: expected a torch module, found {type(made).__name__}")
         return cls(made.float(), network)
@@ -85,10 +109,10 @@ class Own:
         return {"layers": layers}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any], problem: Problem) -> Own:
+    def from_json(cls, found: Mapping[str, Any], sizes: tuple[int, int]) -> Own:
         """The module again, with weights of its start."""
         if "factory" in found:
-            return cls.of(str(found["factory"]), problem)
+            return cls.of(str(found["factory"]), sizes)
         if "layers" in found:
             return cls(built(str(found["layers"])))
         raise ModelError(
@@ -103,13 +127,14 @@ class ModuleNetwork:
 
     module: nn.Module
     problem: Problem
+    inputs: int
     constraints: int
     predict_multiplier: bool = False
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, int]:
         """Inputs and logits."""
-        return sizes_of(self.problem)
+        return self.inputs, sizes_of(self.problem)[1]
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...], float]]:
         """Every parameter and buffer, as `initial` has it."""

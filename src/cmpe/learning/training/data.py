@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from cmpe.core.compiler import timing
 from cmpe.errors import EvidenceError, InputError, MethodError, ModelError, TooLarge
 from cmpe.flip import flip_of
 from cmpe.formats.labels import Labels, fingerprint, read_labels, write_labels
+from cmpe.learning.networks.reading import Reads
 from cmpe.learning.settings import TRAINING
 from cmpe.learning.training.config import TrainingConfig
 from cmpe.problem import Constraint, Instances, Problem
@@ -61,6 +63,11 @@ class TrainingData:
 
     def __len__(self) -> int:
         return len(self.evidence)
+
+    @cached_property
+    def reads(self) -> Reads:
+        """Which potentials and limits of its rows a network reads."""
+        return Reads.of(self.problem.lift)
 
     @property
     def answerable(self) -> NDArray[np.bool_]:

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.labels import problem_digest
 from cmpe.learning.losses.catalogue import Family
-from cmpe.learning.networks.modules import Own
+from cmpe.learning.networks.modules import Own, sizes_of
+from cmpe.learning.networks.reading import Reads
 from cmpe.learning.runs import (
     CHECKPOINT,
     Record,
@@ -52,13 +52,16 @@ from cmpe.learning.training.data import (
 )
 from cmpe.learning.training.tensorboard import Board
 from cmpe.learning.training.trainer import Epoch, Trainer
-from cmpe.problem import Evidence, Form, Problem, need_problem
+from cmpe.problem import Evidence, Form, Instances, Problem, need_problem
+from cmpe.problem.evidence import FullRows
+from cmpe.problem.rows import Limits, Potentials, Rows
 from cmpe.solvers.base import Running
+from cmpe.tensor.device import torch_threads
 
 
 @dataclass(frozen=True)
 class Session:
-    """How to train, as opposed to what."""
+    """Options of running a training: device, output, resuming and the like."""
 
     out: Path | None = None  # the run directory
     device: str = "cpu"
@@ -74,25 +77,37 @@ class Session:
         return self.labelling or Running(threads=self.threads)
 
 
-def fit(
+def fit(  # noqa: PLR0913
     problem: Problem,
-    evidence: Evidence,
+    evidence: Evidence | None,
     config: TrainingConfig | None = None,
     session: Session | None = None,
     *,
     network: nn.Module | str | None = None,
+    inputs: ArrayLike | None = None,
+    potentials: Potentials | None = None,
+    limits: Limits | None = None,
 ) -> NeuralSolver:
-    """Train a network on rows of evidence (default: the preset `tuned`) and make it a solver.
+    """Train a network on rows of evidence (default: the preset `tuned`), and return it as a solver.
 
-    With `config.rows`, as many are drawn from the objective and trained on as well.
+    With `config.rows`, this many rows are drawn from the objective and trained on as well.
 
     `network` is a torch module, or an import path `package.module:name` of a function of (inputs,
     outputs) that makes one. It reads evidence as 0/1 (one-hot where a variable has more values) and
-    gives a logit for each free variable of two values, k for each of k. The module itself is left
-    as it is; margins, passes and predict_multiplier of the config are left out.
+    gives a logit for each free variable of two values, k for each of k. The module itself is
+    not changed; margins, passes and predict_multiplier of the config are ignored.
+
+    `inputs` (N, ...) are numbers of each row, such as features or images. The module reads them in
+    place of the evidence; functions of the problem with `features` read them, too.
+
+    `potentials` and `limits` are those of each row, as in `solve`; soft evidence counts as
+    potentials. Without `inputs` the network reads them after the evidence: of each table every
+    entry but the first, less the first; of each limit its distance from the mean, in deviations.
     """
     need_problem(problem, "fit")
-    config, session = config or tuned(problem=problem), session or Session()
+    has_own = not (inputs is None and potentials is None and limits is None)
+    usual: dict[str, Any] = {"rows": 0} if has_own else {}
+    config, session = config or tuned(problem=problem, **usual), session or Session()
     if problem.form is Form.RULES:
         raise MethodError(
             "fit needs rules of at most 256 joint states, found one of many variables; write it "
@@ -100,19 +115,43 @@ def fit(
         )
     if network is None and config.module:
         raise MethodError("this config is of a network of yours; give fit the network")
-    own = None if network is None else Own.of(network, problem)
+    if inputs is not None and network is None:
+        raise MethodError("inputs go with a network of yours")
+    whole = _given(Rows.of(problem, evidence, potentials, limits, inputs=inputs))
+    if whole.problem.lift is not None and config.rows:
+        raise MethodError(
+            f"rows with potentials, limits or inputs are those given; found {config.rows} to draw: "
+            "give a config with rows=0"
+        )
+    own = None
+    if network is not None:
+        reads = Reads.of(whole.problem.lift)
+        shape = () if inputs is None else np.shape(inputs)[1:]
+        own = Own.of(network, sizes_of(problem, shape, reads))
     config = config if own is None else config.of_module()
-    rows = [problem.given(evidence).evidence]
+    rows = [whole.evidence]
     begin = time.monotonic()
     if config.rows:
         rows.append(draw(problem, config.rows, config.seed))
     with torch_threads(session.threads), locked(session.out):
         data = prepare(
-            problem.given(np.concatenate(rows)), config, measured=split(len(rows[0]), config)[1],
-            cache=session.cache, running=session.running(),
+            Instances(whole.problem, np.concatenate(rows)), config,
+            measured=split(len(rows[0]), config)[1], cache=session.cache,
+            running=session.running(),
         )  # fmt: skip
         taught = time.monotonic() - begin
         return TrainingRun(data, config, session, len(rows[0]), taught, own).train()
+
+
+def _given(rows: Rows) -> Instances:
+    """The rows; with numbers of their own those of their lifted problem, its number last."""
+    problem = rows.problem
+    given = problem.instances(FullRows(rows.evidence))
+    if not rows.has_numbers:
+        return given
+    observed = [*problem.evidence_variables, problem.variables]
+    numbered = rows.numbered(rows.evidence)[:, observed]
+    return Instances(rows.lifted.observing(observed), numbered)
 
 
 @dataclass
@@ -172,18 +211,23 @@ class TrainingRun:
         program = self.trainer.program
         weights = {k: v.cpu() for k, v in program.adam.member(0).items()}
         weights |= {k: v.cpu().unsqueeze(0) for k, v in program.buffers.items()}
+        lift = self.data.problem.lift
+        problem = self.data.problem if lift is None else lift.problem
+        inputs = () if lift is None or lift.inputs is None else lift.inputs.shape[1:]
         trained = Trained(
             self.config,
-            problem_digest(self.data.problem),
+            problem_digest(problem),
             weights,
             calibrate(self.trainer)[0],
             self.trainer.epoch,
             self.trainer.is_done,
-            self.data.problem.name,
+            problem.name,
             choose_passes(self.trainer)[0],
             self.module,
+            inputs,
+            self.data.reads,
         )
-        return NeuralSolver(self.data.problem, trained)
+        return NeuralSolver(problem, trained)
 
     def _report(self, epoch: Epoch) -> None:
         record = self._record(epoch)
@@ -292,20 +336,6 @@ _CURES = {
 
 def _number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Small products gain little from threads and lose a lot when cores are busy. Moments of
-    saturated outputs fade into denormal numbers, which are slow: they count as 0."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-        torch.set_num_threads(before)
 
 
 @contextmanager

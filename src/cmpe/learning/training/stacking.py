@@ -19,10 +19,10 @@ from cmpe.learning.losses.catalogue import PAPER_LOSSES, Family, loss_kind
 from cmpe.learning.training.config import MEMBER_FIELDS, TrainingConfig, paper
 from cmpe.learning.training.data import TrainingData, prepare
 from cmpe.learning.training.data import folds as make_folds
-from cmpe.learning.training.fitting import torch_threads
 from cmpe.learning.training.trainer import Trainer
 from cmpe.problem import Evidence, Problem
 from cmpe.solvers.base import Running
+from cmpe.tensor.device import torch_threads
 
 # Paper, supplement B.D.
 PAPER_GRID: Mapping[str, tuple[float, ...]] = {

@@ -8,6 +8,7 @@ lowers alpha_x by the feasible rounded outputs it sees; with alpha "paper" every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -65,11 +66,11 @@ class Program:
         self.device = torch.device(device)
         self.tensors = Tensors(data, self.config, self.device)
         self.relaxation = self.tensors.relaxation
-        width = self.tensors.encoded.shape[1]
+        width = math.prod(self.tensors.encoded.shape[1:])
         self.network: Network | ModuleNetwork = Network.of(self.config, width, self.relaxation)
         if module is not None:
             constraints = len(data.problem.constraints)
-            self.network = ModuleNetwork(module.to(self.device), data.problem, constraints)
+            self.network = ModuleNetwork(module.to(self.device), data.problem, width, constraints)
         seeds, rates = [c.seed for c in configs], [c.learning_rate for c in configs]
         self.adam = Adam([self.network.initial(s) for s in seeds], rates, self.device)
         self.examples = self._examples()

@@ -38,7 +38,7 @@ class Tensors:
             problem, floor=config.floor, device=str(device), head=config.head
         )
         evidence = _with_last(data.evidence)
-        self.encoded = inputs_of(problem, evidence, config).to(device)  # (N + 1, I)
+        self.encoded = inputs_of(problem, evidence, config, data.reads).to(device)  # (N + 1, I)
         self.limits, self.tolerances = map(self.floats, (problem.limits, problem.tolerances))
         given = self.relaxation.rows(evidence)
         moved = self.floats(np.concatenate([[problem.shift], problem.limits]))

@@ -62,7 +62,7 @@ class ChowLiuTree(Bounded):
         )
 
     def negated(self) -> tuple[LogLinearModel, LogLinearModel]:
-        """As of its tables."""
+        """As for its tables."""
         return self.to_model().negated()
 
     def __repr__(self) -> str:
@@ -70,12 +70,12 @@ class ChowLiuTree(Bounded):
 
     @property
     def variables(self) -> int:
-        """How many variables."""
+        """The number of variables."""
         return len(self.cardinalities)
 
     @property
     def leaves(self) -> int:
-        """One: a cutset network of depth 0."""
+        """1: a tree is a cutset network of depth 0."""
         return 1
 
     @property
@@ -136,7 +136,7 @@ def learn_chow_liu(
 ) -> ChowLiuTree:
     """The tree of maximum likelihood for `data` (N, n), whole numbers from 0.
 
-    `weights` count each row as so many. `smoothing` is a number of pseudo-rows (default 1); of
+    `weights` are multiplicities of rows. `smoothing` is a number of pseudo-rows (default 1); of
     several (default with validation data: `SMOOTHING`) the one with the largest likelihood of
     `valid` (M, n) is taken.
     """

@@ -104,12 +104,12 @@ class CutsetNetwork(Bounded):
 
     @property
     def variables(self) -> int:
-        """How many variables."""
+        """The number of variables."""
         return len(self.cardinalities)
 
     @property
     def leaves(self) -> int:
-        """How many leaves."""
+        """The number of leaves."""
         return len(self.log_weights)
 
     @property

@@ -38,7 +38,7 @@ Pseudo = float | Sequence[float] | None
 
 @dataclass(frozen=True)
 class CutsetSettings:
-    """How deep, how careful, how smooth.
+    """The depth, the smoothing and the splits of a cutset network.
 
     `smoothing` and `inheritance` are pseudo-rows of every node, spread evenly and distributed as
     the parent's; with None or several, validation data choose. `candidates` variables of the

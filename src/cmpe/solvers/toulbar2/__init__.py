@@ -147,7 +147,9 @@ class _CostSearch:
         found = reply.value if reply.value is not None else Found(None)
         if found.values is not None and not self._adds_up(found):
             if not self._network.linear:
-                raise BackendError("toulbar2 failed: its answer does not have the cost it says")
+                raise BackendError(
+                    "toulbar2 failed: its answer does not have the cost that it reports"
+                )
             found = Found(None)
         return found, reply.interrupted
 

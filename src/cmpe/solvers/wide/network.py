@@ -100,6 +100,7 @@ class RowNetwork:
         base, alone, entries = (np.array(part) for part in zip(*parts, strict=True))
         self.possible = bool(base[0] > -np.inf)
         base[0] = base[0] if self.possible else 0.0
+        self._is_forbidden = not self.possible
         self._judged = branching.Judged(alone, entries, base, limits)
         self.net = consistency.Net(**shape.arrays, alone=alone[0].copy(), values=entries[0].copy())
         self.least, self.units = given.least, given.units
@@ -131,6 +132,20 @@ class RowNetwork:
             alone, values = self.net.alone.copy(), self.net.values.copy()
             other.net = self.net._replace(alone=alone, values=values)
         return other
+
+    def impose(self, claim: float) -> None:
+        """Make -inf in h a number that takes any sum below the claim; all values are left."""
+        parts = (self._judged.alone[0], self.net.place), (self._judged.values[0], self.net.offsets)
+        highest = [np.maximum.reduceat(h, starts[:-1]) for h, starts in parts if len(h)]
+        most = np.concatenate([self._judged.base[:1], *highest])
+        low = min(0.0, claim) - np.abs(most[most > -np.inf]).sum() - 1.0
+        for h, _ in parts:
+            h[h == -np.inf] = low
+        self._judged.base[0] += low * self._is_forbidden
+        self.state.size[:] = np.diff(self.shape.place)
+        self.least = self.state.levels[1] = -np.inf
+        self.possible = True
+        self.price(self.multipliers)
 
     def price(self, multipliers: Floats, messages: Floats | None = None) -> None:
         """Begin anew with other multipliers and messages; values that are out stay out."""
@@ -245,9 +260,11 @@ class RowNetwork:
         return out
 
     def losses(self) -> Floats:
-        """By how much each value left is worse than the best of its variable."""
+        """By how much each value left is worse than the best of its variable, in one more sweep."""
         out = np.full(len(self.state.left), np.inf)
-        self._consistency.losses(self.net, self.state, out)
+        if self.possible:
+            self.possible = bool(self._consistency.losses(self.net, self.state, out))
+            self._note()
         return out
 
     def narrowed(self, most: float, losses: Floats) -> RowNetwork:

@@ -4,6 +4,9 @@ Half-way between incumbent and bound, say, there is a level. Either branching fi
 it, or it proves that there is nothing, and the level is the bound. Both are easier than closing the
 whole gap: where the level is high, consistency takes many more values away. Where a potential of
 1e-4 stands for "forbidden", one level above the incumbent forbids it.
+
+After a level that was refuted the next one is twice as deep in the gap (its share of the gap is
+squared). After one that was not, in its turns, the next one is half as deep.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ class ProbingTurns:
         self._reduced, self._best, self._network, self._memory = reduced, best, network, memory
         self._upper = np.inf  # the least level that was refuted
         self._probe: RowNetwork | None = None
-        self._level = -np.inf
-        self.tries, self._turns = 0, 0
+        self.level = -np.inf
+        self._share, self._turns = SETTINGS.first_probed, 0
 
     @property
     def upper(self) -> float:
@@ -45,24 +48,28 @@ class ProbingTurns:
         """Find something above the level, or refute it: then it is a bound."""
         self._turns += 1
         if self._turns > SETTINGS.probing_turns:
-            self._probe, self.tries, self._turns = None, self.tries + 1, 1
+            self._probe, self._turns = None, 1
+            deepest, shallowest = SETTINGS.probed
+            is_last = self._share == shallowest
+            self._share = deepest if is_last else min(shallowest, self._share**0.5)
         while not self.finished and timing.now() < until:
             probe = self._probe
-            if probe is None or not self._best.enough <= self._level < self.upper:
+            if probe is None or not self._best.enough <= self.level < self.upper:
                 probe = self._probe = self._begun(until)
             if probe.possible:
                 self._explore(probe, until)
             if not probe.possible or probe.explored:
-                self._upper = min(self._upper, max(self._level, probe.open_bound))
+                self._upper = min(self._upper, max(self.level, probe.open_bound))
                 self._probe, self._turns = None, 0
+                self._share **= 2
         return self._upper
 
     def _begun(self, until: float) -> RowNetwork:
         """A tree at the next level."""
-        best, share = self._best, SETTINGS.probed[self.tries % len(SETTINGS.probed)]
-        self._level = max(best.enough, (1.0 - share) * best.objective + share * self.upper)
+        best, share = self._best, self._share
+        self.level = max(best.enough, (1.0 - share) * best.objective + share * self.upper)
         probe = self._network.copied()
-        probe.require(self._level)
+        probe.require(self.level)
         probe.tighten(until, SETTINGS.probing_sweeps, -1.0)
         probe.plant(int(SETTINGS.tree_share * self._memory))
         return probe
@@ -71,10 +78,10 @@ class ProbingTurns:
         """Branch until the time is over, everything is explored, or something is found."""
         best = self._best
         while not probe.explored and timing.now() < until:
-            probe.accept(best.objective, max(self._level, best.enough))
+            probe.accept(best.objective, max(self.level, best.enough))
             found = probe.explore(until)
             if found is not None:
                 instances = self._reduced.instances
                 best.offer(self._reduced.lift(instances.complete(found[np.newaxis])[0]))
-                if best.enough > self._level:
+                if best.enough > self.level:
                     break

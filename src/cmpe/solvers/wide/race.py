@@ -182,9 +182,9 @@ class Race:
     def _relaxed_answers(self) -> str:
         """Answers near the best of the reparametrisation: other values are left out."""
         network, known, settings = self.network, self.known, self.settings
+        losses = network.losses()
         if not network.possible:
             return "relaxed"
-        losses = network.losses()
         place = network.shape.place
         second = [np.partition(losses[a:b], 1)[1] for a, b in pairwise(place) if b - a > 1]
         for share in settings.relaxed:
@@ -321,7 +321,8 @@ class Race:
             Account(self._consistency()),
             Account(SplitTurns(reduced, best, splits, patience), played=later),
         ]
-        if reduced.instances.problem.constraints and MilpTurns.suits(reduced):
+        binds = bool(self.network.multipliers.any())
+        if binds and MilpTurns.suits(reduced):
             program = MilpTurns(reduced, best, self.limits)
             wait = settings.milp_wait * seconds
             accounts.append(Account(program, slack=settings.slack_search, played=wait))

@@ -74,8 +74,8 @@ class RaceSettings:
     open_nodes: int = 1 << 16  # at most
     slice_seconds: float = 0.02  # a compiled call takes about so long
     tree_share: float = 0.2  # of the memory, for levels that branch and bound can come back to
-    # Shares of the gap: the levels that are tried, one after the other.
-    probed: tuple[float, ...] = (0.9, 0.5, 0.97, 0.25, 0.75)
+    first_probed: float = 0.9  # of the gap: how far the first level is above the incumbent
+    probed: tuple[float, float] = (0.25, 0.97)  # the same of the deepest and of the highest level
     probing_turns: int = 3  # that a level has
     probing_sweeps: int = 8  # before branching
     # Elimination and MILP.

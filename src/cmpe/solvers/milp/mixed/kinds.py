@@ -18,7 +18,7 @@ from cmpe.errors import MethodError, ModelError
 from cmpe.models.distance import Distance
 from cmpe.models.function import Function
 from cmpe.models.loglinear import Factor, LogLinearModel
-from cmpe.models.neural import ClassMargin, NeuralFunction, Slots
+from cmpe.models.neural import ClassMargin, NeuralFunction, Slots, row_numbers
 from cmpe.models.relu import ReluNetwork
 from cmpe.models.tractable.cutset import CutsetNetwork
 from cmpe.problem import Problem
@@ -126,21 +126,38 @@ class ReadableNetwork:
     """A NeuralFunction whose module is a ReLU network of one output."""
 
     network: ReluNetwork
-    scope: tuple[int, ...]
+    function: NeuralFunction
     factors: tuple[Factor, ...] = ()
+
+    @property
+    def scope(self) -> tuple[int, ...]:
+        """The variables whose coordinates the network reads."""
+        return self.function.scope
 
     def objective(self, row: MixedProgram, build: Columns, weight: float) -> Affine:
         """One number that can be smaller than the output, but never larger."""
         inputs = row.inputs(self.scope)
-        minus = at_least(build, self.network, inputs, np.array([[-1.0]]))
+        minus = at_least(build, self._of(row), inputs, np.array([[-1.0]]))
         return minus.through(np.array([[-1.0]]))
 
     def require(
         self, row: MixedProgram, build: Columns, number: int, limit: float, weight: float
     ) -> None:
         """The output is at most `limit`."""
-        value = at_least(build, self.network, row.inputs(self.scope), np.ones((1, 1)))
+        value = at_least(build, self._of(row), row.inputs(self.scope), np.ones((1, 1)))
         build.require(value, -np.inf, limit)
+
+    def _of(self, row: MixedProgram) -> ReluNetwork:
+        """The network of one row: what it reads of the row's features is part of its biases."""
+        inputs = self.function.inputs
+        if inputs is None:
+            return self.network
+        number = np.array([row.known[self.function.variables - 1]])
+        (features,) = inputs[row_numbers(number, len(inputs))]
+        first, *others = self.network.weights
+        bias, *more = self.network.biases
+        size = first.shape[1] - len(features)
+        return ReluNetwork((first[:, :size], *others), (bias + first[:, size:] @ features, *more))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +241,10 @@ def _readable_module(function: NeuralFunction, problem: Problem) -> Readable:
         raise MethodError(
             f"milp needs ReLU networks ({error}) in the module {name}; {ELSEWHERE}"
         ) from None
-    inputs = Slots([function.cardinalities[v] for v in function.scope]).count
+    inputs = Slots([function.cardinalities[v] for v in function.scope]).count + function.features
     if network.outputs != 1 or network.inputs != inputs:
         raise MethodError(
             f"the module {name} must map {inputs} numbers to 1; "
             f"found {network.inputs} to {network.outputs}"
         )
-    return ReadableNetwork(network, function.scope)
+    return ReadableNetwork(network, function)
