@@ -1,4 +1,4 @@
-"""Numbers, lists and paths as people give them, checked: one sentence for what is not one."""
+"""Checks of arguments: numbers, lists and paths, with one-sentence errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Array types that every room shares, the mark of a free variable, and tensors as arrays."""
+"""Array types of the whole package, the mark of a free variable, and tensors as arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values look to people: short lists of words, and tables for notebooks."""
+"""Displays of values: short lists of words, and tables for notebooks."""
 
 from __future__ import annotations
 

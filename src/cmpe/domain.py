@@ -1,4 +1,4 @@
-"""Names, states and cardinalities of variables, and how functions over some of them are joined.
+"""Names, states and cardinalities of variables, and the matching of functions by name.
 
 Inside, a variable is a number from 0 and so is a value. People have names for both: a `Domain`
 translates. Functions with names are joined by name, in any order, each over any of the variables,

@@ -1,4 +1,4 @@
-"""Problems to learn from: made from one model as the paper makes them (paper §5), or a given pair.
+"""Problems to learn from: made from one model by the recipe of the paper (§5), or from a pair.
 
 M1 is the given model. M2 adds N(0, variance) to every log-table entry. q is the k-th smallest
 t of 100 samples of M2. A random share of the variables is evidence; samples of M1 give its

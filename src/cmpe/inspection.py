@@ -1,4 +1,4 @@
-"""What a model or a problem is like, as plain facts for a person or a program."""
+"""Facts about a model or a problem, for people and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory work may take: what a person allows, or three quarters of what is free."""
+"""The memory limit of a call: a given number, or three quarters of the free memory."""
 
 from __future__ import annotations
 

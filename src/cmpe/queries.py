@@ -1,4 +1,4 @@
-"""Queries that are special cases of CMPE (paper §1-2), each one line of reduction.
+"""Queries that are special cases of CMPE (paper §1-2).
 
 A decision function D decides d where D(z) > 0 and not-d elsewhere. The feasibility test has a
 tolerance, so both sides are posed with it taken off: D <= 0, and D > 0 by at least 1e-7.

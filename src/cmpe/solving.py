@@ -1,4 +1,4 @@
-"""`cmpe.solve`: the public face of the one door, with everything in reach by name.
+"""`cmpe.solve`: the public entry point to all methods.
 
 It turns what a person writes into the record that engines read (`Limits`): a trained run by its
 directory, `workers` and `start` without `Running`, and a progress bar.

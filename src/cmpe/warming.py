@@ -1,4 +1,4 @@
-"""Everything that can be compiled, part by part, so that it can be done ahead.
+"""Everything that can be compiled, part by part, for `cmpe compile`.
 
     cmpe compile            # on the command line: all parts, on all cores
 

@@ -47,6 +47,10 @@ def test_rules_say_what_they_should():
     np.testing.assert_array_equal(problems["hierarchy"].is_feasible(z), closed)
     single = closed & (z[:, 0] + z[:, 1] == 1) & (z[:, 2] + z[:, 3] <= 1)
     np.testing.assert_array_equal(problems["one path"].is_feasible(z), single)
+    known = np.array([[1, 0, 1, 0, 1, 0], [1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 0]]) > 0
+    deep = single & (z[:, 0] <= z[:, 2] + z[:, 3]) & (z[:, 2] <= z[:, 4])
+    found = hierarchy(EDGES, 6, known)["one path"].is_feasible(z)
+    np.testing.assert_array_equal(found, deep)  # label 1 has no child in a row
     z = np.indices((2,) * 9).reshape(9, -1).T
     square = z.reshape(-1, 3, 3)
     expected = (square.sum(axis=1) == 1).all(axis=1) & (square.sum(axis=2) == 1).all(axis=1)

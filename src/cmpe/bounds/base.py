@@ -1,4 +1,4 @@
-"""What all bounds share: how much work, what comes out, and the tables of a row.
+"""Shared by all bounds: the amount of work, the result, and the tables of a row.
 
 A bounder turns instances into upper bounds on the best feasible objective that hold whenever it is
 stopped: more work lowers them, never below the optimum.

@@ -1,4 +1,4 @@
-"""What each value of each variable can still reach: bounds for fixing variables.
+"""Upper bounds for each value of each variable, by which variables are fixed.
 
 At the best multipliers of a relaxation, the best total in which some copy of v takes the value k
 is an upper bound on h of every feasible assignment with z_v = k. Where it lies below the value of

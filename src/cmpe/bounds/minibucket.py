@@ -1,4 +1,4 @@
-"""Mini-buckets: elimination whose buckets are split where they grow too large.
+"""Mini-buckets: elimination in which large buckets are split.
 
 Eliminating v collects all tables and messages that mention v. If together they mention more than
 i + 1 variables, they are dealt out to mini-buckets of at most i + 1, and each is maximised over v

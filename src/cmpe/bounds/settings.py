@@ -1,4 +1,4 @@
-"""What tunes bounds."""
+"""Settings of bounds."""
 
 from __future__ import annotations
 

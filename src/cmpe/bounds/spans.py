@@ -1,4 +1,4 @@
-"""Between which numbers a function of any kind lies, where evidence has fixed some variables.
+"""Lower and upper bounds of functions of any kind, given evidence.
 
 Nothing relates the functions of a problem to each other here: a span costs one pass over the
 tables or layers. A new kind of function registers its own.

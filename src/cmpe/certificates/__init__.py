@@ -1,1 +1,1 @@
-"""Proofs of bounds that others can check: how they are made, and a checker that stands alone."""
+"""Proofs of bounds that others can check, and an independent checker."""

@@ -1,4 +1,4 @@
-"""Check certificates without cmpe: `python checker.py CERTIFICATE`. It needs Python alone.
+"""Check certificates without cmpe: `python checker.py CERTIFICATE`. It needs only Python.
 
 A certificate states a question, and of each of its rows what is claimed: no assignment that agrees
 with the evidence and satisfies every constraint t_j <= q_j has an objective h above `bound` (null:

@@ -1,4 +1,4 @@
-"""What a proof is made of: clusters of variables, messages that move between them, cubes."""
+"""The parts of a proof: clusters of variables, messages between them, cubes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cmpe convert`: models from format to format; of a problem directory, its parts for others.
+"""`cmpe convert`: models from format to format, and parts of problem directories.
 
 A learned model becomes tables where the format holds nothing else: one function per variable of a
 tree; a cutset network is expanded. A directory becomes one problem for toulbar2 (.cfn), or the

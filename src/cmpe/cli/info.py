@@ -1,4 +1,4 @@
-"""`cmpe info`: what a model file or a problem directory holds."""
+"""`cmpe info`: the contents of a model file or a problem directory."""
 
 from __future__ import annotations
 

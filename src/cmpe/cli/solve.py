@@ -39,6 +39,7 @@ from cmpe.cli.options import (
     refuse_unknown,
     spread,
 )
+from cmpe.cli.streaming.rows import one_by_one
 from cmpe.cli.streaming.running import (
     QUICK,
     StreamAsked,
@@ -235,9 +236,8 @@ def _explain(rows: Rows, solutions: Solutions, seconds: float | None) -> None:
     from cmpe.solution import Status
     from cmpe.tradeoffs.conflict import conflict
 
-    for row in np.flatnonzero(solutions.status == Status.INFEASIBLE).tolist():
-        question = rows.take(slice(row, row + 1)).keywords
-        seen = question.pop("evidence")[0]
+    which = np.flatnonzero(solutions.status == Status.INFEASIBLE)
+    for row, (seen, question) in zip(which.tolist(), one_by_one(rows.take(which)), strict=True):
         reason = conflict(rows.problem, seen, **question, time_limit=seconds)
         typer.echo(f"row {row}: {reason}", err=True)
 

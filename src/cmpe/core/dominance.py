@@ -1,4 +1,4 @@
-"""Compiled: values that another value of the same variable can stand in for.
+"""Compiled search for dominated values: another value of the variable is never worse.
 
 Value b of v dominates value a if, whatever the others are,
 

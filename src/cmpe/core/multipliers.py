@@ -1,4 +1,4 @@
-"""How far a subgradient step of multipliers aims to fall: Polyak's step, with an aim that adapts.
+"""The size of a subgradient step of multipliers: Polyak's step with an adaptive target.
 
 A step from a point of value D has the length (D - best + aim) / |subgradient|^2. The aim shrinks
 when the best value has not fallen enough for some steps, and may grow when it falls a lot (Polyak

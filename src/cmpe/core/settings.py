@@ -1,4 +1,4 @@
-"""What tunes `exact` and `local`, kernels included."""
+"""Settings of `exact` and `local`, kernels included."""
 
 from __future__ import annotations
 

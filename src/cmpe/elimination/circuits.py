@@ -1,4 +1,4 @@
-"""Sums over assignments as circuits: what elimination adds, without what is always 0.
+"""Sums over assignments as circuits: elimination without the terms that are always 0.
 
 Tables of rules hold mostly entries of -inf. Where all rows have the same ones, the terms of a
 bucket tree that contain such an entry are left out, and an entry of a message that is one other

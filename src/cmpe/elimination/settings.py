@@ -1,4 +1,4 @@
-"""What tunes elimination orders, plans and sums."""
+"""Settings of elimination orders, plans and sums."""
 
 from __future__ import annotations
 

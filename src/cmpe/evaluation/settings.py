@@ -1,4 +1,4 @@
-"""What tunes the search for the best constant answer."""
+"""Settings of the search for the best constant answer."""
 
 from __future__ import annotations
 

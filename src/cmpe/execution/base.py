@@ -1,4 +1,4 @@
-"""What runs tasks, and how a task ends.
+"""Executors of tasks, and the outcomes of tasks.
 
 Named tasks become ready one by one and run in this process, in local processes or on the machines
 of a Ray cluster. Arguments and results travel as values, so machines need not share a file system.

@@ -1,4 +1,4 @@
-"""A process of its own for code that may crash: it lives long, and another one follows a crash.
+"""A separate, long-lived process for code that may crash; it is replaced after a crash.
 
 The process is a fresh interpreter that imports nothing of the script that started it, so scripts
 need no `__main__` guard. Calls and replies travel through pipes. Ctrl-C in the terminal does not

@@ -1,4 +1,4 @@
-"""What tunes processes, threads and clusters."""
+"""Settings of processes, threads and clusters."""
 
 from __future__ import annotations
 

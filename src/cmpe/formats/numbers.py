@@ -1,4 +1,4 @@
-"""Numbers of rows' own in files: log-potentials (`.npz`, `.npy`, `.parquet`), limits, inputs.
+"""Files with numbers for each row: log-potentials (`.npz`, `.npy`, `.parquet`), limits, inputs.
 
 P.npz       an array (B, states) for each variable, by its name or as x0, x1, ...;
             (B, states, states) for "A,B"

@@ -1,4 +1,4 @@
-"""Packed files (.gz, .xz, .bz2), unpacked in pieces: what a small file may cost is known first."""
+"""Compressed files (.gz, .xz, .bz2), unpacked in pieces up to a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all text formats share: compression by suffix, tokens that know their line, safe writing."""
+"""Shared by all text formats: compression by suffix, tokens that know their line, safe writing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The only room that trains: losses, networks, the trainer, and the solver they make."""
+"""Training: losses, networks, the trainer, and trained solvers."""

@@ -1,4 +1,4 @@
-"""What is made of a network's first answers: repair by local search, or search."""
+"""Improvement of a network's first answers: repair by local search, or search."""
 
 from __future__ import annotations
 

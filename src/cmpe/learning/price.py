@@ -1,4 +1,4 @@
-"""What a trained solver has cost, and after how many questions it has paid for itself.
+"""The cost of a trained solver, and the number of rows after which it has paid for itself.
 
 A network costs rows, labels and training once, and then a pass (and what follows it) a row. Against
 a method that takes s seconds a row, a solver of r seconds a row that cost c seconds pays for itself

@@ -1,4 +1,4 @@
-"""What tunes learning: networks for any question, training, and the repair of answers."""
+"""Settings of learning: networks for any question, training, and the repair of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evidence leaves of several models: one structure for all rows, one table each per row.
+"""Models given evidence: one structure for all rows, and the tables of each row.
 
 Rows that observe the same variables share the scopes of the remaining tables; only the entries
 differ. `Conditioning` finds that structure once; `tables` fills in the entries of a whole batch

@@ -1,4 +1,4 @@
-"""A constraint t(x, y) <= q, the one tolerance by which it is judged, and `t <= q` in Python.
+"""A constraint t(x, y) <= q, its tolerance, and `t <= q` in Python.
 
     t >= q   is   -t <= -q, and t > -inf
 

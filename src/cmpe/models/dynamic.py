@@ -1,4 +1,4 @@
-"""Dynamic networks: a model of two time slices, unrolled over as many steps as there are.
+"""Dynamic networks: a model of two time slices, unrolled over any number of steps.
 
     h(z_0, ..., z_T) = prior(z_0) + sum over t = 1..T of transition(z_{t-1}, z_t)
 

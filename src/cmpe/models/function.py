@@ -1,4 +1,4 @@
-"""What a problem needs of its objective and of its constraints' functions.
+"""The interface of objectives and of the functions of constraints.
 
 To add a kind of function
 -------------------------

@@ -1,4 +1,4 @@
-"""Counts and costs: sums over variables of what their states cost, before any model is known.
+"""Counts and costs: sums over variables of the costs of their states, before a model is given.
 
     count({"A": "yes", "B": ("on", "high")})     how many of these variables have such a state
     linear({"A": {"yes": 2.5}, "B": {"on": 1}})  sum of the costs; other states cost 0

@@ -1,4 +1,4 @@
-"""How far assignments are from satisfying a rule on discrete variables.
+"""Violations of rules on discrete variables.
 
 Each function takes the values of a rule's variables, one assignment a row (B, k), and returns one
 number a row. `tabulated` makes a table of any such function. `Fold` is a rule that can be evaluated

@@ -1,4 +1,4 @@
-"""A log-linear model under rules: what answers must keep, or lose by breaking.
+"""A log-linear model under rules, hard or soft.
 
     h(z) = base(z) + sum over rules of what they are worth at z
 

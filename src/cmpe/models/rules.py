@@ -1,4 +1,4 @@
-"""Rules by name, before any model is known: implications, counts of literals, equal states.
+"""Rules by name, before a model is given: implications, counts of literals, equal states.
 
     implies({"A": "yes", "B": "on"}, {"C": "no"})     where both hold on the left, so does the right
     exactly_one({"A": "yes", "B": "on"})              at_most_one, at_least_one likewise

@@ -1,4 +1,4 @@
-"""Fronts as pictures: steps, supported points, the bound as a band, the limit that was asked."""
+"""Fronts as pictures: steps, supported points, the bound as a band, the limit of the problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells of evidence as people write them: states by name or number, nothing where unknown.
+"""Cells of evidence: states by name or number, empty if unknown.
 
 None, NaN and what pandas calls NA mean that the variable is free; so do -1 and the words for a
 missing value, unless they are names of states.

@@ -1,4 +1,4 @@
-"""Rows of evidence as people give them: arrays, mappings, frames, full rows; checked."""
+"""Rows of evidence in all forms, checked: arrays, mappings, frames, full rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence in every form that people give it, as instances that observe the same variables."""
+"""Evidence in any form, grouped into instances that observe the same variables."""
 
 from __future__ import annotations
 

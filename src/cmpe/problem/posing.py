@@ -1,4 +1,4 @@
-"""From what people ask to what engines read: functions joined by name, every limit `t <= q`."""
+"""From user input to the input of engines: functions matched by name, every limit `t <= q`."""
 
 from __future__ import annotations
 

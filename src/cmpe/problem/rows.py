@@ -1,4 +1,4 @@
-"""Rows of a batch with numbers of their own: log-potentials that are added to h, and limits.
+"""Batches whose rows have their own numbers: log-potentials that are added to h, and limits.
 
 A table is conditioned by reading it at the observed values. So the potentials of a row are a table
 over the row's number and some variables, and the row's number is one more observed variable. A

@@ -1,4 +1,4 @@
-"""Assignments to begin from: one per row, checked, never lost to a worse answer."""
+"""Assignments to begin from: one per row, checked."""
 
 from __future__ import annotations
 

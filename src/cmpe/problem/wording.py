@@ -1,4 +1,4 @@
-"""Rules and limited counts in words, as the command line and problem files have them.
+"""Rules and limited counts in words, for the command line and problem files.
 
     A=yes and B!=no implies C=low            A=yes|maybe implies B=no weight 2.5
     exactly one of A=yes B=yes C=yes         at most one of, at least one of

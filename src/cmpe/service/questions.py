@@ -1,4 +1,4 @@
-"""What a request asks and what it is answered, as JSON; never paths."""
+"""Requests and answers of the service as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as tables: one row each, states by variable, then what is known of the answer."""
+"""Answers as tables: one row each, states by variable, then status, values and time."""
 
 from __future__ import annotations
 

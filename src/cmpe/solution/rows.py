@@ -1,4 +1,4 @@
-"""One answer as people read it: states by variable, its value, its constraints, its proof."""
+"""One answer: states by variable, its value, its constraints, its proof."""
 
 from __future__ import annotations
 

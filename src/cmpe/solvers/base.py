@@ -1,4 +1,4 @@
-"""What every method shares: the two protocols, how to run, limits and deadlines.
+"""Shared by all methods: the two protocols, options, limits and deadlines.
 
 To add a method: write an `Engine` in a module or room of its own, and one row of the registry
 (`cmpe.solvers`). The command line's help, the error of an unknown method, docs/how-to.md and the

@@ -1,4 +1,4 @@
-"""`answer`: the one door, behind `cmpe.solve`. Any evidence, any method, one answer per row.
+"""`answer`: the entry point behind `cmpe.solve`. Any evidence, any method, one answer per row.
 
 Evidence is parsed and wrapped once. Rows that observe the same variables form a batch; many small
 batches become one (`problem.patterns`) where elimination is cheap. Equal rows of a batch are

@@ -1,4 +1,4 @@
-"""The best feasible assignment of a row, the bound that proves it, and how they came about."""
+"""The best feasible assignment of a row, its bound, and their history."""
 
 from __future__ import annotations
 

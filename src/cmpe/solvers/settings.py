@@ -1,4 +1,4 @@
-"""What tunes `milp`, toulbar2, `exhaustive`, `local` without tables, and the door to methods."""
+"""Settings of `milp`, toulbar2, `exhaustive`, `local` without tables, and dispatch."""
 
 from __future__ import annotations
 

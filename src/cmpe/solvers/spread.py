@@ -1,4 +1,4 @@
-"""The one door on the cores of a cluster: rows in blocks, each asked of the same door there."""
+"""Dispatch on the cores of a cluster: rows in blocks, each answered by dispatch there."""
 
 from __future__ import annotations
 

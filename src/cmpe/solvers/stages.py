@@ -1,4 +1,4 @@
-"""Handing a batch on from one engine to the next, and merging what they say of its rows.
+"""Passing a batch from one engine to the next, and merging their results.
 
 An incumbent or a bound is never lost on the way: not to a stage that finds less, not to Ctrl-C.
 """

@@ -1,4 +1,4 @@
-"""Answers in a folder of parts, which a killed run leaves whole and another one completes.
+"""Answers in a folder of parts, which a later run completes after a kill.
 
     OUT/manifest.json        what was asked: models, evidence, method, options, rows of a part
     OUT/part-00000017.jsonl  the answers of rows 17 b to 18 b - 1, or `.parquet`

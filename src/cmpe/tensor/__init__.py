@@ -1,1 +1,1 @@
-"""The torch back-end: what `device="cuda"` runs on."""
+"""The torch back-end, used with `device="cuda"`."""

@@ -1,4 +1,4 @@
-"""How far subgradient steps of a whole batch aim to fall: `core.multipliers` in torch."""
+"""The sizes of subgradient steps of a whole batch: `core.multipliers` in torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers for PyTorch: networks whose answers obey a problem's rules and limits (extra `learn`)."""
+"""Layers for PyTorch: networks whose answers satisfy rules and limits (extra `learn`)."""
 
 from cmpe.torch.layer import Layer, LayerDistribution
 from cmpe.torch.perturbed import FenchelYoung

@@ -1,4 +1,4 @@
-"""What an assignment breaks, in words."""
+"""The rules and limits that an assignment breaks, in words."""
 
 from __future__ import annotations
 

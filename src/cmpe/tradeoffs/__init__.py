@@ -1,1 +1,1 @@
-"""Beyond one answer: fronts of h against a constraint, the k best, what answers depend on."""
+"""Beyond one answer: fronts of h against a constraint, the k best, sensitivity."""

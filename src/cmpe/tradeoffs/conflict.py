@@ -1,4 +1,4 @@
-"""`cmpe.conflict`: why a row has no answer, as few constraints, rules and findings as it takes.
+"""`cmpe.conflict`: a minimal set of constraints, rules and findings that has no answer.
 
 A conflict cannot hold together. It is minimal where taking any one member away leaves a question
 with an answer. It is found by dividing what might be to blame (Junker 2004, QuickXplain): of k

@@ -1,4 +1,4 @@
-"""Problems whose evidence says more: a value that is forced, answers to keep away from.
+"""Problems with more evidence: a forced value, or answers to be excluded.
 
 Every further wish is a further evidence variable, so that rows with different wishes still share
 one structure, one plan and one compiled call.

@@ -1,4 +1,4 @@
-"""Fronts of rows that elimination can reach: compiled, one plan for all of them.
+"""Fronts of rows that can be eliminated: compiled, with one plan for all of them.
 
 See `core.fronts.fronts` for the algorithm and docs/cost.md for its proof. The constraint whose
 front is wanted comes first in the problem. An assignment where it is -inf is one point of its own,

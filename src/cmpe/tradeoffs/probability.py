@@ -1,4 +1,4 @@
-"""`cmpe.probability`: how probable the evidence, each state and each explanation is.
+"""`cmpe.probability`: the probability of the evidence, each state and each explanation.
 
     P(z) = exp(h(z) + u(z)) / Z,   Z = the sum over assignments that agree with the evidence
                                        and satisfy the constraints

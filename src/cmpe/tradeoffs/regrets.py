@@ -1,4 +1,4 @@
-"""The best h that each value of each variable allows: what regrets are made of."""
+"""The best h for each value of each variable, from which regrets follow."""
 
 from __future__ import annotations
 

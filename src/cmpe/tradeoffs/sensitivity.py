@@ -1,4 +1,4 @@
-"""`cmpe.sensitivity`: what an answer depends on.
+"""`cmpe.sensitivity`: the sensitivity of an answer to values, limits and tables.
 
 Per row: the multipliers mu* of the dual, for every constraint the limits between which the answer
 stays optimal, and for every value of every variable the least loss of forcing it there,

@@ -1,4 +1,4 @@
-"""What tunes fronts, lists of answers and probabilities."""
+"""Settings of fronts, lists of answers and probabilities."""
 
 from __future__ import annotations
 

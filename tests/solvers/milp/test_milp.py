@@ -18,7 +18,7 @@ from tests.problems import ask, worked_example
 
 
 def test_an_unknown_backend_is_said():
-    with pytest.raises(MethodError, match="highs, scip, gurobi, found 'cplex'"):
+    with pytest.raises(MethodError, match="highs, scip, gurobi, cpsat, found 'cplex'"):
         Milp("cplex")
 
 

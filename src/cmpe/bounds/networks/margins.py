@@ -1,4 +1,4 @@
-"""How far an input is from leaving its class: proved lower bounds for whole batches.
+"""The distance of an input to another class: proved lower bounds for whole batches.
 
 Within radius r of x the margin against class k is at least G_k - sum_i c_i t_i (`neurons`), so
 a flip needs min sum t subject to c t >= G_k, a fractional knapsack, or more than r.

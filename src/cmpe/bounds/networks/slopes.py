@@ -1,4 +1,4 @@
-"""How steep a ReLU network's margins can be anywhere in the box: a bound that costs nothing a row.
+"""A bound of the slopes of a ReLU network's margins in the whole box, the same for all rows.
 
 Every ReLU has a slope in [0, 1], so the derivative of F_c - F_k by an input lies between two
 numbers that follow from the weights, layer by layer from the output. With L the largest of their

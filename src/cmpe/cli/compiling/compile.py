@@ -1,4 +1,4 @@
-"""`cmpe compile`: everything that a first use would compile, ahead and on all cores."""
+"""`cmpe compile`: compile everything in advance, on all cores."""
 
 from __future__ import annotations
 

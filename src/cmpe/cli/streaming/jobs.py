@@ -1,4 +1,4 @@
-"""What a block of rows becomes, for each command: the bytes of a part.
+"""From a block of rows to the bytes of a part, for each command.
 
 Jobs travel to other processes and machines. `seconds` are null in parts: times differ from run to
 run, and parts do not. The journal has them.

@@ -1,4 +1,4 @@
-"""What is written of one row, by commands that print it and by jobs that keep it in parts."""
+"""The output of one row, for commands that print it and jobs that write parts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from cmpe.formats.results import NOTHING, Carried, cells_of
 
 if TYPE_CHECKING:
+    from cmpe.arrays import Values
     from cmpe.bounds.base import Bounds
     from cmpe.cli.streaming.jobs import BoundJob
     from cmpe.execution import Workplace
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from cmpe.problem.rows import Rows
     from cmpe.tradeoffs.best import Ranked
     from cmpe.tradeoffs.front import Front
+
+
+def row_head(index: int, carried: Carried) -> str:
+    """How a line about a row begins: its number, and the cells that are carried."""
+    cells = cells_of(carried, index).items()
+    return " ".join([f"row {index}", *(f"{name}={cell}" for name, cell in cells)])
+
+
+def one_by_one(rows: Rows) -> Iterator[tuple[Values, dict[str, Any]]]:
+    """Each row's evidence, and the numbers of its own as keywords."""
+    for index in range(len(rows)):
+        numbers = rows.take(slice(index, index + 1)).keywords
+        yield numbers.pop("evidence")[0], numbers
 
 
 def bounds_by_name(job: BoundJob, rows: Rows, place: Workplace | None = None) -> dict[str, Bounds]:

@@ -1,4 +1,4 @@
-"""How a command becomes a stream: when its output is a folder, and who it is asked of."""
+"""Streams of commands whose output is a folder or whose executor is a cluster."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from cmpe.cli.options import (
     spread,
     write_or_print,
 )
-from cmpe.cli.streaming.rows import rank_lines
+from cmpe.cli.streaming.rows import rank_lines, row_head
 from cmpe.cli.streaming.running import answer_parts, stream_asked
 from cmpe.errors import InputError, MethodError
 from cmpe.formats.results import Carried, cells_of
@@ -145,11 +145,7 @@ def _shape(output: Path | None, suffix: str) -> RankFormat:
 
 def _table(found: list[Ranked], carried: Carried) -> str:
     """A paragraph for each row."""
-    heads = [
-        " ".join([f"row {i}", *(f"{name}={cell}" for name, cell in cells_of(carried, i).items())])
-        for i in range(len(found))
-    ]
-    return "".join(f"{head}: {each!r}\n" for head, each in zip(heads, found, strict=True))
+    return "".join(f"{row_head(i, carried)}: {each!r}\n" for i, each in enumerate(found))
 
 
 def _csv(found: list[Ranked], carried: Carried) -> str:

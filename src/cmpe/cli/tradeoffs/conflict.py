@@ -9,6 +9,7 @@ import typer
 
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import ProblemOptions, RowOptions, TimeLimit, spread
+from cmpe.cli.streaming.rows import one_by_one, row_head
 from cmpe.cli.tradeoffs.relax import changes
 
 
@@ -34,9 +35,7 @@ def conflict(
     problem, directory = models.read(context)
     rows, carried = files.read(problem, directory)
     infeasible = 0
-    for index in range(len(rows)):
-        question = rows.take(slice(index, index + 1)).keywords
-        row = question.pop("evidence")[0]
+    for index, (row, question) in enumerate(one_by_one(rows)):
         reason = conflict_of(problem, row, **question, time_limit=time_limit)
         infeasible += reason.feasible is False
         change = None
@@ -44,8 +43,7 @@ def conflict(
             change = relaxed(problem, row, **question, time_limit=time_limit)
         cells = cells_of(carried, index)
         if format is InfoFormat.table:
-            head = " ".join([f"row {index}", *(f"{name}={cell}" for name, cell in cells.items())])
-            typer.echo(f"{head}: {reason}" + (f"; {change}" if change else ""))
+            typer.echo(f"{row_head(index, carried)}: {reason}" + (f"; {change}" if change else ""))
             continue
         values: dict[str, object] = {
             "index": index,

@@ -24,6 +24,7 @@ from cmpe.cli.options import (
     spread,
     write_or_print,
 )
+from cmpe.cli.streaming.rows import row_head
 from cmpe.cli.table import answer_text
 from cmpe.formats.results import Carried, cells_of
 from cmpe.solvers.base import Running
@@ -207,9 +208,7 @@ def _table(explained: _Explained) -> str:
     """A paragraph a row: the evidence, the explanations, the least certain variables."""
     lines: list[str] = []
     for row in range(min(explained.rows, SHOWN_ROWS)):
-        cells = cells_of(explained.carried, row).items()
-        head = " ".join([f"row {row}", *(f"{name}={cell}" for name, cell in cells)])
-        lines.append(f"{head}: {explained.found.summary(row)}")
+        lines.append(f"{row_head(row, explained.carried)}: {explained.found.summary(row)}")
         answers = explained.ranked[row].answers
         for rank, share in enumerate(explained.shares[row]):
             text = answer_text(answers[rank], EXPLANATION_WIDTH)

@@ -10,6 +10,7 @@ import typer
 
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import ProblemOptions, RowOptions, TimeLimit, spread
+from cmpe.cli.streaming.rows import one_by_one, row_head
 from cmpe.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,15 +44,12 @@ def relax(
     problem, directory = models.read(context)
     rows, carried = files.read(problem, directory)
     hopeless = 0
-    for index in range(len(rows)):
-        question = rows.take(slice(index, index + 1)).keywords
-        row = question.pop("evidence")[0]
+    for index, (row, question) in enumerate(one_by_one(rows)):
         change = relaxed(problem, row, costs=costs, **question, time_limit=time_limit)
         hopeless += change.proved and not isfinite(change.cost)
         cells = cells_of(carried, index)
         if format is InfoFormat.table:
-            head = " ".join([f"row {index}", *(f"{name}={cell}" for name, cell in cells.items())])
-            typer.echo(f"{head}: {change}")
+            typer.echo(f"{row_head(index, carried)}: {change}")
         else:
             typer.echo(json.dumps({"index": index, **cells, **changes(change)}))
     return int(bool(len(rows)) and hopeless == len(rows))

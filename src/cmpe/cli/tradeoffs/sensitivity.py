@@ -10,6 +10,7 @@ import typer
 
 from cmpe.cli.info import InfoFormat
 from cmpe.cli.options import ProblemOptions, RowOptions, TimeLimit, spread
+from cmpe.cli.streaming.rows import row_head
 
 if TYPE_CHECKING:
     from cmpe.tradeoffs.sensitivity import Sensitivity
@@ -38,8 +39,8 @@ def sensitivity(
     for index, each in enumerate(found):
         cells = cells_of(carried, index)
         if format is InfoFormat.table:
-            head = " ".join([f"row {index}", *(f"{name}={cell}" for name, cell in cells.items())])
-            typer.echo("\n  ".join([f"{head}: {_limits(each)}", *_least_sure(each)]))
+            head = f"{row_head(index, carried)}: {_limits(each)}"
+            typer.echo("\n  ".join([head, *_least_sure(each)]))
         else:
             typer.echo(json.dumps({"index": index, **cells, **_values(each)}))
     infeasible = [each.answer.status.label == "infeasible" for each in found]

@@ -1,4 +1,4 @@
-"""Where compiled code is kept, for whom, and how much of it there is.
+"""The cache of compiled code: its folders, its users and its size.
 
 Numba keeps the code of a function in the first of these folders that can be written:
 

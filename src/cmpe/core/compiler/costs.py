@@ -1,4 +1,4 @@
-"""What a first use compiles and about how long it takes: measured, to be told to people.
+"""Measured estimates of the time that the first use of an engine compiles.
 
     python -m benchmarks.compiling
 

@@ -1,4 +1,4 @@
-"""How much compiled code the caches hold."""
+"""The amount of compiled code in the caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody waits in silence: what is said when code is being compiled, and by whom.
+"""Notices about code that is being compiled, on stderr and by the logger.
 
 The first time in a process that a function of an engine is really compiled (not loaded from the
 cache), one line goes to the logger `cmpe` with level WARNING, which Python shows on stderr unless

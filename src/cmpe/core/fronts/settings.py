@@ -1,4 +1,4 @@
-"""What tunes fronts and the k best."""
+"""Settings of fronts and the k best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tunes `search`."""
+"""Settings of `search`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cost function network says: costs in whole units, whose sum must stay below a bound.
+"""A cost function network: costs in whole units, whose sum must stay below a bound.
 
     minimise  cost(z) = sum of functions  subject to  cost(z) < top
 

@@ -1,4 +1,4 @@
-"""What formats of Bayesian networks share: variables with states, one P(child | parents) each.
+"""Shared by formats of Bayesian networks: variables with states, one P(child | parents) each.
 
 A model is read with the scope (parents, child). It is written if it is a Bayesian network: one
 table for each variable, which sums to 1 over that variable, and no cycle of parents.

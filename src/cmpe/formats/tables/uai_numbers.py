@@ -1,4 +1,4 @@
-"""UAI text as one array of numbers: what a sound file is read by.
+"""UAI text as one array of numbers: the quick reader of valid files.
 
 Anything odd gives None: the reader then goes word by word, and says what is wrong and where.
 """

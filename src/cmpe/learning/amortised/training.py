@@ -1,4 +1,4 @@
-"""`fit_amortised`: messages whose schedule is tuned by what their answers are worth after repair.
+"""`fit_amortised`: messages whose schedule is tuned by the value of their answers after repair.
 
 An evolution strategy (`evolution`) changes the numbers of a schedule (`messages.schedule_of`). A
 generation draws BLOCKS x LANES new questions. Every candidate answers them, answers are repaired by

@@ -1,4 +1,4 @@
-"""What training knows of each example: alpha_x and the penalty lambda_x (paper §4.2, eq. sub-1).
+"""The factors of each example: alpha_x and the penalty lambda_x (paper §4.2, eq. sub-1).
 
     alpha_x = contrast * max(least, p_upper / q_lower)
 

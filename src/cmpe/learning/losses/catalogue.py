@@ -1,4 +1,4 @@
-"""What is known of each loss besides its formula: the one list of losses.
+"""The list of losses: their properties besides the formulas.
 
 Training, the command line, the reports and the adversarial study read it. A new loss is a function
 in `losses` and a row here. This module needs no torch.

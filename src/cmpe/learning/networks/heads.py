@@ -1,4 +1,4 @@
-"""How a network's last numbers become a relaxed answer.
+"""From a network's logits to a relaxed answer.
 
 The numbers are logits of the answer's coordinates. Where the answer is to stay close to the
 evidence (a `Distance` objective), they are better read as changes of it:

@@ -1,4 +1,4 @@
-"""What a network reads of each row: evidence, then the row's log-potentials and limits.
+"""The inputs of a network: evidence, then the row's log-potentials and limits.
 
 A table of log-potentials is read relative to its first entry, cut off at `MOST` nats; the numbers
 of a single variable are then in the coordinates of the network's own logits. Limits are read

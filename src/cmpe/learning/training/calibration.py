@@ -1,4 +1,4 @@
-"""How each margin fares on rows that were not trained on: what a run keeps of its calibration.
+"""Calibration: the results of each margin on validation rows.
 
 A network that reads the margin answers for any number, so margins between the trained ones are
 tried too. All members of a stack are judged at once, in the trainer.

@@ -1,4 +1,4 @@
-"""What training reads: rows of evidence, labels and bounds, as arrays.
+"""Training data: rows of evidence, labels and bounds, as arrays.
 
 Training takes bounds and labels as data. Only `prepare` (and the trained solver) calls the
 engines that make them. An example is a row together with a margin: the constraint then reads

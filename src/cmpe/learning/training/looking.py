@@ -1,4 +1,4 @@
-"""How rounded answers fare on rows that were not trained on: what a look at them finds."""
+"""The results of rounded answers on validation rows."""
 
 from __future__ import annotations
 

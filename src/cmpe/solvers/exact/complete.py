@@ -1,4 +1,4 @@
-"""Method `exact` as a whole: elimination where it can be had, and what becomes of other rows.
+"""Method `exact` as a whole: elimination where it fits, other methods for the other rows.
 
 Rows that the engine cannot prove within its memory go to MILP with their incumbent and bound.
 Rows too wide to eliminate, or wide enough for it to be slow (`too_wide`), go to the race

@@ -1,4 +1,4 @@
-"""What every attack shares: images checked, blocks run, answers confirmed by the network."""
+"""Shared by all attacks: images checked, blocks run, answers confirmed by the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tunes flips of classifiers: their search and their proofs."""
+"""Settings of flips of classifiers: their search and their proofs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `search` begins: rounds of messages, as many as the time allows."""
+"""The starts of `search`: rounds of messages, as many as the time allows."""
 
 from __future__ import annotations
 

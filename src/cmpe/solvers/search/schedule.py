@@ -1,4 +1,4 @@
-"""What `search` does when: budgets, and the members, noise and multiplier steps of its passes."""
+"""The schedule of `search`: budgets, and the members, noise and multiplier steps of its passes."""
 
 from __future__ import annotations
 

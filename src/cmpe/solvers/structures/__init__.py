@@ -1,4 +1,4 @@
-"""Problems of a special structure, which a method of their own solves with a proof.
+"""Problems with a special structure, each solved by a special method with a proof.
 
 - `closure`: rules that are implications between binary variables, and tables over pairs of them
   that pull one way: a minimum cut.

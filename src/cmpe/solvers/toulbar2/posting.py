@@ -1,4 +1,4 @@
-"""What one run of toulbar2 is given, and the run itself: it happens in a process of its own."""
+"""The input of one run of toulbar2, and the run itself, in a separate process."""
 
 from __future__ import annotations
 

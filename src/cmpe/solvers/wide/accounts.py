@@ -1,4 +1,4 @@
-"""What the contestants of a race earned, and who plays next.
+"""The gains of the contestants of a race, and the choice of the next one.
 
 A contestant earns the nats by which answer and bound came closer during its turns. Its share of the
 time follows its rate, nats a second, what was earned lately counting more.

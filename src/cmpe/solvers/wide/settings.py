@@ -1,4 +1,4 @@
-"""`RaceSettings`: every number that decides who does what when on a wide row."""
+"""`RaceSettings`: the settings of the race on a wide row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priced problems: what a multiplier, a limit or no limit at all makes of one row.
+"""Priced problems: one row with a multiplier, with a limit, or with neither.
 
 Each answer gives the band a point and a bound (`band`). The functions are split once into a part
 with finite tables and the support of t.

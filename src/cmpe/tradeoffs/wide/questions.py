@@ -1,4 +1,4 @@
-"""Which questions about a band are worth asking, and how much each could take off its area.
+"""The next steps for a band, and the reduction of its area that each could bring.
 
 The area between bound and points, over the limits that were asked for, has two parts. The concave
 hull of the points is below every line that will ever be found, so lines can take off what is

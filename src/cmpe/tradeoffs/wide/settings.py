@@ -1,4 +1,4 @@
-"""What tunes the fronts of wide rows."""
+"""Settings of the fronts of wide rows."""
 
 from __future__ import annotations
 
