@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("--parts", default="paper,kinds", help="a list with commas")
     options.add_argument("--rows", type=int, default=20, help="of a cell")
+    options.add_argument("--only", nargs="+", help="instances of the part `wide`, by name")
     options.add_argument("--problems", type=int, default=5000, help="of the part `random`")
     told = options.parse_args(arguments)
     settings = Settings(seed=told.seed, samples=1000, made_rows=100)
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for name in ("elimination", "trees"):
                     recorder.add(cell=f"random: {name}", **tried(name, told.problems // 2))
                 continue
-            for name, cell in cells(part, settings, told.rows):
+            for name, cell in cells(part, settings, told.rows, told.only):
                 recorder.add(cell=name, **measured(cell, told.rows))
     print_table(recorder.records, COLUMNS)
     return 0
@@ -85,10 +86,14 @@ def tried(how: str, problems: int) -> dict[str, Any]:
     }
 
 
-def cells(part: str, settings: Settings, rows: int) -> Iterator[tuple[str, Cell]]:
+def cells(
+    part: str, settings: Settings, rows: int, only: Sequence[str] | None = None
+) -> Iterator[tuple[str, Cell]]:
     """The cells of a part of `benchmarks.exact`; or wide rows, mostly without a constraint."""
     if part == "wide":
         for instance in instances_of(FOLDER):
+            if only and instance.name not in only:
+                continue
             problem = cmpe.Problem(cmpe.read_model(instance.model))
             row = np.full((1, problem.variables), -1)
             if instance.evidence is not None:
@@ -100,7 +105,7 @@ def cells(part: str, settings: Settings, rows: int) -> Iterator[tuple[str, Cell]
     else:
         shares, variance, percentiles = CHOICES[part]
         for source in sources(settings):
-            if part == "wide" and source.name not in GRIDS:
+            if part == "wide" and source.name not in (only or GRIDS):
                 continue
             for share, q in itertools.product(shares, percentiles):
                 cell = cell_of(source, q, evidence=share, variance=variance, rows=rows)

@@ -124,5 +124,6 @@ def test_a_status_is_a_word_that_equals_its_code():
         assert Status(codes[status.code]) is status is Status(status.label)
         assert json.loads(json.dumps({"status": status})) == {"status": status.label}
         assert int(status) == status.code == status == status.label
+        assert codes[status.code] in {status}
     with pytest.raises(ValueError, match="99"):
         Status(99)

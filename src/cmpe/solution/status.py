@@ -44,7 +44,9 @@ class Status(StrEnum):
             return str.__ne__(self, other)
         return self.code != other
 
-    __hash__ = str.__hash__
+    def __hash__(self) -> int:
+        """That of the code, so that a set of statuses contains the codes of `Solutions.status`."""
+        return hash(self.code)
 
     def __int__(self) -> int:
         return self.code
