@@ -47,3 +47,15 @@ def test_best_and_bound_honour_the_bound(call, files):
     code, out, _ = call("bound", "loose.wcsp")
     assert code == 0
     assert lines(out)[0]["bound"] >= -6.0
+
+
+def test_convert_keeps_the_bound_or_refuses(call, refused, files):
+    assert call("convert", "loose.wcsp", "copy.cfn")[0] == 0
+    assert lines(call("solve", "copy.cfn")[1])[0]["objective"] == pytest.approx(-6.0)
+    assert call("convert", "tight.wcsp", "tight.cfn")[0] == 0
+    assert lines(call("solve", "tight.cfn")[1])[0]["status"] == "infeasible"
+    Path("sum.wcsp").write_text(WCSP.replace("TOP", "9"))  # no entry alone reaches the bound
+    message = refused("convert", "sum.wcsp", "copy.uai")
+    assert message.endswith("which .uai files do not hold; convert it to .cfn")
+    Path("free.wcsp").write_text(WCSP.replace("TOP", "99"))  # no sum reaches the bound
+    assert call("convert", "free.wcsp", "copy.uai")[0] == 0

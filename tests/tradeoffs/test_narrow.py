@@ -57,3 +57,10 @@ def test_a_space_beyond_the_memory_is_not_taken(monkeypatch):
     monkeypatch.setattr(narrow, "allowed_bytes", lambda _: 1 << 20)
     front = cmpe.front(made.problem, made.test[:1])[0]
     assert not front.complete
+
+
+def test_a_time_limit_beyond_all_clocks_is_none():
+    problem = cmpe.Problem(grid(2, 2, seed=1), [cmpe.count({0: 1, 1: 1}) <= 1])
+    for ask in (cmpe.front, cmpe.best):
+        with_limit, without = (ask(problem, time_limit=t)[0] for t in (1e30, None))
+        assert with_limit.objective.tolist() == without.objective.tolist()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cmpe.errors import InputError
+from cmpe.formats.cfn import write_cfn
+from cmpe.formats.problems import has_bound, read_problem
 from cmpe.formats.registry import SUFFIXES, listed, read_model, write_model
 from cmpe.formats.text import suffix_of
 
@@ -52,14 +54,24 @@ def convert(
         raise InputError(
             f"{target}: a problem directory holds several models; expected a .cfn or .evid target"
         )
-    else:
+    elif not _is_bounded(source):
         write_model(read_model(source), target)
+    elif suffix == PROBLEM:
+        write_cfn(read_problem(source), target)
+    else:
+        raise InputError(
+            f"{source}: expected a model without constraints, found a bound on the sum of costs or "
+            f"other constraints, which {suffix} files do not hold; convert it to {PROBLEM}"
+        )
     return 0
 
 
-def _write_problem(source: Path, target: Path, row: int | None) -> None:
-    from cmpe.formats.cfn import write_cfn
+def _is_bounded(source: Path) -> bool:
+    """Whether a file has constraints: a bound that sums of costs reach, linear constraints."""
+    return has_bound(source) and bool(read_problem(source).constraints)
 
+
+def _write_problem(source: Path, target: Path, row: int | None) -> None:
     problem, evidence = _problem(source, row)
     write_cfn(problem, target, evidence)
 

@@ -40,7 +40,7 @@ from cmpe.solvers.exact import too_wide
 from cmpe.solvers.spread import need_here, spread_list
 from cmpe.tradeoffs.chosen import best_over
 from cmpe.tradeoffs.forcing import with_distance
-from cmpe.tradeoffs.narrow import MOST_SUMS
+from cmpe.tradeoffs.narrow import sums_within
 from cmpe.tradeoffs.points import EvaluatedTables, h_tolerance, need_short_values
 from cmpe.tradeoffs.settings import TRADEOFFS
 from cmpe.tradeoffs.summed import ScoredAnswers, Summed
@@ -569,10 +569,7 @@ class RankedBatch:
         self._batch = Batch(instances, limits.bytes)
         self._tables = EvaluatedTables.of(self._problem.models)
         self._order = np.argsort(self._batch.plan.buckets[:, 0])
-        seconds = limits.seconds
-        self._sums = (
-            MOST_SUMS if seconds is None else int(TRADEOFFS.sums_per_second * seconds) + 1000
-        )
+        self._sums = sums_within(limits.seconds)
         self._guess = np.zeros((2, 4))
         self._space: Any = None
         self._room = (0, 0)  # states and rank of it

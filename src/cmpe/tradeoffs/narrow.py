@@ -44,11 +44,14 @@ class RowWindows:
 
     def sums(self) -> int:
         """How many sums of states a row may look at."""
-        return (
-            MOST_SUMS
-            if self.seconds is None
-            else int(TRADEOFFS.sums_per_second * self.seconds) + 1000
-        )
+        return sums_within(self.seconds)
+
+
+def sums_within(seconds: float | None) -> int:
+    """How many sums of states some seconds allow."""
+    if seconds is None:
+        return MOST_SUMS
+    return int(min(MOST_SUMS, TRADEOFFS.sums_per_second * seconds)) + 1000
 
 
 class NarrowBatch:

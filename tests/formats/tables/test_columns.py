@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from cmpe import LogLinearModel, Problem, read_evidence
-from cmpe.errors import EvidenceError, FormatError
+from cmpe.errors import EvidenceError, FormatError, TooLarge
+from cmpe.formats.tables import columns
 from cmpe.formats.tables.columns import has_header
 from tests.refusals import refused
 
@@ -86,3 +87,11 @@ def test_odd_notes_of_pandas(tmp_path, notes):
     path = tmp_path / "rows.parquet"
     parquet.write_table(table({"Rain": [0]}).replace_schema_metadata({"pandas": notes}), path)
     assert "expected a Parquet file" in refused(lambda: read_evidence(path, NAMED))
+
+
+def test_more_cells_than_memory_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(columns, "MOST_CELLS", 5)
+    (tmp_path / "rows.csv").write_text("A,B\n" + "0,1\n" * 3)
+    problem = Problem(LogLinearModel.from_tables([2, 2], [], ["A", "B"]))
+    message = refused(lambda: read_evidence(tmp_path / "rows.csv", problem), kind=TooLarge)
+    assert "more than 5 cells by name" in message

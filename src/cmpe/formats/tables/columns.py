@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from cmpe.arrays import Values
 from cmpe.domain import Domain
-from cmpe.errors import EvidenceError, FormatError, MissingExtra
+from cmpe.errors import EvidenceError, FormatError, MissingExtra, TooLarge
 from cmpe.formats.text import lines_of, read_bytes
 from cmpe.problem import Problem
 from cmpe.problem.cells import is_missing
 from cmpe.problem.rows import Rows
+
+MOST_CELLS = 1 << 24  # of a CSV file with names: each takes a microsecond
 
 
 class ExtraColumns(NamedTuple):
@@ -95,24 +97,36 @@ def separator(text: str) -> str:
 def parse_csv(path: Path | str, text: str) -> CsvColumns:
     """The cells of each column by name; whole numbers as such."""
     between = separator(text)
+    if text.count(between) + text.count("\n") > MOST_CELLS:
+        raise TooLarge(f"{path}: more than {MOST_CELLS} cells by name; store them as .parquet")
     reader = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True, delimiter=between)
+    header: list[str] = []
+    columns: list[list[Any]] = []
+    known: dict[str, Any] = {}  # what cells mean: equal ones share a value
     try:
-        lines = [(reader.line_num, line) for line in reader if any(map(str.strip, line))]
+        for line in reader:
+            if not any(map(str.strip, line)):
+                continue
+            if not header:
+                header = [cell.strip() for cell in line]
+                columns = [[] for _ in header]
+                continue
+            if len(line) != len(header):
+                expected = f"{len(header)} cells, as the header has"
+                place = f"line {reader.line_num}"
+                raise FormatError.at(path, place, expected, str(len(line)))
+            for column, cell in zip(columns, line, strict=True):
+                if cell not in known:
+                    known[cell] = _whole(cell.strip() or None)
+                column.append(known[cell])
     except csv.Error as error:
         place = f"line {reader.line_num}"
         raise FormatError.at(path, place, "comma-separated cells", str(error)) from None
-    if not lines:
+    if not header:
         raise FormatError.at(path, "line 1", "names of columns", "blank cells only")
-    header = [cell.strip() for cell in lines[0][1]]
     if len(set(header)) != len(header):
         raise FormatError.at(path, "line 1", "distinct names of columns", ", ".join(header)[:60])
-    for number, line in lines[1:]:
-        if len(line) != len(header):
-            expected = f"{len(header)} cells, as the header has"
-            raise FormatError.at(path, f"line {number}", expected, str(len(line)))
-    rows = [[_whole(cell.strip() or None) for cell in line] for _, line in lines[1:]]
-    cells = {name: [row[k] for row in rows] for k, name in enumerate(header)}
-    return CsvColumns(cells, len(rows))
+    return CsvColumns(dict(zip(header, columns, strict=True)), len(columns[0]))
 
 
 def read_frame(path: Path | str) -> Any:

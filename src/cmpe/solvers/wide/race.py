@@ -154,7 +154,7 @@ class Race:
             before = replace(self.known, best=copy(self.known.best))
             if self.seconds == np.inf:
                 self._sweep(sweeps)
-                sweeps = min(2 * sweeps, 256)
+                sweeps = min(2 * sweeps, 32)
                 yield "consistency"
             else:
                 yield self._once(self._consistency())
