@@ -282,7 +282,9 @@ def test_what_does_not_take_them_says_so():
             raise AssertionError
 
     refused(
-        lambda: cmpe.solve(PROBLEM, method=Mine(), limits=[[1.0]]), "a trained network; found", MethodError
+        lambda: cmpe.solve(PROBLEM, method=Mine(), limits=[[1.0]]),
+        "a trained network; found",
+        MethodError,
     )
     ranged = Problem(grid(2, 2, seed=0), [], continuous=[0])
     refused(
