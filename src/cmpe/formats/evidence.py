@@ -376,7 +376,7 @@ def equal_rows(
 
 def _plain_cells(text: str, kind: np.dtype[Any], allowed: tuple[int, int]) -> Values | None:
     """The usual case without a loop over cells: digits and -1 alone; None of any other text."""
-    text = text.replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n").lstrip("\n")
     text += "" if text.endswith("\n") else "\n"
     width = text.count(",", 0, text.index("\n")) + 1
     rows = np.empty(text.count(",") + text.count("\n"), dtype=kind)
