@@ -220,4 +220,4 @@ def test_the_page_shows_the_figures_of_the_run_that_is_kept():
     assert kept["seconds"] >= 1800
     assert kept["counts"]["row-by-method checks"] >= 200_000
     assert kept["counts"]["inputs"] >= 300_000
-    assert kept["most"]["gigabytes of a process that reads"] < 2.0
+    assert kept["most"]["gigabytes of a process that reads"] < 3.0
