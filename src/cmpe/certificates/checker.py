@@ -167,7 +167,7 @@ class Row:
                 fitting = [k for k in some if free.issubset(self.clusters[k])]
                 need(fitting, f"no cluster contains the variables {sorted(free)}")
                 self.members[fitting[0], f].append(table)
-        self.last = dict[Any, tuple[Any, Any]]()  # what was computed last, and from what
+        self.last = dict[Any, tuple[Any, Any]]()  # The latest results, with their inputs.
 
     def check(self) -> str:
         """What is verified, in words; raises Refused at the first step that fails."""

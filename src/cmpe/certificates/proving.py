@@ -41,7 +41,7 @@ class _OpenPart(NamedTuple):
 
     row: int
     where: Where
-    multipliers: Floats | None = None  # of the cube that it is a part of
+    multipliers: Floats | None = None  # Those of the cube that this one is a part of.
 
 
 def prove(rows: Rows, claims: Floats) -> list[Proof]:

@@ -29,13 +29,13 @@ from cmpe.solvers.wide.prices import find_prices
 MOST_CUBES = 2000
 MOST_WORK = 2e10  # numbers that a row may read: about 20 seconds
 CALL = 1e5  # numbers that could be read while a compiled function is called and prepared
-ROOT_SWEEPS, SWEEPS = 256, 8  # there and back
-LEAST_FALL = 0.1  # of the gap: sweeps that close a smaller share are the last of a cube
-ROUNDS = 20  # of sweeps, in a cube
-LEAST_GAIN = 1e-9  # as a share of the bound: steps of multipliers that gain less are in vain
-FIRST_STEP, LONGER, SHORTER = 0.01, 1.5, 0.5  # of multipliers, and what success and failure make
-DIGITS = (4, 5, 6, 7, 9)  # after the point, of messages
-WEAKER = 1e-6  # as a share: bounds above the claim may be so much weaker for shorter messages
+ROOT_SWEEPS, SWEEPS = 256, 8  # A sweep goes there and back.
+LEAST_FALL = 0.1  # A cube's sweeps end when they close a smaller share of its gap.
+ROUNDS = 20  # A cube has at most so many rounds of sweeps.
+LEAST_GAIN = 1e-9  # A step of the multipliers fails if it gains a smaller share of the bound.
+FIRST_STEP, LONGER, SHORTER = 0.01, 1.5, 0.5  # Success and failure scale the next step.
+DIGITS = (4, 5, 6, 7, 9)  # Messages are written with the fewest that still prove the claim.
+WEAKER = 1e-6  # A bound above the claim may lose this share of itself to shorter messages.
 EMPTY = -1e-6  # A bound below this on 0 in place of h proves that a cube is empty.
 
 
